@@ -1,0 +1,98 @@
+"""What can go wrong, drawn as a tree; each class is one thing a caller would do differently.
+
+MemoryPipelineError
+├── ConfigError            the configuration is wrong: fix the named key
+├── InputError             a file or argument from outside is wrong: fix the named place
+├── LedgerError            the record cannot be read or written: nothing was changed
+│   ├── LedgerMissing      there is no store here yet
+│   └── EmbedderMismatch   the store was made with another embedder: `memory-dedup reembed`
+├── MemoryNotFound         no live memory has this id
+├── EmbeddingError         the embedder gave no vector for a text
+├── IndexFault             the index failed; the ledger still answers exactly
+└── ModelError             the language model gave no usable answer
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class MemoryPipelineError(Exception):
+    """The root: shells print it as one line, `error: what happened; what to do`."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(problem, remedy)
+        self.problem = problem
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.problem}; {self.remedy}" if self.remedy else self.problem
+
+
+class ConfigError(MemoryPipelineError):
+    """A setting is unknown, of the wrong type or out of range."""
+
+    def __init__(self, source: str, key: str, problem: str, remedy: str = "") -> None:
+        """`source` is where the setting stands: `config.yaml:7`, or an environment variable."""
+        super().__init__(problem, remedy)
+        self.source = source
+        self.key = key
+
+    def __str__(self) -> str:
+        where = f"{self.source}: {self.key}" if self.key else self.source
+        return f"{where}: {super().__str__()}"
+
+
+class InputError(MemoryPipelineError):
+    """Something a person handed over cannot be taken as it is."""
+
+    def __init__(
+        self, source: Path | str, problem: str, remedy: str = "", line: int | None = None
+    ) -> None:
+        super().__init__(problem, remedy)
+        self.source = source
+        self.line = line
+
+    def __str__(self) -> str:
+        where = f"{self.source}:{self.line}" if self.line is not None else str(self.source)
+        return f"{where}: {super().__str__()}"
+
+
+class LedgerError(MemoryPipelineError):
+    """The ledger cannot be opened, read or written; the failed transaction changed nothing."""
+
+
+class LedgerMissing(LedgerError):
+    """Reading was asked for where no ledger has been made yet."""
+
+
+class EmbedderMismatch(LedgerError):
+    """The store's vectors come from another embedder than the configured one."""
+
+    def __init__(self, stored: str, configured: str) -> None:
+        super().__init__(
+            f"this store was made with embedder {stored!r}, configured is {configured!r}",
+            "set memory.embedding back, or run `memory-dedup reembed`",
+        )
+        self.stored = stored
+        self.configured = configured
+
+
+class MemoryNotFound(MemoryPipelineError):
+    """No live memory has the id."""
+
+    def __init__(self, memory_id: str) -> None:
+        super().__init__(f"no live memory has the id {memory_id!r}", "see `memory-dedup export`")
+        self.memory_id = memory_id
+
+
+class EmbeddingError(MemoryPipelineError):
+    """The embedder failed, or returned something that is not one unit vector per text."""
+
+
+class IndexFault(MemoryPipelineError):
+    """The index cannot answer; whoever asked falls back to exact search."""
+
+
+class ModelError(MemoryPipelineError):
+    """The language model failed, or its answer cannot be believed; `problem` is the reason."""

@@ -1,0 +1,699 @@
+"""The record: every memory, live and retired, its vector, its links, and every decision. The only SQL.
+
+A `Reader` sees one consistent state; a `Writer` is one transaction that happens wholly or not at
+all. Each writing transaction takes the next revision as its last step, so revision order is commit
+order, and whoever follows the ledger asks for the rows above the revision it has seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.engine import Connection, Engine, make_url
+
+from memory.errors import LedgerError, LedgerMissing
+from memory.models import (
+    INVERSE_LINK,
+    Decision,
+    Memory,
+    MemoryLink,
+    Scope,
+    Vector,
+    text_key,
+)
+
+SCHEMA_VERSION = "1"
+_PAGE = 2_000
+_IN = 500
+"""Values in one IN (...): far below SQLite's 32,766 variables."""
+
+_schema = sa.MetaData()
+
+_meta = sa.Table(
+    "meta",
+    _schema,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+_counter = sa.Table("revision", _schema, sa.Column("value", sa.BigInteger, nullable=False))
+_memories = sa.Table(
+    "memories",
+    _schema,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("id", sa.Text, nullable=False, unique=True),
+    sa.Column("revision", sa.BigInteger, nullable=False, default=0, index=True),
+    sa.Column("live", sa.Boolean, nullable=False),
+    sa.Column("successor_id", sa.Text),
+    sa.Column("text_key", sa.Text, nullable=False, index=True),
+    sa.Column("external_id", sa.Text, index=True),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("user", sa.Text, index=True),
+    sa.Column("category", sa.Text, nullable=False),
+    sa.Column("intensity", sa.Float, nullable=False),
+    sa.Column("importance", sa.Integer, nullable=False),
+    sa.Column("emotion", sa.Text, nullable=False),
+    sa.Column("tags", sa.Text, nullable=False),
+    sa.Column("is_private", sa.Boolean, nullable=False),
+    sa.Column("timestamp", sa.Text, nullable=False),
+    sa.Column("merged_from", sa.Text, nullable=False),
+    sa.Column("metadata", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+_vectors = sa.Table(
+    "vectors",
+    _schema,
+    sa.Column("text_key", sa.Text, primary_key=True),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+)
+_links = sa.Table(
+    "links",
+    _schema,
+    sa.Column("low_id", sa.Text, primary_key=True),
+    sa.Column("high_id", sa.Text, primary_key=True, index=True),
+    sa.Column("link_type", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("confidence", sa.Float, nullable=False),
+)
+_decisions = sa.Table(
+    "decisions",
+    _schema,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("run", sa.Text, index=True),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("similarity", sa.Float),
+    sa.Column("members", sa.Text, nullable=False),
+    sa.Column("survivors", sa.Text, nullable=False),
+    sa.Column("before", sa.Text, nullable=False),
+    sa.Column("pending", sa.Boolean, nullable=False, index=True),
+    sa.Column("model", sa.Text),
+    sa.Column("usage", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+_distinct = sa.Table(
+    "distinct_pairs",
+    _schema,
+    sa.Column("scope", sa.Text, primary_key=True),
+    sa.Column("low_key", sa.Text, primary_key=True),
+    sa.Column("high_key", sa.Text, primary_key=True),
+    sa.Column("reason", sa.Text, nullable=False),
+)
+_index_state = sa.Table(
+    "index_state",
+    _schema,
+    sa.Column("collection", sa.Text, primary_key=True),
+    sa.Column("watermark", sa.BigInteger, nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A memory as the ledger holds it."""
+
+    memory: Memory
+    live: bool
+    successor_id: str | None
+    text_key: str
+    seq: int
+    """Order of arrival."""
+    revision: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """The current state of a row, for whoever follows; no vector where none could be made."""
+
+    id: str
+    live: bool
+    values: dict[str, Any]
+    """The fields a scope can be made of."""
+    vector: Vector | None
+    revision: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the ledger holds."""
+
+    live: int
+    retired: int
+    users: dict[str | None, int]
+    decisions: dict[str, int]
+    pending: int
+
+
+class Ledger:
+    """An open ledger; `with` closes it. Safe to share between threads."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        """Use `open` or `create`."""
+        self._engine = engine
+        self.name = name
+
+    @classmethod
+    def open(cls, url: str) -> Ledger:
+        """An existing ledger, for reading only: nothing on disk is created or changed.
+
+        Raises: LedgerMissing, LedgerError.
+        """
+        path = _sqlite_path(url)
+        if not path.is_file():
+            raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
+        ledger = cls(_engine(url, read_only=True), str(path))
+        ledger._check_schema()
+        return ledger
+
+    @classmethod
+    def create(cls, url: str) -> Ledger:
+        """The ledger at the URL, made where there is none, for reading and writing.
+
+        Raises: LedgerError.
+        """
+        path = _sqlite_path(url)
+        with _mapped(str(path)):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        ledger = cls(_engine(url, read_only=False), str(path))
+        with ledger.writing() as writer:
+            writer.prepare_schema()
+        ledger._check_schema()
+        return ledger
+
+    def _check_schema(self) -> None:
+        with self.reading() as reader:
+            version = reader.meta("schema_version")
+        if version != SCHEMA_VERSION:
+            raise LedgerError(
+                f"{self.name} has schema {version!r}, this version reads {SCHEMA_VERSION!r}",
+                "use the version that wrote it",
+            )
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """One consistent state of the ledger.
+
+        Raises: LedgerError.
+        """
+        with _mapped(self.name), self._engine.connect() as connection, connection.begin():
+            yield Reader(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """One transaction: committed at the end of the block, or wholly undone by an exception.
+
+        Raises: LedgerError.
+        """
+        with (
+            _mapped(self.name),
+            self._engine.connect().execution_options(ledger_writes=True) as connection,
+            connection.begin(),
+        ):
+            writer = Writer(connection)
+            yield writer
+            writer.take_revision()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Reader:
+    """Questions to one state of the ledger."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def revision(self) -> int:
+        """The latest committed transaction's number, 0 for a new ledger."""
+        return int(self._connection.scalar(sa.select(_counter.c.value)) or 0)
+
+    def meta(self, key: str) -> str | None:
+        """A fact about the store itself; None where it was never set."""
+        if not sa.inspect(self._connection).has_table("meta"):
+            return None
+        return self._connection.scalar(sa.select(_meta.c.value).where(_meta.c.key == key))
+
+    # --- memories ---
+
+    def row(self, memory_id: str) -> Row | None:
+        return self.rows([memory_id]).get(memory_id)
+
+    def rows(self, ids: Sequence[str]) -> dict[str, Row]:
+        """Live and retired, by id; unknown ids are left out."""
+        found: dict[str, Row] = {}
+        for some in _chunks(ids):
+            query = sa.select(_memories).where(_memories.c.id.in_(some))
+            found |= {row.memory.id: row for row in self._to_rows(query)}
+        return found
+
+    def all_rows(self, *, live_only: bool) -> Iterator[Row]:
+        """Every memory in order of arrival, page by page."""
+        last = 0
+        while True:
+            query = sa.select(_memories).where(_memories.c.seq > last)
+            if live_only:
+                query = query.where(_memories.c.live)
+            page = self._to_rows(query.limit(_PAGE))
+            yield from page
+            if len(page) < _PAGE:
+                return
+            last = page[-1].seq
+
+    def live_in_time_order(self) -> list[Row]:
+        """Every live memory, oldest first: by timestamp, then by order of arrival."""
+        return sorted(self.all_rows(live_only=True), key=lambda row: row.memory.timestamp)
+
+    def live_with_text(self, key: str, scope: Scope) -> list[Row]:
+        """Live memories of the scope with this normalised text, newest first."""
+        query = sa.select(_memories).where(
+            _memories.c.text_key == key, _memories.c.live, *_in_scope(scope)
+        )
+        return sorted(self._to_rows(query), key=lambda row: row.memory.timestamp, reverse=True)
+
+    def live_in_scope_after(self, revision: int, scope: Scope) -> list[Row]:
+        """Live memories of the scope that were written after the revision."""
+        query = sa.select(_memories).where(
+            _memories.c.revision > revision, _memories.c.live, *_in_scope(scope)
+        )
+        return self._to_rows(query)
+
+    def arrived_before(self, memory: Memory) -> Row | None:
+        """The row of an earlier arrival of this very memory: same id, or told the same by import.
+
+        Without an id of ours, the same external id, user, time and text are the same memory.
+        """
+        told = sa.and_(
+            _memories.c.text_key == text_key(memory.content),
+            _memories.c.timestamp == memory.timestamp.isoformat(),
+            _memories.c.external_id.is_not_distinct_from(memory.external_id),
+            _memories.c.user.is_not_distinct_from(memory.user),
+            _memories.c.content == memory.content,
+        )
+        if memory.external_id is None:
+            told = sa.false()
+        query = sa.select(_memories).where(sa.or_(_memories.c.id == memory.id, told)).limit(1)
+        return next(iter(self._to_rows(query)), None)
+
+    def living(self, row: Row) -> Row | None:
+        """The live memory that stands for a row today; None where there is none."""
+        seen: set[str] = set()
+        while not row.live and row.successor_id and row.successor_id not in seen:
+            seen.add(row.successor_id)
+            successor = self.row(row.successor_id)
+            if successor is None:
+                return None
+            row = successor
+        return row if row.live else None
+
+    def _to_rows(self, query: sa.Select[Any]) -> list[Row]:
+        """Rows of a query on memories, in order of arrival."""
+        found = self._connection.execute(query.order_by(_memories.c.seq)).mappings().all()
+        links = self._links_of([row["id"] for row in found])
+        return [_to_row(row, links.get(row["id"], ())) for row in found]
+
+    def _links_of(self, ids: Sequence[str]) -> dict[str, tuple[MemoryLink, ...]]:
+        ends: dict[str, list[MemoryLink]] = {}
+        wanted = set(ids)
+        for link in self._link_rows(ids):
+            seen_from = ((link.low_id, link.high_id, False), (link.high_id, link.low_id, True))
+            for source, target, inverse in seen_from:
+                if source in wanted:
+                    kind = INVERSE_LINK[link.link_type] if inverse else link.link_type
+                    end = MemoryLink(
+                        target_id=target,
+                        link_type=kind,
+                        note=link.note,
+                        confidence=link.confidence,
+                    )
+                    ends.setdefault(source, []).append(end)
+        return {source: tuple(found) for source, found in ends.items()}
+
+    def _link_rows(self, ids: Sequence[str]) -> list[sa.Row[Any]]:
+        found: dict[tuple[str, str], sa.Row[Any]] = {}
+        for some in _chunks(ids):
+            touching = sa.or_(_links.c.low_id.in_(some), _links.c.high_id.in_(some))
+            for link in self._connection.execute(sa.select(_links).where(touching)):
+                found[link.low_id, link.high_id] = link
+        return [found[key] for key in sorted(found)]
+
+    # --- vectors ---
+
+    def vectors(self, keys: Iterable[str]) -> dict[str, Vector]:
+        """Known vectors by text key; unknown ones are left out."""
+        found: dict[str, Vector] = {}
+        for some in _chunks(list(dict.fromkeys(keys))):
+            query = sa.select(_vectors).where(_vectors.c.text_key.in_(some))
+            for row in self._connection.execute(query):
+                found[row.text_key] = np.frombuffer(row.vector, dtype=np.float32)
+        return found
+
+    def texts_without_vector(self) -> list[str]:
+        """One text for each key that no vector is known for."""
+        query = (
+            sa.select(sa.func.min(_memories.c.content))
+            .outerjoin(_vectors, _vectors.c.text_key == _memories.c.text_key)
+            .where(_vectors.c.text_key.is_(None))
+            .group_by(_memories.c.text_key)
+        )
+        return list(self._connection.scalars(query))
+
+    def changes(self, after: int, limit: int | None = None) -> list[Change]:
+        """The current state of the rows above a revision, lowest revision first.
+
+        With `limit`, at least that many where there are, and never part of a revision.
+        """
+        above = _memories.c.revision > after
+        last = None
+        if limit is not None:
+            at_limit = sa.select(_memories.c.revision).where(above)
+            at_limit = at_limit.order_by(_memories.c.revision).offset(limit - 1).limit(1)
+            last = self._connection.scalar(at_limit)
+        query = (
+            sa.select(_memories, _vectors.c.vector)
+            .outerjoin(_vectors, _vectors.c.text_key == _memories.c.text_key)
+            .where(above if last is None else sa.and_(above, _memories.c.revision <= last))
+            .order_by(_memories.c.revision, _memories.c.seq)
+        )
+        return [_to_change(row) for row in self._connection.execute(query)]
+
+    def lag(self, after: int) -> int:
+        """How many rows are above a revision."""
+        query = sa.select(sa.func.count()).where(_memories.c.revision > after)
+        return int(self._connection.scalar(query) or 0)
+
+    # --- what is known to be different ---
+
+    def told_apart(self, scope: Scope, key: str) -> set[str]:
+        """Keys of the texts that were judged to differ from this one."""
+        low, high = _distinct.c.low_key, _distinct.c.high_key
+        query = sa.select(low, high).where(
+            _distinct.c.scope == scope.key, sa.or_(low == key, high == key)
+        )
+        return {a if b == key else b for a, b in self._connection.execute(query)}
+
+    def all_told_apart(self) -> set[tuple[str, str, str]]:
+        """(scope key, lower text key, higher text key) of every pair judged different."""
+        query = sa.select(_distinct.c.scope, _distinct.c.low_key, _distinct.c.high_key)
+        return {(row.scope, row.low_key, row.high_key) for row in self._connection.execute(query)}
+
+    # --- the rest ---
+
+    def counts(self) -> Counts:
+        one = sa.func.count()
+        live = sa.select(_memories.c.user, one).where(_memories.c.live).group_by(_memories.c.user)
+        users = {user: n for user, n in self._connection.execute(live.order_by(one.desc()))}
+        retired = sa.select(one).where(sa.not_(_memories.c.live))
+        kinds = sa.select(_decisions.c.action, one).group_by(_decisions.c.action)
+        pending = sa.select(one).where(_decisions.c.pending)
+        return Counts(
+            live=sum(users.values()),
+            retired=int(self._connection.scalar(retired) or 0),
+            users=users,
+            decisions={action: n for action, n in self._connection.execute(kinds)},
+            pending=int(self._connection.scalar(pending) or 0),
+        )
+
+    def index_watermark(self, collection: str) -> int | None:
+        """The revision up to which a collection follows the ledger; None where it is not ours."""
+        query = sa.select(_index_state.c.watermark)
+        return self._connection.scalar(query.where(_index_state.c.collection == collection))
+
+
+class Writer(Reader):
+    """One transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._touched: set[str] = set()
+        self._recorded: list[int] = []
+
+    def prepare_schema(self) -> None:
+        """Make the tables where they are missing."""
+        if self.meta("schema_version") is not None:
+            return
+        _schema.create_all(self._connection)
+        self._connection.execute(_counter.insert().values(value=0))
+        self.set_meta("schema_version", SCHEMA_VERSION)
+
+    def set_meta(self, key: str, value: str) -> None:
+        statement = upsert(_meta).values(key=key, value=value)
+        self._connection.execute(
+            statement.on_conflict_do_update(index_elements=["key"], set_={"value": value})
+        )
+
+    def insert(self, memory: Memory) -> None:
+        """A new live memory, with its links."""
+        self._connection.execute(_memories.insert().values(live=True, **_to_columns(memory)))
+        self._put_links(memory)
+        self._touched.add(memory.id)
+
+    def rewrite(self, memory: Memory) -> None:
+        """New values for an existing memory, and more links; the ones it has stay."""
+        self._connection.execute(
+            _memories.update().where(_memories.c.id == memory.id).values(**_to_columns(memory))
+        )
+        self._put_links(memory)
+        self._touched.add(memory.id)
+
+    def retire(self, memory_id: str, successor_id: str) -> None:
+        """Keep a memory's text and vector, and say who stands for it now; its links go."""
+        self._connection.execute(
+            _memories.update()
+            .where(_memories.c.id == memory_id)
+            .values(live=False, successor_id=successor_id)
+        )
+        for link in self._link_rows([memory_id]):
+            self._touched |= {link.low_id, link.high_id}
+        touching = sa.or_(_links.c.low_id == memory_id, _links.c.high_id == memory_id)
+        self._connection.execute(_links.delete().where(touching))
+        self._touched.add(memory_id)
+
+    def _put_links(self, memory: Memory) -> None:
+        for link in memory.linked_ids:
+            self._touched.add(link.target_id)
+            low, high = sorted((memory.id, link.target_id))
+            kind = link.link_type if low == memory.id else INVERSE_LINK[link.link_type]
+            values = {"link_type": kind, "note": link.note, "confidence": link.confidence}
+            statement = upsert(_links).values(low_id=low, high_id=high, **values)
+            self._connection.execute(
+                statement.on_conflict_do_update(index_elements=["low_id", "high_id"], set_=values)
+            )
+
+    def put_vector(self, text: str, vector: Vector) -> None:
+        """Remember a text's vector; a known one stays. Whoever follows reads its rows again."""
+        blob = np.ascontiguousarray(vector, dtype=np.float32).tobytes()
+        statement = upsert(_vectors).values(text_key=text_key(text), vector=blob)
+        if self._connection.execute(statement.on_conflict_do_nothing()).rowcount:
+            holders = sa.select(_memories.c.id).where(_memories.c.text_key == text_key(text))
+            self._touched |= set(self._connection.scalars(holders))
+
+    def drop_vectors(self) -> None:
+        """Forget every vector: the next ones come from another embedder."""
+        self._connection.execute(_vectors.delete())
+        self._touched |= set(self._connection.scalars(sa.select(_memories.c.id)))
+
+    def tell_apart(self, scope: Scope, text_a: str, text_b: str, reason: str) -> None:
+        """Two texts say different things in this scope: never ask again."""
+        low, high = sorted((text_key(text_a), text_key(text_b)))
+        statement = upsert(_distinct).values(
+            scope=scope.key, low_key=low, high_key=high, reason=reason
+        )
+        self._connection.execute(statement.on_conflict_do_nothing())
+
+    def record(self, decision: Decision, before: str, at: datetime, run: str | None) -> None:
+        """What was decided and why, with the state that undo goes back to."""
+        survivors = [
+            {"id": survivor.memory.id, "stands_for": survivor.stands_for}
+            for survivor in decision.survivors
+        ]
+        result = self._connection.execute(
+            _decisions.insert().values(
+                revision=0,
+                run=run,
+                at=at.isoformat(),
+                action=decision.action.value,
+                reason=decision.reason,
+                similarity=decision.similarity,
+                members=json.dumps([member.id for member in decision.members]),
+                survivors=json.dumps(survivors),
+                before=before,
+                pending=decision.pending,
+                model=decision.model,
+                usage=decision.usage.model_dump_json(),
+            )
+        )
+        self._recorded.append(result.inserted_primary_key[0])
+
+    def close_pending(self, ids: Iterable[str]) -> None:
+        """Open questions about these very memories are answered."""
+        members = json.dumps(list(ids))
+        statement = _decisions.update().where(_decisions.c.pending, _decisions.c.members == members)
+        self._connection.execute(statement.values(pending=False))
+
+    def image(self, ids: Sequence[str]) -> str:
+        """The rows and links of these memories as they are now, as JSON; None for unknown ids."""
+        rows: dict[str, Any] = dict.fromkeys(ids)
+        for some in _chunks(ids):
+            query = sa.select(_memories).where(_memories.c.id.in_(some))
+            for row in self._connection.execute(query).mappings():
+                rows[row["id"]] = dict(row)
+        links = [list(link) for link in self._link_rows(ids)]
+        return json.dumps({"rows": rows, "links": links})
+
+    def set_index_watermark(self, collection: str, revision: int) -> None:
+        statement = upsert(_index_state).values(collection=collection, watermark=revision)
+        self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=["collection"], set_={"watermark": revision}
+            )
+        )
+
+    def take_revision(self) -> None:
+        """Number what this transaction wrote; the last step before the commit."""
+        if not (self._touched or self._recorded):
+            return
+        self._connection.execute(_counter.update().values(value=_counter.c.value + 1))
+        number = self.revision()
+        for some in _chunks(sorted(self._touched)):
+            written = _memories.update().where(_memories.c.id.in_(some))
+            self._connection.execute(written.values(revision=number))
+        decided = _decisions.update().where(_decisions.c.seq.in_(self._recorded))
+        self._connection.execute(decided.values(revision=number))
+
+
+# --- rows and memories: one pair of functions ---------------------------------------------------
+
+
+def _to_columns(memory: Memory) -> dict[str, Any]:
+    return {
+        **memory.model_dump(include=_PLAIN),
+        "text_key": text_key(memory.content),
+        "timestamp": memory.timestamp.isoformat(),
+        "tags": json.dumps(memory.tags),
+        "merged_from": json.dumps(memory.merged_from),
+        "metadata": json.dumps(memory.metadata),
+    }
+
+
+_PLAIN = {
+    "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
+    "is_private",
+}  # fmt: skip
+
+
+def _to_row(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Row:
+    return Row(
+        memory=_to_memory(values, links),
+        live=values["live"],
+        successor_id=values["successor_id"],
+        text_key=values["text_key"],
+        seq=values["seq"],
+        revision=values["revision"],
+    )
+
+
+def _to_memory(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Memory:
+    return Memory.model_construct(
+        **{name: values[name] for name in _PLAIN},
+        timestamp=datetime.fromisoformat(values["timestamp"]),
+        tags=tuple(json.loads(values["tags"])),
+        merged_from=tuple(json.loads(values["merged_from"])),
+        metadata=json.loads(values["metadata"]),
+        linked_ids=links,
+    )
+
+
+def _to_change(row: sa.Row[Any]) -> Change:
+    return Change(
+        id=row.id,
+        live=row.live,
+        values={
+            "user": row.user,
+            "is_private": row.is_private,
+            "category": row.category,
+            "emotion": row.emotion,
+        },
+        vector=None if row.vector is None else np.frombuffer(row.vector, dtype=np.float32),
+        revision=row.revision,
+    )
+
+
+def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (values[start : start + _IN] for start in range(0, len(values), _IN))
+
+
+def _in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
+    return [_memories.c[name].is_not_distinct_from(value) for name, value in scope.values]
+
+
+# --- the database -----------------------------------------------------------------------------
+
+
+def _sqlite_path(url: str) -> Path:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        raise LedgerError(f"ledger URL {url!r} is not sqlite:///FILE", "set memory.ledger_url")
+    return Path(parsed.database)
+
+
+def _engine(url: str, *, read_only: bool) -> Engine:
+    engine = sa.create_engine(url, connect_args={"timeout": 30})
+
+    @sa.event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # SQLAlchemy's begin event opens the transactions
+        pragmas = ["foreign_keys=ON", "synchronous=FULL", "secure_delete=ON"]
+        for pragma in [*pragmas, "query_only=ON" if read_only else "journal_mode=WAL"]:
+            connection.execute(f"PRAGMA {pragma}")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("ledger_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+_SQLITE_FAULTS = (
+    ("readonly", "cannot be written", "make the data folder writable"),
+    ("unable to open", "cannot be opened", "check the folder and its permissions"),
+    ("database or disk is full", "has no room left on its disk", "make room and try again"),
+    ("locked", "is being written by another process", "try again when it has finished"),
+    ("not a database", "is not a ledger", "restore a backup, or set memory.data_dir elsewhere"),
+    ("malformed", "is damaged", "restore a backup"),
+)
+
+
+@contextmanager
+def _mapped(name: str) -> Iterator[None]:
+    """Faults of the database and the file system as LedgerError."""
+    try:
+        yield
+    except sa.exc.DBAPIError as exc:
+        told = str(exc.orig)
+        for part, problem, remedy in _SQLITE_FAULTS:
+            if part in told:
+                raise LedgerError(f"the ledger {name} {problem}", remedy) from exc
+        raise LedgerError(f"the ledger {name} failed: {told}") from exc
+    except OSError as exc:
+        raise LedgerError(
+            f"the ledger {name} cannot be opened: {exc.strerror}",
+            "check memory.data_dir and its permissions",
+        ) from exc

@@ -1,0 +1,334 @@
+"""Frozen values that travel between the parts: memories, matches, decisions, verdicts, reports."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+
+Vector = npt.NDArray[np.float32]
+"""One text: shape (dim,), length 1."""
+Vectors = npt.NDArray[np.float32]
+"""Many texts: shape (n, dim), each row of length 1."""
+
+MAX_CONTENT = 100_000
+"""Characters in one memory. A longer text is a document; it would drown every other at recall."""
+
+
+# --- text -------------------------------------------------------------------------------------
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_FINAL_PUNCTUATION = " .!。！…"
+_COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
+
+
+def clean(text: str) -> str:
+    """Text that every store and wire can hold: no NUL, no lone surrogate, no outer space."""
+    return _SURROGATE.sub("\ufffd", text.replace("\0", "")).strip()
+
+
+def normalise(text: str) -> str:
+    """The form under which two texts are the same, and which is embedded.
+
+    NFKC, casefold, runs of space as one, final full stops and exclamation marks dropped. A
+    question mark stays: a question states nothing. Raised digits and fractions keep a mark, since
+    NFKC alone would read 10² as 102.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", "".join(map(_keep_apart, text)))
+    folded = " ".join(text.casefold().split())
+    return folded.rstrip(_FINAL_PUNCTUATION) or folded
+
+
+def _keep_apart(char: str) -> str:
+    kind = unicodedata.decomposition(char).partition(" ")[0]
+    return _COMPATIBILITY.get(kind, "") + char
+
+
+def text_key(text: str) -> str:
+    """32 hex digits that name the normalised text and its vector."""
+    return hashlib.sha256(normalise(text).encode()).hexdigest()[:32]
+
+
+def new_memory_id() -> str:
+    """`mem_` + 12 hex digits."""
+    return "mem_" + secrets.token_hex(6)
+
+
+def is_memory_id(text: str) -> bool:
+    return re.fullmatch(r"mem_[0-9a-f]{12}", text) is not None
+
+
+# --- memories ---------------------------------------------------------------------------------
+
+
+def _clean_json(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value.replace("\0", ""))
+    if isinstance(value, list):
+        return [_clean_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(_clean_json(key)): _clean_json(item) for key, item in value.items()}
+    return value
+
+
+def _valid_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    json.dumps(value, allow_nan=False)
+    cleaned = _clean_json(value)
+    assert isinstance(cleaned, dict)
+    return cleaned
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC)
+
+
+Name = Annotated[str, AfterValidator(clean), Field(min_length=1, max_length=1_000)]
+Content = Annotated[str, AfterValidator(clean), Field(max_length=MAX_CONTENT)]
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_valid_json)]
+UtcTime = Annotated[AwareDatetime, AfterValidator(_utc)]
+LinkType = Literal["similar", "caused_by", "leads_to", "related"]
+
+INVERSE_LINK: Mapping[LinkType, LinkType] = {
+    "similar": "similar",
+    "related": "related",
+    "caused_by": "leads_to",
+    "leads_to": "caused_by",
+}
+
+
+class Frozen(BaseModel):
+    """A strict, immutable value that refuses unknown fields."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class MemoryLink(Frozen):
+    """One end of a link: what it leads to, seen from the memory that carries it."""
+
+    target_id: str
+    link_type: LinkType = "related"
+    note: str = ""
+    confidence: float = Field(default=0.5, ge=0.0, le=1.0)
+
+
+def _not_empty(text: str) -> str:
+    if not text:
+        raise ValueError("content is empty")
+    return text
+
+
+class Memory(Frozen):
+    """One thing that was said, and when it was recorded."""
+
+    id: str = Field(default_factory=new_memory_id, pattern=r"^mem_[0-9a-f]{12}$")
+    external_id: Name | None = None
+    """What an import called it."""
+    content: Annotated[Content, AfterValidator(_not_empty)]
+    user: Name | None = None
+    """Whom it is about; None is everyone."""
+    category: Name = "fact"
+    intensity: float = Field(default=0.5, ge=0.0, le=1.0)
+    importance: int = Field(default=3, ge=1, le=5)
+    emotion: Name = "neutral"
+    tags: tuple[Name, ...] = ()
+    is_private: bool = False
+    linked_ids: tuple[MemoryLink, ...] = ()
+    timestamp: UtcTime
+    """When it was recorded; aware, kept in UTC."""
+    merged_from: tuple[str, ...] = ()
+    """Ids of the memories this one was synthesised from."""
+    metadata: Metadata = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A memory with the vector of its normalised text; None where the embedder failed."""
+
+    memory: Memory
+    vector: Vector | None
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """A memory that was found, and how alike it is: cosine in -1..1, rounded to 6 places."""
+
+    memory: Memory
+    similarity: float
+
+    @property
+    def distance(self) -> float:
+        """`1 - similarity`, the number the agent's seeds print and compare."""
+        return round(1.0 - self.similarity, 6)
+
+
+ScopeField = Literal["user", "category", "emotion"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The values that two memories must share before they are ever compared."""
+
+    values: tuple[tuple[str, str | bool | None], ...]
+
+    @classmethod
+    def of(cls, memory: Memory, fields: tuple[ScopeField, ...]) -> Scope:
+        """Privacy is always part of it: nothing private meets anything public."""
+        named = sorted({*fields, "is_private"})
+        return cls(tuple((name, getattr(memory, name)) for name in named))
+
+    @property
+    def key(self) -> str:
+        return json.dumps(dict(self.values), ensure_ascii=False)
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether a row with these values belongs here; a missing value reads as None."""
+        return all(values.get(name) == value for name, value in self.values)
+
+
+# --- decisions --------------------------------------------------------------------------------
+
+
+class Action(StrEnum):
+    """What was done, as it is stored and shown."""
+
+    ADD = "add"
+    REPLACE = "replace"
+    MERGE = "merge"
+    KEEP_BOTH = "keep_both"
+    UPDATE = "update"
+
+
+class Usage(Frozen):
+    """What asking the model cost."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """A memory that lives after a decision, and the ids of those it stands for."""
+
+    memory: Memory
+    stands_for: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do with some memories, complete: applying it needs no further thought.
+
+    `members` are the memories it is about, oldest to newest, as they were when it was made.
+    Members that no survivor stands for stay, or are stored, as they are. `distinct` are the pairs of member ids
+    that were judged to say different things.
+    """
+
+    action: Action
+    reason: str
+    members: tuple[Memory, ...]
+    survivors: tuple[Survivor, ...] = ()
+    similarity: float | None = None
+    distinct: tuple[tuple[str, str], ...] = ()
+    pending: bool = False
+    model: str | None = None
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def retired(self) -> tuple[str, ...]:
+        return tuple(name for survivor in self.survivors for name in survivor.stands_for)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What only a model can say: which of these, oldest to newest, tell the same fact?"""
+
+    members: tuple[Memory, ...]
+    reason: str
+    similarity: float
+    """Of the two members that are least alike."""
+
+
+class Part(Frozen):
+    """Members that tell the same fact, by position from 0, and the one text that tells it."""
+
+    members: tuple[int, ...] = Field(min_length=2)
+    text: str
+
+
+class Verdict(Frozen):
+    """A model's answer: the members in no part stay as they are."""
+
+    parts: tuple[Part, ...] = ()
+    reason: str = ""
+    usage: Usage = Usage(calls=1)
+
+
+# --- reports ----------------------------------------------------------------------------------
+
+
+class MemberReport(Frozen):
+    """One memory of a group, and what becomes of it: `keep`, `retire`, `merge` or `judge`."""
+
+    id: str
+    content: str
+    timestamp: datetime
+    fate: str
+
+
+class GroupReport(Frozen):
+    """Memories close enough to be one, oldest to newest, and what is done about them."""
+
+    user: str | None
+    is_private: bool
+    action: str
+    reason: str
+    members: tuple[MemberReport, ...]
+    similarities: tuple[tuple[int, int, float], ...]
+    differences: tuple[str, ...]
+    needs_model: bool
+
+
+class DeduplicationReport(Frozen):
+    """A run over the whole store, done or (with `dry_run`) planned."""
+
+    dry_run: bool
+    memories: int
+    """Live memories before the run."""
+    memories_after: int
+    """Live memories after it; the same as before in a dry run."""
+    pairs: dict[str, int]
+    """Pairs in one scope at or above each similarity, counted before the run."""
+    rounds: int
+    groups: tuple[GroupReport, ...]
+    decisions: dict[str, int]
+    """How many decisions of each action."""
+    reasons: dict[str, int]
+    """How many decisions for each reason."""
+    retired: int
+    merged: int
+    """Memories that were synthesised from several."""
+    pending: int
+    """Questions the model could not answer, left for a later run."""
+    usage: Usage
+    estimated_model_calls: int
+    model: str
+    seconds: float

@@ -1,0 +1,72 @@
+"""What the parts promise each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from memory.models import Question, Scope, Vector, Vectors, Verdict
+
+
+class Clock(Protocol):
+    """The time, behind a seam."""
+
+    def __call__(self) -> datetime:
+        """Now, aware, in UTC."""
+
+
+class Embedder(Protocol):
+    """Text to unit vectors."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Name, dimension and normalisation: vectors of another fingerprint are not comparable.
+
+        Known without loading anything.
+        """
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One float32 unit vector per normalised text, shape `(len(texts), dim)`.
+
+        Raises: EmbeddingError.
+        """
+
+
+class LanguageModel(Protocol):
+    """What only a model can do."""
+
+    @property
+    def name(self) -> str:
+        """As it is recorded with each decision."""
+
+    async def judge(self, question: Question) -> Verdict:
+        """Which of the members tell the same fact, and in what one text.
+
+        Raises: ModelError, with the reason.
+        """
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """Ids of live memories in scope, nearest first, for exact comparison by the ledger.
+
+    `complete` is False where the index cannot rule out a nearer one it did not see.
+    """
+
+    ids: tuple[str, ...]
+    complete: bool = True
+
+
+class Index(Protocol):
+    """Nearest neighbours over the ledger's live memories, as of the latest commit."""
+
+    def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
+        """At most `k` memories of the scope; those less alike than `floor` may be left out.
+
+        Raises: IndexFault.
+        """
+
+    def close(self) -> None:
+        """Leave what is on disk complete. May be called twice."""

@@ -1,0 +1,482 @@
+"""Ledger, index and embedder as one store: find what is alike, apply what was decided."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import numpy as np
+
+from memory.errors import EmbedderMismatch, EmbeddingError, IndexFault, MemoryNotFound
+from memory.index import ExactIndex
+from memory.ledger import Counts, Ledger, Reader, Row, Writer
+from memory.models import (
+    Action,
+    Decision,
+    Embedded,
+    Memory,
+    MemoryLink,
+    Scope,
+    ScopeField,
+    SearchResult,
+    Vector,
+    Vectors,
+    new_memory_id,
+    normalise,
+    text_key,
+)
+from memory.neighbours import similarities
+from memory.protocols import Clock, Embedder, Index, Shortlist
+
+logger = logging.getLogger(__name__)
+
+_EMBED_AT_ONCE = 1_000
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a new memory resembles, most similar first, as of a revision."""
+
+    matches: tuple[SearchResult, ...]
+    revision: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All live memories at one revision, oldest first, and what is known about their texts."""
+
+    rows: tuple[Row, ...]
+    vectors: Mapping[str, Vector]
+    ancestors: Mapping[str, tuple[str, ...]]
+    """Text keys of what a synthesised memory was made from, by its id."""
+    told_apart: frozenset[tuple[str, str, str]]
+    revision: int
+
+
+class MemoryStore:
+    """Memories that are never lost: `add`, `update`, `find_similar`, `search`. `with` closes it.
+
+    Safe to share between threads.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        embedder: Embedder,
+        open_index: Callable[[MemoryStore], Index] | None = None,
+        *,
+        scope_fields: tuple[ScopeField, ...] = ("user",),
+        clock: Clock = utc_now,
+        new_id: Callable[[], str] = new_memory_id,
+    ) -> None:
+        """`open_index` is called when the index is first needed; None searches exactly.
+
+        Raises: EmbedderMismatch where the ledger's vectors come from another embedder.
+        """
+        self.ledger = ledger
+        self.clock = clock
+        self.new_id = new_id
+        self._embedder = embedder
+        self._exact = ExactIndex(ledger)
+        self._open_index = open_index
+        self._index: Index | None = None if open_index else self._exact
+        self._opening = threading.Lock()
+        self._scope_fields = scope_fields
+        with ledger.reading() as reader:
+            stored = reader.meta("embedder")
+        if stored is not None and stored != embedder.fingerprint:
+            raise EmbedderMismatch(stored, embedder.fingerprint)
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+        self.ledger.close()
+
+    def __enter__(self) -> MemoryStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- reading ---
+
+    def get(self, memory_id: str) -> Memory | None:
+        """The live memory with this id."""
+        with self.ledger.reading() as reader:
+            row = reader.row(memory_id)
+        return row.memory if row is not None and row.live else None
+
+    def living(self, memory_id: str) -> Memory | None:
+        """The live memory that stands for this id today: itself, or its successor."""
+        with self.ledger.reading() as reader:
+            row = reader.row(memory_id)
+            alive = reader.living(row) if row is not None else None
+        return alive.memory if alive is not None else None
+
+    def memories(self) -> Iterator[Memory]:
+        """Every live memory in order of arrival."""
+        with self.ledger.reading() as reader:
+            yield from (row.memory for row in reader.all_rows(live_only=True))
+
+    def counts(self) -> Counts:
+        with self.ledger.reading() as reader:
+            return reader.counts()
+
+    def search(self, query: str, k: int = 5, *, scope: Scope | None = None) -> list[SearchResult]:
+        """The k live memories nearest to the query, nearest first; `scope` None is all of them.
+
+        Raises: EmbeddingError.
+        """
+        if not query.strip():
+            return []
+        vector = self._embedder.embed([normalise(query)])[0]
+        shortlist = self._exact.nearest(vector, scope or Scope(()), k, floor=-1.0)
+        with self.ledger.reading() as reader:
+            rows = reader.rows(shortlist.ids)
+            return _ranked(reader, vector, rows.values(), floor=-1.0)
+
+    def find_similar(
+        self, content: str, threshold: float = 0.90, *, user: str | None = None
+    ) -> SearchResult | None:
+        """The most similar live, public memory of the user at or above the threshold.
+
+        Raises: EmbeddingError.
+        """
+        probe = self.new_memory(content, user=user)
+        with self.ledger.reading() as reader:
+            matches = self._matches(reader, self.embed([probe])[0], 1, threshold, frozenset())
+        return matches[0] if matches else None
+
+    def scope_of(self, memory: Memory) -> Scope:
+        """Which memories this one may be compared with."""
+        return Scope.of(memory, self._scope_fields)
+
+    def find(self, new: Embedded, k: int, floor: float) -> Found:
+        """The k live memories in scope most like the new one, of those at or above the floor.
+
+        The same normalised text comes first; what was told apart from it is left out.
+        """
+        key = text_key(new.memory.content)
+        with self.ledger.reading() as reader:
+            revision = reader.revision()
+            apart = reader.told_apart(self.scope_of(new.memory), key)
+            matches = self._matches(reader, new, k + len(apart), floor, apart)
+        return Found(tuple(matches[:k]), revision)
+
+    def snapshot(self) -> Snapshot:
+        """Everything a batch needs, at one revision."""
+        with self.ledger.reading() as reader:
+            rows = tuple(reader.live_in_time_order())
+            ancestors = {row.memory.id: _ancestor_keys(reader, row) for row in rows}
+            keys = [row.text_key for row in rows]
+            keys += [key for of_one in ancestors.values() for key in of_one]
+            return Snapshot(
+                rows=rows,
+                vectors=reader.vectors(keys),
+                ancestors=ancestors,
+                told_apart=frozenset(reader.all_told_apart()),
+                revision=reader.revision(),
+            )
+
+    # --- writing ---
+
+    def new_memory(self, content: str, *, user: str | None = None) -> Memory:
+        """A memory of now, not stored yet."""
+        return Memory(id=self.new_id(), content=content, user=user, timestamp=self.clock())
+
+    def embed(self, memories: Sequence[Memory]) -> list[Embedded]:
+        """The memories with their vectors; known texts are not embedded again.
+
+        Where the embedder fails, the vectors are None and a warning is logged: a memory without a
+        vector is kept, and embedded by the next batch.
+        """
+        with self.ledger.reading() as reader:
+            known = reader.vectors(text_key(memory.content) for memory in memories)
+        missing = {
+            key: memory.content
+            for memory in memories
+            if (key := text_key(memory.content)) not in known
+        }
+        if missing:
+            try:
+                known |= dict(zip(missing, self._vectors_of(missing.values()), strict=True))
+            except EmbeddingError as exc:
+                logger.warning("no vectors for %d memories: %s", len(missing), exc)
+        return [Embedded(memory, known.get(text_key(memory.content))) for memory in memories]
+
+    def add(self, memory: Memory) -> Memory:
+        """Store a memory as it is. The same one twice is stored once; gives the one that lives."""
+        self.add_batch([memory])
+        return self.living(memory.id) or memory
+
+    def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
+        """Store memories as they are, all or none; gives how many were not there before."""
+        embedded = self.embed(memories)
+        added = 0
+        with self.ledger.writing() as writer:
+            for new in embedded:
+                if writer.arrived_before(new.memory) is None:
+                    self._insert(writer, new)
+                    decision = Decision(Action.ADD, "stored as it is", (new.memory,))
+                    writer.record(decision, writer.image([]), self.clock(), run)
+                    added += 1
+        return added
+
+    def update(self, memory_id: str, new_content: str) -> None:
+        """Replace a memory's text in place; its old wording is kept as a retired version.
+
+        Raises: MemoryNotFound.
+        """
+        current = self.get(memory_id)
+        if current is None:
+            raise MemoryNotFound(memory_id)
+        checked = Memory.model_validate({**dict(current), "content": new_content})
+        [updated] = self.embed([checked])
+        with self.ledger.writing() as writer:
+            row = writer.row(memory_id)
+            if row is None or not row.live:
+                raise MemoryNotFound(memory_id)
+            before = writer.image([memory_id])
+            old = row.memory.model_copy(update={"id": self.new_id(), "linked_ids": ()})
+            self._insert(writer, Embedded(old, None))
+            writer.retire(old.id, memory_id)
+            writer.rewrite(row.memory.model_copy(update={"content": checked.content}))
+            self._put_vector(writer, updated)
+            decision = Decision(Action.UPDATE, "text replaced", (row.memory,))
+            writer.record(decision, before, self.clock(), None)
+
+    def apply(
+        self,
+        decision: Decision,
+        *,
+        since: int,
+        arrival: Embedded | None = None,
+        considered: Iterable[str] = (),
+        floor: float = 1.0,
+        run: str | None = None,
+    ) -> str:
+        """Do what was decided, in one transaction; or, where the ground has moved, nothing.
+
+        `arrival` is the new memory among the decision's members. The answer is empty where it was
+        applied, and otherwise what moved since the revision `since`: a member changed, or a
+        memory came that is at or above `floor` to the arrival and is not in `considered`.
+        """
+        created = [s.memory for s in decision.survivors if s.memory not in decision.members]
+        vectors = self.embed(created)
+        with self.ledger.writing() as writer:
+            if arrival is not None and writer.arrived_before(arrival.memory) is not None:
+                return ""
+            moved = self._moved(writer, decision, since, arrival, {*considered}, floor)
+            if moved:
+                return moved
+            self._write(writer, decision, arrival, vectors, run)
+        return ""
+
+    def _write(
+        self,
+        writer: Writer,
+        decision: Decision,
+        arrival: Embedded | None,
+        vectors: Sequence[Embedded],
+        run: str | None,
+    ) -> None:
+        stored = [m.id for m in decision.members if arrival is None or m.id != arrival.memory.id]
+        before = writer.image(stored)
+        if arrival is not None:
+            self._insert(writer, arrival)
+        successor = {name: s.memory.id for s in decision.survivors for name in s.stands_for}
+        for retired, heir in successor.items():
+            writer.retire(retired, heir)
+        known = {member.id for member in decision.members}
+        for survivor in decision.survivors:
+            heir = _redirected(survivor.memory, successor)
+            if heir.id in known:
+                writer.rewrite(heir)
+            else:
+                writer.insert(heir)
+        for new in vectors:
+            self._put_vector(writer, new)
+        by_id = {member.id: member for member in decision.members}
+        for a, b in decision.distinct:
+            scope = self.scope_of(by_id[a])
+            writer.tell_apart(scope, by_id[a].content, by_id[b].content, decision.reason)
+        if not decision.pending:
+            writer.close_pending(by_id)
+        writer.record(decision, before, self.clock(), run)
+
+    def _moved(
+        self,
+        writer: Writer,
+        decision: Decision,
+        since: int,
+        arrival: Embedded | None,
+        considered: set[str],
+        floor: float,
+    ) -> str:
+        stored = [m.id for m in decision.members if arrival is None or m.id != arrival.memory.id]
+        rows = writer.rows(stored)
+        for name in stored:
+            row = rows.get(name)
+            if row is None or not row.live or row.revision > since:
+                return f"{name} changed"
+        if arrival is None or arrival.vector is None:
+            return ""
+        scope = self.scope_of(arrival.memory)
+        apart = writer.told_apart(scope, text_key(arrival.memory.content))
+        newcomers = [
+            row
+            for row in writer.live_in_scope_after(since, scope)
+            if row.memory.id not in considered and row.text_key not in apart
+        ]
+        near = _ranked(writer, arrival.vector, newcomers, floor)
+        return f"{near[0].memory.id} came" if near else ""
+
+    def embed_missing(self) -> int:
+        """Make the vectors that an earlier fault left out; gives how many."""
+        with self.ledger.reading() as reader:
+            texts = reader.texts_without_vector()
+        for start in range(0, len(texts), _EMBED_AT_ONCE):
+            some = texts[start : start + _EMBED_AT_ONCE]
+            vectors = self._vectors_of(some)
+            with self.ledger.writing() as writer:
+                for text, vector in zip(some, vectors, strict=True):
+                    self._claim(writer)
+                    writer.put_vector(text, vector)
+        return len(texts)
+
+    # --- inside ---
+
+    def _matches(
+        self, reader: Reader, new: Embedded, k: int, floor: float, apart: Iterable[str]
+    ) -> list[SearchResult]:
+        scope = self.scope_of(new.memory)
+        same = reader.live_with_text(text_key(new.memory.content), scope)
+        rows = {row.memory.id: row for row in same[:k]}
+        if new.vector is not None:
+            rows |= reader.rows(self._shortlist(new.vector, scope, k + 1, floor).ids)
+        rows.pop(new.memory.id, None)
+        left = [row for row in rows.values() if row.live and row.text_key not in set(apart)]
+        left = [row for row in left if self.scope_of(row.memory) == scope]
+        if new.vector is None:
+            return [SearchResult(row.memory, 1.0) for row in left]
+        return _ranked(reader, new.vector, left, floor)
+
+    def _shortlist(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
+        try:
+            shortlist = self._opened_index().nearest(vector, scope, k, floor)
+        except IndexFault as exc:
+            logger.warning("similarity query failed, searching exactly from here on: %s", exc)
+            self._index = self._exact
+            shortlist = Shortlist((), complete=False)
+        if shortlist.complete:
+            return shortlist
+        return self._exact.nearest(vector, scope, k, floor)
+
+    def _opened_index(self) -> Index:
+        with self._opening:
+            if self._index is None:
+                assert self._open_index is not None
+                self._index = self._open_index(self)
+            return self._index
+
+    def _vectors_of(self, texts: Iterable[str]) -> Vectors:
+        return self._embedder.embed([normalise(text) for text in texts])
+
+    def _insert(self, writer: Writer, new: Embedded) -> None:
+        writer.insert(new.memory)
+        self._put_vector(writer, new)
+
+    def _put_vector(self, writer: Writer, new: Embedded) -> None:
+        if new.vector is not None:
+            self._claim(writer)
+            writer.put_vector(new.memory.content, new.vector)
+
+    def _claim(self, writer: Writer) -> None:
+        """The first vector says whose vectors these are."""
+        if writer.meta("embedder") is None:
+            writer.set_meta("embedder", self._embedder.fingerprint)
+
+
+def store_id(ledger: Ledger) -> str:
+    """A name for this store that no other store has; made once."""
+    with ledger.writing() as writer:
+        known = writer.meta("store_id")
+        if known is None:
+            known = uuid4().hex[:12]
+            writer.set_meta("store_id", known)
+    return known
+
+
+def reembed(
+    ledger: Ledger, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None
+) -> int:
+    """Make every vector again, with another embedder, all or none; gives how many.
+
+    Raises: EmbeddingError, LedgerError; the old vectors are then still there.
+    """
+    with ledger.reading() as reader:
+        texts = {row.text_key: row.memory.content for row in reader.all_rows(live_only=False)}
+    parts = []
+    names = list(texts)
+    for start in range(0, len(names), _EMBED_AT_ONCE):
+        some = names[start : start + _EMBED_AT_ONCE]
+        parts.append(embedder.embed([normalise(texts[name]) for name in some]))
+        if on_progress is not None:
+            on_progress(start + len(some), len(names))
+    vectors = np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
+    with ledger.writing() as writer:
+        writer.drop_vectors()
+        for name, vector in zip(names, vectors, strict=True):
+            writer.put_vector(texts[name], vector)
+        writer.set_meta("embedder", embedder.fingerprint)
+    return len(names)
+
+
+def _ranked(
+    reader: Reader, vector: Vector, rows: Iterable[Row], floor: float
+) -> list[SearchResult]:
+    """Rows at or above the floor by exact similarity, most similar first, then the newest."""
+    candidates = list(rows)
+    known = reader.vectors(row.text_key for row in candidates)
+    candidates = [row for row in candidates if row.text_key in known]
+    if not candidates:
+        return []
+    others = np.stack([known[row.text_key] for row in candidates])
+    scores = similarities(others, np.broadcast_to(vector, others.shape))
+    scored = [
+        SearchResult(row.memory, float(score))
+        for row, score in zip(candidates, scores, strict=True)
+        if score >= floor
+    ]
+    return sorted(scored, key=lambda hit: (-hit.similarity, -hit.memory.timestamp.timestamp()))
+
+
+def _ancestor_keys(reader: Reader, row: Row) -> tuple[str, ...]:
+    keys: dict[str, None] = {}
+    todo = list(row.memory.merged_from)
+    seen = set(todo)
+    while todo:
+        rows = reader.rows(todo)
+        keys.update((found.text_key, None) for found in rows.values())
+        todo = [name for found in rows.values() for name in found.memory.merged_from]
+        todo = [name for name in todo if name not in seen]
+        seen.update(todo)
+    return tuple(keys)
+
+
+def _redirected(memory: Memory, successor: Mapping[str, str]) -> Memory:
+    """Links to memories that this decision retires lead to their successors."""
+    links: dict[str, MemoryLink] = {}
+    for link in memory.linked_ids:
+        target = successor.get(link.target_id, link.target_id)
+        if target != memory.id:
+            links.setdefault(target, link.model_copy(update={"target_id": target}))
+    return memory.model_copy(update={"linked_ids": tuple(links.values())})
