@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,9 @@ class ChromaServer:
     host: str
     port: int
     ssl: bool
-    headers: dict[str, str]
+    tenant: str
+    database: str
+    headers: dict[str, str] = field(repr=False)
 
 
 class ChromaIndex:
@@ -219,6 +221,8 @@ def _http_client(server: ChromaServer) -> Any:
             host=server.host,
             port=server.port,
             ssl=server.ssl,
+            tenant=server.tenant,
+            database=server.database,
             headers=server.headers,
             settings=settings,
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -41,16 +40,23 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]+(?:['’][^\W\d_]+)?)"
     r"|(?P<sign>[$€£¥%°§&+^])"
 )
+_NAMING = frozenset({"number", "katakana", "han"})
+_NOT = "not"
 _GENITIVE = re.compile(r"['’]s?$")
 _CONTRACTED_NOT = re.compile(r"n['’]t$")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What each of two texts states that the other does not, as words a person can read."""
+    """What each of two texts states that the other does not, as words a person can read.
+
+    `conflict` is what stands against the other on both sides, and so in `only_a` and `only_b`: a
+    negation that one of them has, the order of the names that both have.
+    """
 
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
+    conflict: tuple[str, ...] = ()
 
     @property
     def a_covers_b(self) -> bool:
@@ -70,20 +76,19 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Profile:
-    statements: Counter[str]
+    statements: frozenset[str]
     surface: dict[str, str]
+    negations: int
     names: tuple[str, ...]
+    """Names and numbers in the order of their first mention."""
 
 
 def compare(a: str, b: str) -> Comparison:
     """What `a` states beyond `b`, and `b` beyond `a`."""
     left, right = _profile(a), _profile(b)
-    only_a = _beyond(left, right)
-    only_b = _beyond(right, left)
-    if not (only_a and only_b):
-        swapped = _swapped(left, right)
-        only_a, only_b = only_a + swapped, only_b + swapped
-    return Comparison(only_a, only_b)
+    conflict = _turned(left, right) + _swapped(left, right)
+    only_a, only_b = _beyond(left, right), _beyond(right, left)
+    return Comparison((*only_a, *conflict), (*only_b, *conflict), conflict)
 
 
 def covers(a: str, b: str) -> bool:
@@ -96,44 +101,56 @@ def beyond(a: str, b: str) -> tuple[str, ...]:
     return _beyond(_profile(a), _profile(b))
 
 
+def negations(text: str) -> int:
+    """How many times it says no."""
+    return _profile(text).negations
+
+
+def shared(a: str, b: str) -> tuple[int, int]:
+    """How many statements two texts have in common, and how many the shorter one makes."""
+    left, right = _profile(a).statements, _profile(b).statements
+    return len(left & right), min(len(left), len(right))
+
+
 def _beyond(left: _Profile, right: _Profile) -> tuple[str, ...]:
-    return tuple(left.surface[key] for key in left.statements - right.statements)
+    missing = left.statements - right.statements - {_NOT}
+    return tuple(word for key, word in left.surface.items() if key in missing)
+
+
+def _turned(left: _Profile, right: _Profile) -> tuple[str, ...]:
+    """A negation that only one has: it covers nothing, it turns the statement around."""
+    return () if left.negations == right.negations else (_NOT,)
 
 
 def _swapped(left: _Profile, right: _Profile) -> tuple[str, ...]:
     """Names and numbers that both texts state, where their order differs: who did it to whom."""
-    shared = set(left.names) & set(right.names)
-    first = [name for name in left.names if name in shared]
-    second = [name for name in right.names if name in shared]
-    return () if first == second else ("order of " + ", ".join(dict.fromkeys(first)),)
+    common = set(left.names) & set(right.names)
+    first = [name for name in left.names if name in common]
+    second = [name for name in right.names if name in common]
+    return () if first == second else ("order of " + ", ".join(first),)
 
 
 @lru_cache(maxsize=16_384)
 def _profile(text: str) -> _Profile:
     plain = unicodedata.normalize("NFKC", text)
-    statements: Counter[str] = Counter()
     surface: dict[str, str] = {}
-    names: list[str] = []
+    names: dict[str, None] = {}
+    negations = 0
     for match in _TOKEN.finditer(plain):
         kind, token = str(match.lastgroup), match.group()
         for key in _keys(kind, token):
-            statements[key] += 1
+            negations += key == _NOT
             surface.setdefault(key, token)
-            if kind in ("number", "katakana", "han") or token[:1].isupper() or key == "not":
-                names.append(key)
-    return _Profile(_as_set(statements), surface, tuple(names))
-
-
-def _as_set(statements: Counter[str]) -> Counter[str]:
-    """A word said twice states no more; a second "not" turns the first around."""
-    return Counter({key: n if key == "not" else 1 for key, n in statements.items()})
+            if kind in _NAMING or token[:1].isupper():
+                names.setdefault(key)
+    return _Profile(frozenset(surface), surface, negations, tuple(names))
 
 
 def _keys(kind: str, token: str) -> tuple[str, ...]:
     if kind == "number":
         return (re.sub(r",(?=\d{3})", "", token),)
     if kind == "hiragana":
-        negated = ("not",) if _JAPANESE_NEGATION.search(token) else ()
+        negated = (_NOT,) if _JAPANESE_NEGATION.search(token) else ()
         return negated if token in _JAPANESE_FILLERS else (*negated, token)
     if kind != "word":
         return (token,)
@@ -142,7 +159,7 @@ def _keys(kind: str, token: str) -> tuple[str, ...]:
 
 def _word_keys(word: str) -> tuple[str, ...]:
     if word in _NEGATIONS or _CONTRACTED_NOT.search(word):
-        return ("not",)
+        return (_NOT,)
     if word in _FILLERS:
         return ()
     return (_NUMBER_WORDS.get(word) or _stem(word),)

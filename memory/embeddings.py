@@ -103,7 +103,7 @@ def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
     if raw.shape[0] != len(texts):
         raise EmbeddingError(f"the embedder gave {raw.shape[0]} vectors for {len(texts)} texts")
     lengths = np.linalg.norm(raw, axis=1)
-    for n in np.flatnonzero(~np.isfinite(lengths) | (lengths < 1e-6)):
+    for n in map(int, np.flatnonzero(~np.isfinite(lengths) | (lengths < 1e-6))):
         raw[n] = _direction_of(texts[n], raw.shape[1])
         lengths[n] = np.linalg.norm(raw[n])
     unit: Vectors = (raw / lengths[:, None]).astype(np.float32)

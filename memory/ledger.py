@@ -1,4 +1,4 @@
-"""The record: every memory, live and retired, its vector, its links, and every decision. The only SQL.
+"""The record: every memory, live and retired, with vector, links and decisions. The only SQL.
 
 A `Reader` sees one consistent state; a `Writer` is one transaction that happens wholly or not at
 all. Each writing transaction takes the next revision as its last step, so revision order is commit
@@ -346,10 +346,17 @@ class Reader:
         return {source: tuple(found) for source, found in ends.items()}
 
     def _link_rows(self, ids: Sequence[str]) -> list[sa.Row[Any]]:
+        """Links that touch these memories and lead to one that lives; an import may name others."""
+        low, high = _memories.alias(), _memories.alias()
+        both_live = (
+            sa.select(_links)
+            .join(low, sa.and_(low.c.id == _links.c.low_id, low.c.live))
+            .join(high, sa.and_(high.c.id == _links.c.high_id, high.c.live))
+        )
         found: dict[tuple[str, str], sa.Row[Any]] = {}
         for some in _chunks(ids):
             touching = sa.or_(_links.c.low_id.in_(some), _links.c.high_id.in_(some))
-            for link in self._connection.execute(sa.select(_links).where(touching)):
+            for link in self._connection.execute(both_live.where(touching)):
                 found[link.low_id, link.high_id] = link
         return [found[key] for key in sorted(found)]
 
@@ -418,7 +425,8 @@ class Reader:
     def counts(self) -> Counts:
         one = sa.func.count()
         live = sa.select(_memories.c.user, one).where(_memories.c.live).group_by(_memories.c.user)
-        users = {user: n for user, n in self._connection.execute(live.order_by(one.desc()))}
+        by_user = self._connection.execute(live.order_by(one.desc())).tuples().all()
+        users: dict[str | None, int] = dict(by_user)
         retired = sa.select(one).where(sa.not_(_memories.c.live))
         kinds = sa.select(_decisions.c.action, one).group_by(_decisions.c.action)
         pending = sa.select(one).where(_decisions.c.pending)
@@ -426,7 +434,7 @@ class Reader:
             live=sum(users.values()),
             retired=int(self._connection.scalar(retired) or 0),
             users=users,
-            decisions={action: n for action, n in self._connection.execute(kinds)},
+            decisions=dict(self._connection.execute(kinds).tuples().all()),
             pending=int(self._connection.scalar(pending) or 0),
         )
 
@@ -487,14 +495,22 @@ class Writer(Reader):
 
     def _put_links(self, memory: Memory) -> None:
         for link in memory.linked_ids:
-            self._touched.add(link.target_id)
-            low, high = sorted((memory.id, link.target_id))
+            target = self._heir(link.target_id)
+            if target == memory.id:
+                continue
+            self._touched.add(target)
+            low, high = sorted((memory.id, target))
             kind = link.link_type if low == memory.id else INVERSE_LINK[link.link_type]
             values = {"link_type": kind, "note": link.note, "confidence": link.confidence}
             statement = upsert(_links).values(low_id=low, high_id=high, **values)
             self._connection.execute(
                 statement.on_conflict_do_update(index_elements=["low_id", "high_id"], set_=values)
             )
+
+    def _heir(self, memory_id: str) -> str:
+        row = self.row(memory_id)
+        alive = self.living(row) if row is not None else None
+        return alive.memory.id if alive is not None else memory_id
 
     def put_vector(self, text: str, vector: Vector) -> None:
         """Remember a text's vector; a known one stays. Whoever follows reads its rows again."""
@@ -539,7 +555,7 @@ class Writer(Reader):
                 usage=decision.usage.model_dump_json(),
             )
         )
-        self._recorded.append(result.inserted_primary_key[0])
+        self._recorded.append(result.lastrowid)
 
     def close_pending(self, ids: Iterable[str]) -> None:
         """Open questions about these very memories are answered."""

@@ -73,19 +73,20 @@ def is_memory_id(text: str) -> bool:
 # --- memories ---------------------------------------------------------------------------------
 
 
-def _clean_json(value: JsonValue) -> JsonValue:
+def clean_json(value: JsonValue) -> JsonValue:
+    """The same with every text in it cleaned, outer space left as it is."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value.replace("\0", ""))
     if isinstance(value, list):
-        return [_clean_json(item) for item in value]
+        return [clean_json(item) for item in value]
     if isinstance(value, dict):
-        return {str(_clean_json(key)): _clean_json(item) for key, item in value.items()}
+        return {str(clean_json(key)): clean_json(item) for key, item in value.items()}
     return value
 
 
 def _valid_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     json.dumps(value, allow_nan=False)
-    cleaned = _clean_json(value)
+    cleaned = clean_json(value)
     assert isinstance(cleaned, dict)
     return cleaned
 
@@ -199,6 +200,19 @@ class Scope:
 
 # --- decisions --------------------------------------------------------------------------------
 
+OnMergeFailure = Literal["replace", "keep_both"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The thresholds, in 0..1 and including their own value, and the switches of the policy."""
+
+    upper: float = 0.95
+    lower: float = 0.90
+    guard: bool = True
+    """Whether a replacement needs that one text covers the other."""
+    on_merge_failure: OnMergeFailure = "replace"
+
 
 class Action(StrEnum):
     """What was done, as it is stored and shown."""
@@ -238,8 +252,8 @@ class Decision:
     """What to do with some memories, complete: applying it needs no further thought.
 
     `members` are the memories it is about, oldest to newest, as they were when it was made.
-    Members that no survivor stands for stay, or are stored, as they are. `distinct` are the pairs of member ids
-    that were judged to say different things.
+    Members that no survivor stands for stay, or are stored, as they are. `distinct` are the pairs
+    of member ids that were judged to say different things.
     """
 
     action: Action
@@ -265,6 +279,8 @@ class Question:
     reason: str
     similarity: float
     """Of the two members that are least alike."""
+    objection: str = ""
+    """Why the last answer could not be believed; empty the first time."""
 
 
 class Part(Frozen):
@@ -285,8 +301,18 @@ class Verdict(Frozen):
 # --- reports ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one new memory: the one that now lives for it, and why."""
+
+    memory: Memory
+    action: Action
+    reason: str
+    usage: Usage = field(default_factory=Usage)
+
+
 class MemberReport(Frozen):
-    """One memory of a group, and what becomes of it: `keep`, `retire`, `merge` or `judge`."""
+    """One memory of a group, and what becomes of it: `keep`, `retire` or `judge`."""
 
     id: str
     content: str

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal
 
-from memory.coverage import beyond, compare
+from memory.coverage import beyond, compare, negations
 from memory.models import (
     Action,
     Decision,
@@ -19,6 +18,7 @@ from memory.models import (
     MemoryLink,
     Part,
     Question,
+    Rules,
     SearchResult,
     Survivor,
     Verdict,
@@ -26,17 +26,6 @@ from memory.models import (
 )
 
 Similarity = Callable[[Memory, Memory], float]
-OnMergeFailure = Literal["replace", "keep_both"]
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The thresholds, in 0..1 and including their own value, and the switches of the policy."""
-
-    upper: float = 0.95
-    lower: float = 0.90
-    guard: bool = True
-    on_merge_failure: OnMergeFailure = "replace"
 
 
 @dataclass(frozen=True)
@@ -277,6 +266,9 @@ def unbelievable(text: str, sources: Sequence[Memory]) -> str:
     invented = beyond(text, "\n".join(source.content for source in sources))
     if invented:
         return "the merged text states what no source states: " + ", ".join(invented)
+    said_no = [negations(source.content) for source in sources]
+    if not said_no[-1] <= negations(text) <= sum(said_no):
+        return "the merged text turns a negation around"
     lost = beyond(sources[-1].content, text)
     if lost:
         return "the merged text drops what the newest states: " + ", ".join(lost)

@@ -114,12 +114,12 @@ class MemoryStore:
             row = reader.row(memory_id)
         return row.memory if row is not None and row.live else None
 
-    def living(self, memory_id: str) -> Memory | None:
-        """The live memory that stands for this id today: itself, or its successor."""
+    def living_for(self, memory: Memory) -> Memory:
+        """The live memory that stands for this one, stored now or by an earlier arrival of it."""
         with self.ledger.reading() as reader:
-            row = reader.row(memory_id)
+            row = reader.arrived_before(memory)
             alive = reader.living(row) if row is not None else None
-        return alive.memory if alive is not None else None
+        return alive.memory if alive is not None else memory
 
     def memories(self) -> Iterator[Memory]:
         """Every live memory in order of arrival."""
@@ -215,7 +215,7 @@ class MemoryStore:
     def add(self, memory: Memory) -> Memory:
         """Store a memory as it is. The same one twice is stored once; gives the one that lives."""
         self.add_batch([memory])
-        return self.living(memory.id) or memory
+        return self.living_for(memory)
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
         """Store memories as they are, all or none; gives how many were not there before."""
@@ -293,8 +293,8 @@ class MemoryStore:
         if arrival is not None:
             self._insert(writer, arrival)
         successor = {name: s.memory.id for s in decision.survivors for name in s.stands_for}
-        for retired, heir in successor.items():
-            writer.retire(retired, heir)
+        for retired, heir_id in successor.items():
+            writer.retire(retired, heir_id)
         known = {member.id for member in decision.members}
         for survivor in decision.survivors:
             heir = _redirected(survivor.memory, successor)

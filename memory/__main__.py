@@ -1,0 +1,5 @@
+"""`python -m memory` is `memory-dedup`."""
+
+from memory.cli import main
+
+main()

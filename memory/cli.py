@@ -1,0 +1,248 @@
+"""`python -m memory`: parse, call, render."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memory import __version__, assembly
+from memory.config import Config, load_config
+from memory.errors import InputError, LedgerMissing
+from memory.shell import EXIT_PROBLEM, err, out, progress, run_shell, set_up_logging
+
+if TYPE_CHECKING:
+    from memory.models import Memory, Outcome
+    from memory.store import MemoryStore
+
+app = typer.Typer(
+    name="memory-dedup",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Memories that do not fill up with near-copies: import, search, audit, export.",
+)
+
+_BATCH = 2_000
+
+
+def main() -> None:
+    run_shell(app)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        out().print(f"memory-dedup {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    context: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Log every decision.")] = False,
+    version: Annotated[  # noqa: ARG001 - typer calls back
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say it.")
+    ] = False,
+) -> None:
+    set_up_logging(debug)
+    context.obj = load_config(config)
+
+
+# --- bringing memories in -------------------------------------------------------------------------
+
+
+@app.command("import")
+def import_(
+    context: typer.Context,
+    file: Annotated[Path | None, typer.Argument(help="JSON Lines, one memory a line.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Store as they are.")] = False,
+    from_chroma: Annotated[
+        Path | None, typer.Option("--from-chroma", help="Somebody's Chroma folder.")
+    ] = None,
+    collection: Annotated[str, typer.Option(help="The collection in that folder.")] = "memories",
+    assume_utc: Annotated[
+        bool, typer.Option("--assume-utc", help="Read times without a zone as UTC.")
+    ] = False,
+) -> None:
+    """Import memories, each through the deduplicator, or with --raw as they are."""
+    source = _source(file, from_chroma, collection, assume_utc)
+    memories, problems = _sorted_out(source)
+    with assembly.open_store(context.obj) as store:
+        before = store.counts().live
+        bring_in = _add_raw if raw else _add_deduplicated
+        actions = bring_in(store, memories, context.obj)
+        live = store.counts().live
+    said = ", ".join(f"{n:,} {name}" for name, n in actions.most_common()) or "nothing"
+    err().print(f"imported {len(memories):,}: {said}; memories {before:,} -> {live:,}")
+    if problems:
+        err().print(f"{problems:,} left out, named above")
+        raise typer.Exit(EXIT_PROBLEM)
+
+
+def _source(
+    file: Path | None, from_chroma: Path | None, collection: str, assume_utc: bool
+) -> Iterable[Memory | InputError]:
+    from memory.jsonl import read_memories
+
+    if (file is None) == (from_chroma is None):
+        raise InputError("import", "takes one source", "name FILE, or --from-chroma PATH")
+    if from_chroma is not None:
+        return _foreign_memories(from_chroma, collection, assume_utc)
+    assert file is not None
+    return read_memories(file, assume_utc=assume_utc)
+
+
+def _foreign_memories(
+    path: Path, collection: str, assume_utc: bool
+) -> Iterator[Memory | InputError]:
+    from memory.chroma_index import read_collection
+    from memory.jsonl import to_memory
+
+    for row in read_collection(path, collection):
+        fields = {"timestamp": row.metadata.get("created_at"), **row.metadata}
+        fields |= {"id": row.id, "content": row.document or ""}
+        try:
+            yield to_memory(fields, keep_id=False, assume_utc=assume_utc)
+        except ValueError as exc:
+            yield InputError(f"{path}: {row.id}", str(exc), "this memory is left out")
+
+
+def _sorted_out(source: Iterable[Memory | InputError]) -> tuple[list[Memory], int]:
+    """The memories; problems are said at once, a line each, and counted."""
+    memories: list[Memory] = []
+    problems = 0
+    for item in source:
+        if isinstance(item, InputError):
+            err().print(f"error: {item}")
+            problems += 1
+        else:
+            memories.append(item)
+    return memories, problems
+
+
+def _add_raw(store: MemoryStore, memories: list[Memory], _config: Config) -> Counter[str]:
+    added = 0
+    with progress("importing") as tell:
+        for start in range(0, len(memories), _BATCH):
+            added += store.add_batch(memories[start : start + _BATCH])
+            tell(min(start + _BATCH, len(memories)), len(memories))
+    return Counter({"add": added, "already there": len(memories) - added}) + Counter()
+
+
+def _add_deduplicated(store: MemoryStore, memories: list[Memory], config: Config) -> Counter[str]:
+    deduplicator = assembly.build_deduplicator(store, config)
+    with progress("importing") as tell:
+        outcomes: list[Outcome] = asyncio.run(
+            deduplicator.check_and_merge_all(memories, on_progress=tell)
+        )
+    return Counter(outcome.action.value for outcome in outcomes)
+
+
+# --- looking ------------------------------------------------------------------------------------
+
+
+@app.command()
+def export(context: typer.Context) -> None:
+    """Write every live memory to stdout, one JSON object a line; `import` reads it back."""
+    from memory.jsonl import write_memory
+
+    with assembly.read_store(context.obj) as store:
+        for memory in store.memories():
+            sys.stdout.write(write_memory(memory) + "\n")
+
+
+@app.command()
+def search(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many.")] = 5,
+    user: Annotated[str | None, typer.Option(help="Only about this user.")] = None,
+) -> None:
+    """Show the memories nearest to a query, most similar first."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from memory.models import Scope
+
+    scope = Scope((("user", user),)) if user is not None else None
+    with assembly.read_store(context.obj) as store:
+        found = store.search(query, k, scope=scope)
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for hit in found:
+        grid.add_row(f"{hit.similarity:.2f}", hit.memory.id, Text(hit.memory.content))
+    out().print(grid)
+
+
+@app.command()
+def stats(context: typer.Context) -> None:
+    """Say what the store holds."""
+    from memory.report import table
+
+    with assembly.read_store(context.obj) as store:
+        counts = store.counts()
+        with store.ledger.reading() as reader:
+            embedder = reader.meta("embedder") or "none yet"
+    users = [f"{user or 'everyone'} {n:,}" for user, n in counts.users.items()]
+    shown = ", ".join(users[:20]) + (", ..." if len(users) > 20 else "")
+    decided = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.decisions.items()))
+    rows = [
+        ("memories", f"{counts.live:,} live, {counts.retired:,} retired"),
+        ("users", f"{len(users):,}: {shown}" if users else "none"),
+        ("decisions", decided or "none"),
+        ("pending", f"{counts.pending:,}"),
+        ("embedder", embedder),
+        ("ledger", store.ledger.name),
+    ]
+    out().print(table(rows))
+
+
+@app.command()
+def audit(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole report as JSON.")] = False,
+) -> None:
+    """Show the near-copies and what would be done about each group; changes nothing."""
+    show_audit(context.obj, as_json=as_json)
+
+
+def show_audit(config: Config, *, as_json: bool = False) -> None:
+    """Print the plan of a deduplication; an empty place is an empty store."""
+    from memory.report import print_report, to_json
+
+    try:
+        store = assembly.read_store(config)
+    except LedgerMissing as exc:
+        err().print(f"{exc}")
+        return
+    with store:
+        deduplicator = assembly.build_deduplicator(store, config)
+        report = asyncio.run(deduplicator.deduplicate_all(dry_run=True))
+    if as_json:
+        sys.stdout.write(to_json(report) + "\n")
+    else:
+        print_report(report, out(), groups=True)
+
+
+# --- keeping ------------------------------------------------------------------------------------
+
+
+@app.command()
+def reembed(context: typer.Context) -> None:
+    """Make every vector again with the configured embedder, all or none."""
+    from memory.store import reembed as make_again
+
+    with assembly.open_ledger(context.obj) as ledger, progress("embedding") as tell:
+        count = make_again(ledger, assembly.build_embedder(context.obj), tell)
+    err().print(f"{count:,} texts embedded again")

@@ -1,0 +1,239 @@
+"""config.yaml and the environment, read once into a `Config`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import platformdirs
+import yaml
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import ValidationInfo
+
+from memory.errors import ConfigError
+from memory.models import Frozen, OnMergeFailure, Rules, ScopeField
+
+DEFAULT_FILE = Path("config.yaml")
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class ChromaConfig(Frozen):
+    """Where the index runs: in this process, or on a server when `host` is set."""
+
+    host: str | None = None
+    port: int = Field(default=8000, ge=1, le=65535)
+    ssl: bool = False
+    tenant: str = "default_tenant"
+    database: str = "default_database"
+
+
+class EmbeddingConfig(Frozen):
+    """Which embedder; a store keeps the one it was made with until `memory-dedup reembed`."""
+
+    provider: Literal["wordllama", "minilm"] = "wordllama"
+
+
+class MemoryConfig(Frozen):
+    """How memories are kept and deduplicated."""
+
+    dedup_enabled: bool = True
+    dedup_upper_threshold: Share = 0.95
+    dedup_lower_threshold: Share = 0.90
+    dedup_guard: bool = True
+    dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(_as_tuple)] = ("user",)
+    dedup_candidates: int = Field(default=5, ge=1, le=100)
+    on_merge_failure: OnMergeFailure = "replace"
+    data_dir: str = "data"
+    """Absolute once loaded."""
+    ledger_url: str | None = None
+    chroma: ChromaConfig = ChromaConfig()
+    embedding: EmbeddingConfig = EmbeddingConfig()
+
+    @field_validator("dedup_lower_threshold")
+    @classmethod
+    def _below_upper(cls, lower: float, info: ValidationInfo) -> float:
+        upper = info.data.get("dedup_upper_threshold")
+        if upper is not None and lower > upper:
+            raise ValueError(f"{lower} is above dedup_upper_threshold {upper}")
+        return lower
+
+    @property
+    def rules(self) -> Rules:
+        """What the policy needs of it."""
+        return Rules(
+            upper=self.dedup_upper_threshold,
+            lower=self.dedup_lower_threshold,
+            guard=self.dedup_guard,
+            on_merge_failure=self.on_merge_failure,
+        )
+
+    @property
+    def effective_ledger_url(self) -> str:
+        return self.ledger_url or f"sqlite:///{Path(self.data_dir) / 'ledger.db'}"
+
+
+class LLMConfig(Frozen):
+    """Which language model, and how patiently it is asked."""
+
+    provider: Literal["auto", "gemini", "offline"] = "auto"
+    model: str = "gemini-3-flash-preview"
+    base_url: str | None = None
+    timeout_s: float = Field(default=30.0, gt=0.0)
+    max_attempts: int = Field(default=4, ge=1)
+    concurrency: int = Field(default=4, ge=1)
+
+
+class Config(Frozen):
+    """Everything that can be set."""
+
+    memory: MemoryConfig = MemoryConfig()
+    llm: LLMConfig = LLMConfig()
+
+
+_SECTIONS: dict[str, type[BaseModel]] = {"memory": MemoryConfig, "llm": LLMConfig}
+_KeyPath = tuple[str, ...]
+
+
+def load_config(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Config:
+    """The configuration of a file, else of ./config.yaml, else the defaults; environment on top.
+
+    Raises: ConfigError, naming the file and line or the variable, the key and what to do.
+    """
+    if path is None and DEFAULT_FILE.is_file():
+        path = DEFAULT_FILE
+    values, sources = _read(path) if path is not None else ({}, {})
+    for key_path, name, value in _overrides(environ):
+        _set(values, key_path, value)
+        sources[key_path] = name
+    try:
+        config = Config.model_validate(values)
+    except ValidationError as exc:
+        raise _explained(exc.errors()[0], sources, path) from exc
+    return _with_absolute_paths(config, path)
+
+
+def _with_absolute_paths(config: Config, path: Path | None) -> Config:
+    if path is None and "data_dir" not in config.memory.model_fields_set:
+        folder = platformdirs.user_data_path("memory-dedup")
+    else:
+        base = path.parent if path is not None else Path()
+        folder = (base / Path(config.memory.data_dir).expanduser()).absolute()
+    memory = config.memory.model_copy(update={"data_dir": str(folder)})
+    return config.model_copy(update={"memory": memory})
+
+
+# --- the file ---------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[_KeyPath, str]]:
+    """The file's values, and where each key stands."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = yaml.safe_load(text)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except OSError as exc:
+        raise ConfigError(str(path), "", f"cannot be read: {exc.strerror}", "see --config") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(str(path), "", "is not UTF-8 text", "save it as UTF-8") from exc
+    except yaml.YAMLError as exc:
+        raise _broken_yaml(path, exc) from exc
+    if values is None:
+        return {}, {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}:1", "", "is not a mapping", "start with `memory:`")
+    places: dict[_KeyPath, str] = {}
+    for key_path, line in _lines(node, ()):
+        if key_path in places:
+            raise ConfigError(f"{path}:{line}", ".".join(key_path), "stands twice", "keep one")
+        places[key_path] = f"{path}:{line}"
+    return values, places
+
+
+def _broken_yaml(path: Path, exc: yaml.YAMLError) -> ConfigError:
+    mark = getattr(exc, "problem_mark", None)
+    where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+    problem = getattr(exc, "problem", None) or "cannot be parsed"
+    return ConfigError(where, "", f"is not YAML: {problem}", "mend this line")
+
+
+def _lines(node: yaml.Node | None, above: _KeyPath) -> Iterator[tuple[_KeyPath, int]]:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        key_path = (*above, str(key.value))
+        yield key_path, key.start_mark.line + 1
+        yield from _lines(value, key_path)
+
+
+# --- the environment --------------------------------------------------------------------------
+
+
+def _overrides(environ: Mapping[str, str]) -> Iterator[tuple[_KeyPath, str, Any]]:
+    for section, model in _SECTIONS.items():
+        for key_path, annotation in _leaves(model, (section,)):
+            name = "_".join(key_path).upper()
+            if name in environ:
+                yield key_path, name, _parsed(environ[name], annotation)
+
+
+def _leaves(model: type[BaseModel], above: _KeyPath) -> Iterator[tuple[_KeyPath, Any]]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _leaves(field.annotation, (*above, name))
+        else:
+            yield (*above, name), field.annotation
+
+
+def _parsed(text: str, annotation: Any) -> Any:
+    """Text stays text where the key wants text; else it is read as YAML reads it."""
+    if annotation is str or (str in get_args(annotation) and text != ""):
+        return text
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+def _set(values: dict[str, Any], key_path: _KeyPath, value: Any) -> None:
+    for name in key_path[:-1]:
+        inner = values.get(name)
+        values[name] = dict(inner) if isinstance(inner, dict) else {}
+        values = values[name]
+    values[key_path[-1]] = value
+
+
+# --- what is wrong ----------------------------------------------------------------------------
+
+
+def _explained(
+    error: ErrorDetails, sources: Mapping[_KeyPath, str], path: Path | None
+) -> ConfigError:
+    key_path = tuple(str(part) for part in error["loc"])
+    source = str(path or "configuration")
+    for length in range(len(key_path), 0, -1):
+        if key_path[:length] in sources:
+            source = sources[key_path[:length]]
+            break
+    if error["type"] == "extra_forbidden":
+        return ConfigError(source, ".".join(key_path), "unknown key", _meant(key_path))
+    problem = error["msg"].removeprefix("Value error, ")
+    problem = problem[0].lower() + problem[1:]
+    if error["type"] != "value_error":
+        problem += f", not {error['input']!r}"
+    return ConfigError(source, ".".join(key_path), problem, "the README lists every key")
+
+
+def _meant(key_path: _KeyPath) -> str:
+    """The known key most like the unknown one."""
+    known = {leaf[-1]: ".".join(leaf) for s, m in _SECTIONS.items() for leaf, _ in _leaves(m, (s,))}
+    known |= {name: name for name in _SECTIONS}
+    close = difflib.get_close_matches(key_path[-1], known, n=1)
+    return f"did you mean {known[close[0]]}?" if close else "the README lists every key"

@@ -1,0 +1,353 @@
+"""Find, judge, decide, apply: one new memory at a time, or a whole store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import ParamSpec, TypeVar
+
+from memory.config import MemoryConfig
+from memory.errors import MemoryPipelineError, ModelError
+from memory.models import (
+    Action,
+    Decision,
+    DeduplicationReport,
+    Embedded,
+    GroupReport,
+    MemberReport,
+    Memory,
+    Outcome,
+    Question,
+    SearchResult,
+    Usage,
+)
+from memory.planning import RoundPlan, plan_round
+from memory.policy import GroupPlan, add, after_failure, decide_new, differences, resolve
+from memory.protocols import LanguageModel
+from memory.store import MemoryStore
+
+logger = logging.getLogger(__name__)
+
+_ROUNDS = 2
+"""How often a new memory is decided again because others came first."""
+_TRIES = 2
+"""How often the model is asked, the second time with what was wrong."""
+_QUOTED = 60
+_EMBED_AT_ONCE = 256
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+"""Called with how much is done, and of how much."""
+
+
+class MemoryDeduplicator:
+    """Every new memory goes through `check_and_merge`; `deduplicate_all` cleans a whole store."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        model: LanguageModel,
+        config: MemoryConfig | None = None,
+        *,
+        concurrency: int = 4,
+    ) -> None:
+        """`concurrency` is how many questions are with the model at once in a batch."""
+        self._store = store
+        self._model = model
+        self._config = config or MemoryConfig()
+        self._rules = self._config.rules
+        self._concurrency = concurrency
+
+    # --- one new memory ---
+
+    async def check_and_merge(self, new_memory: Memory) -> Memory:
+        """Decide about a new memory and apply the decision; gives the memory that lives for it.
+
+        That is the new one, or the one that already said it, or a merge of both. Nobody need add
+        the result again. A memory that was stored before is not stored twice.
+
+        Raises: LedgerError where nothing could be stored.
+        """
+        [outcome] = await self.check_and_merge_all([new_memory])
+        return outcome.memory
+
+    async def check_and_merge_all(
+        self,
+        new_memories: Sequence[Memory],
+        *,
+        run: str | None = None,
+        on_progress: Progress | None = None,
+    ) -> list[Outcome]:
+        """The same for several, in order: each sees those stored just before it."""
+        outcomes: list[Outcome] = []
+        for start in range(0, len(new_memories), _EMBED_AT_ONCE):
+            some = new_memories[start : start + _EMBED_AT_ONCE]
+            for new in await _in_thread(self._store.embed, some):
+                outcomes.append(await self._write(new, run))
+                if on_progress is not None:
+                    on_progress(len(outcomes), len(new_memories))
+        return outcomes
+
+    async def _write(self, new: Embedded, run: str | None) -> Outcome:
+        if not self._config.dedup_enabled:
+            return await self._apply_new(new, add(new.memory, "deduplication is off"), run)
+        for _ in range(_ROUNDS):
+            decision, matches, since = await self._decide(new)
+            moved = await _in_thread(
+                self._store.apply,
+                decision,
+                since=since,
+                arrival=new,
+                considered={match.memory.id for match in matches},
+                floor=self._rules.lower,
+                run=run,
+            )
+            if not moved:
+                return await self._outcome(new, decision)
+            logger.info("decided again: %s", moved)
+        return await self._apply_new(
+            new, add(new.memory, "others kept coming first", pending=True), run
+        )
+
+    async def _decide(self, new: Embedded) -> tuple[Decision, Sequence[SearchResult], int]:
+        """The decision, what it was decided among, and the revision it holds for."""
+        try:
+            found = await _in_thread(
+                self._store.find, new, self._config.dedup_candidates, self._rules.lower
+            )
+        except MemoryPipelineError as exc:
+            logger.warning("similarity query failed, storing the memory anyway: %s", exc)
+            return add(new.memory, f"similarity query failed: {exc}", pending=True), (), 0
+        decision, match = decide_new(new.memory, found.matches, self._rules)
+        _log_check(new.memory, match, decision)
+        if isinstance(decision, Question):
+            decision = await self._answer(decision)
+        return decision, found.matches, found.revision
+
+    async def _apply_new(self, new: Embedded, decision: Decision, run: str | None) -> Outcome:
+        await _in_thread(self._store.apply, decision, since=0, arrival=new, floor=2.0, run=run)
+        return await self._outcome(new, decision)
+
+    async def _outcome(self, new: Embedded, decision: Decision) -> Outcome:
+        alive = await _in_thread(self._store.living_for, new.memory)
+        return Outcome(alive, decision.action, decision.reason, decision.usage)
+
+    # --- the model ---
+
+    async def _answer(self, question: Question) -> Decision:
+        """What the model's verdict amounts to; after two that cannot be believed, the fallback."""
+        usage = Usage()
+        for _ in range(_TRIES):
+            try:
+                verdict = await self._model.judge(question)
+            except ModelError as exc:
+                return self._failed(question, str(exc), usage)
+            usage += verdict.usage
+            answer = resolve(question, verdict, self._store.new_id, self._model.name)
+            if isinstance(answer, Decision):
+                _log_merges(answer)
+                return replace(answer, usage=usage)
+            logger.warning("the model's answer is discarded: %s", answer)
+            question = replace(question, objection=answer)
+        return self._failed(question, question.objection, usage)
+
+    def _failed(self, question: Question, why: str, usage: Usage) -> Decision:
+        fallback = "keep both" if self._rules.on_merge_failure == "keep_both" else "replace"
+        decision = after_failure(question, why, self._rules)
+        logger.warning(
+            "DEDUP_FAIL: LLM merge failed, falling back to %s (%s)", fallback, decision.reason
+        )
+        return replace(decision, model=self._model.name, usage=usage)
+
+    # --- a whole store ---
+
+    async def deduplicate_all(
+        self, dry_run: bool = False, *, on_progress: Progress | None = None
+    ) -> DeduplicationReport:
+        """Find every group of near-copies and merge it; with `dry_run`, only say what would be.
+
+        Rounds of exact pairs, groups and decisions follow each other until nothing is left. What
+        was decided stays when it is interrupted. A dry run plans the first round, asks no model,
+        opens no index and writes nothing.
+        """
+        started = time.monotonic()
+        if not dry_run:
+            await _in_thread(self._store.embed_missing)
+        batch = _Batch(run="run_" + secrets.token_hex(6))
+        plan = await self._plan()
+        batch.first = plan
+        while not dry_run and (todo := batch.undecided(plan)):
+            batch.rounds += 1
+            await self._settle_all(todo, batch, on_progress)
+            plan = await self._plan()
+        after = plan.memories if not dry_run else batch.first.memories
+        return batch.report(dry_run, after, self._model.name, time.monotonic() - started)
+
+    async def _plan(self) -> RoundPlan:
+        snapshot = await _in_thread(self._store.snapshot)
+        return await _in_thread(plan_round, snapshot, self._rules, self._store.scope_of)
+
+    async def _settle_all(
+        self, groups: Sequence[GroupPlan], batch: _Batch, on_progress: Progress | None
+    ) -> None:
+        for start in range(0, len(groups), self._concurrency):
+            some = groups[start : start + self._concurrency]
+            await asyncio.gather(*(self._settle(group, batch) for group in some))
+            if on_progress is not None:
+                on_progress(min(start + self._concurrency, len(groups)), len(groups))
+
+    async def _settle(self, group: GroupPlan, batch: _Batch) -> None:
+        """One group, one decision; where a member changed meanwhile, the next round sees it."""
+        decision = group.replacement
+        if decision is None:
+            assert group.question is not None
+            decision = await self._answer(group.question)
+        moved = await _in_thread(
+            self._store.apply, decision, since=batch.latest.revision, run=batch.run
+        )
+        if moved:
+            logger.info("left for the next round: %s", moved)
+        else:
+            batch.done(group, decision)
+
+
+# --- the account of a run -----------------------------------------------------------------------
+
+
+@dataclass
+class _Batch:
+    """What a run has done so far."""
+
+    run: str
+    rounds: int = 0
+    retired: int = 0
+    merged: int = 0
+    pending: int = 0
+    usage: Usage = field(default_factory=Usage)
+    actions: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    decided: list[GroupReport] = field(default_factory=list)
+    failed: set[frozenset[str]] = field(default_factory=set)
+    first: RoundPlan = field(init=False)
+    latest: RoundPlan = field(init=False)
+
+    def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
+        """The groups of a round that this run has not failed at already."""
+        self.latest = plan
+        return [group for group in plan.groups if _ids(group) not in self.failed]
+
+    def done(self, group: GroupPlan, decision: Decision) -> None:
+        self.actions[decision.action] += 1
+        self.reasons[_kind_of(decision.reason)] += 1
+        self.retired += len(decision.retired)
+        known = {member.id for member in decision.members}
+        self.merged += sum(s.memory.id not in known for s in decision.survivors)
+        self.usage += decision.usage
+        if decision.pending:
+            self.pending += 1
+            self.failed.add(_ids(group))
+        self.decided.append(_decided_report(group, decision, self.latest))
+
+    def report(self, dry_run: bool, after: int, model: str, seconds: float) -> DeduplicationReport:
+        planned = [_planned_report(group, self.first) for group in self.first.groups]
+        return DeduplicationReport(
+            dry_run=dry_run,
+            memories=self.first.memories,
+            memories_after=after,
+            pairs=self.first.pairs,
+            rounds=self.rounds,
+            groups=tuple(planned if dry_run else self.decided),
+            decisions=dict(self.actions),
+            reasons=dict(self.reasons),
+            retired=self.retired,
+            merged=self.merged,
+            pending=self.pending,
+            usage=self.usage,
+            estimated_model_calls=sum(group.needs_model for group in planned),
+            model=model,
+            seconds=round(seconds, 3),
+        )
+
+
+def _ids(group: GroupPlan) -> frozenset[str]:
+    return frozenset(member.id for member in group.members)
+
+
+def _kind_of(reason: str) -> str:
+    """The general part of a reason, for counting."""
+    return reason.partition(":")[0]
+
+
+def _planned_report(group: GroupPlan, plan: RoundPlan) -> GroupReport:
+    retired = group.replacement.retired if group.replacement else ()
+    asked = {member.id for member in group.question.members} if group.question else set()
+    fates = {member.id: "judge" if member.id in asked else "keep" for member in group.members}
+    fates |= dict.fromkeys(retired, "retire")
+    steps = [step for step in (group.replacement, group.question) if step is not None]
+    names = ["replace"] * (group.replacement is not None) + ["judge"] * (group.question is not None)
+    reason = "; then ".join(step.reason for step in steps)
+    return _group_report(group, plan, " + ".join(names), reason, fates)
+
+
+def _decided_report(group: GroupPlan, decision: Decision, plan: RoundPlan) -> GroupReport:
+    fates = {member.id: "keep" for member in group.members}
+    fates |= dict.fromkeys(decision.retired, "retire")
+    return _group_report(group, plan, decision.action.value, decision.reason, fates)
+
+
+def _group_report(
+    group: GroupPlan, plan: RoundPlan, action: str, reason: str, fates: Mapping[str, str]
+) -> GroupReport:
+    members = group.members
+    return GroupReport(
+        user=members[0].user,
+        is_private=members[0].is_private,
+        action=action,
+        reason=reason,
+        members=tuple(
+            MemberReport(id=m.id, content=m.content, timestamp=m.timestamp, fate=fates[m.id])
+            for m in members
+        ),
+        similarities=tuple(
+            (i, j, plan.similarity(members[i], members[j]))
+            for i, j in combinations(range(len(members)), 2)
+        ),
+        differences=differences(members),
+        needs_model=group.question is not None,
+    )
+
+
+# --- log lines and threads ----------------------------------------------------------------------
+
+
+def _quote(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _QUOTED else flat[: _QUOTED - 1] + "…"
+
+
+def _log_check(new: Memory, match: SearchResult | None, decision: Decision | Question) -> None:
+    arrow = "LLM merge"
+    if isinstance(decision, Decision):
+        arrow = "replace" if decision.action is Action.REPLACE else "add as new"
+    closest = f"closest match sim={match.similarity:.2f}" if match else "no match"
+    logger.debug(
+        'DEDUP_CHECK: "%s" %s -> %s (%s)', _quote(new.content), closest, arrow, decision.reason
+    )
+
+
+def _log_merges(decision: Decision) -> None:
+    for survivor in decision.survivors:
+        count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
+        logger.info('DEDUP_MERGE: %d memories -> "%s"', count, _quote(survivor.memory.content))
+
+
+async def _in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The one place where waiting code meets the store."""
+    return await asyncio.to_thread(call, *args, **kwargs)

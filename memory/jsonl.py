@@ -1,0 +1,130 @@
+"""Memories as JSON lines: what `export` writes, and what `import` can make of other people's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from memory.errors import InputError
+from memory.models import Memory, clean_json, is_memory_id
+
+
+def write_memory(memory: Memory) -> str:
+    """One line; fields at their default are left out, and come back as they were."""
+    fields = memory.model_dump(mode="json", exclude_defaults=True)
+    return json.dumps({"id": memory.id, **fields}, ensure_ascii=False)
+
+
+def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | InputError]:
+    """Each line as a memory, or what is wrong with it; blank lines are passed over.
+
+    Keys that a memory does not have become metadata. An `id` that is not of our form becomes the
+    `external_id`. The same id twice with another content is wrong; with the same it is one memory.
+
+    Raises: InputError where the file cannot be read at all.
+    """
+    first_use: dict[str, tuple[int, str]] = {}
+    for number, raw in _lines(path):
+        try:
+            fields = _object(raw)
+            memory = to_memory(fields, keep_id=True, assume_utc=assume_utc)
+            _refuse_other_use(fields, memory, number, first_use)
+        except ValueError as exc:
+            yield InputError(path, str(exc), "this line is left out", number)
+        else:
+            yield memory
+
+
+def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> Memory:
+    """A memory of somebody's fields; `keep_id` keeps an id of our form.
+
+    Raises: ValueError, saying what is wrong in one line.
+    """
+    given = {name: value for name, value in fields.items() if name in Memory.model_fields}
+    extra = {name: value for name, value in fields.items() if name not in Memory.model_fields}
+    name = given.pop("id", None)
+    if keep_id and isinstance(name, str) and is_memory_id(name):
+        given["id"] = name
+    elif name is not None:
+        given.setdefault("external_id", str(name))
+    metadata = given.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise ValueError("metadata is not an object")
+    given["metadata"] = {**metadata, **extra}
+    given["timestamp"] = _moment(given.get("timestamp"), assume_utc)
+    try:
+        return Memory.model_validate_json(json.dumps(clean_json(given)))
+    except ValidationError as exc:
+        raise ValueError(_first_problem(exc)) from exc
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                if number == 1:
+                    raw = raw.removeprefix(b"\xef\xbb\xbf")
+                if raw.strip():
+                    yield number, raw
+    except OSError as exc:
+        raise InputError(path, f"cannot be read: {exc.strerror}", "name a JSON Lines file") from exc
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+    except UnicodeDecodeError as exc:
+        raise ValueError("is not UTF-8 text") from exc
+    except json.JSONDecodeError as exc:
+        raise ValueError(f"is not JSON: {exc.msg} at column {exc.colno}") from exc
+    except RecursionError as exc:
+        raise ValueError("is nested too deeply") from exc
+    if not isinstance(fields, dict):
+        raise ValueError("is not a JSON object")
+    return fields
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _moment(value: Any, assume_utc: bool) -> str:
+    """ISO 8601 with an offset, from that or from seconds since 1970."""
+    if value is None:
+        raise ValueError("timestamp is missing: when was it recorded?")
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            moment = datetime.fromtimestamp(value, UTC)
+        else:
+            moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError, OverflowError, OSError) as exc:
+        raise ValueError(f"timestamp {value!r} is not ISO 8601") from exc
+    if moment.tzinfo is None:
+        if not assume_utc:
+            raise ValueError(f"timestamp {value!r} has no time zone: add one, or --assume-utc")
+        moment = moment.replace(tzinfo=UTC)
+    return moment.isoformat()
+
+
+def _first_problem(exc: ValidationError) -> str:
+    error = exc.errors()[0]
+    where = ".".join(str(part) for part in error["loc"])
+    problem = error["msg"].removeprefix("Value error, ")
+    problem = problem[0].lower() + problem[1:]
+    return f"{where}: {problem}" if where else problem
+
+
+def _refuse_other_use(
+    fields: Mapping[str, Any], memory: Memory, number: int, first_use: dict[str, tuple[int, str]]
+) -> None:
+    if "id" not in fields:
+        return
+    name = str(fields["id"])
+    line, content = first_use.setdefault(name, (number, memory.content))
+    if content != memory.content:
+        raise ValueError(f"id {name!r} is already used on line {line}, for another content")

@@ -1,0 +1,110 @@
+"""A deduplication report for people (tables that fit 80 columns) and for programs (JSON)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from memory.models import DeduplicationReport, GroupReport
+
+_FATE_STYLE = {"keep": "green", "retire": "red", "judge": "yellow"}
+
+
+def to_json(report: DeduplicationReport) -> str:
+    return report.model_dump_json(indent=2)
+
+
+def print_report(report: DeduplicationReport, console: Console, *, groups: bool) -> None:
+    """The summary; with `groups`, each group before it."""
+    if groups:
+        for number, group in enumerate(report.groups, start=1):
+            console.print(_group(group, f"{number}/{len(report.groups)}"))
+            console.print()
+    console.print(_planned(report) if report.dry_run else _done(report))
+
+
+def table(rows: list[tuple[str, str]]) -> Table:
+    """Names and values in two columns."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in rows:
+        grid.add_row(Text(name), Text(value))
+    return grid
+
+
+def _planned(report: DeduplicationReport) -> Table:
+    groups = len(report.groups)
+    asked = report.estimated_model_calls
+    return table(
+        [
+            *_found(report),
+            ("groups", f"{groups:,}, of which {groups - asked:,} need no model"),
+            ("would retire", f"{_would_retire(report):,} without a model"),
+            ("model calls", f"about {asked:,} ({report.model})"),
+            ("nothing changed", f"a dry run, {report.seconds:.1f} s"),
+        ]
+    )
+
+
+def _done(report: DeduplicationReport) -> Table:
+    usage = report.usage
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    rows = [
+        *_found(report),
+        ("memories after", f"{report.memories_after:,}"),
+        ("decisions", _counted(report.decisions) or "none"),
+        *((f"  {n:,}", reason) for reason, n in _by_count(report.reasons)),
+        ("retired", f"{report.retired:,}, none destroyed"),
+        ("synthesised", f"{report.merged:,}"),
+        ("pending", f"{report.pending:,}"),
+        ("model calls", f"{usage.calls:,} ({report.model}), {tokens}"),
+        ("rounds, time", f"{report.rounds}, {report.seconds:.1f} s"),
+    ]
+    return table(rows)
+
+
+def _found(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
+    yield "memories", f"{report.memories:,}"
+    for band, count in report.pairs.items():
+        yield f"pairs >= {band}", f"{count:,}"
+
+
+def _would_retire(report: DeduplicationReport) -> int:
+    return sum(member.fate == "retire" for group in report.groups for member in group.members)
+
+
+def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{n:,} {name}" for name, n in _by_count(counts))
+
+
+def _group(group: GroupReport, number: str) -> RenderableType:
+    privacy = ", private" if group.is_private else ""
+    title = Text.assemble(
+        (f"group {number}", "bold"),
+        f"  {group.user or 'everyone'}{privacy}  {_span(group)}  ",
+        (group.action, "bold"),
+    )
+    members = Table.grid(padding=(0, 1))
+    members.add_column(width=6, no_wrap=True)
+    members.add_column(width=10, no_wrap=True)
+    members.add_column(overflow="fold")
+    for member in group.members:
+        fate = Text(member.fate, style=_FATE_STYLE[member.fate])
+        members.add_row(fate, f"{member.timestamp:%Y-%m-%d}", Text(member.content))
+    why = table([("because", group.reason), *(("differs", line) for line in group.differences[:3])])
+    return Group(title, Padding(members, (0, 0, 0, 2)), Padding(why, (0, 0, 0, 2)))
+
+
+def _span(group: GroupReport) -> str:
+    scores = [score for _, _, score in group.similarities]
+    low, high = f"{min(scores):.2f}", f"{max(scores):.2f}"
+    return low if low == high else f"{low} to {high}"

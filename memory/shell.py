@@ -1,0 +1,60 @@
+"""What the command lines share: logging, progress, one line for an error, a clean end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+from memory.errors import MemoryPipelineError
+
+EXIT_PROBLEM = 1
+EXIT_INTERRUPTED = 130
+
+
+def out() -> Console:
+    """Data go to stdout: plain text of 80 columns when piped."""
+    return Console(highlight=False, emoji=False, markup=False)
+
+
+def err() -> Console:
+    """All that is not data goes to stderr."""
+    return Console(stderr=True, highlight=False, emoji=False, markup=False, soft_wrap=True)
+
+
+def set_up_logging(debug: bool) -> None:
+    """Warnings, or with `debug` everything of ours, on stderr."""
+    logging.basicConfig(
+        level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr
+    )
+    if debug:
+        logging.getLogger("memory").setLevel(logging.DEBUG)
+
+
+def run_shell(main: Callable[[], None]) -> None:
+    """Run a command line: an error of ours is one line on stderr, without a traceback."""
+    try:
+        main()
+    except MemoryPipelineError as exc:
+        err().print(f"error: {exc}")
+        sys.exit(EXIT_PROBLEM)
+    except KeyboardInterrupt:
+        err().print("interrupted: what was decided is kept, the rest is untouched")
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:  # the reader of a pipe had enough; nothing more can be said to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_PROBLEM)
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr, where stderr is a terminal; gives what to call with done and total."""
+    from rich.progress import Progress
+
+    with Progress(console=err(), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
