@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import shutil
 import tempfile
 import threading
@@ -94,7 +95,7 @@ class ChromaIndex:
         except IndexFault as exc:
             aside = _set_aside(folder)
             logger.warning("the index is damaged (%s); set aside as %s, made again", exc, aside)
-            return cls(_persistent_client(folder), "memories", ledger, release)
+            return cls(_persistent_client(folder, again=True), "memories", ledger, release)
 
     @classmethod
     def served(cls, server: ChromaServer, ledger: Ledger, store_id: str) -> ChromaIndex:
@@ -102,7 +103,11 @@ class ChromaIndex:
 
         Raises: IndexFault.
         """
-        return cls(_http_client(server), f"memories-{store_id}", ledger, lambda: None)
+        try:
+            return cls(_http_client(server), f"memories-{store_id}", ledger, lambda: None)
+        except IndexFault as exc:
+            where = f"the Chroma server at {server.host}:{server.port} gave no answer"
+            raise IndexFault(f"{where} ({exc})", "check memory.chroma.host and port") from exc
 
     def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
         """Chroma's nearest, without its slow filter, and the nearest of what it does not know yet.
@@ -208,10 +213,12 @@ def _collection(client: Any, name: str) -> Any:
     return collection
 
 
-def _persistent_client(folder: Path) -> Any:
+def _persistent_client(folder: Path, *, again: bool = False) -> Any:
+    """Chroma keeps what it opened, even broken, by the path's spelling; `again` spells it new."""
+    path = str(folder.absolute()) + (os.sep if again else "")
     with _mapped():
         chromadb, settings = _load()
-        return chromadb.PersistentClient(path=str(folder.absolute()), settings=settings)
+        return chromadb.PersistentClient(path=path, settings=settings)
 
 
 def _http_client(server: ChromaServer) -> Any:

@@ -46,7 +46,7 @@ class MemoryConfig(Frozen):
 
     dedup_enabled: bool = True
     dedup_upper_threshold: Share = 0.95
-    dedup_lower_threshold: Share = 0.90
+    dedup_lower_threshold: Share = Field(default=0.90, validate_default=True)
     dedup_guard: bool = True
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(_as_tuple)] = ("user",)
     dedup_candidates: int = Field(default=5, ge=1, le=100)

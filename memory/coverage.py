@@ -24,12 +24,13 @@ _NEGATIONS = frozenset(
 )
 _FILLERS = frozenset(
     "a an the of in on at for with and by as that this these those it its his her their he she "
-    "they i my you your we our me him them us is are am be been being has have had do does did "
+    "they i my you your we our me him them us is are be been being has have had do does did "
     "also just very really quite so too then which who whom into about there".split()
 )
 _JAPANESE_FILLERS = frozenset(
     "の は が を に へ で と も や から です ます でした ました だ だった した する している "
-    "います いる ある あります さんは さんの さん".split()
+    "います いる ある あります っている っています ている ています "
+    "んでいる んでいます さんは さんの さん".split()
 )
 _JAPANESE_NEGATION = re.compile("ない|なかった|ません|なく|ずに")
 _TOKEN = re.compile(

@@ -70,7 +70,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 if number == 1:
                     raw = raw.removeprefix(b"\xef\xbb\xbf")
                 if raw.strip():
-                    yield number, raw
+                    yield number, raw.rstrip(b"\r\n")
     except OSError as exc:
         raise InputError(path, f"cannot be read: {exc.strerror}", "name a JSON Lines file") from exc
 
@@ -81,7 +81,7 @@ def _object(raw: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as exc:
         raise ValueError("is not UTF-8 text") from exc
     except json.JSONDecodeError as exc:
-        raise ValueError(f"is not JSON: {exc.msg} at column {exc.colno}") from exc
+        raise ValueError(f"is not JSON: {exc.msg} (column {exc.colno})") from exc
     except RecursionError as exc:
         raise ValueError("is nested too deeply") from exc
     if not isinstance(fields, dict):

@@ -84,6 +84,12 @@ _links = sa.Table(
     sa.Column("note", sa.Text, nullable=False),
     sa.Column("confidence", sa.Float, nullable=False),
 )
+_low, _high = _memories.alias("low"), _memories.alias("high")
+_LIVE_LINKS = (
+    sa.select(_links)
+    .join(_low, sa.and_(_low.c.id == _links.c.low_id, _low.c.live))
+    .join(_high, sa.and_(_high.c.id == _links.c.high_id, _high.c.live))
+)
 _decisions = sa.Table(
     "decisions",
     _schema,
@@ -193,7 +199,7 @@ class Ledger:
 
     def _check_schema(self) -> None:
         with self.reading() as reader:
-            version = reader.meta("schema_version")
+            version = reader.meta("schema_version") if reader.has_schema() else "none"
         if version != SCHEMA_VERSION:
             raise LedgerError(
                 f"{self.name} has schema {version!r}, this version reads {SCHEMA_VERSION!r}",
@@ -244,10 +250,12 @@ class Reader:
         """The latest committed transaction's number, 0 for a new ledger."""
         return int(self._connection.scalar(sa.select(_counter.c.value)) or 0)
 
+    def has_schema(self) -> bool:
+        """Whether the tables are there."""
+        return sa.inspect(self._connection).has_table(_meta.name)
+
     def meta(self, key: str) -> str | None:
         """A fact about the store itself; None where it was never set."""
-        if not sa.inspect(self._connection).has_table("meta"):
-            return None
         return self._connection.scalar(sa.select(_meta.c.value).where(_meta.c.key == key))
 
     # --- memories ---
@@ -347,16 +355,10 @@ class Reader:
 
     def _link_rows(self, ids: Sequence[str]) -> list[sa.Row[Any]]:
         """Links that touch these memories and lead to one that lives; an import may name others."""
-        low, high = _memories.alias(), _memories.alias()
-        both_live = (
-            sa.select(_links)
-            .join(low, sa.and_(low.c.id == _links.c.low_id, low.c.live))
-            .join(high, sa.and_(high.c.id == _links.c.high_id, high.c.live))
-        )
         found: dict[tuple[str, str], sa.Row[Any]] = {}
         for some in _chunks(ids):
             touching = sa.or_(_links.c.low_id.in_(some), _links.c.high_id.in_(some))
-            for link in self._connection.execute(both_live.where(touching)):
+            for link in self._connection.execute(_LIVE_LINKS.where(touching)):
                 found[link.low_id, link.high_id] = link
         return [found[key] for key in sorted(found)]
 
@@ -402,8 +404,7 @@ class Reader:
 
     def lag(self, after: int) -> int:
         """How many rows are above a revision."""
-        query = sa.select(sa.func.count()).where(_memories.c.revision > after)
-        return int(self._connection.scalar(query) or 0)
+        return self._count(_memories, _memories.c.revision > after)
 
     # --- what is known to be different ---
 
@@ -423,20 +424,24 @@ class Reader:
     # --- the rest ---
 
     def counts(self) -> Counts:
-        one = sa.func.count()
-        live = sa.select(_memories.c.user, one).where(_memories.c.live).group_by(_memories.c.user)
-        by_user = self._connection.execute(live.order_by(one.desc())).tuples().all()
-        users: dict[str | None, int] = dict(by_user)
-        retired = sa.select(one).where(sa.not_(_memories.c.live))
-        kinds = sa.select(_decisions.c.action, one).group_by(_decisions.c.action)
-        pending = sa.select(one).where(_decisions.c.pending)
+        count = sa.func.count()
+        live = sa.select(_memories.c.user, count).where(_memories.c.live)
+        actions = sa.select(_decisions.c.action, count).group_by(_decisions.c.action)
+        users = self._counted(live.group_by(_memories.c.user).order_by(count.desc()))
         return Counts(
             live=sum(users.values()),
-            retired=int(self._connection.scalar(retired) or 0),
+            retired=self._count(_memories, sa.not_(_memories.c.live)),
             users=users,
-            decisions=dict(self._connection.execute(kinds).tuples().all()),
-            pending=int(self._connection.scalar(pending) or 0),
+            decisions=self._counted(actions),
+            pending=self._count(_decisions, _decisions.c.pending),
         )
+
+    def _count(self, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
+        query = sa.select(sa.func.count()).select_from(table).where(where)
+        return int(self._connection.scalar(query) or 0)
+
+    def _counted(self, query: sa.Select[Any]) -> dict[Any, int]:
+        return {row[0]: row[1] for row in self._connection.execute(query)}
 
     def index_watermark(self, collection: str) -> int | None:
         """The revision up to which a collection follows the ledger; None where it is not ours."""
@@ -454,7 +459,7 @@ class Writer(Reader):
 
     def prepare_schema(self) -> None:
         """Make the tables where they are missing."""
-        if self.meta("schema_version") is not None:
+        if self.has_schema():
             return
         _schema.create_all(self._connection)
         self._connection.execute(_counter.insert().values(value=0))

@@ -95,8 +95,19 @@ def _utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
+def _content(text: str) -> str:
+    cleaned = clean(text)
+    if not cleaned:
+        raise ValueError("content is empty")
+    if len(cleaned) > MAX_CONTENT:
+        raise ValueError(
+            f"content has {len(cleaned):,} characters, more than {MAX_CONTENT:,}: split it"
+        )
+    return cleaned
+
+
 Name = Annotated[str, AfterValidator(clean), Field(min_length=1, max_length=1_000)]
-Content = Annotated[str, AfterValidator(clean), Field(max_length=MAX_CONTENT)]
+Content = Annotated[str, AfterValidator(_content)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_valid_json)]
 UtcTime = Annotated[AwareDatetime, AfterValidator(_utc)]
 LinkType = Literal["similar", "caused_by", "leads_to", "related"]
@@ -124,19 +135,13 @@ class MemoryLink(Frozen):
     confidence: float = Field(default=0.5, ge=0.0, le=1.0)
 
 
-def _not_empty(text: str) -> str:
-    if not text:
-        raise ValueError("content is empty")
-    return text
-
-
 class Memory(Frozen):
     """One thing that was said, and when it was recorded."""
 
     id: str = Field(default_factory=new_memory_id, pattern=r"^mem_[0-9a-f]{12}$")
     external_id: Name | None = None
     """What an import called it."""
-    content: Annotated[Content, AfterValidator(_not_empty)]
+    content: Content
     user: Name | None = None
     """Whom it is about; None is everyone."""
     category: Name = "fact"

@@ -42,9 +42,10 @@ def run_shell(main: Callable[[], None]) -> None:
     except MemoryPipelineError as exc:
         err().print(f"error: {exc}")
         sys.exit(EXIT_PROBLEM)
-    except KeyboardInterrupt:
-        err().print("interrupted: what was decided is kept, the rest is untouched")
-        sys.exit(EXIT_INTERRUPTED)
+    except SystemExit as exc:  # typer has turned Ctrl-C into its exit code by now
+        if exc.code == EXIT_INTERRUPTED:
+            err().print("interrupted: what was decided is kept, the rest is untouched")
+        raise
     except BrokenPipeError:  # the reader of a pipe had enough; nothing more can be said to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_PROBLEM)

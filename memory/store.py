@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -94,6 +94,7 @@ class MemoryStore:
             stored = reader.meta("embedder")
         if stored is not None and stored != embedder.fingerprint:
             raise EmbedderMismatch(stored, embedder.fingerprint)
+        self._claimed = stored is not None
 
     def close(self) -> None:
         if self._index is not None:
@@ -152,7 +153,7 @@ class MemoryStore:
         """
         probe = self.new_memory(content, user=user)
         with self.ledger.reading() as reader:
-            matches = self._matches(reader, self.embed([probe])[0], 1, threshold, frozenset())
+            matches = self._matches(reader, self.embed([probe])[0], 1, threshold, ())
         return matches[0] if matches else None
 
     def scope_of(self, memory: Memory) -> Scope:
@@ -198,6 +199,8 @@ class MemoryStore:
         Where the embedder fails, the vectors are None and a warning is logged: a memory without a
         vector is kept, and embedded by the next batch.
         """
+        if not memories:
+            return []
         with self.ledger.reading() as reader:
             known = reader.vectors(text_key(memory.content) for memory in memories)
         missing = {
@@ -355,19 +358,23 @@ class MemoryStore:
     # --- inside ---
 
     def _matches(
-        self, reader: Reader, new: Embedded, k: int, floor: float, apart: Iterable[str]
+        self, reader: Reader, new: Embedded, k: int, floor: float, apart: Collection[str]
     ) -> list[SearchResult]:
-        scope = self.scope_of(new.memory)
-        same = reader.live_with_text(text_key(new.memory.content), scope)
-        rows = {row.memory.id: row for row in same[:k]}
-        if new.vector is not None:
-            rows |= reader.rows(self._shortlist(new.vector, scope, k + 1, floor).ids)
-        rows.pop(new.memory.id, None)
-        left = [row for row in rows.values() if row.live and row.text_key not in set(apart)]
-        left = [row for row in left if self.scope_of(row.memory) == scope]
-        if new.vector is None:
-            return [SearchResult(row.memory, 1.0) for row in left]
-        return _ranked(reader, new.vector, left, floor)
+        scope, key = self.scope_of(new.memory), text_key(new.memory.content)
+        same = reader.live_with_text(key, scope)
+        matches = [SearchResult(row.memory, 1.0) for row in same if row.memory.id != new.memory.id]
+        if new.vector is None or len(matches) >= k:
+            return matches[:k]
+        rows = reader.rows(self._shortlist(new.vector, scope, k + 1, floor).ids).values()
+        others = [
+            row
+            for row in rows
+            if row.live
+            and row.text_key != key
+            and row.text_key not in apart
+            and self.scope_of(row.memory) == scope
+        ]
+        return (matches + _ranked(reader, new.vector, others, floor))[:k]
 
     def _shortlist(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
         try:
@@ -401,8 +408,9 @@ class MemoryStore:
 
     def _claim(self, writer: Writer) -> None:
         """The first vector says whose vectors these are."""
-        if writer.meta("embedder") is None:
+        if not self._claimed:
             writer.set_meta("embedder", self._embedder.fingerprint)
+            self._claimed = True
 
 
 def store_id(ledger: Ledger) -> str:

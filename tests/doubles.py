@@ -1,0 +1,99 @@
+"""Stand-ins under the real protocols: vectors placed by hand, a model with a queue of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from memory.errors import EmbeddingError, IndexFault, ModelError
+from memory.models import Question, Scope, Vector, Vectors, Verdict, normalise
+from memory.protocols import Shortlist
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class PlacedEmbedder:
+    """Each text on an axis of its own, or at a stated cosine to another text."""
+
+    fingerprint = "placed-64"
+    dim = 64
+
+    def __init__(self) -> None:
+        self._placed: dict[str, Vector] = {}
+        self._axes = 0
+        self.embedded: list[str] = []
+        self.broken = False
+
+    def place(self, text: str, cosine: float = 0.0, to: str | None = None) -> str:
+        """Put `text` at this cosine to the text `to`, otherwise unlike everything."""
+        vector = np.zeros(self.dim)
+        vector[self._axes] = np.sqrt(1 - cosine**2)
+        self._axes += 1
+        if to is not None:
+            vector += cosine * self._of(normalise(to)).astype(np.float64)
+        self._placed[normalise(text)] = vector.astype(np.float32)
+        return text
+
+    def place_at(self, text: str, vector: Sequence[float]) -> str:
+        """Put `text` at these coordinates, made a unit vector."""
+        full = np.zeros(self.dim)
+        full[: len(vector)] = vector
+        self._placed[normalise(text)] = (full / np.linalg.norm(full)).astype(np.float32)
+        return text
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        if self.broken:
+            raise EmbeddingError("the embedder is broken")
+        self.embedded += texts
+        return np.stack([self._of(text) for text in texts])
+
+    def _of(self, normalised: str) -> Vector:
+        if normalised not in self._placed:
+            self.place(normalised)
+        return self._placed[normalised]
+
+
+class ScriptedModel:
+    """Answers in turn: a verdict, an error to raise, or a function of the question."""
+
+    name = "scripted"
+
+    def __init__(self, *answers: Verdict | ModelError | Callable[[Question], Verdict]) -> None:
+        self._answers = list(answers)
+        self.asked: list[Question] = []
+
+    async def judge(self, question: Question) -> Verdict:
+        self.asked.append(question)
+        answer = self._answers.pop(0)
+        if isinstance(answer, ModelError):
+            raise answer
+        return answer if isinstance(answer, Verdict) else answer(question)
+
+
+class BrokenIndex:
+    """An index that fails at every question."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
+        self.asked += 1
+        raise IndexFault("the index is broken")
+
+    def close(self) -> None:
+        pass
+
+
+def ticking(step: timedelta = timedelta(minutes=1)) -> Callable[[], datetime]:
+    """A clock that moves on by a step each time it is read."""
+
+    def read() -> Iterator[datetime]:
+        now = START
+        while True:
+            yield now
+            now += step
+
+    moments = read()
+    return lambda: next(moments)

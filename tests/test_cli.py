@@ -1,0 +1,280 @@
+"""The command lines as processes: what they print, where, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import chromadb
+import numpy as np
+import pytest
+from chromadb.config import Settings
+
+ROOT = Path(__file__).parent.parent
+MODULES = {"memory-dedup": "memory", "memory-chat": "orchestrator"}
+WHEN = "2026-05-01T08:00:00Z"
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run a command in a folder with a config.yaml; with `ok`, it must succeed and not complain."""
+    (tmp_path / "config.yaml").write_text("memory:\n  data_dir: data\n")
+
+    def start(command: str, *args: str, ok: bool = True) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-m", MODULES[command], *args],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "80"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        if ok:
+            assert done.returncode == 0, done.stderr
+        return done
+
+    return start
+
+
+def lines(folder: Path, *memories: dict[str, object]) -> str:
+    path = folder / "in.jsonl"
+    told = ({"timestamp": WHEN, "user": "Mia"} | memory for memory in memories)
+    path.write_text("".join(json.dumps(memory) + "\n" for memory in told), encoding="utf-8")
+    return path.name
+
+
+def exported(run: Run) -> list[dict[str, object]]:
+    return [json.loads(line) for line in run("memory-dedup", "export").stdout.splitlines()]
+
+
+COPIES: list[dict[str, object]] = [
+    {"content": "Mia adopted a cat in 2023.", "id": "1", "mood": "calm"},
+    {"content": "mia adopted a cat in 2023", "id": "2"},
+    {"content": "Mia adopted a cat in 2021.", "id": "3"},
+    {"content": "Jonas sails on the lake.", "id": "4", "user": "Jonas"},
+    {"content": "Jonas sails on the lake.", "id": "5", "user": "Jonas", "is_private": True},
+]
+
+
+def test_raw_import_audit_batch_and_again(run: Run, tmp_path: Path) -> None:
+    said = run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    assert said.stderr == "imported 5: 5 add; memories 0 -> 5\n"
+    before = run("memory-dedup", "export").stdout
+    ledger = (tmp_path / "data" / "ledger.db").read_bytes()
+    audit = run("memory-chat", "--dedup-dry-run").stdout
+    assert "because  same text" in audit
+    assert "pairs >= 0.98    1" in audit
+    assert max(map(len, audit.splitlines())) <= 80
+    assert (tmp_path / "data" / "ledger.db").read_bytes() == ledger
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["ledger.db"]
+    assert run("memory-dedup", "export").stdout == before
+    done = run("memory-chat", "--deduplicate-memories").stdout
+    assert "memories after  4" in done
+    assert {memory["content"] for memory in exported(run)} == {
+        "mia adopted a cat in 2023",
+        "Mia adopted a cat in 2021.",
+        "Jonas sails on the lake.",
+    }
+    ledger = (tmp_path / "data" / "ledger.db").read_bytes()
+    again = run("memory-chat", "--deduplicate-memories").stdout
+    assert "decisions       none" in again
+    assert (tmp_path / "data" / "ledger.db").read_bytes() == ledger
+
+
+def test_import_goes_through_the_deduplicator_and_twice_adds_nothing(
+    run: Run, tmp_path: Path
+) -> None:
+    name = lines(tmp_path, *COPIES)
+    said = run("memory-dedup", "import", name).stderr
+    assert said.endswith("memories 0 -> 4\n")
+    before = exported(run)
+    assert run("memory-dedup", "import", name).stderr.endswith("memories 4 -> 4\n")
+    assert run("memory-dedup", "import", "--raw", name).stderr.endswith("memories 4 -> 4\n")
+    assert exported(run) == before
+
+
+def test_an_export_comes_back_exactly(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    text = run("memory-dedup", "export").stdout
+    (tmp_path / "out.jsonl").write_text(text, encoding="utf-8")
+    (tmp_path / "data" / "ledger.db").rename(tmp_path / "elsewhere.db")
+    run("memory-dedup", "import", "--raw", "out.jsonl")
+    assert run("memory-dedup", "export").stdout == text
+
+
+def test_search_and_stats_say_what_there_is(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    found = run("memory-dedup", "search", "who sails?", "-k", "1", "--user", "Jonas").stdout
+    assert "Jonas sails on the lake." in found
+    stats = run("memory-dedup", "stats").stdout
+    assert "4 live, 1 retired" in stats
+    assert "wordllama" in stats
+
+
+def test_the_audit_as_json_is_the_report(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    report = json.loads(run("memory-dedup", "audit", "--json").stdout)
+    assert report["dry_run"] is True
+    assert [group["action"] for group in report["groups"]] == ["replace + judge"]
+
+
+def test_a_foreign_collection_is_imported_under_new_ids(run: Run, tmp_path: Path) -> None:
+    settings = Settings(anonymized_telemetry=False)
+    client = chromadb.PersistentClient(str(tmp_path / "theirs"), settings=settings)
+    collection = client.create_collection("notes", embedding_function=None)
+    collection.add(
+        ids=["mem_00000000000a", "b"],
+        embeddings=np.eye(2, dtype=np.float32),
+        documents=["Mia likes tea.", "undated"],
+        metadatas=[{"user": "Mia", "created_at": WHEN, "mood": "calm"}, {"user": "Mia"}],
+    )
+    done = run(
+        "memory-dedup", "import", "--from-chroma", "theirs", "--collection", "notes", ok=False
+    )
+    assert done.returncode == 1
+    assert "b: timestamp is missing" in done.stderr
+    [memory] = exported(run)
+    assert memory["external_id"] == "mem_00000000000a"
+    assert memory["id"] != "mem_00000000000a"
+    assert memory["metadata"] == {"created_at": WHEN, "mood": "calm"}
+
+
+# --- what can go wrong --------------------------------------------------------------------------
+
+
+def failed(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that a failed command says."""
+    assert done.returncode == 1
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    return line
+
+
+def test_a_bad_line_is_named_and_the_rest_is_imported(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(
+        f'{{"content": "one", "timestamp": "{WHEN}"}}\n{{"content": "tw\n'
+        f'{{"content": "three", "timestamp": "{WHEN}"}}\n'
+    )
+    done = run("memory-dedup", "import", "in.jsonl", ok=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "error: in.jsonl:2: is not JSON: Unterminated string starting at (column 13); "
+        "this line is left out",
+        "imported 2: 2 add; memories 0 -> 2",
+        "1 left out, named above",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("import", "none.jsonl"), "error: none.jsonl: cannot be read: No such file"),
+        (("import", "."), "error: .: cannot be read: Is a directory"),
+        (("import",), "error: import: takes one source"),
+        (("import", "--from-chroma", "."), "error: .: is not a Chroma folder"),
+        (("export",), "error: there are no memories at"),
+        (("search", "tea"), "error: there are no memories at"),
+    ],
+)
+def test_a_wrong_argument_is_one_clear_line(run: Run, args: tuple[str, ...], said: str) -> None:
+    assert failed(run("memory-dedup", *args, ok=False)).startswith(said)
+
+
+def test_a_wrong_configuration_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("memory:\n  dedup_gaurd: true\n")
+    said = failed(run("memory-chat", "--dedup-dry-run", ok=False))
+    assert said == (
+        "error: config.yaml:2: memory.dedup_gaurd: unknown key; did you mean memory.dedup_guard?"
+    )
+
+
+def test_a_dry_run_where_nothing_is_creates_nothing(run: Run, tmp_path: Path) -> None:
+    done = run("memory-chat", "--dedup-dry-run")
+    assert "no memories" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_another_embedder_is_refused_and_names_the_way_out(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    (tmp_path / "config.yaml").write_text(
+        "memory:\n  data_dir: data\n  embedding:\n    provider: minilm\n"
+    )
+    assert "memory-dedup reembed" in failed(run("memory-dedup", "stats", ok=False))
+
+
+def test_reembed_makes_the_same_vectors_again(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    assert run("memory-dedup", "reembed").stderr == "3 texts embedded again\n"
+    assert "Jonas" in run("memory-dedup", "search", "who sails?", "-k", "1").stdout
+
+
+def test_a_chroma_server_that_is_not_there_is_one_warning_and_no_loss(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "memory:\n  data_dir: data\n  chroma:\n    host: 127.0.0.1\n    port: 9\n"
+    )
+    done = run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("WARNING")]
+    assert len(warnings) == 1
+    assert "memory.chroma.host" in warnings[0]
+    assert len(exported(run)) == 4
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_data_folder_that_cannot_be_written_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o500)
+    said = failed(run("memory-dedup", "import", lines(tmp_path, *COPIES), ok=False))
+    assert "cannot be opened: Permission denied" in said
+
+
+def test_a_data_folder_that_is_a_file_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("in the way")
+    said = failed(run("memory-dedup", "import", lines(tmp_path, *COPIES), ok=False))
+    assert "cannot be opened" in said
+
+
+def test_ctrl_c_ends_an_import_cleanly_and_keeps_what_was_stored(run: Run, tmp_path: Path) -> None:
+    many: list[dict[str, object]] = [
+        {"content": f"Mia saw bird number {n}.", "id": str(n)} for n in range(5_000)
+    ]
+    name = lines(tmp_path, *many)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memory", "import", name],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    ledger = tmp_path / "data" / "ledger.db-wal"
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not (ledger.exists() and ledger.stat().st_size > 500_000):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said == "interrupted: what was decided is kept, the rest is untouched\n"
+    kept = len(exported(run))
+    assert 0 < kept < 5_000
+    assert run("memory-dedup", "import", "--raw", name).stderr.startswith("imported 5,000")
+
+
+def test_versions_are_said(run: Run) -> None:
+    for command in MODULES:
+        assert run(command, "--version").stdout.startswith(f"{command} 0.")
+
+
+def test_every_command_and_option_says_what_it_does(run: Run) -> None:
+    for command in ("import", "export", "search", "stats", "audit", "reembed"):
+        help_text = run("memory-dedup", command, "--help").stdout
+        options = [line for line in help_text.splitlines() if line.strip().startswith("--")]
+        assert options
+        assert all(len(line.split(maxsplit=1)) == 2 for line in options)

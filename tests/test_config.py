@@ -1,0 +1,117 @@
+"""Configuration: every key shown, every mistake one line that names file, line, key and remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import platformdirs
+import pytest
+import yaml
+
+from memory.config import Config, load_config
+from memory.errors import ConfigError
+
+SHIPPED = Path(__file__).parent.parent / "config.yaml"
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_shipped_file_shows_every_key_with_its_default() -> None:
+    shown = yaml.safe_load(SHIPPED.read_text(encoding="utf-8"))
+    assert shown == Config().model_dump(mode="json")
+    assert load_config(SHIPPED, {}).memory.model_dump(exclude={"data_dir"}) == (
+        Config().memory.model_dump(exclude={"data_dir"})
+    )
+
+
+def test_the_seeds_keys_have_the_seeds_defaults() -> None:
+    memory = Config().memory
+    assert memory.dedup_enabled is True
+    assert (memory.dedup_upper_threshold, memory.dedup_lower_threshold) == (0.95, 0.90)
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, "memory:\n  data_dir: store\n"), {})
+    assert config.memory.data_dir == str(tmp_path / "store")
+    assert config.memory.effective_ledger_url == f"sqlite:///{tmp_path / 'store' / 'ledger.db'}"
+
+
+def test_without_a_file_the_data_live_where_the_platform_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    expected = str(platformdirs.user_data_path("memory-dedup"))
+    assert load_config(None, {}).memory.data_dir == expected
+    assert load_config(None, {"MEMORY_DATA_DIR": "here"}).memory.data_dir == str(tmp_path / "here")
+
+
+def test_the_environment_overrides_single_keys(tmp_path: Path) -> None:
+    path = written(tmp_path, "memory:\n  dedup_guard: true\n")
+    environ = {
+        "MEMORY_DEDUP_GUARD": "false",
+        "MEMORY_DEDUP_UPPER_THRESHOLD": "0.97",
+        "MEMORY_DEDUP_SCOPE": "[user, category]",
+        "MEMORY_CHROMA_HOST": "10.0.0.8",
+        "LLM_MODEL": "1.5",
+        "MEMORY_LIMIT": "somebody else's",
+    }
+    config = load_config(path, environ)
+    assert config.memory.dedup_guard is False
+    assert config.memory.dedup_upper_threshold == 0.97
+    assert config.memory.dedup_scope == ("user", "category")
+    assert (config.memory.chroma.host, config.llm.model) == ("10.0.0.8", "1.5")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "memory:\n  dedup_uper_threshold: 0.9\n",
+            ":2: memory.dedup_uper_threshold: unknown key; "
+            "did you mean memory.dedup_upper_threshold?",
+        ),
+        ("memry:\n  data_dir: x\n", ":1: memry: unknown key; did you mean memory?"),
+        (
+            "memory:\n  dedup_upper_threshold: high\n",
+            ":2: memory.dedup_upper_threshold: input should be a valid number, not 'high'",
+        ),
+        (
+            "memory:\n  dedup_upper_threshold: 1.5\n",
+            ":2: memory.dedup_upper_threshold: input should be less than or equal to 1, not 1.5",
+        ),
+        (
+            "memory:\n  dedup_upper_threshold: 0.8\n  dedup_lower_threshold: 0.9\n",
+            ":3: memory.dedup_lower_threshold: 0.9 is above dedup_upper_threshold 0.8",
+        ),
+        (
+            "memory:\n  dedup_upper_threshold: 0.8\n",
+            ":1: memory.dedup_lower_threshold: 0.9 is above dedup_upper_threshold 0.8",
+        ),
+        ("memory:\n  data_dir: a\n  data_dir: b\n", ":3: memory.data_dir: stands twice"),
+        ("memory: [\n", ":2: is not YAML"),
+        ("- 1\n", ":1: is not a mapping"),
+        ("memory:\n  dedup_scope: [colour]\n", ":2: memory.dedup_scope.0: input should be"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_where_and_what(
+    tmp_path: Path, text: str, line: str
+) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, {})
+    assert str(caught.value).startswith(f"{path}{line}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mistake_in_the_environment_names_the_variable() -> None:
+    with pytest.raises(ConfigError, match=r"^MEMORY_DEDUP_CANDIDATES: memory\.dedup_candidates"):
+        load_config(SHIPPED, {"MEMORY_DEDUP_CANDIDATES": "many"})
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(tmp_path / "none.yaml", {})

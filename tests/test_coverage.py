@@ -1,0 +1,64 @@
+"""What one text states that the other does not. The sentences are this project's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory.coverage import beyond, compare, covers, negations
+
+SAME = [
+    ("Mia adopted a cat in 2023.", "mia adopted a cat in 2023"),
+    ("Jonas really likes hiking.", "Jonas likes hiking."),
+    ("Mia has three parrots.", "Mia has 3 parrots."),
+    ("The rent is $1,250.", "The rent is $1250."),
+    ("ミアは猫を飼っている。", "ミアは猫を飼っています。"),
+]
+DIFFERENT = [
+    ("The dentist is on March 4.", "The dentist is on March 5."),
+    ("Jonas plays chess with Aiko.", "Jonas plays chess with Bela."),
+    ("Mia eats meat.", "Mia does not eat meat."),
+    ("Jonas can swim.", "Jonas can't swim."),
+    ("The router is at 10.0.7.1.", "The router is at 10.0.9.1."),
+    ("Aiko lent Jonas a tent.", "Jonas lent Aiko a tent."),
+    ("The shop opens at 9:30 am.", "The shop opens at 9:30 pm."),
+    ("ミアは東京に住んでいる。", "ミアは大阪に住んでいる。"),
+    ("ジョナスは3月4日に行く。", "ジョナスは3月5日に行く。"),
+    ("ミアは肉を食べる。", "ミアは肉を食べない。"),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), SAME)
+def test_what_says_the_same_is_covered_both_ways(a: str, b: str) -> None:
+    assert covers(a, b)
+    assert covers(b, a)
+
+
+@pytest.mark.parametrize(("a", "b"), DIFFERENT)
+def test_what_differs_in_a_value_is_covered_neither_way(a: str, b: str) -> None:
+    assert not covers(a, b)
+    assert not covers(b, a)
+
+
+def test_the_longer_text_covers_the_shorter_and_names_what_is_more() -> None:
+    long, short = "Mia adopted a rescue cat in 2023.", "Mia adopted a cat."
+    comparison = compare(long, short)
+    assert comparison.a_covers_b
+    assert not comparison.b_covers_a
+    assert comparison.only_a == ("rescue", "2023")
+
+
+def test_an_added_negation_covers_nothing() -> None:
+    """It would be one more word, and turns the statement around."""
+    comparison = compare("Mia is not happy at work.", "Mia is happy at work.")
+    assert comparison.conflict == ("not",)
+    assert not comparison.a_covers_b
+    assert not comparison.b_covers_a
+
+
+def test_beyond_pays_no_heed_to_order() -> None:
+    assert beyond("Jonas met Aiko.", "Aiko met Jonas. It rained.") == ()
+
+
+def test_negations_are_counted() -> None:
+    assert negations("He never said that he would not come.") == 2
+    assert negations("ミアは肉を食べない。") == 1

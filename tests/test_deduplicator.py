@@ -1,0 +1,435 @@
+"""Write time and batch, on real ledgers: what lives afterwards, and that nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory.config import MemoryConfig
+from memory.deduplicator import MemoryDeduplicator
+from memory.errors import IndexFault, ModelError
+from memory.language import OfflineModel
+from memory.ledger import Ledger
+from memory.models import DeduplicationReport, Memory, Part, Question, Scope, Vector, Verdict
+from memory.neighbours import similarity
+from memory.protocols import Shortlist
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import START, PlacedEmbedder, ScriptedModel, ticking
+
+CAT, TABBY, DOG = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
+MERGED = Verdict(parts=(Part(members=(0, 1), text=TABBY),))
+APART = Verdict()
+
+
+@pytest.fixture(autouse=True)
+def debug_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="memory")
+
+
+def write(deduplicator: MemoryDeduplicator, memory: Memory) -> Memory:
+    return asyncio.run(deduplicator.check_and_merge(memory))
+
+
+def batch(deduplicator: MemoryDeduplicator, dry_run: bool = False) -> DeduplicationReport:
+    return asyncio.run(deduplicator.deduplicate_all(dry_run))
+
+
+def live(store: MemoryStore) -> set[str]:
+    return {memory.content for memory in store.memories()}
+
+
+def every_text(store: MemoryStore) -> set[str]:
+    with store.ledger.reading() as reader:
+        return {row.memory.content for row in reader.all_rows(live_only=False)}
+
+
+# --- write time ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("similarity", "asked", "left"),
+    [(0.95, 0, {TABBY}), (0.949, 1, {TABBY}), (0.90, 1, {TABBY}), (0.899, 0, {CAT, TABBY})],
+)
+def test_thresholds_include_their_own_value(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell,
+    similarity: float, asked: int, left: set[str],
+) -> None:  # fmt: skip
+    model = ScriptedModel(MERGED)
+    deduplicator = MemoryDeduplicator(store, model)
+    embedder.place(CAT)
+    embedder.place(TABBY, similarity, CAT)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(TABBY))
+    assert (len(model.asked), live(store)) == (asked, left)
+    assert every_text(store) == {CAT, TABBY}
+
+
+def test_the_same_text_needs_no_model_and_the_newer_stays(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    write(deduplicator, tell(CAT))
+    second = tell(CAT.upper())
+    assert write(deduplicator, second) == second
+    assert live(store) == {CAT.upper()}
+
+
+def test_an_older_memory_that_says_more_absorbs_the_newer(
+    store: MemoryStore, embedder: PlacedEmbedder, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    embedder.place(TABBY)
+    embedder.place(CAT, 0.96, TABBY)
+    old = write(deduplicator, tell(TABBY))
+    new = tell(CAT, metadata={"seen": 2})
+    result = write(deduplicator, new)
+    assert (result.id, result.content) == (old.id, TABBY)
+    assert (result.timestamp, result.metadata) == (new.timestamp, {"seen": 2})
+    assert store.living_for(new).id == old.id
+
+
+def test_what_differs_in_a_value_is_judged_and_both_stay(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    model = ScriptedModel(APART)
+    deduplicator = MemoryDeduplicator(store, model)
+    embedder.place(CAT)
+    embedder.place(DOG, 0.98, CAT)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    assert live(store) == {CAT, DOG}
+    write(deduplicator, tell(DOG + "!"))
+    assert len(model.asked) == 1, "what was told apart is never asked again"
+    assert batch(deduplicator).decisions == {}
+
+
+def test_without_the_guard_the_newer_replaces_as_the_seed_says(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel
+) -> None:
+    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    embedder.place(CAT)
+    embedder.place(DOG, 0.95, CAT)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    assert (live(store), every_text(store)) == ({DOG}, {CAT, DOG})
+
+
+def test_switched_off_it_stores_everything(
+    store: MemoryStore, tell: Tell, model: ScriptedModel
+) -> None:
+    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_enabled=False))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(CAT))
+    assert len(list(store.memories())) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"user": "Mia"}, {"user": "Jonas"}),
+        ({"user": "Mia"}, {"user": None}),
+        ({"is_private": True}, {"is_private": False}),
+    ],
+)
+def test_nobody_replaces_what_is_outside_their_scope(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell,
+    first: dict[str, object], second: dict[str, object],
+) -> None:  # fmt: skip
+    write(deduplicator, tell(CAT, **first))
+    write(deduplicator, tell(CAT, **second))
+    batch(deduplicator)
+    assert len(list(store.memories())) == 2
+
+
+def test_the_same_memory_again_is_not_stored_again(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    memory = tell(CAT)
+    assert write(deduplicator, memory) == write(deduplicator, memory) == memory
+    assert len(every_text(store)) == len(list(store.memories())) == 1
+
+
+def test_each_candidate_sees_the_ones_accepted_before_it(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    outcomes = asyncio.run(deduplicator.check_and_merge_all([tell(CAT), tell(CAT), tell(DOG)]))
+    assert [outcome.action for outcome in outcomes] == ["add", "replace", "add"]
+    assert live(store) == {CAT, DOG}
+
+
+def test_a_late_arrival_of_an_older_memory_does_not_become_the_newest(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    newest = write(deduplicator, tell(CAT))
+    result = write(deduplicator, tell(CAT, timestamp=START - timedelta(days=9)))
+    assert (result.id, result.timestamp) == (newest.id, newest.timestamp)
+
+
+# --- failures ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def close_pair(embedder: PlacedEmbedder) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.92, CAT)
+    embedder.place(DOG, 0.92, CAT)
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_failing_model_falls_back_to_replace_where_one_covers_the_other(
+    store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(ModelError("503")))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(TABBY))
+    assert (live(store), every_text(store)) == ({TABBY}, {CAT, TABBY})
+    assert "DEDUP_FAIL: LLM merge failed, falling back to replace (503" in caplog.text
+    assert store.counts().pending == 1
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_failing_model_keeps_both_where_neither_covers_and_a_later_run_settles_it(
+    store: MemoryStore, tell: Tell
+) -> None:
+    model = ScriptedModel(ModelError("503"), ModelError("still 503"), APART)
+    deduplicator = MemoryDeduplicator(store, model)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
+    assert batch(deduplicator).pending == 1
+    assert batch(deduplicator).decisions == {"keep_both": 1}
+    assert store.counts().pending == 0
+    assert batch(deduplicator).decisions == {}
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
+    store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    invented = Verdict(parts=(Part(members=(0, 1), text="Mia has a tabby cat called Pip."),))
+    model = ScriptedModel(invented, MERGED)
+    deduplicator = MemoryDeduplicator(store, model)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(TABBY))
+    assert "Pip" in model.asked[1].objection
+    assert live(store) == {TABBY}
+    assert "discarded" in caplog.text
+    assert store.counts().pending == 0
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_two_empty_merges_are_a_failure(store: MemoryStore, tell: Tell) -> None:
+    empty = Verdict(parts=(Part(members=(0, 1), text=""),))
+    config = MemoryConfig(on_merge_failure="keep_both")
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(empty, empty), config)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(TABBY))
+    assert (live(store), store.counts().pending) == ({CAT, TABBY}, 1)
+
+
+def test_when_no_query_answers_the_memory_is_stored_anyway(
+    ledger: Ledger, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    class Broken:
+        def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
+            raise IndexFault("broken")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("memory.store.ExactIndex", lambda _ledger: Broken())
+    with MemoryStore(ledger, embedder, lambda _store: Broken()) as store:
+        write(MemoryDeduplicator(store, model), tell(CAT))
+        assert live(store) == {CAT}
+    assert "similarity query failed, storing the memory anyway" in caplog.text
+
+
+def test_a_memory_that_came_meanwhile_is_decided_again(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.92, CAT)
+
+    def rival_comes(_question: Question) -> Verdict:
+        store.add(tell(TABBY))
+        return MERGED
+
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(rival_comes))
+    store.add(tell(CAT))
+    write(deduplicator, tell(TABBY))
+    assert [memory.content for memory in store.memories()] == [CAT, TABBY]
+    assert "decided again" in caplog.text
+
+
+# --- log lines --------------------------------------------------------------------------------
+
+
+def test_the_log_lines_are_the_seeds(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.93, CAT)
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(MERGED))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(TABBY))
+    write(deduplicator, tell(TABBY))
+    lines = [(r.levelname, r.getMessage()) for r in caplog.records if "DEDUP" in r.message]
+    assert lines == [
+        ("DEBUG", 'DEDUP_CHECK: "Mia has a cat." no match -> add as new (nothing similar)'),
+        ("DEBUG", 'DEDUP_CHECK: "Mia has a tabby cat." closest match sim=0.93 -> LLM merge '
+                  "(between 0.90 and 0.95)"),
+        ("INFO", 'DEDUP_MERGE: 2 memories -> "Mia has a tabby cat."'),
+        ("DEBUG", 'DEDUP_CHECK: "Mia has a tabby cat." closest match sim=1.00 -> replace '
+                  "(same text)"),
+    ]  # fmt: skip
+
+
+# --- batch ------------------------------------------------------------------------------------
+
+
+def test_a_batch_cleans_up_and_a_second_one_changes_nothing(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.96, CAT)
+    embedder.place(DOG, 0.96, CAT)
+    store.add_batch([tell(CAT), tell(CAT), tell(TABBY), tell(DOG), tell("Jonas sails.")])
+    model = ScriptedModel(APART, APART)
+    deduplicator = MemoryDeduplicator(store, model)
+    report = batch(deduplicator)
+    assert live(store) == {TABBY, DOG, "Jonas sails."}
+    assert (report.memories, report.memories_after, report.retired) == (5, 3, 2)
+    assert report.usage.calls == len(model.asked)
+    with store.ledger.reading() as reader:
+        before = reader.revision()
+    again = batch(deduplicator)
+    assert (again.decisions, again.usage.calls, again.rounds) == ({}, 0, 0)
+    with store.ledger.reading() as reader:
+        assert reader.revision() == before
+
+
+def test_a_dry_run_says_what_would_be_and_changes_no_byte(
+    ledger: Ledger, store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.96, CAT)
+    embedder.place(DOG, 0.92, CAT)
+    store.add_batch([tell(CAT), tell(TABBY), tell(DOG)])
+    store.close()
+    before = Path(ledger.name).read_bytes()
+    with MemoryStore(Ledger.open(f"sqlite:///{ledger.name}"), embedder) as readable:
+        report = batch(MemoryDeduplicator(readable, model), dry_run=True)
+    assert Path(ledger.name).read_bytes() == before
+    assert model.asked == []
+    [first] = [group for group in report.groups if len(group.members) == 2]
+    assert (first.action, [m.fate for m in first.members]) == ("replace", ["retire", "keep"])
+    assert report.pairs == {"0.98": 0, "0.95": 1, "0.90": 2}
+
+
+def test_a_chain_whose_ends_are_unlike_is_not_merged_on_hearsay(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    """a~b~c, a and c unlike: a and b merge, and c is not merged with what came of them."""
+    a, b, c = "Mia has a cat.", "Mia has a cat, Pip.", "Mia has a pet, Pip."
+    embedder.place_at(a, [1.0, 0.0])
+    embedder.place_at(b, [0.92, 0.39])
+    embedder.place_at(c, [0.69, 0.72])
+    embedder.place_at("Mia has a cat named Pip.", [0.80, 0.60])
+    store.add_batch([tell(a), tell(b), tell(c)])
+
+    def merge(question: Question) -> Verdict:
+        assert {member.content for member in question.members} == {a, b}
+        return Verdict(parts=(Part(members=(0, 1), text=b),))
+
+    model = ScriptedModel(merge, APART)
+    report = batch(MemoryDeduplicator(store, model))
+    assert a not in live(store)
+    assert c in live(store)
+    assert report.pairs["0.90"] == 2
+
+
+def test_a_synthesised_memory_is_measured_by_what_it_was_made_from(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    a, b, joined, c = "Pip is a cat.", "Pip is a tabby.", "Pip is a tabby cat.", "Pip is a pet cat."
+    embedder.place_at(a, [1.0, 0.0])
+    embedder.place_at(b, [0.92, 0.39])
+    embedder.place_at(joined, [0.80, 0.60])
+    embedder.place_at(c, [0.69, 0.72])
+    store.add_batch([tell(a), tell(b)])
+    verdict = Verdict(parts=(Part(members=(0, 1), text=joined),))
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(verdict))
+    batch(deduplicator)
+    assert live(store) == {joined}
+    store.add(tell(c))
+    assert similarity(*(v.vector for v in store.embed([tell(joined), tell(c)]))) >= 0.9  # type: ignore[arg-type]
+    assert batch(deduplicator).decisions == {}, "close to the merge, far from its first source"
+
+
+def test_an_interrupted_batch_keeps_what_was_decided(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.92, CAT)
+    store.add_batch([tell("Jonas sails."), tell("Jonas sails!"), tell(CAT), tell(TABBY)])
+
+    def ctrl_c(_question: Question) -> Verdict:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        batch(MemoryDeduplicator(store, ScriptedModel(ctrl_c), concurrency=1))
+    assert live(store) == {"Jonas sails!", CAT, TABBY}
+
+
+# --- any order, any store -----------------------------------------------------------------------
+
+VALUES = st.sampled_from(["3", "4", "5"])
+FRAMES = st.sampled_from(["{u} has {v} cats.", "{u} has {v} cats", "{u} owns {v} cats."])
+TOLD = st.lists(
+    st.tuples(st.sampled_from(["Mia", "Jonas"]), VALUES, FRAMES), min_size=1, max_size=12
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def cleaned(folder: Path, told: list[tuple[str, str, str]], at_once: bool) -> set[tuple[str, str]]:
+    """What (user, value) the live memories state, each told value checked to be among them."""
+    (folder / "l.db").unlink(missing_ok=True)
+    embedder = PlacedEmbedder()
+    for n, value in enumerate("345"):
+        for m, frame in enumerate(["has", "owns"]):
+            for user in ("Mia", "Jonas"):
+                text = f"{user} {frame} {value} cats."
+                embedder.place_at(text, [1.0, 0.1 * n, 0.2 * m])
+    memories = [
+        Memory(content=frame.format(u=user, v=value), user=user, timestamp=START + timedelta(n))
+        for n, (user, value, frame) in enumerate(told)
+    ]
+    ledger = Ledger.create(f"sqlite:///{folder / 'l.db'}")
+    with MemoryStore(ledger, embedder, clock=ticking()) as store:
+        deduplicator = MemoryDeduplicator(store, OfflineModel())
+        if at_once:
+            store.add_batch(memories)
+            batch(deduplicator)
+        else:
+            asyncio.run(deduplicator.check_and_merge_all(memories))
+        return {(m.user or "", m.content.split()[2]) for m in store.memories()}
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(told=TOLD, at_once=st.booleans())
+def test_no_value_is_ever_lost(
+    folder: Path, told: list[tuple[str, str, str]], at_once: bool
+) -> None:
+    expected = {(user, value) for user, value, _ in told}
+    assert cleaned(folder, told, at_once) == expected

@@ -1,0 +1,175 @@
+"""The store: find what is alike, add once, update without losing the old wording."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from memory.errors import EmbedderMismatch, MemoryNotFound
+from memory.ledger import Ledger
+from memory.models import Action, Decision, Memory, MemoryLink, Survivor
+from memory.store import MemoryStore, reembed
+from tests.conftest import Tell
+from tests.doubles import BrokenIndex, PlacedEmbedder
+
+
+def contents(store: MemoryStore) -> list[str]:
+    return [memory.content for memory in store.memories()]
+
+
+def test_find_similar_includes_the_threshold_itself(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place("Mia has a cat.")
+    embedder.place("Mia owns a cat.", 0.90, "Mia has a cat.")
+    embedder.place("Mia keeps a cat.", 0.89, "Mia has a cat.")
+    store.add(tell("Mia has a cat."))
+    found = store.find_similar("Mia owns a cat.")
+    assert found is not None
+    assert (found.similarity, found.distance) == (0.90, 0.10)
+    assert store.find_similar("Mia keeps a cat.") is None
+    assert store.find_similar("Mia keeps a cat.", threshold=0.89) is not None
+
+
+def test_find_similar_sees_only_the_user_it_is_asked_about(store: MemoryStore, tell: Tell) -> None:
+    store.add(tell("The car is red.", user="Mia"))
+    assert store.find_similar("The car is red.") is None
+    assert store.find_similar("The car is red.", user="Jonas") is None
+    assert store.find_similar("The car is red.", user="Mia") is not None
+
+
+def test_the_same_memory_twice_is_stored_once(store: MemoryStore, tell: Tell) -> None:
+    memory = tell("Mia has a cat.")
+    assert store.add(memory) == store.add(memory) == memory
+    assert store.add_batch([memory, memory]) == 0
+    assert contents(store) == ["Mia has a cat."]
+
+
+def test_no_text_is_embedded_twice(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    store.add_batch([tell("Mia has a cat."), tell("mia has a  cat"), tell("Jonas sails.")])
+    store.add(tell("Mia has a cat!"))
+    assert embedder.embedded == ["mia has a cat", "jonas sails"]
+
+
+def test_update_keeps_the_old_wording_as_a_retired_version(store: MemoryStore, tell: Tell) -> None:
+    memory = store.add(tell("Mia has a cat.", tags=("pet",)))
+    store.update(memory.id, "Mia has two cats.")
+    updated = store.get(memory.id)
+    assert updated == memory.model_copy(update={"content": "Mia has two cats."})
+    with store.ledger.reading() as reader:
+        old = [row for row in reader.all_rows(live_only=False) if not row.live]
+    assert [(row.memory.content, row.successor_id) for row in old] == [
+        ("Mia has a cat.", memory.id)
+    ]
+    assert store.search("Mia has two cats.")[0].similarity == 1.0
+
+
+def test_updating_what_is_not_there_is_an_error(store: MemoryStore) -> None:
+    with pytest.raises(MemoryNotFound):
+        store.update("mem_000000000000", "anything")
+
+
+def test_a_broken_index_is_said_once_and_exact_search_goes_on(
+    ledger: Ledger, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = BrokenIndex()
+    embedder.place("Mia has a cat.")
+    embedder.place("Mia owns a cat.", 0.95, "Mia has a cat.")
+    with MemoryStore(ledger, embedder, lambda _store: index) as store:
+        store.add(tell("Mia has a cat."))
+        with caplog.at_level(logging.WARNING):
+            assert store.find_similar("Mia owns a cat.") is not None
+            assert store.find_similar("Mia owns a cat.") is not None
+    assert index.asked == 1
+    assert caplog.text.count("similarity query failed") == 1
+
+
+def test_another_embedder_is_refused_until_all_is_embedded_again(
+    tmp_path: Path, tell: Tell
+) -> None:
+    class Other(PlacedEmbedder):
+        fingerprint = "placed-other"
+        dim = 32
+
+    url = f"sqlite:///{tmp_path / 'l.db'}"
+    with MemoryStore(Ledger.create(url), PlacedEmbedder()) as store:
+        store.add(tell("Mia has a cat."))
+        store.add(tell("Jonas sails."))
+        store.update(next(store.memories()).id, "Mia has two cats.")
+    with Ledger.create(url) as ledger:
+        with pytest.raises(EmbedderMismatch, match="memory-dedup reembed"):
+            MemoryStore(ledger, Other())
+        assert reembed(ledger, Other()) == 3
+        with MemoryStore(ledger, Other()) as store:
+            assert store.find_similar("Jonas sails.") is not None
+
+
+def test_without_a_vector_a_memory_is_kept_and_embedded_later(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedder.broken = True
+    with caplog.at_level(logging.WARNING):
+        store.add(tell("Mia has a cat."))
+    assert "no vectors for 1 memories" in caplog.text
+    embedder.broken = False
+    assert contents(store) == ["Mia has a cat."]
+    assert store.find_similar("Mia has a cat!") is not None, "the same text needs no vector"
+    assert store.search("Mia has a cat.") == []
+    assert store.embed_missing() == 1
+    assert len(store.search("Mia has a cat.")) == 1
+
+
+# --- applying ---------------------------------------------------------------------------------
+
+
+def revision(store: MemoryStore) -> int:
+    with store.ledger.reading() as reader:
+        return reader.revision()
+
+
+def replacement(old: Memory, new: Memory) -> Decision:
+    return Decision(Action.REPLACE, "test", (old, new), (Survivor(new, (old.id,)),))
+
+
+def test_apply_does_nothing_where_a_member_changed(store: MemoryStore, tell: Tell) -> None:
+    old, new = store.add(tell("Mia has a cat.")), store.add(tell("Mia has a tabby cat."))
+    since = revision(store)
+    store.update(old.id, "Mia has a dog.")
+    assert "changed" in store.apply(replacement(old, new), since=since)
+    assert contents(store) == ["Mia has a dog.", "Mia has a tabby cat."]
+
+
+def test_apply_does_nothing_where_something_as_near_came_meanwhile(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place("Mia has a cat.")
+    embedder.place("Mia owns a cat.", 0.95, "Mia has a cat.")
+    since = revision(store)
+    [new] = store.embed([tell("Mia owns a cat.")])
+    rival = store.add(tell("Mia has a cat."))
+    decision = Decision(Action.ADD, "nothing similar", (new.memory,))
+    assert store.apply(decision, since=since, arrival=new, floor=0.95) == f"{rival.id} came"
+    assert contents(store) == ["Mia has a cat."]
+    assert store.apply(decision, since=since, arrival=new, considered=[rival.id], floor=0.9) == ""
+    assert len(contents(store)) == 2
+
+
+def test_links_of_the_retired_lead_to_whoever_stands_for_them(
+    store: MemoryStore, tell: Tell
+) -> None:
+    friend = store.add(tell("Mia feeds the cat."))
+    link = MemoryLink(target_id=friend.id, link_type="leads_to", confidence=0.8)
+    old, new = store.add(tell("Mia has a cat.", linked_ids=(link,))), tell("Mia has a tabby.")
+    heir = new.model_copy(update={"linked_ids": old.linked_ids})
+    decision = Decision(Action.REPLACE, "test", (old, new), (Survivor(heir, (old.id,)),))
+    [arrival] = store.embed([new])
+    assert store.apply(decision, since=revision(store), arrival=arrival) == ""
+    alive = store.get(friend.id)
+    assert alive is not None
+    [back] = alive.linked_ids
+    assert (back.target_id, back.link_type, back.confidence) == (new.id, "caused_by", 0.8)
+    assert store.living_for(old).id == new.id

@@ -1,0 +1,70 @@
+"""The house: imports point one way, foreign libraries have one home, nothing is built at import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ORDER = [
+    "errors", "models", "protocols", "config", "coverage", "policy", "neighbours", "embeddings",
+    "language", "ledger", "index", "chroma_index", "store", "planning", "deduplicator", "jsonl",
+    "report", "assembly", "shell", "cli", "__main__", "orchestrator",
+]  # fmt: skip
+HOME_OF = {"chromadb": {"chroma_index"}, "sqlalchemy": {"ledger"}, "wordllama": {"embeddings"}}
+SOURCES = [*sorted((ROOT / "memory").glob("*.py")), ROOT / "orchestrator.py"]
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            if node.module == "memory":
+                yield from (f"memory.{alias.name}" for alias in node.names)
+
+
+def test_every_file_has_its_place_in_the_order() -> None:
+    assert {path.stem for path in SOURCES} - {"__init__"} == set(ORDER)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_imports_point_upwards_only(path: Path) -> None:
+    if path.stem == "__init__":
+        return
+    above = set(ORDER[: ORDER.index(path.stem)]) | {"__version__"}
+    inner = {name.split(".")[1] for name in imported(path) if name.startswith("memory.")}
+    assert inner <= above
+
+
+@pytest.mark.parametrize(("library", "homes"), HOME_OF.items())
+def test_a_foreign_library_has_one_home(library: str, homes: set[str]) -> None:
+    users = {path.stem for path in SOURCES if library in {n.split(".")[0] for n in imported(path)}}
+    assert users == homes
+
+
+@pytest.mark.parametrize("command", ["memory", "orchestrator"])
+def test_help_loads_nothing_heavy(command: str) -> None:
+    code = (
+        "import sys, runpy; sys.argv = ['x', '--help']\n"
+        f"try: runpy.run_module({command!r}, run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "loaded = {'chromadb', 'google', 'wordllama', 'sqlalchemy'} & set(sys.modules)\n"
+        "print('heavy:', sorted(loaded))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.splitlines()[-1] == "heavy: []"
+
+
+def test_the_public_names_are_there() -> None:
+    import memory
+
+    assert [getattr(memory, name).__name__ for name in memory.__all__] == memory.__all__
