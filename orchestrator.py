@@ -11,7 +11,7 @@ import typer
 from memory import __version__, assembly
 from memory.cli import show_audit
 from memory.config import Config, load_config
-from memory.shell import err, out, progress, run_shell, set_up_logging
+from memory.shell import err, progress, run_shell, set_up_logging, show
 
 app = typer.Typer(
     name="memory-chat",
@@ -27,7 +27,7 @@ def main() -> None:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        out().print(f"memory-chat {__version__}")
+        show(f"memory-chat {__version__}")
         raise typer.Exit
 
 
@@ -63,12 +63,12 @@ def chat(
 
 def deduplicate(settings: Config) -> None:
     """Run the batch and print its report."""
-    from memory.report import print_report
+    from memory.report import view
 
     with assembly.open_store(settings) as store, progress("deduplicating") as tell:
         deduplicator = assembly.build_deduplicator(store, settings)
         report = asyncio.run(deduplicator.deduplicate_all(on_progress=tell))
-    print_report(report, out(), groups=False)
+    show(view(report, groups=False))
 
 
 if __name__ == "__main__":

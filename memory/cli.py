@@ -14,7 +14,7 @@ import typer
 from memory import __version__, assembly
 from memory.config import Config, load_config
 from memory.errors import InputError, LedgerMissing
-from memory.shell import EXIT_PROBLEM, err, out, progress, run_shell, set_up_logging
+from memory.shell import EXIT_PROBLEM, err, progress, run_shell, set_up_logging, show
 
 if TYPE_CHECKING:
     from memory.models import Memory, Outcome
@@ -38,7 +38,7 @@ def main() -> None:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        out().print(f"memory-dedup {__version__}")
+        show(f"memory-dedup {__version__}")
         raise typer.Exit
 
 
@@ -182,7 +182,7 @@ def search(
     grid.add_column(overflow="fold")
     for hit in found:
         grid.add_row(f"{hit.similarity:.2f}", hit.memory.id, Text(hit.memory.content))
-    out().print(grid)
+    show(grid)
 
 
 @app.command()
@@ -205,7 +205,7 @@ def stats(context: typer.Context) -> None:
         ("embedder", embedder),
         ("ledger", store.ledger.name),
     ]
-    out().print(table(rows))
+    show(table(rows))
 
 
 @app.command()
@@ -219,7 +219,7 @@ def audit(
 
 def show_audit(config: Config, *, as_json: bool = False) -> None:
     """Print the plan of a deduplication; an empty place is an empty store."""
-    from memory.report import print_report, to_json
+    from memory.report import to_json, view
 
     try:
         store = assembly.read_store(config)
@@ -232,7 +232,7 @@ def show_audit(config: Config, *, as_json: bool = False) -> None:
     if as_json:
         sys.stdout.write(to_json(report) + "\n")
     else:
-        print_report(report, out(), groups=True)
+        show(view(report, groups=True))
 
 
 # --- keeping ------------------------------------------------------------------------------------

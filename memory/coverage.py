@@ -1,6 +1,6 @@
 """What one text states that another does not. Pure; cosine cannot see it.
 
-A first version: numbers, negation, names in order, content words after light normalisation, in
+A first version: numbers, negation, content words after light normalisation, their order, in
 any script. It errs on the side of "differs", which sends a pair to the judge and never loses one.
 """
 
@@ -41,7 +41,6 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]+(?:['’][^\W\d_]+)?)"
     r"|(?P<sign>[$€£¥%°§&+^])"
 )
-_NAMING = frozenset({"number", "katakana", "han"})
 _NOT = "not"
 _GENITIVE = re.compile(r"['’]s?$")
 _CONTRACTED_NOT = re.compile(r"n['’]t$")
@@ -70,18 +69,18 @@ class Comparison:
     @property
     def summary(self) -> str:
         """`"October 15" / "October 16"`; empty where nothing differs."""
-        if not self.only_a and not self.only_b:
-            return ""
-        return f'"{" ".join(self.only_a)}" / "{" ".join(self.only_b)}"'
+        a, b = " ".join(self.only_a), " ".join(self.only_b)
+        if a == b:
+            return a
+        return f'"{a}" / "{b}"' if a and b else f'one adds "{a or b}"'
 
 
 @dataclass(frozen=True)
 class _Profile:
     statements: frozenset[str]
     surface: dict[str, str]
+    """How each statement is worded, in the order of first mention."""
     negations: int
-    names: tuple[str, ...]
-    """Names and numbers in the order of their first mention."""
 
 
 def compare(a: str, b: str) -> Comparison:
@@ -124,27 +123,32 @@ def _turned(left: _Profile, right: _Profile) -> tuple[str, ...]:
 
 
 def _swapped(left: _Profile, right: _Profile) -> tuple[str, ...]:
-    """Names and numbers that both texts state, where their order differs: who did it to whom."""
-    common = set(left.names) & set(right.names)
-    first = [name for name in left.names if name in common]
-    second = [name for name in right.names if name in common]
-    return () if first == second else ("order of " + ", ".join(first),)
+    """Words that both texts have, in another order: who did what to whom.
+
+    One phrase that moved ("In May Mia left" / "Mia left in May") changes nothing; so the shared
+    words may be a rotation of each other between a common start and end.
+    """
+    first = [key for key in left.surface if key in right.statements]
+    second = [key for key in right.surface if key in left.statements]
+    while first and second and first[0] == second[0]:
+        del first[0], second[0]
+    while first and second and first[-1] == second[-1]:
+        del first[-1], second[-1]
+    turns = (first[n:] + first[:n] for n in range(max(1, len(first))))
+    return () if second in turns else ("word order",)
 
 
 @lru_cache(maxsize=16_384)
 def _profile(text: str) -> _Profile:
     plain = unicodedata.normalize("NFKC", text)
     surface: dict[str, str] = {}
-    names: dict[str, None] = {}
     negations = 0
     for match in _TOKEN.finditer(plain):
         kind, token = str(match.lastgroup), match.group()
         for key in _keys(kind, token):
             negations += key == _NOT
             surface.setdefault(key, token)
-            if kind in _NAMING or token[:1].isupper():
-                names.setdefault(key)
-    return _Profile(frozenset(surface), surface, negations, tuple(names))
+    return _Profile(frozenset(surface), surface, negations)
 
 
 def _keys(kind: str, token: str) -> tuple[str, ...]:

@@ -319,7 +319,7 @@ def _group_report(
             (i, j, plan.similarity(members[i], members[j]))
             for i, j in combinations(range(len(members)), 2)
         ),
-        differences=differences(members),
+        differences=tuple(dict.fromkeys(differences(members))),
         needs_model=group.question is not None,
     )
 

@@ -10,7 +10,7 @@ import re
 from memory.coverage import beyond, compare, shared
 from memory.models import Part, Question, Usage, Verdict
 
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s*")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*")
 
 
 class OfflineModel:
@@ -56,7 +56,7 @@ def combine(newer: str, older: str) -> str | None:
 
 def sentences(text: str) -> list[str]:
     """Sentences with their final marks, in any script."""
-    return [sentence for sentence in _SENTENCE.split(text.strip()) if sentence]
+    return [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence]
 
 
 def _may_conflict(a: str, b: str) -> bool:

@@ -97,8 +97,7 @@ def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) 
 def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Question:
     if similarity < rules.upper:
         return Question(members, f"between {rules.lower:.2f} and {rules.upper:.2f}", similarity)
-    differs = "; ".join(differences(members)) or "neither covers the other"
-    return Question(members, f"states differ: {differs}", similarity)
+    return Question(members, f"at or above {rules.upper:.2f}, neither covers the other", similarity)
 
 
 def differences(members: Sequence[Memory]) -> tuple[str, ...]:

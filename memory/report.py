@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -18,13 +18,14 @@ def to_json(report: DeduplicationReport) -> str:
     return report.model_dump_json(indent=2)
 
 
-def print_report(report: DeduplicationReport, console: Console, *, groups: bool) -> None:
+def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
     """The summary; with `groups`, each group before it."""
-    if groups:
-        for number, group in enumerate(report.groups, start=1):
-            console.print(_group(group, f"{number}/{len(report.groups)}"))
-            console.print()
-    console.print(_planned(report) if report.dry_run else _done(report))
+    shown = report.groups if groups else ()
+    above = [
+        Padding(_group(group, f"{number}/{len(shown)}"), (0, 0, 1, 0))
+        for number, group in enumerate(shown, start=1)
+    ]
+    return Group(*above, _planned(report) if report.dry_run else _done(report))
 
 
 def table(rows: list[tuple[str, str]]) -> Table:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from memory.errors import MemoryPipelineError
 
@@ -16,9 +16,15 @@ EXIT_PROBLEM = 1
 EXIT_INTERRUPTED = 130
 
 
-def out() -> Console:
-    """Data go to stdout: plain text of 80 columns when piped."""
-    return Console(highlight=False, emoji=False, markup=False)
+def show(data: RenderableType) -> None:
+    """Data go to stdout; piped, as plain text of 80 columns without trailing space."""
+    console = Console(highlight=False, emoji=False, markup=False)
+    if console.is_terminal:
+        console.print(data)
+        return
+    with console.capture() as capture:
+        console.print(data)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
 def err() -> Console:

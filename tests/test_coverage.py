@@ -10,6 +10,8 @@ SAME = [
     ("Mia adopted a cat in 2023.", "mia adopted a cat in 2023"),
     ("Jonas really likes hiking.", "Jonas likes hiking."),
     ("Mia has three parrots.", "Mia has 3 parrots."),
+    ("Mia and Jonas sailed in May.", "Jonas and Mia sailed in May."),
+    ("In 2023 Mia adopted a cat.", "Mia adopted a cat in 2023."),
     ("The rent is $1,250.", "The rent is $1250."),
     ("ミアは猫を飼っている。", "ミアは猫を飼っています。"),
 ]
@@ -20,6 +22,8 @@ DIFFERENT = [
     ("Jonas can swim.", "Jonas can't swim."),
     ("The router is at 10.0.7.1.", "The router is at 10.0.9.1."),
     ("Aiko lent Jonas a tent.", "Jonas lent Aiko a tent."),
+    ("Jonas prefers tea over coffee.", "Jonas prefers coffee over tea."),
+    ("Mia moved from Lisbon to Porto.", "Mia moved from Porto to Lisbon."),
     ("The shop opens at 9:30 am.", "The shop opens at 9:30 pm."),
     ("ミアは東京に住んでいる。", "ミアは大阪に住んでいる。"),
     ("ジョナスは3月4日に行く。", "ジョナスは3月5日に行く。"),
@@ -45,6 +49,13 @@ def test_the_longer_text_covers_the_shorter_and_names_what_is_more() -> None:
     assert comparison.a_covers_b
     assert not comparison.b_covers_a
     assert comparison.only_a == ("rescue", "2023")
+
+
+def test_a_difference_is_said_in_words() -> None:
+    assert compare("It is on May 4.", "It is on May 5.").summary == '"4" / "5"'
+    assert compare("Mia has a cat.", "Mia has a tabby cat.").summary == 'one adds "tabby"'
+    assert compare("Mia saw Jo.", "Jo saw Mia.").summary == "word order"
+    assert compare("Mia saw Jo.", "mia saw Jo").summary == ""
 
 
 def test_an_added_negation_covers_nothing() -> None:

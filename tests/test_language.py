@@ -50,6 +50,7 @@ def test_its_merges_are_believed(tell: Tell) -> None:
 
 
 def test_sentences_end_in_any_script() -> None:
+    assert sentences("It is at 10.0.7.1 now.") == ["It is at 10.0.7.1 now."]
     assert sentences("Mia left. Why? 猫がいる。犬もいる。") == [
         "Mia left.", "Why?", "猫がいる。", "犬もいる。",
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from memory.models import DeduplicationReport, GroupReport, MemberReport, Usage
-from memory.report import print_report, to_json
+from memory.report import to_json, view
 
 WHEN = datetime(2026, 5, 1, tzinfo=UTC)
 LONG = "ミアは2023年に前の猫を亡くしたあと保護猫を引き取り、それ以来ずっと一緒に暮らしている。" * 3
@@ -33,7 +33,7 @@ def report(dry_run: bool) -> DeduplicationReport:
 def printed(dry_run: bool, groups: bool) -> str:
     out = io.StringIO()
     console = Console(file=out, width=80, highlight=False, emoji=False, markup=False)
-    print_report(report(dry_run), console, groups=groups)
+    console.print(view(report(dry_run), groups=groups))
     return out.getvalue()
 
 
