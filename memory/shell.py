@@ -60,8 +60,11 @@ def run_shell(main: Callable[[], None]) -> None:
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr, where stderr is a terminal; gives what to call with done and total."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
     from rich.progress import Progress
 
-    with Progress(console=err(), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(console=err(), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
