@@ -1,17 +1,34 @@
-"""The chatbot: builds everything once, runs the batch and, in a version to come, the turn loop."""
+"""The chatbot: builds everything once, runs the turn loop and the batch flags."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Coroutine, Iterator
+from contextlib import aclosing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from memory import __version__, assembly
 from memory.cli import show_audit
 from memory.config import Config, load_config
+from memory.errors import InputError, MemoryPipelineError, ModelError
 from memory.shell import err, progress, run_shell, set_up_logging, show
+
+if TYPE_CHECKING:
+    from memory.extractor import MemoryExtractor
+    from memory.models import ExtractionResult, Memory, Outcome, Turn
+    from memory.protocols import LanguageModel
+    from memory.store import MemoryStore
 
 app = typer.Typer(
     name="memory-chat",
@@ -19,6 +36,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+RECALLED = 5
+"""How many memories a turn recalls at most."""
+RECALL_FLOOR = 0.3
+"""Similarity below which a memory is not about the turn."""
+_CONTEXT = 8
+"""How many of the last turns the model is shown."""
+_HELP = "/memories [WORDS], /forget ID, /quit; anything else is said to the bot"
 
 
 def main() -> None:
@@ -42,6 +67,11 @@ def chat(
             "--dedup-dry-run", help="Show what would be merged or retired without acting, and exit."
         ),
     ] = False,
+    transcript: Annotated[
+        Path | None,
+        typer.Option("--transcript", help="Remember a conversation (JSON Lines), and exit."),
+    ] = None,
+    user: Annotated[str, typer.Option("--user", help="Who is talking.")] = "User",
     config: Annotated[
         Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
     ] = None,
@@ -50,25 +80,305 @@ def chat(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say it.")
     ] = False,
 ) -> None:
-    """A chatbot whose memory does not fill up with near-copies."""
+    """Talk to a chatbot whose memory does not fill up with near-copies.
+
+    Lines from a pipe are answered too.
+    """
     set_up_logging(debug)
     settings = load_config(config)
     if dedup_dry_run:
         show_audit(settings)
-    elif deduplicate_memories:
-        deduplicate(settings)
-    else:
-        err().print("nothing to do: the chat comes in the next version; see --help")
+        return
+    turns = list(_transcript(transcript)) if transcript is not None else None
+    with assembly.open_store(settings) as store:
+        asyncio.run(_run(store, settings, deduplicate_memories, turns, user))
 
 
-def deduplicate(settings: Config) -> None:
+async def _run(
+    store: MemoryStore, settings: Config, deduplicate: bool, turns: list[Turn] | None, user: str
+) -> None:
+    async with aclosing(assembly.build_model(settings)) as model:
+        if deduplicate:
+            await _deduplicate(store, settings, model)
+        extractor = assembly.build_extractor(store, settings, model)
+        if turns is not None:
+            await _replay(store, extractor, turns)
+        elif not deduplicate or sys.stdin.isatty():
+            await Chat(store, extractor, model, user).run()
+
+
+async def _deduplicate(store: MemoryStore, settings: Config, model: LanguageModel) -> None:
     """Run the batch and print its report."""
     from memory.report import view
 
-    with assembly.open_store(settings) as store, progress("deduplicating") as tell:
-        deduplicator = assembly.build_deduplicator(store, settings)
-        report = asyncio.run(deduplicator.deduplicate_all(on_progress=tell))
+    with progress("deduplicating") as tell:
+        deduplicator = assembly.build_deduplicator(store, settings, model)
+        report = await deduplicator.deduplicate_all(on_progress=tell)
     show(view(report, groups=False))
+
+
+# --- a conversation that has been held ------------------------------------------------------------
+
+
+def _transcript(path: Path) -> Iterator[Turn]:
+    """The turns of a file: `user`, `text`, `timestamp`, and `id`, `conversation`, `is_bot`.
+
+    Raises: InputError, naming the line; nothing is remembered of a file that is not whole.
+    """
+    from memory.jsonl import read_objects, to_turn
+
+    for number, fields in read_objects(path):
+        try:
+            if isinstance(fields, ValueError):
+                raise fields
+            yield to_turn(fields, default_conversation=path.stem)
+        except ValueError as exc:
+            raise InputError(path, str(exc), "nothing of this file was taken", number) from exc
+
+
+async def _replay(store: MemoryStore, extractor: MemoryExtractor, turns: list[Turn]) -> None:
+    """Every turn through the hook, as if it were just spoken; never a reply."""
+    from memory.report import table
+
+    before, started = store.counts().live, time.monotonic()
+    known = await extractor.keep(turns)
+    with progress("remembering") as tell:
+        result = await extractor.extract_and_store(on_progress=tell)
+    seconds = time.monotonic() - started
+    actions = Counter(outcome.action.value for outcome in result.outcomes)
+    usage = result.usage
+    rate = f"{result.extracted / max(seconds, 1e-9):,.0f} a second"
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    rows = [
+        ("turns", f"{len(turns):,}, of which {known:,} were known"),
+        ("extracted", f"{result.extracted:,} in {seconds:.1f} s, {rate}"),
+        ("pending", f"{result.pending:,}" + (f": {result.problem}" if result.problem else "")),
+        ("decisions", ", ".join(f"{n:,} {name}" for name, n in actions.most_common()) or "none"),
+        ("memories", f"{before:,} -> {store.counts().live:,}"),
+        ("model", f"{extractor.model_name}: {usage.calls:,} calls, {tokens}"),
+    ]
+    show(table(rows))
+
+
+# --- a conversation that is being held ------------------------------------------------------------
+
+
+class Chat:
+    """One conversation: each turn recalls, is answered, and is handed to the hook meanwhile."""
+
+    def __init__(
+        self, store: MemoryStore, extractor: MemoryExtractor, model: LanguageModel, user: str
+    ) -> None:
+        self._store = store
+        self._extractor = extractor
+        self._model = model
+        self._user = user
+        self._conversation = "chat_" + secrets.token_hex(6)
+        self._turns: list[Turn] = []
+        self._work = asyncio.Event()
+        self._ended = False
+        self._tty = sys.stdin.isatty()
+
+    async def run(self) -> None:
+        """Until end of input, /quit or Ctrl-C; then what was said last is still remembered."""
+        self._greet()
+        hook = asyncio.create_task(self._remember())
+        if self._store.counts().turns:
+            self._work.set()
+        with _interruptible() as interrupted:
+            lines = _Lines("you> " if self._tty else "")
+            while (line := await _first(lines.next(), interrupted)) is not None:
+                if line.strip() and await self._heard(line.strip()) == "/quit":
+                    break
+        self._ended = True
+        self._work.set()
+        with _interruptible() as interrupted:
+            await self._wait_for(hook, interrupted)
+
+    def _greet(self) -> None:
+        from memory.language import OfflineModel
+
+        if self._tty:
+            offline = isinstance(self._model, OfflineModel)
+            note = " (offline: set GEMINI_API_KEY for a real conversation)" if offline else ""
+            _dim(f"{self._model.name}{note}. {_HELP}")
+
+    async def _wait_for(self, hook: asyncio.Task[None], interrupted: asyncio.Event) -> None:
+        """Give the hook time to finish; a Ctrl-C leaves the rest for the next start."""
+        waiting = self._store.counts().turns
+        if waiting and self._tty:
+            _dim(f"remembering the last {waiting} turns (Ctrl-C leaves them for the next start)")
+        stopped = asyncio.create_task(interrupted.wait())
+        await asyncio.wait({hook, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        hook.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await hook
+        if left := self._store.counts().turns:
+            err().print(f"{left} turns wait for the next start")
+
+    # --- a turn ---
+
+    async def _heard(self, line: str) -> str:
+        """Answer a line or obey a command; gives the command."""
+        command, _, rest = line.partition(" ")
+        if command == "/memories":
+            await self._list(rest)
+        elif command == "/forget":
+            self._forget(rest.strip())
+        elif command.startswith("/") and command != "/quit":
+            _dim(_HELP)
+        elif command != "/quit":
+            await self._answer(line)
+        return command
+
+    async def _answer(self, text: str) -> None:
+        recalled = await self._recall(text)
+        said = self._turn(self._user, text, recalled, is_bot=False)
+        try:
+            reply = await self._model.reply(self._turns[-_CONTEXT:], recalled)
+            answer = reply.text
+        except ModelError as exc:
+            answer = f"(no answer: {exc})"
+        show(Text(f"bot> {answer}" if self._tty else answer))
+        replied = self._turn("bot", answer, recalled, is_bot=True)
+        await self._extractor.keep([said, replied])
+        self._work.set()
+
+    def _turn(self, speaker: str, text: str, recalled: list[Memory], *, is_bot: bool) -> Turn:
+        from memory.models import Turn
+
+        turn = Turn(
+            speaker=speaker,
+            text=text,
+            at=self._store.clock(),
+            is_bot=is_bot,
+            id=str(len(self._turns)),
+            conversation=self._conversation,
+            recalled_ids=tuple(memory.id for memory in recalled),
+        )
+        self._turns.append(turn)
+        return turn
+
+    async def _recall(self, text: str) -> list[Memory]:
+        """What the user has told that is about this text, nearest first."""
+        from memory.models import Scope
+
+        mine = Scope((("user", self._user),))
+        try:
+            found = await asyncio.to_thread(self._store.search, text, RECALLED, scope=mine)
+        except MemoryPipelineError as exc:
+            err().print(f"nothing recalled: {exc}")
+            return []
+        return [hit.memory for hit in found if hit.similarity >= RECALL_FLOOR]
+
+    async def _list(self, words: str) -> None:
+        mine = [memory for memory in self._store.memories() if memory.user == self._user]
+        if words:
+            mine = await self._recall(words)
+        for memory in mine:
+            show(Text(f"{memory.id}  {memory.timestamp:%Y-%m-%d}  {memory.content}"))
+        if not mine:
+            _dim("nothing yet")
+
+    def _forget(self, memory_id: str) -> None:
+        try:
+            mine = self._store.get(memory_id)
+            if mine is not None and mine.user != self._user:
+                _dim(f"{memory_id} is not about {self._user}")
+                return
+            forgotten = self._store.forget(memory_id)
+        except MemoryPipelineError as exc:
+            _dim(str(exc))
+        else:
+            _dim(f"forgotten: {forgotten.content}")
+
+    # --- the hook ---
+
+    async def _remember(self) -> None:
+        """Work through kept turns whenever there are some, until the conversation has ended."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            last_round = self._ended
+            try:
+                self._say(await self._extractor.extract_and_store())
+            except MemoryPipelineError as exc:
+                err().print(f"not remembered yet: {exc}")
+            if last_round:
+                return
+
+    def _say(self, result: ExtractionResult) -> None:
+        if self._tty:
+            for outcome in result.outcomes:
+                _dim(_what_became(outcome))
+
+
+def _what_became(outcome: Outcome) -> str:
+    verbs = {"add": "remembered", "keep_both": "remembered", "merge": "merged"}
+    return f"{verbs.get(outcome.action.value, 'updated')}: {outcome.memory.content}"
+
+
+def _dim(text: str) -> None:
+    err().print(Text(text, style="dim"))
+
+
+# --- the terminal ---------------------------------------------------------------------------------
+
+
+class _Lines:
+    """Lines from standard input, read by a thread of their own so that the loop goes on."""
+
+    def __init__(self, prompt: str) -> None:
+        self._prompt = prompt
+        self._wanted = threading.Semaphore(0)
+        self._read: asyncio.Queue[str | None] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    async def next(self) -> str | None:
+        """The next line, None at the end of input."""
+        self._wanted.release()
+        return await self._read.get()
+
+    def _serve(self) -> None:
+        while True:
+            self._wanted.acquire()
+            try:
+                line: str | None = input(self._prompt)
+            except (EOFError, UnicodeDecodeError):
+                line = None
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                self._loop.call_soon_threadsafe(self._read.put_nowait, line)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[asyncio.Event]:
+    """An event that Ctrl-C, or SIGTERM, sets instead of raising."""
+    interrupted = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises as usual
+        for one in signals:
+            loop.add_signal_handler(one, interrupted.set)
+    try:
+        yield interrupted
+    finally:
+        with contextlib.suppress(NotImplementedError):
+            for one in signals:
+                loop.remove_signal_handler(one)
+
+
+async def _first(line: Coroutine[None, None, str | None], interrupted: asyncio.Event) -> str | None:
+    """The line, or None where an interruption comes first."""
+    reading = asyncio.create_task(line)
+    stopped = asyncio.create_task(interrupted.wait())
+    await asyncio.wait({reading, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if reading.done():
+        return reading.result()
+    reading.cancel()
+    return None
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,7 @@ from memory.errors import InputError, LedgerMissing
 from memory.shell import EXIT_PROBLEM, err, progress, run_shell, set_up_logging, show
 
 if TYPE_CHECKING:
-    from memory.models import Memory, Outcome
+    from memory.models import DeduplicationReport, Memory, Outcome
     from memory.store import MemoryStore
 
 app = typer.Typer(
@@ -139,12 +140,13 @@ def _add_raw(store: MemoryStore, memories: list[Memory], _config: Config) -> Cou
 
 
 def _add_deduplicated(store: MemoryStore, memories: list[Memory], config: Config) -> Counter[str]:
-    deduplicator = assembly.build_deduplicator(store, config)
+    async def run() -> list[Outcome]:
+        async with aclosing(assembly.build_model(config)) as model:
+            deduplicator = assembly.build_deduplicator(store, config, model)
+            return await deduplicator.check_and_merge_all(memories, on_progress=tell)
+
     with progress("importing") as tell:
-        outcomes: list[Outcome] = asyncio.run(
-            deduplicator.check_and_merge_all(memories, on_progress=tell)
-        )
-    return Counter(outcome.action.value for outcome in outcomes)
+        return Counter(outcome.action.value for outcome in asyncio.run(run()))
 
 
 # --- looking ------------------------------------------------------------------------------------
@@ -226,9 +228,14 @@ def show_audit(config: Config, *, as_json: bool = False) -> None:
     except LedgerMissing as exc:
         err().print(f"{exc}")
         return
+
+    async def plan() -> DeduplicationReport:
+        async with aclosing(assembly.build_model(config)) as model:
+            deduplicator = assembly.build_deduplicator(store, config, model)
+            return await deduplicator.deduplicate_all(dry_run=True)
+
     with store:
-        deduplicator = assembly.build_deduplicator(store, config)
-        report = asyncio.run(deduplicator.deduplicate_all(dry_run=True))
+        report = asyncio.run(plan())
     if as_json:
         sys.stdout.write(to_json(report) + "\n")
     else:

@@ -10,7 +10,14 @@ from typing import Annotated, Any, Literal, get_args
 
 import platformdirs
 import yaml
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
@@ -38,7 +45,11 @@ class ChromaConfig(Frozen):
 class EmbeddingConfig(Frozen):
     """Which embedder; a store keeps the one it was made with until `memory-dedup reembed`."""
 
-    provider: Literal["wordllama", "minilm"] = "wordllama"
+    provider: Literal["wordllama", "minilm", "gemini"] = "wordllama"
+    model: str = "gemini-embedding-2"
+    """Gemini's, where that is the provider."""
+    dim: int = Field(default=768, ge=128, le=3072)
+    """Of Gemini's vectors."""
 
 
 class MemoryConfig(Frozen):
@@ -96,10 +107,13 @@ class Config(Frozen):
 
     memory: MemoryConfig = MemoryConfig()
     llm: LLMConfig = LLMConfig()
+    api_key: SecretStr | None = Field(default=None, exclude=True)
+    """Gemini's, from the environment only: GEMINI_API_KEY, else GOOGLE_API_KEY."""
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {"memory": MemoryConfig, "llm": LLMConfig}
 _KeyPath = tuple[str, ...]
+_SET_KEY = "set GEMINI_API_KEY in the environment"
 
 
 def load_config(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Config:
@@ -110,6 +124,9 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
     if path is None and DEFAULT_FILE.is_file():
         path = DEFAULT_FILE
     values, sources = _read(path) if path is not None else ({}, {})
+    if "api_key" in values:
+        where = sources[("api_key",)]
+        raise ConfigError(where, "api_key", "a key does not belong in a file", _SET_KEY)
     for key_path, name, value in _overrides(environ):
         _set(values, key_path, value)
         sources[key_path] = name
@@ -117,6 +134,8 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
         config = Config.model_validate(values)
     except ValidationError as exc:
         raise _explained(exc.errors()[0], sources, path) from exc
+    key = environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY")
+    config = config.model_copy(update={"api_key": SecretStr(key) if key else None})
     return _with_absolute_paths(config, path)
 
 

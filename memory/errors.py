@@ -7,9 +7,11 @@ MemoryPipelineError
 │   ├── LedgerMissing      there is no store here yet
 │   └── EmbedderMismatch   the store was made with another embedder: `memory-dedup reembed`
 ├── MemoryNotFound         no live memory has this id
+├── StillStatedBy          the memory lives on in another one: name that one
 ├── EmbeddingError         the embedder gave no vector for a text
 ├── IndexFault             the index failed; the ledger still answers exactly
 └── ModelError             the language model gave no usable answer
+    └── ModelUnavailable   it could not be reached or is overloaded: the same question may succeed
 """
 
 from __future__ import annotations
@@ -86,6 +88,17 @@ class MemoryNotFound(MemoryPipelineError):
         self.memory_id = memory_id
 
 
+class StillStatedBy(MemoryPipelineError):
+    """A retired memory cannot be forgotten alone: what it said is part of another."""
+
+    def __init__(self, memory_id: str, successor_id: str) -> None:
+        super().__init__(
+            f"{memory_id} lives on in {successor_id}", f"forget {successor_id} to erase both"
+        )
+        self.memory_id = memory_id
+        self.successor_id = successor_id
+
+
 class EmbeddingError(MemoryPipelineError):
     """The embedder failed, or returned something that is not one unit vector per text."""
 
@@ -96,3 +109,12 @@ class IndexFault(MemoryPipelineError):
 
 class ModelError(MemoryPipelineError):
     """The language model failed, or its answer cannot be believed; `problem` is the reason."""
+
+
+class ModelUnavailable(ModelError):
+    """No answer for now: a broken connection, a time-out, an overloaded or limiting server."""
+
+    def __init__(self, problem: str, remedy: str = "", retry_after_s: float | None = None) -> None:
+        """`retry_after_s` is how long the server asked to wait."""
+        super().__init__(problem, remedy)
+        self.retry_after_s = retry_after_s

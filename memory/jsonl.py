@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from memory.errors import InputError
-from memory.models import Memory, clean_json, is_memory_id
+from memory.models import Memory, Turn, clean_json, is_memory_id
 
 
 def write_memory(memory: Memory) -> str:
@@ -29,15 +29,47 @@ def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | 
     Raises: InputError where the file cannot be read at all.
     """
     first_use: dict[str, tuple[int, str]] = {}
-    for number, raw in _lines(path):
+    for number, fields in read_objects(path):
         try:
-            fields = _object(raw)
+            if isinstance(fields, ValueError):
+                raise fields
             memory = to_memory(fields, keep_id=True, assume_utc=assume_utc)
             _refuse_other_use(fields, memory, number, first_use)
         except ValueError as exc:
             yield InputError(path, str(exc), "this line is left out", number)
         else:
             yield memory
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    """Each line's number, from 1, and its JSON object or what is wrong with it.
+
+    Raises: InputError where the file cannot be read at all.
+    """
+    for number, raw in _lines(path):
+        try:
+            yield number, _object(raw)
+        except ValueError as exc:
+            yield number, exc
+
+
+def to_turn(fields: Mapping[str, Any], *, default_conversation: str) -> Turn:
+    """A turn of a transcript: `user` (or `speaker`), `text`, `timestamp`, and what else it has.
+
+    Raises: ValueError, saying what is wrong in one line.
+    """
+    given = {
+        "speaker": fields.get("speaker", fields.get("user")),
+        "text": fields.get("text"),
+        "at": _moment(fields.get("timestamp", fields.get("at")), assume_utc=False),
+        "conversation": str(fields.get("conversation", default_conversation)),
+        "is_bot": fields.get("is_bot", False),
+        "id": str(fields["id"]) if fields.get("id") is not None else None,
+    }
+    try:
+        return Turn.model_validate_json(json.dumps(clean_json(given)))
+    except ValidationError as exc:
+        raise ValueError(_first_problem(exc)) from exc
 
 
 def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> Memory:

@@ -1,16 +1,29 @@
 """The offline language model: no key, no network, and nothing said that was not told.
 
-A default, not a mock: it merges only what it can merge without losing a statement.
+A default, not a mock: it merges only what it can merge without losing a statement, extracts what
+is declared, and replies with what it recalls.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
 from memory.coverage import beyond, compare, shared
-from memory.models import Part, Question, Usage, Verdict
+from memory.models import (
+    Candidate,
+    Extraction,
+    Memory,
+    Part,
+    Question,
+    Reply,
+    Turn,
+    Usage,
+    Verdict,
+)
+from memory.statements import is_japanese, sentences, statements
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*")
+_FREE = Usage()
+_RECALLED = 3
 
 
 class OfflineModel:
@@ -38,7 +51,36 @@ class OfflineModel:
             if len(group) > 1:
                 parts.append(Part(members=tuple(group), text=text))
         reason = "said in one text" if parts else "values conflict"
-        return Verdict(parts=tuple(parts), reason=reason, usage=Usage())
+        return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
+
+    async def extract(self, turns: Sequence[Turn]) -> Extraction:
+        """What the speakers declare, a sentence each, told of them by name."""
+        candidates = [
+            Candidate(
+                content=statement.text,
+                user=turn.speaker,
+                category="opinion" if statement.is_opinion else "fact",
+                intensity=statement.strength,
+                turn=number,
+            )
+            for number, turn in enumerate(turns)
+            if not turn.is_bot
+            for statement in statements(turn.text, turn.speaker, turn.at)
+        ]
+        return Extraction(candidates=tuple(candidates), usage=_FREE)
+
+    async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
+        """The memories that come to mind, most similar first; nothing else is made up."""
+        japanese = bool(turns) and is_japanese(turns[-1].text)
+        if not recalled:
+            text = "なるほど。" if japanese else "I see."
+        else:
+            opening = "覚えています: " if japanese else "I remember: "
+            text = opening + " ".join(memory.content for memory in recalled[:_RECALLED])
+        return Reply(text=text, usage=_FREE)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
 
 
 def combine(newer: str, older: str) -> str | None:
@@ -52,11 +94,6 @@ def combine(newer: str, older: str) -> str | None:
     if any(_may_conflict(new, old) for new in said for old in told):
         return None
     return " ".join([newer.rstrip(), *(sentence for sentence in told if beyond(sentence, newer))])
-
-
-def sentences(text: str) -> list[str]:
-    """Sentences with their final marks, in any script."""
-    return [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence]
 
 
 def _may_conflict(a: str, b: str) -> bool:

@@ -7,6 +7,7 @@ order, and whoever follows the ledger asks for the rows above the revision it ha
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,22 +19,26 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+from pydantic import TypeAdapter
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Connection, Engine, make_url
 
 from memory.errors import LedgerError, LedgerMissing
 from memory.models import (
     INVERSE_LINK,
+    Candidate,
     Decision,
     Memory,
     MemoryLink,
     Scope,
+    Turn,
     Vector,
     text_key,
 )
 
 SCHEMA_VERSION = "1"
 _PAGE = 2_000
+_CANDIDATES = TypeAdapter(tuple[Candidate, ...])
 _IN = 500
 """Values in one IN (...): far below SQLite's 32,766 variables."""
 
@@ -116,6 +121,20 @@ _distinct = sa.Table(
     sa.Column("high_key", sa.Text, primary_key=True),
     sa.Column("reason", sa.Text, nullable=False),
 )
+_turns = sa.Table(
+    "turns",
+    _schema,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("conversation", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("pending", sa.Boolean, nullable=False, index=True),
+    sa.Column("attempts", sa.Integer, nullable=False, default=0),
+    sa.Column("turn", sa.Text),
+    sa.Column("candidates", sa.Text),
+    sa.UniqueConstraint("conversation", "name", "digest"),
+    sqlite_autoincrement=True,
+)
 _index_state = sa.Table(
     "index_state",
     _schema,
@@ -150,6 +169,20 @@ class Change:
 
 
 @dataclass(frozen=True)
+class KeptTurn:
+    """A turn that waits to be extracted, under the name that makes it known again.
+
+    `candidates` is what a model found in it, once one was asked.
+    """
+
+    seq: int
+    name: str
+    turn: Turn
+    attempts: int
+    candidates: tuple[Candidate, ...] | None
+
+
+@dataclass(frozen=True)
 class Counts:
     """What the ledger holds."""
 
@@ -158,6 +191,8 @@ class Counts:
     users: dict[str | None, int]
     decisions: dict[str, int]
     pending: int
+    turns: int
+    """Turns that wait to be extracted."""
 
 
 class Ledger:
@@ -319,6 +354,17 @@ class Reader:
         query = sa.select(_memories).where(sa.or_(_memories.c.id == memory.id, told)).limit(1)
         return next(iter(self._to_rows(query)), None)
 
+    def ancestors(self, memory_id: str) -> list[str]:
+        """Ids of every retired memory that this one stands for, directly or not."""
+        found: list[str] = []
+        todo = [memory_id]
+        while todo:
+            query = sa.select(_memories.c.id).where(_memories.c.successor_id.in_(todo[:_IN]))
+            fresh = [name for name in self._connection.scalars(query) if name not in found]
+            found += fresh
+            todo = todo[_IN:] + fresh
+        return found
+
     def living(self, row: Row) -> Row | None:
         """The live memory that stands for a row today; None where there is none."""
         seen: set[str] = set()
@@ -421,6 +467,22 @@ class Reader:
         query = sa.select(_distinct.c.scope, _distinct.c.low_key, _distinct.c.high_key)
         return {(row.scope, row.low_key, row.high_key) for row in self._connection.execute(query)}
 
+    # --- turns ---
+
+    def kept_turns(self) -> list[KeptTurn]:
+        """Turns that wait to be extracted, in the order in which they were kept."""
+        query = sa.select(_turns).where(_turns.c.pending).order_by(_turns.c.seq)
+        return [
+            KeptTurn(
+                seq=row.seq,
+                name=row.name,
+                turn=Turn.model_validate_json(row.turn),
+                attempts=row.attempts,
+                candidates=_CANDIDATES.validate_json(row.candidates) if row.candidates else None,
+            )
+            for row in self._connection.execute(query)
+        ]
+
     # --- the rest ---
 
     def counts(self) -> Counts:
@@ -434,6 +496,7 @@ class Reader:
             users=users,
             decisions=self._counted(actions),
             pending=self._count(_decisions, _decisions.c.pending),
+            turns=self._count(_turns, _turns.c.pending),
         )
 
     def _count(self, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
@@ -487,16 +550,19 @@ class Writer(Reader):
 
     def retire(self, memory_id: str, successor_id: str) -> None:
         """Keep a memory's text and vector, and say who stands for it now; its links go."""
+        self._unlink(memory_id)
         self._connection.execute(
             _memories.update()
             .where(_memories.c.id == memory_id)
             .values(live=False, successor_id=successor_id)
         )
+        self._touched.add(memory_id)
+
+    def _unlink(self, memory_id: str) -> None:
         for link in self._link_rows([memory_id]):
             self._touched |= {link.low_id, link.high_id}
         touching = sa.or_(_links.c.low_id == memory_id, _links.c.high_id == memory_id)
         self._connection.execute(_links.delete().where(touching))
-        self._touched.add(memory_id)
 
     def _put_links(self, memory: Memory) -> None:
         for link in memory.linked_ids:
@@ -516,6 +582,43 @@ class Writer(Reader):
         row = self.row(memory_id)
         alive = self.living(row) if row is not None else None
         return alive.memory.id if alive is not None else memory_id
+
+    def forget(self, memory_id: str) -> None:
+        """Erase a memory and all it was made from, for good; tombstones keep the ids.
+
+        Text, metadata, vectors, links, remembered pairs, and what decisions about it recorded of
+        them go. A vector or a pair that another memory's same text needs stays.
+        """
+        ids = [memory_id, *self.ancestors(memory_id)]
+        rows = self.rows(ids)
+        for name in ids:
+            self._unlink(name)
+            self._connection.execute(
+                _memories.update().where(_memories.c.id == name).values(**_TOMBSTONE)
+            )
+        self._touched |= set(ids)
+        for key in {row.text_key for row in rows.values()}:
+            if not self._count(_memories, _memories.c.text_key == key):
+                self._connection.execute(_vectors.delete().where(_vectors.c.text_key == key))
+                either = sa.or_(_distinct.c.low_key == key, _distinct.c.high_key == key)
+                self._connection.execute(_distinct.delete().where(either))
+        self._scrub_decisions(set(ids))
+
+    def _scrub_decisions(self, ids: set[str]) -> None:
+        """Decisions keep who was involved; what they recorded of the forgotten goes."""
+        for name in ids:
+            mentioned = _decisions.c.members.contains(name)
+            query = sa.select(_decisions.c.seq, _decisions.c.before).where(mentioned)
+            for row in self._connection.execute(query).all():
+                before = json.loads(row.before)
+                before["rows"] = {
+                    key: None if key in ids else kept for key, kept in before["rows"].items()
+                }
+                before["links"] = [link for link in before["links"] if not ids & set(link[:2])]
+                scrubbed = {"before": json.dumps(before), "reason": "forgotten", "pending": False}
+                self._connection.execute(
+                    _decisions.update().where(_decisions.c.seq == row.seq).values(**scrubbed)
+                )
 
     def put_vector(self, text: str, vector: Vector) -> None:
         """Remember a text's vector; a known one stays. Whoever follows reads its rows again."""
@@ -568,6 +671,40 @@ class Writer(Reader):
         statement = _decisions.update().where(_decisions.c.pending, _decisions.c.members == members)
         self._connection.execute(statement.values(pending=False))
 
+    def keep_turn(self, turn: Turn, name: str) -> bool:
+        """Keep a turn until it is extracted; whether it was not known before."""
+        digest = hashlib.sha256(turn.text.encode()).hexdigest()[:32]
+        statement = upsert(_turns).values(
+            conversation=turn.conversation,
+            name=name,
+            digest=digest,
+            pending=True,
+            turn=turn.model_dump_json(),
+        )
+        return bool(self._connection.execute(statement.on_conflict_do_nothing()).rowcount)
+
+    def keep_candidates(self, seq: int, candidates: Sequence[Candidate]) -> None:
+        """What a model found in a turn: after a crash it need not be asked again."""
+        found = _CANDIDATES.dump_json(tuple(candidates)).decode()
+        self._connection.execute(
+            _turns.update().where(_turns.c.seq == seq).values(candidates=found)
+        )
+
+    def count_attempt(self, seq: int) -> None:
+        """A turn could not be extracted this time."""
+        attempts = _turns.c.attempts + 1
+        self._connection.execute(
+            _turns.update().where(_turns.c.seq == seq).values(attempts=attempts)
+        )
+
+    def finish_turn(self, seq: int) -> None:
+        """A turn is extracted: all that stays of it is how it is known again."""
+        self._connection.execute(
+            _turns.update()
+            .where(_turns.c.seq == seq)
+            .values(pending=False, turn=None, candidates=None)
+        )
+
     def image(self, ids: Sequence[str]) -> str:
         """The rows and links of these memories as they are now, as JSON; None for unknown ids."""
         rows: dict[str, Any] = dict.fromkeys(ids)
@@ -613,6 +750,11 @@ def _to_columns(memory: Memory) -> dict[str, Any]:
     }
 
 
+_TOMBSTONE: dict[str, Any] = {
+    "live": False, "successor_id": None, "text_key": "", "external_id": None, "content": "",
+    "user": None, "category": "", "emotion": "", "intensity": 0.0, "importance": 1, "tags": "[]",
+    "merged_from": "[]", "metadata": "{}",
+}  # fmt: skip
 _PLAIN = {
     "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
     "is_private",

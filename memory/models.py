@@ -303,6 +303,68 @@ class Verdict(Frozen):
     usage: Usage = Usage(calls=1)
 
 
+# --- conversation -------------------------------------------------------------------------------
+
+
+class Turn(Frozen):
+    """One thing that somebody said in a conversation."""
+
+    speaker: Name
+    text: str
+    at: UtcTime
+    is_bot: bool = False
+    """What the bot says gives context, and is never remembered."""
+    id: Name | None = None
+    """Unique within the conversation; without one, the turn's position names it."""
+    conversation: Name = "default"
+    recalled_ids: tuple[str, ...] = ()
+    """Memories that were recalled around this turn: what they say is not extracted again."""
+
+
+class Candidate(Frozen):
+    """Something worth remembering that a model found in some turns."""
+
+    content: Content
+    user: Name | None = None
+    """Whom it is about: one of the speakers, or None for the speaker of the turn."""
+    category: Name = "fact"
+    intensity: float = Field(default=0.5, ge=0.0, le=1.0)
+    turn: int | None = None
+    """Position, from 0, of the turn that says it; None where the model does not say."""
+
+
+class Extraction(Frozen):
+    """What a model found in some turns."""
+
+    candidates: tuple[Candidate, ...] = ()
+    usage: Usage = Usage(calls=1)
+
+
+class Reply(Frozen):
+    """What the bot says next."""
+
+    text: str
+    usage: Usage = Usage(calls=1)
+
+
+@dataclass(frozen=True)
+class ExtractionResult:
+    """What became of some turns.
+
+    `pending` turns wait in the ledger for the next try; `known` were there before and add nothing.
+    """
+
+    outcomes: tuple[Outcome, ...] = ()
+    extracted: int = 0
+    pending: int = 0
+    known: int = 0
+    already_remembered: int = 0
+    """Candidates dropped because a recalled memory says them."""
+    usage: Usage = field(default_factory=Usage)
+    problem: str = ""
+    """Why turns are pending."""
+
+
 # --- reports ----------------------------------------------------------------------------------
 
 

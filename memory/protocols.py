@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memory.models import Question, Scope, Vector, Vectors, Verdict
+from memory.models import (
+    Extraction,
+    Memory,
+    Question,
+    Reply,
+    Scope,
+    Turn,
+    Vector,
+    Vectors,
+    Verdict,
+)
 
 
 class Clock(Protocol):
@@ -46,6 +56,21 @@ class LanguageModel(Protocol):
 
         Raises: ModelError, with the reason.
         """
+
+    async def extract(self, turns: Sequence[Turn]) -> Extraction:
+        """What is worth remembering in these turns, oldest first; the bot's give context only.
+
+        Raises: ModelError, with the reason.
+        """
+
+    async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
+        """What the bot says after these turns, given what it remembers.
+
+        Raises: ModelError, with the reason.
+        """
+
+    async def aclose(self) -> None:
+        """Let go of connections. May be called twice."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,13 @@ from uuid import uuid4
 
 import numpy as np
 
-from memory.errors import EmbedderMismatch, EmbeddingError, IndexFault, MemoryNotFound
+from memory.errors import (
+    EmbedderMismatch,
+    EmbeddingError,
+    IndexFault,
+    MemoryNotFound,
+    StillStatedBy,
+)
 from memory.index import ExactIndex
 from memory.ledger import Counts, Ledger, Reader, Row, Writer
 from memory.models import (
@@ -255,6 +261,23 @@ class MemoryStore:
             self._put_vector(writer, updated)
             decision = Decision(Action.UPDATE, "text replaced", (row.memory,))
             writer.record(decision, before, self.clock(), None)
+
+    def forget(self, memory_id: str) -> Memory:
+        """Erase a memory, and all it was made from, from the ledger for good; gives what it was.
+
+        The index drops its vector when it next follows the ledger; it never held text.
+
+        Raises: MemoryNotFound, StillStatedBy.
+        """
+        with self.ledger.writing() as writer:
+            row = writer.row(memory_id)
+            alive = writer.living(row) if row is not None else None
+            if row is None or alive is None:
+                raise MemoryNotFound(memory_id)
+            if alive.memory.id != memory_id:
+                raise StillStatedBy(memory_id, alive.memory.id)
+            writer.forget(memory_id)
+        return row.memory
 
     def apply(
         self,

@@ -8,7 +8,19 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from memory.errors import EmbeddingError, IndexFault, ModelError
-from memory.models import Question, Scope, Vector, Vectors, Verdict, normalise
+from memory.models import (
+    Candidate,
+    Extraction,
+    Memory,
+    Question,
+    Reply,
+    Scope,
+    Turn,
+    Vector,
+    Vectors,
+    Verdict,
+    normalise,
+)
 from memory.protocols import Shortlist
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -63,6 +75,8 @@ class ScriptedModel:
     def __init__(self, *answers: Verdict | ModelError | Callable[[Question], Verdict]) -> None:
         self._answers = list(answers)
         self.asked: list[Question] = []
+        self.extractions: list[ModelError | list[Candidate]] = []
+        self.shown: list[tuple[Turn, ...]] = []
 
     async def judge(self, question: Question) -> Verdict:
         self.asked.append(question)
@@ -70,6 +84,18 @@ class ScriptedModel:
         if isinstance(answer, ModelError):
             raise answer
         return answer if isinstance(answer, Verdict) else answer(question)
+
+    async def extract(self, turns: Sequence[Turn]) -> Extraction:
+        self.shown.append(tuple(turns))
+        answer = self.extractions.pop(0)
+        if isinstance(answer, ModelError):
+            raise answer
+        return Extraction(candidates=tuple(answer))
+
+    async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
+        return Reply(text=f"{len(recalled)} recalled")
+
+    async def aclose(self) -> None: ...
 
 
 class BrokenIndex:

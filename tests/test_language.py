@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from memory.language import OfflineModel, combine, sentences
+from memory.language import OfflineModel, combine
 from memory.models import Question
 from memory.policy import unbelievable
+from memory.statements import sentences
 from tests.conftest import Tell
 
 

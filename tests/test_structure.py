@@ -12,11 +12,18 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = [
-    "errors", "models", "protocols", "config", "coverage", "policy", "neighbours", "embeddings",
-    "language", "ledger", "index", "chroma_index", "store", "planning", "deduplicator", "jsonl",
-    "report", "assembly", "shell", "cli", "__main__", "orchestrator",
+    "errors", "models", "protocols", "config", "coverage", "policy", "neighbours", "prompts",
+    "embeddings", "statements", "language", "gemini", "ledger", "index", "chroma_index", "store",
+    "planning", "deduplicator", "extractor", "jsonl", "report",
+    "assembly", "shell", "cli", "__main__", "orchestrator",
 ]  # fmt: skip
-HOME_OF = {"chromadb": {"chroma_index"}, "sqlalchemy": {"ledger"}, "wordllama": {"embeddings"}}
+HOME_OF = {
+    "chromadb": {"chroma_index"},
+    "sqlalchemy": {"ledger"},
+    "wordllama": {"embeddings"},
+    "google": {"gemini"},
+    "tenacity": {"gemini"},
+}
 SOURCES = [*sorted((ROOT / "memory").glob("*.py")), ROOT / "orchestrator.py"]
 
 

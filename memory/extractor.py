@@ -1,0 +1,229 @@
+"""Turns of a conversation become memories: turns -> candidates -> deduplicator.
+
+Turns are durable. They are kept in the ledger first; what a model found in them is kept with them;
+their text is erased when their memories are stored. A crash or a failing model in between leaves
+them pending, and the next call goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from memory.coverage import covers
+from memory.deduplicator import MemoryDeduplicator, Progress
+from memory.errors import ModelError, ModelUnavailable
+from memory.ledger import KeptTurn
+from memory.models import Candidate, ExtractionResult, Memory, Turn, Usage
+from memory.protocols import LanguageModel
+from memory.statements import asked_to_remember, retold
+from memory.store import MemoryStore
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 3
+"""How often a turn that the model cannot read is tried before it is left alone."""
+
+
+class MemoryExtractor:
+    """The hook: hand it what was said, and it remembers what matters. One call at a time."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        deduplicator: MemoryDeduplicator,
+        model: LanguageModel,
+        *,
+        turns_at_once: int = 10,
+    ) -> None:
+        """`turns_at_once` is how many turns of one conversation a model is shown in one call."""
+        self._store = store
+        self._deduplicator = deduplicator
+        self._model = model
+        self._at_once = turns_at_once
+        self._one_call = asyncio.Lock()
+
+    @property
+    def model_name(self) -> str:
+        return self._model.name
+
+    async def keep(self, turns: Sequence[Turn]) -> int:
+        """Make turns durable without extracting them yet; gives how many were known before.
+
+        A turn is known by its conversation, its id (else its position in `turns`) and its text.
+
+        Raises: LedgerError.
+        """
+        return await asyncio.to_thread(self._keep, turns)
+
+    async def extract_and_store(
+        self, turns: Sequence[Turn] = (), *, on_progress: Progress | None = None
+    ) -> ExtractionResult:
+        """Remember what these turns say, and the turns that earlier calls kept or had to leave.
+
+        A turn that was handed over before adds nothing. Where the model fails, turns stay pending.
+
+        Raises: LedgerError where the turns could not even be kept.
+        """
+        async with self._one_call:
+            known = await self.keep(turns)
+            kept = await asyncio.to_thread(self._kept)
+            result = ExtractionResult(known=known)
+            chunks = _chunks([one for one in kept if one.attempts < _ATTEMPTS], self._at_once)
+            done = 0
+            for chunk in chunks:
+                try:
+                    part = await self._extract(chunk)
+                except ModelUnavailable as exc:
+                    result = replace(result, problem=str(exc))
+                    logger.warning("turns wait for the model: %s", exc)
+                    break
+                result = _sum(result, part)
+                done += len(chunk)
+                if on_progress is not None:
+                    on_progress(done, sum(map(len, chunks)))
+            left = await asyncio.to_thread(self._kept)
+            return replace(result, pending=len(left))
+
+    def _keep(self, turns: Sequence[Turn]) -> int:
+        with self._store.ledger.writing() as writer:
+            new = [
+                writer.keep_turn(turn, turn.id or f"#{place}") for place, turn in enumerate(turns)
+            ]
+        return new.count(False)
+
+    def _kept(self) -> list[KeptTurn]:
+        with self._store.ledger.reading() as reader:
+            return reader.kept_turns()
+
+    async def _extract(self, chunk: Sequence[KeptTurn]) -> ExtractionResult:
+        """Turns of one conversation; where the model cannot read them, each by itself."""
+        try:
+            found, usage = await self._candidates(chunk)
+        except ModelUnavailable:
+            raise
+        except ModelError as exc:
+            if len(chunk) > 1:
+                parts = [await self._extract([one]) for one in chunk]
+                return _sum(ExtractionResult(), *parts)
+            logger.warning("turn %s of %s: %s", chunk[0].name, chunk[0].turn.conversation, exc)
+            await asyncio.to_thread(self._count_attempt, chunk[0])
+            return ExtractionResult(problem=str(exc))
+        stored = await self._store_found(chunk, found)
+        return replace(stored, usage=stored.usage + usage)
+
+    async def _candidates(
+        self, chunk: Sequence[KeptTurn]
+    ) -> tuple[dict[int, list[Candidate]], Usage]:
+        """What is worth remembering, by the turn that says it, kept before it is stored."""
+        to_ask = [one for one in chunk if one.candidates is None and _asked(one.turn) is None]
+        found = {one.seq: list(one.candidates or ()) for one in chunk}
+        for one in chunk:
+            if one.candidates is None and (told := _asked(one.turn)) is not None:
+                found[one.seq].append(told)
+        usage = Usage()
+        if any(not one.turn.is_bot for one in to_ask):
+            extraction = await self._model.extract([one.turn for one in to_ask])
+            usage = extraction.usage
+            for candidate in extraction.candidates:
+                found[_turn_of(candidate, to_ask).seq].append(candidate)
+        await asyncio.to_thread(self._keep_candidates, found)
+        return found, usage
+
+    async def _store_found(
+        self, chunk: Sequence[KeptTurn], found: dict[int, list[Candidate]]
+    ) -> ExtractionResult:
+        recalled = await asyncio.to_thread(self._recalled, chunk)
+        speakers = {one.turn.speaker for one in chunk if not one.turn.is_bot}
+        memories = [
+            self._memory(kept, candidate, place, speakers)
+            for kept in chunk
+            for place, candidate in enumerate(found[kept.seq])
+        ]
+        fresh = [one for one in memories if not any(covers(old, one.content) for old in recalled)]
+        outcomes = await self._deduplicator.check_and_merge_all(fresh)
+        await asyncio.to_thread(self._finish, chunk)
+        return ExtractionResult(
+            outcomes=tuple(outcomes),
+            extracted=len(chunk),
+            already_remembered=len(memories) - len(fresh),
+            usage=sum((outcome.usage for outcome in outcomes), Usage()),
+        )
+
+    def _memory(
+        self, kept: KeptTurn, candidate: Candidate, place: int, speakers: set[str]
+    ) -> Memory:
+        """About a speaker of these turns and nobody else, whoever the candidate names."""
+        turn = kept.turn
+        return Memory(
+            id=self._store.new_id(),
+            external_id=f"{turn.conversation}/{kept.name}/{place}",
+            content=candidate.content,
+            user=candidate.user if candidate.user in speakers else turn.speaker,
+            category=candidate.category,
+            intensity=candidate.intensity,
+            timestamp=turn.at,
+            metadata={"conversation": turn.conversation, "turn": kept.name},
+        )
+
+    def _recalled(self, chunk: Sequence[KeptTurn]) -> list[str]:
+        ids = [name for one in chunk for name in one.turn.recalled_ids]
+        with self._store.ledger.reading() as reader:
+            return [row.memory.content for row in reader.rows(ids).values()]
+
+    def _keep_candidates(self, found: dict[int, list[Candidate]]) -> None:
+        with self._store.ledger.writing() as writer:
+            for seq, candidates in found.items():
+                writer.keep_candidates(seq, candidates)
+
+    def _finish(self, chunk: Sequence[KeptTurn]) -> None:
+        with self._store.ledger.writing() as writer:
+            for one in chunk:
+                writer.finish_turn(one.seq)
+
+    def _count_attempt(self, one: KeptTurn) -> None:
+        with self._store.ledger.writing() as writer:
+            writer.count_attempt(one.seq)
+
+
+def _asked(turn: Turn) -> Candidate | None:
+    """What "Remember that I ..." says, without a model."""
+    told = None if turn.is_bot else asked_to_remember(turn.text)
+    if told is None:
+        return None
+    content = retold(told, turn.speaker, turn.at)
+    return Candidate(content=content, user=turn.speaker, intensity=1.0)
+
+
+def _turn_of(candidate: Candidate, asked: Sequence[KeptTurn]) -> KeptTurn:
+    """The turn that says it; where the model does not tell, the last one of a person."""
+    if candidate.turn is not None and not asked[candidate.turn].turn.is_bot:
+        return asked[candidate.turn]
+    return [one for one in asked if not one.turn.is_bot][-1]
+
+
+def _chunks(kept: Sequence[KeptTurn], size: int) -> list[list[KeptTurn]]:
+    """Neighbours of one conversation, at most `size` together."""
+    chunks: list[list[KeptTurn]] = []
+    for one in kept:
+        last = chunks[-1] if chunks else []
+        if last and len(last) < size and last[0].turn.conversation == one.turn.conversation:
+            last.append(one)
+        else:
+            chunks.append([one])
+    return chunks
+
+
+def _sum(first: ExtractionResult, *others: ExtractionResult) -> ExtractionResult:
+    for other in others:
+        first = replace(
+            first,
+            outcomes=first.outcomes + other.outcomes,
+            extracted=first.extracted + other.extracted,
+            already_remembered=first.already_remembered + other.already_remembered,
+            usage=first.usage + other.usage,
+            problem=first.problem or other.problem,
+        )
+    return first
