@@ -164,7 +164,10 @@ async def _replay(store: MemoryStore, extractor: MemoryExtractor, turns: list[Tu
 
 
 class Chat:
-    """One conversation: each turn recalls, is answered, and is handed to the hook meanwhile."""
+    """One conversation: each turn recalls, is answered, and is handed to the hook.
+
+    Nobody waits for the hook at a terminal; lines from a pipe do, so that each sees the one before.
+    """
 
     def __init__(
         self, store: MemoryStore, extractor: MemoryExtractor, model: LanguageModel, user: str
@@ -243,7 +246,10 @@ class Chat:
         show(Text(f"bot> {answer}" if self._tty else answer))
         replied = self._turn("bot", answer, recalled, is_bot=True)
         await self._extractor.keep([said, replied])
-        self._work.set()
+        if self._tty:
+            self._work.set()
+        else:
+            await self._remember_kept()
 
     def _turn(self, speaker: str, text: str, recalled: list[Memory], *, is_bot: bool) -> Turn:
         from memory.models import Turn
@@ -301,12 +307,15 @@ class Chat:
             await self._work.wait()
             self._work.clear()
             last_round = self._ended
-            try:
-                self._say(await self._extractor.extract_and_store())
-            except MemoryPipelineError as exc:
-                err().print(f"not remembered yet: {exc}")
+            await self._remember_kept()
             if last_round:
                 return
+
+    async def _remember_kept(self) -> None:
+        try:
+            self._say(await self._extractor.extract_and_store())
+        except MemoryPipelineError as exc:
+            err().print(f"not remembered yet: {exc}")
 
     def _say(self, result: ExtractionResult) -> None:
         if self._tty:

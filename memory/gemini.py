@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import httpx2
 import numpy as np
 import tenacity
 from google import genai
@@ -86,7 +87,8 @@ class GeminiModel:
     def __init__(self, api_key: SecretStr, config: LLMConfig) -> None:
         self.name = config.model
         self._config = config
-        self._client = _client(api_key, config)
+        self._connections = httpx2.AsyncClient(follow_redirects=True)
+        self._client = _client(api_key, config, self._connections)
         self._slots = asyncio.Semaphore(config.concurrency)
 
     async def judge(self, question: Question) -> Verdict:
@@ -135,6 +137,7 @@ class GeminiModel:
 
     async def aclose(self) -> None:
         await self._client.aio.aclose()
+        await self._connections.aclose()
         self._client.close()
 
     async def _ask(
@@ -227,7 +230,10 @@ class GeminiEmbedder:
 # --- the wire -------------------------------------------------------------------------------------
 
 
-def _client(api_key: SecretStr, config: LLMConfig) -> genai.Client:
+def _client(
+    api_key: SecretStr, config: LLMConfig, connections: httpx2.AsyncClient | None = None
+) -> genai.Client:
+    """Without `connections` of ours the SDK takes aiohttp, which waits and retries on its own."""
     return genai.Client(
         api_key=api_key.get_secret_value(),
         vertexai=False,
@@ -235,6 +241,7 @@ def _client(api_key: SecretStr, config: LLMConfig) -> genai.Client:
             base_url=config.base_url,
             api_version=API_VERSION,
             timeout=max(1, round(config.timeout_s * 1_000)),
+            httpx_async_client=connections,
         ),
     )
 

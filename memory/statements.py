@@ -86,15 +86,17 @@ _OPENER = re.compile(
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(r"^(?:[\w'’]+[ ,]+){0,5}?(?:I|I['’](?:m|ve|ll|d)|[Mm]y|[Ww]e|[Oo]ur)\b")
-_ADDRESSED = re.compile(r"\b(?:you|your|yours|yourself)\b", re.IGNORECASE)
+_VOCATIVE = re.compile(r"^[A-Z]\w+[,!] (?=\w)")
+_ADDRESSED = re.compile(r"\b(?:you|your|yours|yourself|ya|u|ur)\b", re.IGNORECASE)
 _THIN = re.compile(
     r"\bI(?: (?:totally|really|completely|also|just))* (?:agree|see|guess|hope|know|mean|bet|wish"
     r"|wonder|suppose|understand|think so|get it|appreciate|can['’]t wait|couldn['’]t agree)\b"
     r"|\bI['’]?(?:m| am)(?: so| really| very)? (?:glad|sorry|happy for|proud of|here for|sure)\b"
     r"|\bI['’]ll (?:let|see|keep|check|try|think|be)\b|\bI['’]d love to (?:hear|see|know)\b"
+    r"|\bsince we (?:last )?(?:talked|spoke|chatted|met)\b"
     r"|^(?:my (?:pleasure|bad|goodness)|we should|let me|let['’]s|glad|happy|nice|good|great|hope"
-    r"|hoping|looking forward|can['’]t wait|guess|kudos|sounds|looks|maybe|congrats|just|it|this"
-    r"|these|they|those|that|he|she|here['’]s)\b",
+    r"|hoping|looking forward|can['’]t wait|guess|kudos|sounds|looks|maybe|congrats|been|much"
+    r"|just|it|this|these|they|those|that|he|she|here['’]s)\b",
     re.IGNORECASE,
 )
 _NAMED = re.compile(
@@ -108,10 +110,12 @@ _FEWEST_WORDS = 5
 
 
 def _english(sentence: str, speaker: str, at: datetime) -> str | None:
-    bare = _OPENER.sub("", sentence)
-    if bare.endswith("?") or len(bare.split()) < _FEWEST_WORDS or _ADDRESSED.search(bare):
+    bare = _VOCATIVE.sub("", _OPENER.sub("", sentence))
+    if bare.endswith("?") or len(bare.split()) < _FEWEST_WORDS:
         return None
-    if _SUBJECT.match(bare) and not _THIN.search(bare):
+    if _ADDRESSED.search(bare) or _THIN.search(bare):
+        return None
+    if _SUBJECT.match(bare):
         return retold(bare, speaker, at)
     if _NAMED.match(bare) and _FACTUAL.search(bare) and not _FIRST_PERSON.search(bare):
         return _final_stop(_with_dates(bare, at))
