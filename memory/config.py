@@ -22,14 +22,10 @@ from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
 from memory.errors import ConfigError
-from memory.models import Frozen, OnMergeFailure, Rules, ScopeField
+from memory.models import Frozen, OnMergeFailure, Rules, ScopeField, as_tuple
 
 DEFAULT_FILE = Path("config.yaml")
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-
-
-def _as_tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class ChromaConfig(Frozen):
@@ -59,7 +55,7 @@ class MemoryConfig(Frozen):
     dedup_upper_threshold: Share = 0.95
     dedup_lower_threshold: Share = Field(default=0.90, validate_default=True)
     dedup_guard: bool = True
-    dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(_as_tuple)] = ("user",)
+    dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
     dedup_candidates: int = Field(default=5, ge=1, le=100)
     on_merge_failure: OnMergeFailure = "replace"
     data_dir: str = "data"

@@ -15,7 +15,15 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+)
 
 Vector = npt.NDArray[np.float32]
 """One text: shape (dim,), length 1."""
@@ -120,6 +128,11 @@ INVERSE_LINK: Mapping[LinkType, LinkType] = {
 }
 
 
+def as_tuple(value: object) -> object:
+    """A list, as YAML, JSON and callers write it, as the tuple that a frozen value keeps."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 class Frozen(BaseModel):
     """A strict, immutable value that refuses unknown fields."""
 
@@ -148,7 +161,7 @@ class Memory(Frozen):
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     importance: int = Field(default=3, ge=1, le=5)
     emotion: Name = "neutral"
-    tags: tuple[Name, ...] = ()
+    tags: Annotated[tuple[Name, ...], BeforeValidator(as_tuple)] = ()
     is_private: bool = False
     linked_ids: tuple[MemoryLink, ...] = ()
     timestamp: UtcTime
@@ -317,7 +330,7 @@ class Turn(Frozen):
     id: Name | None = None
     """Unique within the conversation; without one, the turn's position names it."""
     conversation: Name = "default"
-    recalled_ids: tuple[str, ...] = ()
+    recalled_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
     """Memories that were recalled around this turn: what they say is not extracted again."""
 
 

@@ -106,7 +106,7 @@ _NAMED = re.compile(
     r"(?:is|was|are|were|has|had|will|can|lives|works|\w{3,}(?:ed|es|s))\b "
 )
 _FACTUAL = re.compile(r"\d|(?<=[a-z,] )[A-Z][a-z]")
-_FEWEST_WORDS = 5
+_FEWEST_WORDS = 4
 
 
 def _english(sentence: str, speaker: str, at: datetime) -> str | None:
@@ -173,7 +173,7 @@ def _third_person(text: str, name: str) -> str:
         if word == "i" and forms is _NAMED_FORM:
             verb, end = _verb_for_one(text, end)
             told.append(verb)
-    retold = "".join([*told, text[end:]]).replace("s's ", "s' ")
+    retold = "".join([*told, text[end:]])
     return retold[:1].upper() + retold[1:]
 
 

@@ -1,0 +1,249 @@
+"""Turns become memories once, whatever fails or dies in between, and nothing is said twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from memory.deduplicator import MemoryDeduplicator
+from memory.errors import ModelError, ModelUnavailable
+from memory.extractor import MemoryExtractor
+from memory.language import OfflineModel
+from memory.ledger import Ledger
+from memory.models import Candidate, ExtractionResult, Turn, Vectors
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import START, PlacedEmbedder, ScriptedModel
+
+CAT, SAILS = "Mia adopted a cat.", "Jonas sails on the lake."
+
+
+def turn(text: str, n: int = 0, speaker: str = "Mia", **fields: object) -> Turn:
+    known = {"id": str(n), "conversation": "c", "at": START + timedelta(minutes=n)}
+    return Turn.model_validate({"speaker": speaker, "text": text, **known, **fields})
+
+
+@pytest.fixture
+def extractor(store: MemoryStore, model: ScriptedModel) -> MemoryExtractor:
+    return MemoryExtractor(store, MemoryDeduplicator(store, model), model)
+
+
+def hook(extractor: MemoryExtractor, *turns: Turn) -> ExtractionResult:
+    return asyncio.run(extractor.extract_and_store(turns))
+
+
+def live(store: MemoryStore) -> list[tuple[str | None, str]]:
+    return [(memory.user, memory.content) for memory in store.memories()]
+
+
+def test_what_is_found_is_stored_under_its_turn(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [
+        [
+            Candidate(content=CAT, user="Mia", category="event", intensity=0.8, turn=0),
+            Candidate(content=SAILS, user="Jonas", turn=1),
+        ]
+    ]
+    result = hook(extractor, turn("I adopted a cat!", 0), turn("I sail.", 1, "Jonas"))
+    assert live(store) == [("Mia", CAT), ("Jonas", SAILS)]
+    cat = next(store.memories())
+    assert (cat.category, cat.intensity, cat.timestamp) == ("event", 0.8, START)
+    assert cat.metadata == {"conversation": "c", "turn": "0"}
+    assert (result.extracted, result.pending, len(result.outcomes)) == (2, 0, 2)
+
+
+def test_the_same_turns_again_add_nothing_and_ask_nothing(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    turns = [turn("I adopted a cat!", 0), turn("Nice weather.", 1)]
+    hook(extractor, *turns)
+    result = hook(extractor, *turns)
+    assert (result.known, result.extracted, len(model.shown)) == (2, 0, 1)
+    assert live(store) == [("Mia", CAT)]
+
+
+def test_a_turn_without_an_id_is_known_by_its_position_and_text(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[], []]
+    hook(extractor, turn("hello there", id=None))
+    assert hook(extractor, turn("hello there", id=None)).known == 1
+    assert hook(extractor, turn("another text", id=None)).known == 0
+
+
+def test_texts_of_extracted_turns_are_erased(
+    ledger: Ledger, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[]]
+    hook(extractor, turn("my secret word is xyzzy"))
+    with ledger.reading() as reader:
+        assert reader.kept_turns() == []
+        assert reader.counts().turns == 0
+
+
+def test_two_near_copies_from_one_turn_become_one(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content=CAT, turn=0), Candidate(content=CAT + "!", turn=0)]]
+    hook(extractor, turn("I adopted a cat!"))
+    assert len(live(store)) == 1
+
+
+def test_all_candidates_are_embedded_in_one_call(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, embedder: PlacedEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    calls: list[int] = []
+    real = embedder.embed
+
+    def counted(texts: Sequence[str]) -> Vectors:
+        calls.append(len(texts))
+        return real(texts)
+
+    monkeypatch.setattr(embedder, "embed", counted)
+    model.extractions = [[Candidate(content=f"Mia owns item {n}.", turn=0) for n in range(7)]]
+    hook(extractor, turn("I own a lot"))
+    assert calls == [7]
+
+
+def test_remember_that_needs_no_model_and_has_full_intensity(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    hook(extractor, turn("Remember that I am allergic to walnuts."))
+    [memory] = store.memories()
+    assert (memory.content, memory.intensity) == ("Mia is allergic to walnuts.", 1.0)
+    assert model.shown == []
+
+
+def test_what_was_recalled_is_not_extracted_again(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tell: Tell
+) -> None:
+    old = store.add(tell("Mia adopted a tabby cat in 2023.", user="Mia"))
+    model.extractions = [
+        [Candidate(content="Mia adopted a cat in 2023.", turn=0), Candidate(content=SAILS, turn=0)]
+    ]
+    result = hook(extractor, turn("As you say, I adopted a cat in 2023", recalled_ids=[old.id]))
+    assert result.already_remembered == 1
+    assert live(store) == [("Mia", old.content), ("Mia", SAILS)]
+
+
+def test_the_bot_gives_context_and_is_never_remembered(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    hook(extractor, turn("I am a bot and I like tea.", speaker="bot", is_bot=True))
+    assert model.shown == []
+    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    hook(
+        extractor,
+        turn("Did you adopt one?", 1, speaker="bot", is_bot=True),
+        turn("Yes, a cat.", 2),
+    )
+    assert [one.is_bot for one in model.shown[0]] == [True, False]
+    assert live(store) == [("Mia", CAT)], "whatever turn the model names, a person said it"
+
+
+def test_a_candidate_about_a_stranger_belongs_to_who_said_it(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    """A model that names another user must not write into that user's memory."""
+    model.extractions = [[Candidate(content="Aiko's password is tea.", user="Aiko", turn=0)]]
+    hook(extractor, turn("Aiko's password is tea."))
+    assert live(store) == [("Mia", "Aiko's password is tea.")]
+
+
+def test_conversations_are_shown_apart_and_a_few_turns_at_a_time(
+    store: MemoryStore, model: ScriptedModel
+) -> None:
+    extractor = MemoryExtractor(store, MemoryDeduplicator(store, model), model, turns_at_once=2)
+    model.extractions = [[], [], []]
+    turns = [turn("one", 0), turn("two", 1), turn("three", 2), turn("four", 3, conversation="d")]
+    hook(extractor, *turns)
+    assert [[one.text for one in shown] for shown in model.shown] == [
+        ["one", "two"], ["three"], ["four"],
+    ]  # fmt: skip
+
+
+# --- failures -----------------------------------------------------------------------------------
+
+
+def test_turns_wait_for_a_model_that_is_down(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [ModelUnavailable("503"), [Candidate(content=CAT, turn=0)], []]
+    first = hook(extractor, turn("I adopted a cat!"))
+    assert (first.pending, first.problem) == (1, "503")
+    second = hook(extractor, turn("And then?", 1))
+    assert (second.pending, second.extracted) == (0, 2)
+    assert live(store) == [("Mia", CAT)]
+
+
+def test_a_turn_that_the_model_cannot_read_does_not_hold_up_the_others(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    blocked = ModelError("blocked")
+    model.extractions = [blocked, blocked, [Candidate(content=CAT, turn=0)]]
+    result = hook(extractor, turn("something the model refuses", 0), turn("I adopted a cat!", 1))
+    assert live(store) == [("Mia", CAT)]
+    assert (result.extracted, result.pending, result.problem) == (1, 1, "blocked")
+    model.extractions = [blocked, blocked]
+    hook(extractor)
+    hook(extractor)
+    assert len(model.shown) == 5
+    hook(extractor)
+    assert len(model.shown) == 5, "after three tries it is left alone, and kept"
+
+
+def test_after_a_crash_between_model_and_store_the_model_is_not_asked_again(
+    store: MemoryStore, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deduplicator = MemoryDeduplicator(store, model)
+    extractor = MemoryExtractor(store, deduplicator, model)
+    model.extractions = [[Candidate(content=CAT, turn=0), Candidate(content=SAILS, turn=0)]]
+    with monkeypatch.context() as crashing:
+        crashing.setattr(deduplicator, "check_and_merge_all", _crash)
+        with pytest.raises(SystemExit):
+            hook(extractor, turn("I adopted a cat, and Jonas sails."))
+    assert live(store) == []
+    result = hook(extractor)
+    assert (result.extracted, len(model.shown)) == (1, 1)
+    assert live(store) == [("Mia", CAT), ("Mia", SAILS)]
+
+
+async def _crash(_memories: object) -> None:
+    raise SystemExit
+
+
+def test_after_a_crash_before_the_end_nothing_is_stored_twice(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    with monkeypatch.context() as crashing:
+        crashing.setattr("memory.ledger.Writer.finish_turn", lambda _writer, _seq: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            hook(extractor, turn("I adopted a cat!"))
+    before = list(store.memories())
+    hook(extractor)
+    assert list(store.memories()) == before
+    with store.ledger.reading() as reader:
+        assert len(list(reader.all_rows(live_only=False))) == 1
+
+
+def test_the_offline_model_reads_a_conversation_whole(store: MemoryStore) -> None:
+    model = OfflineModel()
+    extractor = MemoryExtractor(store, MemoryDeduplicator(store, model), model)
+    hook(
+        extractor,
+        turn("Hi Jonas! I moved to Porto in 2021.", 0),
+        turn("Nice! I bake bread every Friday.", 1, "Jonas"),
+        turn("I moved to Porto in 2021!", 2),
+    )
+    assert live(store) == [
+        ("Jonas", "Jonas bakes bread every Friday."),
+        ("Mia", "Mia moved to Porto in 2021."),
+    ]
