@@ -499,6 +499,13 @@ class Reader:
             turns=self._count(_turns, _turns.c.pending),
         )
 
+    def replaced_and_judged(self) -> tuple[int, int]:
+        """Decisions that retired something without a model, and decisions that a model made."""
+        automatic = sa.and_(_decisions.c.action == "replace", _decisions.c.model.is_(None))
+        return self._count(_decisions, automatic), self._count(
+            _decisions, _decisions.c.model.is_not(None)
+        )
+
     def _count(self, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
         query = sa.select(sa.func.count()).select_from(table).where(where)
         return int(self._connection.scalar(query) or 0)
