@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -193,4 +192,4 @@ def _print(results: Sequence[Result]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -26,7 +26,13 @@ def open_store(config: Config) -> MemoryStore:
     """
     from memory.ledger import Ledger
 
-    return _store(Ledger.create(config.memory.effective_ledger_url), config, with_index=True)
+    store = _store(Ledger.create(config.memory.effective_ledger_url), config, with_index=True)
+    try:
+        store.check_embedder()
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def read_store(config: Config) -> MemoryStore:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import filelock
+import httpx2
 import numpy as np
 
 from memory.errors import IndexFault, InputError
@@ -38,6 +39,10 @@ _WIDER = 4
 
 _SLACK = 1e-5
 """How far Chroma's float32 similarity may lie from ours."""
+
+
+_PATIENCE_S = 5.0
+"""How long a server may take to say that it is there; Chroma's own client waits for ever."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,8 @@ class ChromaIndex:
 
         Raises: IndexFault.
         """
+        with _mapped():
+            _load()
         lock = filelock.FileLock(folder.with_suffix(".lock"))
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +100,8 @@ class ChromaIndex:
         try:
             return cls(_persistent_client(folder), "memories", ledger, release)
         except IndexFault as exc:
-            aside = _set_aside(folder)
+            with _mapped():
+                aside = _set_aside(folder)
             logger.warning("the index is damaged (%s); set aside as %s, made again", exc, aside)
             return cls(_persistent_client(folder, again=True), "memories", ledger, release)
 
@@ -223,6 +231,9 @@ def _persistent_client(folder: Path, *, again: bool = False) -> Any:
 
 def _http_client(server: ChromaServer) -> Any:
     with _mapped():
+        scheme = "https" if server.ssl else "http"
+        beat = f"{scheme}://{server.host}:{server.port}/api/v2/heartbeat"
+        httpx2.get(beat, headers=server.headers, timeout=_PATIENCE_S).raise_for_status()
         chromadb, settings = _load()
         return chromadb.HttpClient(
             host=server.host,
@@ -254,6 +265,8 @@ def _mapped() -> Iterator[None]:
 
 
 def _set_aside(folder: Path) -> Path:
+    if not folder.exists():
+        raise IndexFault(f"there is no folder {folder} to set aside")
     number = 1
     while (aside := folder.with_name(f"{folder.name}.damaged-{number}")).exists():
         number += 1

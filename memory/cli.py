@@ -106,19 +106,19 @@ def _foreign_memories(
     path: Path, collection: str, assume_utc: bool
 ) -> Iterator[Memory | InputError]:
     from memory.chroma_index import read_collection
-    from memory.jsonl import to_memory
+    from memory.jsonl import from_chroma_row
 
     for row in read_collection(path, collection):
-        fields = {"timestamp": row.metadata.get("created_at"), **row.metadata}
-        fields |= {"id": row.id, "content": row.document or ""}
         try:
-            yield to_memory(fields, keep_id=False, assume_utc=assume_utc)
+            yield from_chroma_row(row.id, row.document, row.metadata, assume_utc=assume_utc)
         except ValueError as exc:
             yield InputError(f"{path}: {row.id}", str(exc), "this memory is left out")
 
 
 def _sorted_out(source: Iterable[Memory | InputError]) -> tuple[list[Memory], int]:
     """The memories; problems are said at once, a line each, and counted."""
+    from memory.jsonl import with_links_resolved
+
     memories: list[Memory] = []
     problems = 0
     for item in source:
@@ -127,7 +127,7 @@ def _sorted_out(source: Iterable[Memory | InputError]) -> tuple[list[Memory], in
             problems += 1
         else:
             memories.append(item)
-    return memories, problems
+    return with_links_resolved(memories), problems
 
 
 def _add_raw(store: MemoryStore, memories: list[Memory], _config: Config) -> Counter[str]:
@@ -178,6 +178,8 @@ def search(
     scope = Scope((("user", user),)) if user is not None else None
     with assembly.read_store(context.obj) as store:
         found = store.search(query, k, scope=scope)
+    if not found:
+        err().print("nothing found")
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True)

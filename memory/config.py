@@ -84,6 +84,7 @@ class MemoryConfig(Frozen):
 
     @property
     def effective_ledger_url(self) -> str:
+        """The ledger's own URL, else a file in the data folder."""
         return self.ledger_url or f"sqlite:///{Path(self.data_dir) / 'ledger.db'}"
 
 
@@ -141,7 +142,11 @@ def _with_absolute_paths(config: Config, path: Path | None) -> Config:
     else:
         base = path.parent if path is not None else Path()
         folder = (base / Path(config.memory.data_dir).expanduser()).absolute()
-    memory = config.memory.model_copy(update={"data_dir": str(folder)})
+    places = {"data_dir": str(folder), "ledger_url": config.memory.ledger_url}
+    scheme, _, file = (config.memory.ledger_url or "").partition(":///")
+    if scheme == "sqlite" and file and path is not None:
+        places["ledger_url"] = f"sqlite:///{(path.parent / file).absolute()}"
+    memory = config.memory.model_copy(update=places)
     return config.model_copy(update={"memory": memory})
 
 
@@ -165,7 +170,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[_KeyPath, str]]:
     if not isinstance(values, dict):
         raise ConfigError(f"{path}:1", "", "is not a mapping", "start with `memory:`")
     places: dict[_KeyPath, str] = {}
-    for key_path, line in _lines(node, ()):
+    for key_path, line in _keys(path, node):
         if key_path in places:
             raise ConfigError(f"{path}:{line}", ".".join(key_path), "stands twice", "keep one")
         places[key_path] = f"{path}:{line}"
@@ -177,6 +182,13 @@ def _broken_yaml(path: Path, exc: yaml.YAMLError) -> ConfigError:
     where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
     problem = getattr(exc, "problem", None) or "cannot be parsed"
     return ConfigError(where, "", f"is not YAML: {problem}", "mend this line")
+
+
+def _keys(path: Path, node: yaml.Node | None) -> list[tuple[_KeyPath, int]]:
+    try:
+        return list(_lines(node, ()))
+    except RecursionError as exc:
+        raise ConfigError(str(path), "", "refers to itself", "remove the alias") from exc
 
 
 def _lines(node: yaml.Node | None, above: _KeyPath) -> Iterator[tuple[_KeyPath, int]]:
@@ -209,6 +221,8 @@ def _leaves(model: type[BaseModel], above: _KeyPath) -> Iterator[tuple[_KeyPath,
 
 def _parsed(text: str, annotation: Any) -> Any:
     """Text stays text where the key wants text; else it is read as YAML reads it."""
+    if annotation is bool and text in ("0", "1"):
+        return text == "1"
     if annotation is str or (str in get_args(annotation) and text != ""):
         return text
     try:

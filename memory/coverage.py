@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,11 +21,18 @@ _NUMBER_WORDS = {
 } | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70"}
 _NEGATIONS = frozenset(
     "not no never none nobody nothing neither nor nowhere without cannot "
-    "nicht kein keine keinen keiner nie niemals ohne".split()
+    "nicht kein keine keinen keiner nie niemals ohne pas jamais sans nunca não sin не нет без "
+    "不 没 沒 未 无 無 非 别".split()
+)
+_TURNING = frozenset(
+    "was were had used once formerly barely hardly scarcely almost nearly only might may maybe "
+    "perhaps probably possibly could would should if unless hope hopes hoped want wants wanted "
+    "wish wishes plan plans planned planning intend intends consider considers considering will "
+    "going stop stops stopped quit quits refuse refuses refused".split()
 )
 _FILLERS = frozenset(
     "a an the of in on at for with and by as that this these those it its his her their he she "
-    "they i my you your we our me him them us is are be been being has have had do does did "
+    "they i my you your we our me him them us is are be been being has have do does "
     "also just very really quite so too then which who whom into about there".split()
 )
 _JAPANESE_FILLERS = frozenset(
@@ -34,12 +42,12 @@ _JAPANESE_FILLERS = frozenset(
 )
 _JAPANESE_NEGATION = re.compile("ない|なかった|ません|なく|ずに")
 _TOKEN = re.compile(
-    r"(?P<number>\d[\d.,:/-]*\d|\d)"
+    r"(?P<number>(?<![\w.])[-−]?\d[\d.,:/-]*\d|(?<![\w.])[-−]?\d|\d)"
     r"|(?P<han>[\u3400-\u9fff\uf900-\ufaff々])"
     r"|(?P<hiragana>[\u3041-\u309f]+)"
     r"|(?P<katakana>[\u30a0-\u30ff]+)"
     r"|(?P<word>[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]+(?:['’][^\W\d_]+)?)"
-    r"|(?P<sign>[$€£¥%°§&+^])"
+    r"|(?P<sign>[$€£¥%°§&+^\u2600-\u27bf\U0001f300-\U0001faff])"
 )
 _NOT = "not"
 _GENITIVE = re.compile(r"['’]s?$")
@@ -51,7 +59,7 @@ class Comparison:
     """What each of two texts states that the other does not, as words a person can read.
 
     `conflict` is what stands against the other on both sides, and so in `only_a` and `only_b`: a
-    negation that one of them has, the order of the names that both have.
+    negation or a "used to" that one of them has, the order of the words that both have.
     """
 
     only_a: tuple[str, ...]
@@ -78,6 +86,9 @@ class Comparison:
 @dataclass(frozen=True)
 class _Profile:
     statements: frozenset[str]
+    numbers: Counter[str]
+    """How often each number stands: "May 3 at 5" is not "May 5 at 5"."""
+    asks: bool
     surface: dict[str, str]
     """How each statement is worded, in the order of first mention."""
     negations: int
@@ -88,7 +99,7 @@ def compare(a: str, b: str) -> Comparison:
     left, right = _profile(a), _profile(b)
     conflict = _turned(left, right) + _swapped(left, right)
     only_a, only_b = _beyond(left, right), _beyond(right, left)
-    return Comparison((*only_a, *conflict), (*only_b, *conflict), conflict)
+    return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
 
 
 def covers(a: str, b: str) -> bool:
@@ -114,19 +125,27 @@ def shared(a: str, b: str) -> tuple[int, int]:
 
 def _beyond(left: _Profile, right: _Profile) -> tuple[str, ...]:
     missing = left.statements - right.statements - {_NOT}
+    missing |= set(left.numbers - right.numbers)
     return tuple(word for key, word in left.surface.items() if key in missing)
 
 
+def _once(*told: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for some in told for word in some))
+
+
 def _turned(left: _Profile, right: _Profile) -> tuple[str, ...]:
-    """A negation that only one has: it covers nothing, it turns the statement around."""
-    return () if left.negations == right.negations else (_NOT,)
+    """What only one has and turns a statement around: not, had, might, hopes, a question mark."""
+    negated = () if left.negations == right.negations else (_NOT,)
+    turning = sorted((left.statements ^ right.statements) & _TURNING)
+    return (*negated, *turning, *(() if left.asks == right.asks else ("?",)))
 
 
 def _swapped(left: _Profile, right: _Profile) -> tuple[str, ...]:
     """Words that both texts have, in another order: who did what to whom.
 
     One phrase that moved ("In May Mia left" / "Mia left in May") changes nothing; so the shared
-    words may be a rotation of each other between a common start and end.
+    words may be a rotation of each other between a common start and end. Two neighbours that
+    changed places ("Mia is Tom's aunt" / "Tom is Mia's aunt") are no such phrase.
     """
     first = [key for key in left.surface if key in right.statements]
     second = [key for key in right.surface if key in left.statements]
@@ -134,26 +153,32 @@ def _swapped(left: _Profile, right: _Profile) -> tuple[str, ...]:
         del first[0], second[0]
     while first and second and first[-1] == second[-1]:
         del first[-1], second[-1]
-    turns = (first[n:] + first[:n] for n in range(max(1, len(first))))
-    return () if second in turns else ("word order",)
+    turns = (first[n:] + first[:n] for n in range(len(first)))
+    moved = len(first) > 2 and second in turns
+    return () if moved or first == second else ("word order",)
 
 
 @lru_cache(maxsize=16_384)
 def _profile(text: str) -> _Profile:
     plain = unicodedata.normalize("NFKC", text)
     surface: dict[str, str] = {}
+    numbers: Counter[str] = Counter()
     negations = 0
     for match in _TOKEN.finditer(plain):
         kind, token = str(match.lastgroup), match.group()
         for key in _keys(kind, token):
             negations += key == _NOT
+            numbers[key] += kind == "number" or key.isdigit()
             surface.setdefault(key, token)
-    return _Profile(frozenset(surface), surface, negations)
+    asks = plain.rstrip().endswith(("?", "？"))
+    return _Profile(frozenset(surface), +numbers, asks, surface, negations)
 
 
 def _keys(kind: str, token: str) -> tuple[str, ...]:
     if kind == "number":
-        return (re.sub(r",(?=\d{3})", "", token),)
+        return (re.sub(r",(?=\d{3})", "", token).replace("−", "-"),)
+    if token in _NEGATIONS or (kind == "word" and token.isupper() and len(token) > 1):
+        return (_NOT if token in _NEGATIONS else token.casefold(),)
     if kind == "hiragana":
         negated = (_NOT,) if _JAPANESE_NEGATION.search(token) else ()
         return negated if token in _JAPANESE_FILLERS else (*negated, token)
@@ -167,6 +192,8 @@ def _word_keys(word: str) -> tuple[str, ...]:
         return (_NOT,)
     if word in _FILLERS:
         return ()
+    if word in _TURNING:
+        return (word,)
     return (_NUMBER_WORDS.get(word) or _stem(word),)
 
 

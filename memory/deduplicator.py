@@ -26,6 +26,8 @@ from memory.models import (
     Question,
     SearchResult,
     Usage,
+    Vector,
+    normalise,
 )
 from memory.planning import RoundPlan, plan_round
 from memory.policy import GroupPlan, add, after_failure, decide_new, differences, resolve
@@ -90,54 +92,57 @@ class MemoryDeduplicator:
         for start in range(0, len(new_memories), _EMBED_AT_ONCE):
             some = new_memories[start : start + _EMBED_AT_ONCE]
             for new in await _in_thread(self._store.embed, some):
-                outcomes.append(await self._write(new, run))
+                outcomes.append(await self._write(new.memory, new.vector, run))
                 if on_progress is not None:
                     on_progress(len(outcomes), len(new_memories))
         return outcomes
 
-    async def _write(self, new: Embedded, run: str | None) -> Outcome:
-        if not self._config.dedup_enabled:
-            return await self._apply_new(new, add(new.memory, "deduplication is off"), run)
+    async def _write(self, memory: Memory, vector: Vector | None, run: str | None) -> Outcome:
+        """Decide and apply; again where others came first, and then add it all the same."""
+        usage = Usage()
         for _ in range(_ROUNDS):
-            decision, matches, since = await self._decide(new)
+            known = await _in_thread(self._store.arrived_before, memory)
+            if known is not None:
+                return Outcome(known, Action.KNOWN, "it arrived before", usage)
+            new = Embedded(await _in_thread(self._store.under_own_id, memory), vector)
+            decision, since = await self._decide(new)
+            usage += decision.usage
             moved = await _in_thread(
                 self._store.apply,
                 decision,
                 since=since,
                 arrival=new,
-                considered={match.memory.id for match in matches},
-                floor=self._rules.lower,
+                floor=self._rules.lower if since is not None else None,
                 run=run,
             )
             if not moved:
-                return await self._outcome(new, decision)
+                return await self._outcome(new, decision, usage)
             logger.info("decided again: %s", moved)
-        return await self._apply_new(
-            new, add(new.memory, "others kept coming first", pending=True), run
-        )
+        last = add(new.memory, "others kept coming first", pending=True)
+        await _in_thread(self._store.apply, last, since=None, arrival=new, floor=None, run=run)
+        return await self._outcome(new, last, usage)
 
-    async def _decide(self, new: Embedded) -> tuple[Decision, Sequence[SearchResult], int]:
-        """The decision, what it was decided among, and the revision it holds for."""
+    async def _decide(self, new: Embedded) -> tuple[Decision, int | None]:
+        """The decision, and the revision it holds for; None where it holds whatever comes."""
+        if not self._config.dedup_enabled:
+            return add(new.memory, "deduplication is off"), None
         try:
             found = await _in_thread(
                 self._store.find, new, self._config.dedup_candidates, self._rules.lower
             )
         except MemoryPipelineError as exc:
             logger.warning("similarity query failed, storing the memory anyway: %s", exc)
-            return add(new.memory, f"similarity query failed: {exc}", pending=True), (), 0
+            return add(new.memory, f"similarity query failed: {exc}", pending=True), None
         decision, match = decide_new(new.memory, found.matches, self._rules)
         _log_check(new.memory, match, decision)
         if isinstance(decision, Question):
             decision = await self._answer(decision)
-        return decision, found.matches, found.revision
+        candidates = tuple((match.memory.id, match.similarity) for match in found.matches)
+        return replace(decision, candidates=candidates), found.revision
 
-    async def _apply_new(self, new: Embedded, decision: Decision, run: str | None) -> Outcome:
-        await _in_thread(self._store.apply, decision, since=0, arrival=new, floor=2.0, run=run)
-        return await self._outcome(new, decision)
-
-    async def _outcome(self, new: Embedded, decision: Decision) -> Outcome:
+    async def _outcome(self, new: Embedded, decision: Decision, usage: Usage) -> Outcome:
         alive = await _in_thread(self._store.living_for, new.memory)
-        return Outcome(alive, decision.action, decision.reason, decision.usage)
+        return Outcome(alive, decision.action, decision.reason, usage)
 
     # --- the model ---
 
@@ -212,6 +217,7 @@ class MemoryDeduplicator:
         moved = await _in_thread(
             self._store.apply, decision, since=batch.latest.revision, run=batch.run
         )
+        batch.usage += decision.usage
         if moved:
             logger.info("left for the next round: %s", moved)
         else:
@@ -249,7 +255,6 @@ class _Batch:
         self.retired += len(decision.retired)
         known = {member.id for member in decision.members}
         self.merged += sum(s.memory.id not in known for s in decision.survivors)
-        self.usage += decision.usage
         if decision.pending:
             self.pending += 1
             self.failed.add(_ids(group))
@@ -306,6 +311,7 @@ def _group_report(
     group: GroupPlan, plan: RoundPlan, action: str, reason: str, fates: Mapping[str, str]
 ) -> GroupReport:
     members = group.members
+    texts = {normalise(member.content): n for n, member in enumerate(members)}
     return GroupReport(
         user=members[0].user,
         is_private=members[0].is_private,
@@ -317,9 +323,9 @@ def _group_report(
         ),
         similarities=tuple(
             (i, j, plan.similarity(members[i], members[j]))
-            for i, j in combinations(range(len(members)), 2)
+            for i, j in combinations(sorted(texts.values()), 2)
         ),
-        differences=tuple(dict.fromkeys(differences(members))),
+        differences=differences(members),
         needs_model=group.question is not None,
     )
 

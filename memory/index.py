@@ -93,9 +93,13 @@ class ExactIndex:
 
     def _reserve(self, fresh: Sequence[Change]) -> None:
         needed = len(self._ids) + len(fresh)
-        if not fresh or needed <= len(self._matrix):
+        if not fresh:
             return
         assert fresh[0].vector is not None
+        if len(fresh[0].vector) == self._matrix.shape[1] and needed <= len(self._matrix):
+            return
+        if not self._ids:  # all may come from another embedder now
+            self._matrix = np.empty((0, len(fresh[0].vector)), dtype=np.float32)
         grown = np.empty((max(needed, 2 * len(self._matrix)), len(fresh[0].vector)), np.float32)
         grown[: len(self._ids)] = self._matrix[: len(self._ids)].reshape(-1, grown.shape[1])
         self._matrix = grown

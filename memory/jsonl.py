@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,43 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
             yield number, exc
 
 
+def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
+    """Links that name memories of the same file by their external ids lead to our ids."""
+    ours = {memory.external_id: memory.id for memory in memories if memory.external_id}
+
+    def resolved(memory: Memory) -> Memory:
+        links = tuple(
+            link.model_copy(update={"target_id": ours.get(link.target_id, link.target_id)})
+            for link in memory.linked_ids
+        )
+        return memory.model_copy(update={"linked_ids": links})
+
+    return [resolved(memory) if memory.linked_ids else memory for memory in memories]
+
+
+def from_chroma_row(
+    row_id: str, document: str | None, metadata: Mapping[str, Any], *, assume_utc: bool
+) -> Memory:
+    """A memory of what somebody kept in Chroma: lists as JSON text or with commas, `created_at`.
+
+    Raises: ValueError, saying what is wrong in one line.
+    """
+    fields = {"timestamp": metadata.get("created_at"), **metadata}
+    for name in ("linked_ids", "tags", "merged_from"):
+        if isinstance(fields.get(name), str):
+            fields[name] = _listed(fields[name])
+    fields |= {"id": row_id, "content": document or ""}
+    return to_memory(fields, keep_id=False, assume_utc=assume_utc)
+
+
+def _listed(text: str) -> list[Any]:
+    try:
+        listed = json.loads(text)
+    except ValueError:
+        listed = [part.strip() for part in text.split(",") if part.strip()]
+    return listed if isinstance(listed, list) else [listed]
+
+
 def to_turn(fields: Mapping[str, Any], *, default_conversation: str) -> Turn:
     """A turn of a transcript: `user` (or `speaker`), `text`, `timestamp`, and what else it has.
 
@@ -87,12 +124,16 @@ def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> 
     metadata = given.get("metadata", {})
     if not isinstance(metadata, dict):
         raise ValueError("metadata is not an object")
+    if twice := sorted(set(metadata) & set(extra)):
+        raise ValueError(f"{twice[0]} stands both in the metadata and beside it")
     given["metadata"] = {**metadata, **extra}
     given["timestamp"] = _moment(given.get("timestamp"), assume_utc)
     try:
         return Memory.model_validate_json(json.dumps(clean_json(given)))
     except ValidationError as exc:
         raise ValueError(_first_problem(exc)) from exc
+    except RecursionError as exc:
+        raise ValueError("is nested too deeply") from exc
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -154,7 +195,7 @@ def _first_problem(exc: ValidationError) -> str:
 def _refuse_other_use(
     fields: Mapping[str, Any], memory: Memory, number: int, first_use: dict[str, tuple[int, str]]
 ) -> None:
-    if "id" not in fields:
+    if fields.get("id") is None:
         return
     name = str(fields["id"])
     line, content = first_use.setdefault(name, (number, memory.content))

@@ -24,6 +24,8 @@ from memory.statements import is_japanese, sentences, statements
 
 _FREE = Usage()
 _RECALLED = 3
+_MOST_PAIRS = 400
+"""Pairs of sentences that are compared; longer texts are documents, and stay apart."""
 
 
 class OfflineModel:
@@ -91,6 +93,8 @@ def combine(newer: str, older: str) -> str | None:
     if difference.b_covers_a:
         return older
     said, told = sentences(newer), sentences(older)
+    if len(said) * len(told) > _MOST_PAIRS:
+        return None
     if any(_may_conflict(new, old) for new in said for old in told):
         return None
     return " ".join([newer.rstrip(), *(sentence for sentence in told if beyond(sentence, newer))])

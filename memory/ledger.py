@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.engine import Connection, Engine, make_url
+from sqlalchemy.engine import URL, Connection, Engine, make_url
 
 from memory.errors import LedgerError, LedgerMissing
 from memory.models import (
@@ -60,7 +61,8 @@ _memories = sa.Table(
     sa.Column("live", sa.Boolean, nullable=False),
     sa.Column("successor_id", sa.Text),
     sa.Column("text_key", sa.Text, nullable=False, index=True),
-    sa.Column("external_id", sa.Text, index=True),
+    sa.Column("arrival", sa.Text, nullable=False, index=True),
+    sa.Column("external_id", sa.Text),
     sa.Column("content", sa.Text, nullable=False),
     sa.Column("user", sa.Text, index=True),
     sa.Column("category", sa.Text, nullable=False),
@@ -105,6 +107,7 @@ _decisions = sa.Table(
     sa.Column("action", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("similarity", sa.Float),
+    sa.Column("candidates", sa.Text, nullable=False),
     sa.Column("members", sa.Text, nullable=False),
     sa.Column("survivors", sa.Text, nullable=False),
     sa.Column("before", sa.Text, nullable=False),
@@ -212,7 +215,7 @@ class Ledger:
         path = _sqlite_path(url)
         if not path.is_file():
             raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
-        ledger = cls(_engine(url, read_only=True), str(path))
+        ledger = cls(_engine(path, read_only=True), str(path))
         ledger._check_schema()
         return ledger
 
@@ -223,10 +226,15 @@ class Ledger:
         Raises: LedgerError.
         """
         path = _sqlite_path(url)
-        with _mapped(str(path)):
+        try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        ledger = cls(_engine(url, read_only=False), str(path))
+        except OSError as exc:
+            raise LedgerError(
+                f"the ledger {path} cannot be opened: {exc.strerror}",
+                "check memory.data_dir and its permissions",
+            ) from exc
+        ledger = cls(_engine(path, read_only=False), str(path))
         with ledger.writing() as writer:
             writer.prepare_schema()
         ledger._check_schema()
@@ -338,21 +346,27 @@ class Reader:
         return self._to_rows(query)
 
     def arrived_before(self, memory: Memory) -> Row | None:
-        """The row of an earlier arrival of this very memory: same id, or told the same by import.
+        """The row of an earlier arrival of this very memory.
 
-        Without an id of ours, the same external id, user, time and text are the same memory.
+        That is one with its id, about the same user, that says or once said the same; or one of
+        the same external id (or none), user, privacy, time and text.
         """
-        told = sa.and_(
-            _memories.c.text_key == text_key(memory.content),
-            _memories.c.timestamp == memory.timestamp.isoformat(),
-            _memories.c.external_id.is_not_distinct_from(memory.external_id),
-            _memories.c.user.is_not_distinct_from(memory.user),
-            _memories.c.content == memory.content,
-        )
-        if memory.external_id is None:
-            told = sa.false()
-        query = sa.select(_memories).where(sa.or_(_memories.c.id == memory.id, told)).limit(1)
+        here = self.row(memory.id)
+        if here is not None and self._once_said(here, memory):
+            return here
+        query = sa.select(_memories).where(_memories.c.arrival == _arrival_of(memory)).limit(1)
         return next(iter(self._to_rows(query)), None)
+
+    def _once_said(self, row: Row, memory: Memory) -> bool:
+        known = row.memory
+        if (known.user, known.is_private) != (memory.user, memory.is_private):
+            return False
+        if known.content == memory.content:
+            return True
+        version = sa.and_(
+            _memories.c.successor_id == known.id, _memories.c.content == memory.content
+        )
+        return bool(self._count(_memories, version))
 
     def ancestors(self, memory_id: str) -> list[str]:
         """Ids of every retired memory that this one stands for, directly or not."""
@@ -399,12 +413,13 @@ class Reader:
                     ends.setdefault(source, []).append(end)
         return {source: tuple(found) for source, found in ends.items()}
 
-    def _link_rows(self, ids: Sequence[str]) -> list[sa.Row[Any]]:
-        """Links that touch these memories and lead to one that lives; an import may name others."""
+    def _link_rows(self, ids: Sequence[str], *, dangling: bool = False) -> list[sa.Row[Any]]:
+        """Links that touch these memories; the dangling ones lead to what has not arrived yet."""
+        links = sa.select(_links) if dangling else _LIVE_LINKS
         found: dict[tuple[str, str], sa.Row[Any]] = {}
         for some in _chunks(ids):
             touching = sa.or_(_links.c.low_id.in_(some), _links.c.high_id.in_(some))
-            for link in self._connection.execute(_LIVE_LINKS.where(touching)):
+            for link in self._connection.execute(links.where(touching)):
                 found[link.low_id, link.high_id] = link
         return [found[key] for key in sorted(found)]
 
@@ -461,6 +476,12 @@ class Reader:
             _distinct.c.scope == scope.key, sa.or_(low == key, high == key)
         )
         return {a if b == key else b for a, b in self._connection.execute(query)}
+
+    def rows_told_apart(self, scope: Scope, keys: Iterable[str]) -> int:
+        """How many live memories of the scope have one of these texts."""
+        among = [_memories.c.text_key.in_(some) for some in _chunks(sorted(keys))]
+        inside = _in_scope(scope)
+        return sum(self._count(_memories, sa.and_(_memories.c.live, one, *inside)) for one in among)
 
     def all_told_apart(self) -> set[tuple[str, str, str]]:
         """(scope key, lower text key, higher text key) of every pair judged different."""
@@ -543,20 +564,28 @@ class Writer(Reader):
 
     def insert(self, memory: Memory) -> None:
         """A new live memory, with its links."""
-        self._connection.execute(_memories.insert().values(live=True, **_to_columns(memory)))
+        columns = {"live": True, "arrival": _arrival_of(memory), **_to_columns(memory)}
+        self._connection.execute(_memories.insert().values(columns))
         self._put_links(memory)
         self._touched.add(memory.id)
 
     def rewrite(self, memory: Memory) -> None:
-        """New values for an existing memory, and more links; the ones it has stay."""
+        """New values for an existing memory; its links stay as they are."""
         self._connection.execute(
             _memories.update().where(_memories.c.id == memory.id).values(**_to_columns(memory))
         )
-        self._put_links(memory)
         self._touched.add(memory.id)
 
     def retire(self, memory_id: str, successor_id: str) -> None:
-        """Keep a memory's text and vector, and say who stands for it now; its links go."""
+        """Keep a memory's text and vector, and say who stands for it now and inherits its links."""
+        for link in self._link_rows([memory_id], dangling=True):
+            other = link.high_id if link.low_id == memory_id else link.low_id
+            kind = link.link_type if link.low_id == memory_id else INVERSE_LINK[link.link_type]
+            if other != successor_id:
+                end = MemoryLink(
+                    target_id=other, link_type=kind, note=link.note, confidence=link.confidence
+                )
+                self._put_link(successor_id, end, replace=False)
         self._unlink(memory_id)
         self._connection.execute(
             _memories.update()
@@ -566,24 +595,30 @@ class Writer(Reader):
         self._touched.add(memory_id)
 
     def _unlink(self, memory_id: str) -> None:
-        for link in self._link_rows([memory_id]):
+        for link in self._link_rows([memory_id], dangling=True):
             self._touched |= {link.low_id, link.high_id}
         touching = sa.or_(_links.c.low_id == memory_id, _links.c.high_id == memory_id)
         self._connection.execute(_links.delete().where(touching))
 
     def _put_links(self, memory: Memory) -> None:
         for link in memory.linked_ids:
-            target = self._heir(link.target_id)
-            if target == memory.id:
-                continue
-            self._touched.add(target)
-            low, high = sorted((memory.id, target))
-            kind = link.link_type if low == memory.id else INVERSE_LINK[link.link_type]
-            values = {"link_type": kind, "note": link.note, "confidence": link.confidence}
-            statement = upsert(_links).values(low_id=low, high_id=high, **values)
-            self._connection.execute(
-                statement.on_conflict_do_update(index_elements=["low_id", "high_id"], set_=values)
-            )
+            self._put_link(memory.id, link, replace=True)
+
+    def _put_link(self, memory_id: str, link: MemoryLink, *, replace: bool) -> None:
+        target = self._heir(link.target_id)
+        if target == memory_id:
+            return
+        self._touched |= {memory_id, target}
+        low, high = sorted((memory_id, target))
+        kind = link.link_type if low == memory_id else INVERSE_LINK[link.link_type]
+        values = {"link_type": kind, "note": link.note, "confidence": link.confidence}
+        statement = upsert(_links).values(low_id=low, high_id=high, **values)
+        ends = ["low_id", "high_id"]
+        if replace:
+            statement = statement.on_conflict_do_update(index_elements=ends, set_=values)
+        else:
+            statement = statement.on_conflict_do_nothing(index_elements=ends)
+        self._connection.execute(statement)
 
     def _heir(self, memory_id: str) -> str:
         row = self.row(memory_id)
@@ -636,8 +671,9 @@ class Writer(Reader):
             self._touched |= set(self._connection.scalars(holders))
 
     def drop_vectors(self) -> None:
-        """Forget every vector: the next ones come from another embedder."""
+        """Forget every vector, and every index of them: the next come from another embedder."""
         self._connection.execute(_vectors.delete())
+        self._connection.execute(_index_state.delete())
         self._touched |= set(self._connection.scalars(sa.select(_memories.c.id)))
 
     def tell_apart(self, scope: Scope, text_a: str, text_b: str, reason: str) -> None:
@@ -662,6 +698,7 @@ class Writer(Reader):
                 action=decision.action.value,
                 reason=decision.reason,
                 similarity=decision.similarity,
+                candidates=json.dumps(decision.candidates),
                 members=json.dumps([member.id for member in decision.members]),
                 survivors=json.dumps(survivors),
                 before=before,
@@ -719,7 +756,7 @@ class Writer(Reader):
             query = sa.select(_memories).where(_memories.c.id.in_(some))
             for row in self._connection.execute(query).mappings():
                 rows[row["id"]] = dict(row)
-        links = [list(link) for link in self._link_rows(ids)]
+        links = [list(link) for link in self._link_rows(ids, dangling=True)]
         return json.dumps({"rows": rows, "links": links})
 
     def set_index_watermark(self, collection: str, revision: int) -> None:
@@ -746,6 +783,18 @@ class Writer(Reader):
 # --- rows and memories: one pair of functions ---------------------------------------------------
 
 
+def _arrival_of(memory: Memory) -> str:
+    """What makes two arrivals under an external id the same one; it never changes."""
+    told = [
+        memory.external_id,
+        memory.user,
+        memory.is_private,
+        memory.timestamp.isoformat(),
+        memory.content,
+    ]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+
+
 def _to_columns(memory: Memory) -> dict[str, Any]:
     return {
         **memory.model_dump(include=_PLAIN),
@@ -758,9 +807,9 @@ def _to_columns(memory: Memory) -> dict[str, Any]:
 
 
 _TOMBSTONE: dict[str, Any] = {
-    "live": False, "successor_id": None, "text_key": "", "external_id": None, "content": "",
-    "user": None, "category": "", "emotion": "", "intensity": 0.0, "importance": 1, "tags": "[]",
-    "merged_from": "[]", "metadata": "{}",
+    "live": False, "successor_id": None, "text_key": "", "arrival": "", "external_id": None,
+    "content": "", "user": None, "category": "", "emotion": "", "intensity": 0.0, "importance": 1,
+    "tags": "[]", "merged_from": "[]", "metadata": "{}",
 }  # fmt: skip
 _PLAIN = {
     "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
@@ -817,13 +866,23 @@ def _in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
 
 
 def _sqlite_path(url: str) -> Path:
-    parsed = make_url(url)
+    try:
+        parsed = make_url(url)
+    except sa.exc.ArgumentError as exc:
+        raise LedgerError("the ledger URL is no URL", "set memory.ledger_url") from exc
     if parsed.get_backend_name() != "sqlite" or not parsed.database:
-        raise LedgerError(f"ledger URL {url!r} is not sqlite:///FILE", "set memory.ledger_url")
-    return Path(parsed.database)
+        shown = parsed.render_as_string(hide_password=True)
+        raise LedgerError(f"ledger URL {shown} is not sqlite:///FILE", "set memory.ledger_url")
+    return Path(url.partition(":///")[2])
 
 
-def _engine(url: str, *, read_only: bool) -> Engine:
+def _engine(path: Path, *, read_only: bool) -> Engine:
+    """After an unclean end an ordinary connection would tidy up when it closes, and so write."""
+    url = URL.create("sqlite", database=str(path))
+    unclean = path.with_name(path.name + "-wal").exists()
+    if read_only and (unclean or not os.access(path.parent, os.W_OK)):
+        query = _READ_ONLY if unclean else {**_READ_ONLY, "immutable": "1"}
+        url = URL.create("sqlite", database=f"file:{quote(str(path))}", query=query)
     engine = sa.create_engine(url, connect_args={"timeout": 30})
 
     @sa.event.listens_for(engine, "connect")
@@ -841,6 +900,7 @@ def _engine(url: str, *, read_only: bool) -> Engine:
     return engine
 
 
+_READ_ONLY = {"mode": "ro", "uri": "true"}
 _SQLITE_FAULTS = (
     ("readonly", "cannot be written", "make the data folder writable"),
     ("unable to open", "cannot be opened", "check the folder and its permissions"),
@@ -853,7 +913,7 @@ _SQLITE_FAULTS = (
 
 @contextmanager
 def _mapped(name: str) -> Iterator[None]:
-    """Faults of the database and the file system as LedgerError."""
+    """Faults of the database as LedgerError."""
     try:
         yield
     except sa.exc.DBAPIError as exc:
@@ -862,8 +922,3 @@ def _mapped(name: str) -> Iterator[None]:
             if part in told:
                 raise LedgerError(f"the ledger {name} {problem}", remedy) from exc
         raise LedgerError(f"the ledger {name} failed: {told}") from exc
-    except OSError as exc:
-        raise LedgerError(
-            f"the ledger {name} cannot be opened: {exc.strerror}",
-            "check memory.data_dir and its permissions",
-        ) from exc

@@ -37,13 +37,19 @@ MAX_CONTENT = 100_000
 # --- text -------------------------------------------------------------------------------------
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CODE = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w+\b")
 _FINAL_PUNCTUATION = " .!。！…"
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
 
 
 def clean(text: str) -> str:
-    """Text that every store and wire can hold: no NUL, no lone surrogate, no outer space."""
-    return _SURROGATE.sub("\ufffd", text.replace("\0", "")).strip()
+    """Text that every store, wire and terminal can hold.
+
+    Control characters but tab and line ends are removed, lone surrogates become U+FFFD, outer
+    space is trimmed.
+    """
+    return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)).strip()
 
 
 def normalise(text: str) -> str:
@@ -51,12 +57,20 @@ def normalise(text: str) -> str:
 
     NFKC, casefold, runs of space as one, final full stops and exclamation marks dropped. A
     question mark stays: a question states nothing. Raised digits and fractions keep a mark, since
-    NFKC alone would read 10² as 102.
+    NFKC alone would read 10² as 102; codes like aB3x keep their case.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", "".join(map(_keep_apart, text)))
-    folded = " ".join(text.casefold().split())
+    folded = " ".join(_folded(text).split())
     return folded.rstrip(_FINAL_PUNCTUATION) or folded
+
+
+def _folded(text: str) -> str:
+    kept, end = [], 0
+    for code in _CODE.finditer(text):
+        kept += [text[end : code.start()].casefold(), code.group()]
+        end = code.end()
+    return "".join([*kept, text[end:].casefold()])
 
 
 def _keep_apart(char: str) -> str:
@@ -84,7 +98,7 @@ def is_memory_id(text: str) -> bool:
 def clean_json(value: JsonValue) -> JsonValue:
     """The same with every text in it cleaned, outer space left as it is."""
     if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value.replace("\0", ""))
+        return _SURROGATE.sub("\ufffd", _CONTROL.sub("", value))
     if isinstance(value, list):
         return [clean_json(item) for item in value]
     if isinstance(value, dict):
@@ -100,7 +114,10 @@ def _valid_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError(f"{moment.isoformat()} is outside of the years 1 to 9999 in UTC") from exc
 
 
 def _content(text: str) -> str:
@@ -240,6 +257,7 @@ class Action(StrEnum):
     MERGE = "merge"
     KEEP_BOTH = "keep_both"
     UPDATE = "update"
+    KNOWN = "already there"
 
 
 class Usage(Frozen):
@@ -279,6 +297,8 @@ class Decision:
     members: tuple[Memory, ...]
     survivors: tuple[Survivor, ...] = ()
     similarity: float | None = None
+    candidates: tuple[tuple[str, float], ...] = ()
+    """What a new memory was compared with: ids and similarities, most similar first."""
     distinct: tuple[tuple[str, str], ...] = ()
     pending: bool = False
     model: str | None = None

@@ -118,9 +118,15 @@ def cohesive(
     so members in a canonical order give the same groups whatever order they arrived in.
     """
     group_of = {member: [member] for member in component}
+    apart: set[tuple[int, int]] = set()
+    kept_alive: list[list[int]] = []  # so that no id in `apart` is given to another list
     for a, b, _ in sorted(edges, key=lambda edge: (-edge[2], edge[0], edge[1])):
         left, right = group_of[a], group_of[b]
-        if left is right or not all(together(x, y) for x in left for y in right):
+        if left is right or (id(left), id(right)) in apart:
+            continue
+        if not all(together(x, y) for x in left for y in right):
+            apart |= {(id(left), id(right)), (id(right), id(left))}
+            kept_alive += [left, right]
             continue
         joined = sorted(left + right)
         group_of.update(dict.fromkeys(joined, joined))

@@ -1,4 +1,4 @@
-"""One round over a whole store: exact pairs, groups, and what the policy plans for each. Pure."""
+"""One round over a snapshot of a store: exact pairs, groups, what the policy plans for each."""
 
 from __future__ import annotations
 
@@ -99,8 +99,10 @@ def _groups(nodes: _Nodes, close: _Edges, snapshot: Snapshot, lower: float) -> l
     edges = [(place[a], place[b], score) for (a, b), score in close.items()]
     by_pair = {(i, j): score for i, j, score in edges} | {(j, i): s for i, j, s in edges}
 
+    origins = [_origins(nodes[key], snapshot) for key in keys]
+
     def together(i: int, j: int) -> bool:
-        return (i, j) in by_pair and _kin(nodes[keys[i]], nodes[keys[j]], snapshot, lower)
+        return (i, j) in by_pair and _kin(origins[i], origins[j], snapshot.vectors, lower)
 
     found = []
     components = connected(len(keys), [(i, j) for i, j, _ in edges])
@@ -123,13 +125,13 @@ def _edges_by_component(
     return inside
 
 
-def _kin(left: Sequence[Row], right: Sequence[Row], snapshot: Snapshot, lower: float) -> bool:
+def _kin(
+    left: Sequence[str], right: Sequence[str], vectors: Mapping[str, Vector], lower: float
+) -> bool:
     """Whether every text that either side was synthesised from is close to the other side's."""
-    first, second = _origins(left, snapshot), _origins(right, snapshot)
-    if len(first) == len(second) == 1:
+    if len(left) == len(right) == 1:
         return True
-    vectors = snapshot.vectors
-    return all(similarity(vectors[a], vectors[b]) >= lower for a in first for b in second)
+    return all(similarity(vectors[a], vectors[b]) >= lower for a in left for b in right)
 
 
 def _origins(rows: Sequence[Row], snapshot: Snapshot) -> list[str]:

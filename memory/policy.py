@@ -6,7 +6,7 @@ with the `Verdict`. DESIGN's decision table, row by row, is `decide_new` and `pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -15,7 +15,6 @@ from memory.models import (
     Action,
     Decision,
     Memory,
-    MemoryLink,
     Part,
     Question,
     Rules,
@@ -101,9 +100,10 @@ def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Q
 
 
 def differences(members: Sequence[Memory]) -> tuple[str, ...]:
-    """What differs, one line for each pair that differs in anything."""
-    pairs = combinations(members, 2)
-    return tuple(filter(None, (compare(a.content, b.content).summary for a, b in pairs)))
+    """What differs from the newest, each difference once."""
+    newest = members[-1].content
+    told = (compare(member.content, newest).summary for member in members[:-1])
+    return tuple(dict.fromkeys(filter(None, told)))
 
 
 def replace_covered(
@@ -114,66 +114,55 @@ def replace_covered(
     The member that covers most stays, the newest where several cover the same; it takes the
     newest time and metadata of those it stands for. None where nobody covers anybody.
     """
-    remaining = list(members)
-    survivors = []
-    for member in _widest_first(members, rules):
-        if member not in remaining:
+    copies: dict[str, list[Memory]] = {}
+    for member in reversed(members):
+        copies.setdefault(normalise(member.content), []).append(member)
+    newest_first = [same[0] for same in copies.values()]
+    survivors, reasons, lowest = [], [], 1.0
+    for member in _widest_first(newest_first, rules):
+        if member not in newest_first:
             continue
         covered = [
             other
-            for other in remaining
+            for other in newest_first
             if other is not member
-            and (_same(member, other) or similarity(member, other) >= rules.upper)
+            and similarity(member, other) >= rules.upper
             and _covers(member, other, rules)
         ]
-        remaining = [other for other in remaining if other is not member and other not in covered]
-        if covered:
-            group = [other for other in members if other is member or other in covered]
-            survivors.append(survive(member, group))
+        newest_first = [one for one in newest_first if one is not member and one not in covered]
+        group = [same for one in (member, *covered) for same in copies[normalise(one.content)]]
+        if len(group) > 1:
+            survivors.append(survive(member, sorted(group, key=members.index)))
+            reasons.append(_replace_reason(member, covered, members, rules))
+            lowest = min([lowest, *(similarity(member, other) for other in covered)])
     if not survivors:
         return None
-    retired = {name for survivor in survivors for name in survivor.stands_for}
-    lowest = min(
-        similarity(_by_id(members, survivor.memory.id), _by_id(members, name))
-        for survivor in survivors
-        for name in survivor.stands_for
-    )
-    reason = _replace_reason(members, retired, survivors, rules)
+    reason = "; ".join(dict.fromkeys(reasons))
     return Decision(Action.REPLACE, reason, tuple(members), tuple(survivors), similarity=lowest)
 
 
-def _widest_first(members: Sequence[Memory], rules: Rules) -> list[Memory]:
+def _widest_first(newest_first: Sequence[Memory], rules: Rules) -> list[Memory]:
     """Most covering first, then newest first; ties cannot cycle, since each is taken once."""
-    newest_first = list(reversed(members))
     reach = {
-        member.id: sum(_covers(member, other, rules) for other in members) for member in members
+        member.id: sum(_covers(member, other, rules) for other in newest_first)
+        for member in newest_first
     }
     return sorted(newest_first, key=lambda member: -reach[member.id])
 
 
 def _covers(a: Memory, b: Memory, rules: Rules) -> bool:
-    return not rules.guard or _same(a, b) or compare(a.content, b.content).a_covers_b
-
-
-def _same(a: Memory, b: Memory) -> bool:
-    return normalise(a.content) == normalise(b.content)
+    return not rules.guard or compare(a.content, b.content).a_covers_b
 
 
 def _replace_reason(
-    members: Sequence[Memory], retired: set[str], survivors: Sequence[Survivor], rules: Rules
+    kept: Memory, covered: Sequence[Memory], members: Sequence[Memory], rules: Rules
 ) -> str:
-    kept = {survivor.memory.content for survivor in survivors}
-    gone = [member for member in members if member.id in retired]
-    if all(normalise(member.content) in map(normalise, kept) for member in gone):
+    if not covered:
         return "same text"
     if not rules.guard:
         return f"at or above {rules.upper:.2f}, guard off"
-    newest = {survivor.memory.id for survivor in survivors} & {members[-1].id}
-    return "the newer states all of the older" if newest else "the older states all of the newer"
-
-
-def _by_id(members: Sequence[Memory], name: str) -> Memory:
-    return next(member for member in members if member.id == name)
+    newer = all(members.index(kept) > members.index(other) for other in covered)
+    return "the newer states all of the older" if newer else "the older states all of the newer"
 
 
 def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
@@ -185,11 +174,10 @@ def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
     """`text_of` as the one that stands for a group, oldest to newest.
 
-    It keeps its id and text; it takes the newest one's metadata and time, the union of tags and
-    links, the highest intensity and importance.
+    It keeps its id and text; it takes the newest one's metadata and time, the union of tags, the
+    highest intensity and importance. Links follow in the ledger.
     """
     newest = group[-1]
-    ids = {member.id for member in group} | {text_of.id}
     return text_of.model_copy(
         update={
             "category": newest.category,
@@ -199,19 +187,8 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
             "intensity": max(member.intensity for member in group),
             "importance": max(member.importance for member in group),
             "tags": tuple(dict.fromkeys(tag for member in group for tag in member.tags)),
-            "linked_ids": union_of_links((text_of, *group), without=ids),
         }
     )
-
-
-def union_of_links(group: Iterable[Memory], without: set[str]) -> tuple[MemoryLink, ...]:
-    """The links of all members, the first of each target, none that leads back inside."""
-    links: dict[str, MemoryLink] = {}
-    for member in group:
-        for link in member.linked_ids:
-            if link.target_id not in without:
-                links.setdefault(link.target_id, link)
-    return tuple(links.values())
 
 
 # --- after the model --------------------------------------------------------------------------

@@ -106,6 +106,6 @@ def _group(group: GroupReport, number: str) -> RenderableType:
 
 
 def _span(group: GroupReport) -> str:
-    scores = [score for _, _, score in group.similarities]
+    scores = [score for _, _, score in group.similarities] or [1.0]
     low, high = f"{min(scores):.2f}", f"{max(scores):.2f}"
     return low if low == high else f"{low} to {high}"

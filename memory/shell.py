@@ -48,6 +48,9 @@ def run_shell(main: Callable[[], None]) -> None:
     except MemoryPipelineError as exc:
         err().print(f"error: {exc}")
         sys.exit(EXIT_PROBLEM)
+    except KeyboardInterrupt:
+        err().print("interrupted")
+        sys.exit(EXIT_INTERRUPTED)
     except SystemExit as exc:  # typer has turned Ctrl-C into its exit code by now
         if exc.code == EXIT_INTERRUPTED:
             err().print("interrupted: what was decided is kept, the rest is untouched")

@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 import numpy as np
+from pydantic import ValidationError
 
 from memory.errors import (
     EmbedderMismatch,
     EmbeddingError,
     IndexFault,
+    InputError,
     MemoryNotFound,
     StillStatedBy,
 )
@@ -25,12 +27,12 @@ from memory.models import (
     Decision,
     Embedded,
     Memory,
-    MemoryLink,
     Scope,
     ScopeField,
     SearchResult,
     Vector,
     Vectors,
+    clean,
     new_memory_id,
     normalise,
     text_key,
@@ -85,7 +87,8 @@ class MemoryStore:
     ) -> None:
         """`open_index` is called when the index is first needed; None searches exactly.
 
-        Raises: EmbedderMismatch where the ledger's vectors come from another embedder.
+        Whatever compares or stores vectors raises EmbedderMismatch where the ledger's come from
+        another embedder.
         """
         self.ledger = ledger
         self.clock = clock
@@ -96,11 +99,11 @@ class MemoryStore:
         self._index: Index | None = None if open_index else self._exact
         self._opening = threading.Lock()
         self._scope_fields = scope_fields
-        with ledger.reading() as reader:
-            stored = reader.meta("embedder")
-        if stored is not None and stored != embedder.fingerprint:
-            raise EmbedderMismatch(stored, embedder.fingerprint)
-        self._claimed = stored is not None
+
+    def check_embedder(self) -> None:
+        """Raises: EmbedderMismatch where the ledger's vectors come from another embedder."""
+        with self.ledger.reading() as reader:
+            self._check_embedder(reader)
 
     def close(self) -> None:
         if self._index is not None:
@@ -121,12 +124,28 @@ class MemoryStore:
             row = reader.row(memory_id)
         return row.memory if row is not None and row.live else None
 
-    def living_for(self, memory: Memory) -> Memory:
-        """The live memory that stands for this one, stored now or by an earlier arrival of it."""
+    def arrived_before(self, memory: Memory) -> Memory | None:
+        """What lives for an earlier arrival of this very memory; None where it is new."""
         with self.ledger.reading() as reader:
             row = reader.arrived_before(memory)
-            alive = reader.living(row) if row is not None else None
-        return alive.memory if alive is not None else memory
+            if row is None:
+                return None
+            alive = reader.living(row)
+        return alive.memory if alive is not None else row.memory
+
+    def under_own_id(self, memory: Memory) -> Memory:
+        """The memory, under a new id where another one has its id already."""
+        with self.ledger.reading() as reader:
+            taken = reader.row(memory.id) is not None
+        if not taken:
+            return memory
+        return memory.model_copy(
+            update={"id": self.new_id(), "external_id": memory.external_id or memory.id}
+        )
+
+    def living_for(self, memory: Memory) -> Memory:
+        """The live memory that stands for this one."""
+        return self.arrived_before(memory) or memory
 
     def memories(self) -> Iterator[Memory]:
         """Every live memory in order of arrival."""
@@ -142,11 +161,12 @@ class MemoryStore:
 
         Raises: EmbeddingError.
         """
-        if not query.strip():
+        if not clean(query):
             return []
-        vector = self._embedder.embed([normalise(query)])[0]
-        shortlist = self._exact.nearest(vector, scope or Scope(()), k, floor=-1.0)
+        vector = self._embedder.embed([normalise(clean(query))])[0]
         with self.ledger.reading() as reader:
+            self._check_embedder(reader)
+            shortlist = self._exact.nearest(vector, scope or Scope(()), k, floor=-1.0)
             rows = reader.rows(shortlist.ids)
             return _ranked(reader, vector, rows.values(), floor=-1.0)
 
@@ -155,8 +175,10 @@ class MemoryStore:
     ) -> SearchResult | None:
         """The most similar live, public memory of the user at or above the threshold.
 
-        Raises: EmbeddingError.
+        Where the embedder fails, only the same text is found.
         """
+        if not clean(content):
+            return None
         probe = self.new_memory(content, user=user)
         with self.ledger.reading() as reader:
             matches = self._matches(reader, self.embed([probe])[0], 1, threshold, ())
@@ -175,7 +197,8 @@ class MemoryStore:
         with self.ledger.reading() as reader:
             revision = reader.revision()
             apart = reader.told_apart(self.scope_of(new.memory), key)
-            matches = self._matches(reader, new, k + len(apart), floor, apart)
+            more = reader.rows_told_apart(self.scope_of(new.memory), apart)
+            matches = self._matches(reader, new, k + more, floor, apart)
         return Found(tuple(matches[:k]), revision)
 
     def snapshot(self) -> Snapshot:
@@ -228,11 +251,12 @@ class MemoryStore:
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
         """Store memories as they are, all or none; gives how many were not there before."""
-        embedded = self.embed(memories)
+        fresh = [self.under_own_id(m) for m in memories if self.arrived_before(m) is None]
+        embedded = self.embed(fresh)
         added = 0
         with self.ledger.writing() as writer:
             for new in embedded:
-                if writer.arrived_before(new.memory) is None:
+                if writer.arrived_before(new.memory) is None and not writer.row(new.memory.id):
                     self._insert(writer, new)
                     decision = Decision(Action.ADD, "stored as it is", (new.memory,))
                     writer.record(decision, writer.image([]), self.clock(), run)
@@ -242,12 +266,15 @@ class MemoryStore:
     def update(self, memory_id: str, new_content: str) -> None:
         """Replace a memory's text in place; its old wording is kept as a retired version.
 
-        Raises: MemoryNotFound.
+        Raises: MemoryNotFound, InputError where the new text is empty or too long.
         """
         current = self.get(memory_id)
         if current is None:
             raise MemoryNotFound(memory_id)
-        checked = Memory.model_validate({**dict(current), "content": new_content})
+        try:
+            checked = Memory.model_validate({**dict(current), "content": new_content})
+        except ValidationError as exc:
+            raise InputError(memory_id, str(exc.errors()[0]["ctx"]["error"])) from exc
         [updated] = self.embed([checked])
         with self.ledger.writing() as writer:
             row = writer.row(memory_id)
@@ -283,24 +310,26 @@ class MemoryStore:
         self,
         decision: Decision,
         *,
-        since: int,
+        since: int | None,
         arrival: Embedded | None = None,
-        considered: Iterable[str] = (),
-        floor: float = 1.0,
+        floor: float | None = None,
         run: str | None = None,
     ) -> str:
         """Do what was decided, in one transaction; or, where the ground has moved, nothing.
 
         `arrival` is the new memory among the decision's members. The answer is empty where it was
         applied, and otherwise what moved since the revision `since`: a member changed, or a
-        memory came that is at or above `floor` to the arrival and is not in `considered`.
+        memory came that is at or above `floor` to the arrival and no candidate of the decision.
+        `since` None is a decision that holds whatever came.
         """
         created = [s.memory for s in decision.survivors if s.memory not in decision.members]
         vectors = self.embed(created)
         with self.ledger.writing() as writer:
-            if arrival is not None and writer.arrived_before(arrival.memory) is not None:
-                return ""
-            moved = self._moved(writer, decision, since, arrival, {*considered}, floor)
+            if arrival is not None and writer.row(arrival.memory.id) is not None:
+                return "it arrived meanwhile"
+            moved = (
+                self._moved(writer, decision, since, arrival, floor) if since is not None else ""
+            )
             if moved:
                 return moved
             self._write(writer, decision, arrival, vectors, run)
@@ -319,15 +348,14 @@ class MemoryStore:
         if arrival is not None:
             self._insert(writer, arrival)
         successor = {name: s.memory.id for s in decision.survivors for name in s.stands_for}
-        for retired, heir_id in successor.items():
-            writer.retire(retired, heir_id)
         known = {member.id for member in decision.members}
         for survivor in decision.survivors:
-            heir = _redirected(survivor.memory, successor)
-            if heir.id in known:
-                writer.rewrite(heir)
+            if survivor.memory.id in known:
+                writer.rewrite(survivor.memory)
             else:
-                writer.insert(heir)
+                writer.insert(survivor.memory.model_copy(update={"linked_ids": ()}))
+        for retired, heir in successor.items():
+            writer.retire(retired, heir)
         for new in vectors:
             self._put_vector(writer, new)
         by_id = {member.id: member for member in decision.members}
@@ -344,8 +372,7 @@ class MemoryStore:
         decision: Decision,
         since: int,
         arrival: Embedded | None,
-        considered: set[str],
-        floor: float,
+        floor: float | None,
     ) -> str:
         stored = [m.id for m in decision.members if arrival is None or m.id != arrival.memory.id]
         rows = writer.rows(stored)
@@ -353,8 +380,9 @@ class MemoryStore:
             row = rows.get(name)
             if row is None or not row.live or row.revision > since:
                 return f"{name} changed"
-        if arrival is None or arrival.vector is None:
+        if arrival is None or arrival.vector is None or floor is None:
             return ""
+        considered = {name for name, _ in decision.candidates}
         scope = self.scope_of(arrival.memory)
         apart = writer.told_apart(scope, text_key(arrival.memory.content))
         newcomers = [
@@ -383,6 +411,7 @@ class MemoryStore:
     def _matches(
         self, reader: Reader, new: Embedded, k: int, floor: float, apart: Collection[str]
     ) -> list[SearchResult]:
+        self._check_embedder(reader)
         scope, key = self.scope_of(new.memory), text_key(new.memory.content)
         same = reader.live_with_text(key, scope)
         matches = [SearchResult(row.memory, 1.0) for row in same if row.memory.id != new.memory.id]
@@ -430,10 +459,19 @@ class MemoryStore:
             writer.put_vector(new.memory.content, new.vector)
 
     def _claim(self, writer: Writer) -> None:
-        """The first vector says whose vectors these are."""
-        if not self._claimed:
+        """The first vector says whose vectors these are; no other's is ever added to them."""
+        if not self._check_embedder(writer):
             writer.set_meta("embedder", self._embedder.fingerprint)
-            self._claimed = True
+
+    def _check_embedder(self, reader: Reader) -> bool:
+        """Whether the ledger has vectors of this embedder; another process may embed again.
+
+        Raises: EmbedderMismatch.
+        """
+        stored = reader.meta("embedder")
+        if stored is not None and stored != self._embedder.fingerprint:
+            raise EmbedderMismatch(stored, self._embedder.fingerprint)
+        return stored is not None
 
 
 def store_id(ledger: Ledger) -> str:
@@ -501,13 +539,3 @@ def _ancestor_keys(reader: Reader, row: Row) -> tuple[str, ...]:
         todo = [name for name in todo if name not in seen]
         seen.update(todo)
     return tuple(keys)
-
-
-def _redirected(memory: Memory, successor: Mapping[str, str]) -> Memory:
-    """Links to memories that this decision retires lead to their successors."""
-    links: dict[str, MemoryLink] = {}
-    for link in memory.linked_ids:
-        target = successor.get(link.target_id, link.target_id)
-        if target != memory.id:
-            links.setdefault(target, link.model_copy(update={"target_id": target}))
-    return memory.model_copy(update={"linked_ids": tuple(links.values())})

@@ -70,11 +70,14 @@ def client_of(folder: Path) -> Any:
 
 def agree(index: ChromaIndex, ledger: Ledger, rng: np.random.Generator, scope: Scope) -> None:
     exact = ExactIndex(ledger)
+    complete = 0
     for _ in range(20):
         query = unit(rng)
         [best] = exact.nearest(query, scope, 1, -1.0).ids
         shortlist = index.nearest(query, scope, 5, -1.0)
+        complete += shortlist.complete
         assert not shortlist.complete or best in shortlist.ids
+    assert complete >= 15, "it answers by itself, and does not leave everything to exact search"
 
 
 def test_it_agrees_with_exact_search_while_memories_come_and_go(
@@ -156,6 +159,35 @@ def test_a_folder_that_was_deleted_is_made_again(
     again = opened(folder, ledger)
     agree(again, ledger, rng, MIA)
     again.close()
+
+
+def test_after_a_change_of_dimension_it_is_made_again(
+    folder: Path, ledger: Ledger, rng: np.random.Generator
+) -> None:
+    index = opened(folder, ledger)
+    write(ledger, rng, 60)
+    index.close()
+    with ledger.writing() as writer:
+        rows = list(writer.all_rows(live_only=True))
+        writer.drop_vectors()
+        for row in rows:
+            wide = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
+            writer.put_vector(row.memory.content, wide)
+    again = opened(folder, ledger)
+    query = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
+    assert len(again.nearest(query, MIA, 5, -1.0).ids) == 5
+    again.close()
+
+
+def test_a_library_that_cannot_be_loaded_is_no_damage(
+    folder: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(folder, ledger).close()
+    monkeypatch.setattr(chroma_index, "_load", lambda: 1 / 0)
+    with pytest.raises(IndexFault):
+        ChromaIndex.embedded(folder, ledger)
+    assert folder.is_dir()
+    assert not folder.with_name("chroma.damaged-1").exists()
 
 
 def test_a_folder_of_another_store_is_emptied_first(

@@ -40,6 +40,18 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert config.memory.effective_ledger_url == f"sqlite:///{tmp_path / 'store' / 'ledger.db'}"
 
 
+def test_a_ledger_file_too_is_relative_to_the_file(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, "memory:\n  ledger_url: sqlite:///other/l.db\n"), {})
+    assert config.memory.effective_ledger_url == f"sqlite:///{tmp_path / 'other' / 'l.db'}"
+
+
+def test_the_key_comes_from_the_environment_and_is_never_shown() -> None:
+    config = load_config(SHIPPED, {"GEMINI_API_KEY": "first", "GOOGLE_API_KEY": "second"})
+    assert config.api_key is not None
+    assert config.api_key.get_secret_value() == "first"
+    assert "first" not in repr(config) + config.model_dump_json()
+
+
 def test_without_a_file_the_data_live_where_the_platform_keeps_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +105,8 @@ def test_the_environment_overrides_single_keys(tmp_path: Path) -> None:
         ),
         ("memory:\n  data_dir: a\n  data_dir: b\n", ":3: memory.data_dir: stands twice"),
         ("memory: [\n", ":2: is not YAML"),
+        ("memory: &a\n  chroma: *a\n", ": refers to itself"),
+        ("api_key: secret\n", ":1: api_key: a key does not belong in a file"),
         ("- 1\n", ":1: is not a mapping"),
         ("memory:\n  dedup_scope: [colour]\n", ":2: memory.dedup_scope.0: input should be"),
     ],

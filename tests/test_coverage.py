@@ -10,7 +10,6 @@ SAME = [
     ("Mia adopted a cat in 2023.", "mia adopted a cat in 2023"),
     ("Jonas really likes hiking.", "Jonas likes hiking."),
     ("Mia has three parrots.", "Mia has 3 parrots."),
-    ("Mia and Jonas sailed in May.", "Jonas and Mia sailed in May."),
     ("In 2023 Mia adopted a cat.", "Mia adopted a cat in 2023."),
     ("The rent is $1,250.", "The rent is $1250."),
     ("ミアは猫を飼っている。", "ミアは猫を飼っています。"),
@@ -24,6 +23,17 @@ DIFFERENT = [
     ("Aiko lent Jonas a tent.", "Jonas lent Aiko a tent."),
     ("Jonas prefers tea over coffee.", "Jonas prefers coffee over tea."),
     ("Mia moved from Lisbon to Porto.", "Mia moved from Porto to Lisbon."),
+    ("The dentist is on May 3 at 5 pm.", "The dentist is on May 5 at 5 pm."),
+    ("Mia has 2 cats and Bela has 3.", "Mia has 2 cats and Bela has 2."),
+    ("Mia is Bela's aunt.", "Bela is Mia's aunt."),
+    ("It is -5 degrees outside.", "It is 5 degrees outside."),
+    ("Mia has a cat.", "Mia has a cat?"),
+    ("Mia has a cat.", "Mia had a cat."),
+    ("Mia lives in Porto.", "Mia used to live in Porto."),
+    ("Mia has passed the exam.", "Mia hopes that she has passed the exam."),
+    ("Mia likes the plan 👍.", "Mia likes the plan 👎."),
+    ("小王会游泳。", "小王不会游泳。"),
+    ("Миа ест мясо.", "Миа не ест мясо."),
     ("The shop opens at 9:30 am.", "The shop opens at 9:30 pm."),
     ("ミアは東京に住んでいる。", "ミアは大阪に住んでいる。"),
     ("ジョナスは3月4日に行く。", "ジョナスは3月5日に行く。"),
@@ -56,6 +66,10 @@ def test_a_difference_is_said_in_words() -> None:
     assert compare("Mia has a cat.", "Mia has a tabby cat.").summary == 'one adds "tabby"'
     assert compare("Mia saw Jo.", "Jo saw Mia.").summary == "word order"
     assert compare("Mia saw Jo.", "mia saw Jo").summary == ""
+
+
+def test_capitals_that_are_a_word_of_their_own_are_content() -> None:
+    assert compare("Mia works in IT at the port.", "Mia works at the port.").only_a == ("IT",)
 
 
 def test_an_added_negation_covers_nothing() -> None:

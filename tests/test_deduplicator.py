@@ -154,6 +154,53 @@ def test_the_same_memory_again_is_not_stored_again(
     assert len(every_text(store)) == len(list(store.memories())) == 1
 
 
+def test_an_id_that_is_taken_by_another_content_loses_nothing(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    first = write(deduplicator, tell(CAT))
+    other = write(deduplicator, tell(DOG).model_copy(update={"id": first.id}))
+    assert live(store) == {CAT, DOG}
+    assert (other.id != first.id, other.external_id) == (True, first.id)
+    assert store.add_batch([tell("Mia sails.").model_copy(update={"id": first.id})]) == 1
+    assert live(store) == {CAT, DOG, "Mia sails."}
+
+
+def test_a_private_memory_does_not_answer_for_a_public_one(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    private = write(deduplicator, tell(CAT, external_id="7", is_private=True))
+    public = write(deduplicator, tell(CAT, external_id="7", timestamp=private.timestamp))
+    assert (public.is_private, len(list(store.memories()))) == (False, 2)
+
+
+def test_a_memory_that_arrives_again_is_not_decided_again(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.92, CAT)
+    model = ScriptedModel(MERGED)
+    deduplicator = MemoryDeduplicator(store, model)
+    told = [tell(CAT, external_id="1"), tell(TABBY, external_id="2")]
+    asyncio.run(deduplicator.check_and_merge_all(told))
+    again = asyncio.run(deduplicator.check_and_merge_all(told))
+    assert [outcome.action for outcome in again] == ["already there", "already there"]
+    assert [outcome.memory.content for outcome in again] == [TABBY, TABBY]
+    assert len(model.asked) == 1
+
+
+def test_many_copies_of_a_text_told_apart_do_not_hide_a_match(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place(DOG)
+    embedder.place(CAT, 0.98, DOG)
+    embedder.place(TABBY, 0.96, CAT)
+    store.add_batch([tell(DOG) for _ in range(9)])
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(APART))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(TABBY))
+    assert CAT not in live(store)
+
+
 def test_each_candidate_sees_the_ones_accepted_before_it(
     store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
 ) -> None:
@@ -244,9 +291,10 @@ def test_when_no_query_answers_the_memory_is_stored_anyway(
 
     monkeypatch.setattr("memory.store.ExactIndex", lambda _ledger: Broken())
     with MemoryStore(ledger, embedder, lambda _store: Broken()) as store:
+        store.add(tell(DOG))
         write(MemoryDeduplicator(store, model), tell(CAT))
-        assert live(store) == {CAT}
-    assert "similarity query failed, storing the memory anyway" in caplog.text
+        assert live(store) == {CAT, DOG}
+    assert caplog.text.count("similarity query failed, storing the memory anyway") == 1
 
 
 def test_a_memory_that_came_meanwhile_is_decided_again(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory.errors import InputError
-from memory.jsonl import read_memories
+from memory.jsonl import from_chroma_row, read_memories, with_links_resolved
 from memory.models import MAX_CONTENT, Memory
 
 GOOD = {"content": "Mia likes tea.", "timestamp": "2026-05-01T08:00:00+09:00"}
@@ -49,6 +49,8 @@ def test_an_id_of_ours_is_kept(tmp_path: Path) -> None:
         ({"content": "x"}, "timestamp is missing"),
         (GOOD | {"timestamp": "2026-05-01T08:00:00"}, "has no time zone"),
         (GOOD | {"timestamp": "yesterday"}, "is not ISO 8601"),
+        (GOOD | {"timestamp": "0001-01-01T00:00:00+14:00"}, "outside of the years"),
+        (GOOD | {"mood": 1, "metadata": {"mood": 2}}, "mood stands both"),
         (GOOD | {"importance": 9}, "importance: input should be less than or equal to 5"),
         (GOOD | {"metadata": [1]}, "metadata is not an object"),
     ],
@@ -90,6 +92,35 @@ def test_the_same_id_for_another_content_is_wrong_and_names_the_first_line(tmp_p
     assert isinstance(two, Memory)
     assert isinstance(three, InputError)
     assert "already used on line 1" in str(three)
+
+
+def test_lines_without_an_id_are_memories_of_their_own(tmp_path: Path) -> None:
+    lines = [GOOD | {"id": None}, GOOD | {"id": None, "content": "other"}]
+    assert all(isinstance(one, Memory) for one in read(tmp_path, *lines))
+
+
+def test_metadata_too_deep_to_read_is_one_bad_line(tmp_path: Path) -> None:
+    deep: object = 1
+    for _ in range(900):
+        deep = [deep]
+    _, bad, last = read(tmp_path, GOOD, GOOD | {"deep": deep}, GOOD)
+    assert isinstance(bad, InputError)
+    assert isinstance(last, Memory)
+
+
+def test_links_between_lines_lead_to_our_ids(tmp_path: Path) -> None:
+    link = {"linked_ids": [{"target_id": "b", "link_type": "leads_to"}]}
+    one, two = read(tmp_path, GOOD | {"id": "a"} | link, GOOD | {"id": "b", "content": "other"})
+    assert isinstance(one, Memory)
+    assert isinstance(two, Memory)
+    [first, _] = with_links_resolved([one, two])
+    assert first.linked_ids[0].target_id == two.id
+
+
+def test_a_chroma_row_may_keep_lists_as_text() -> None:
+    metadata = {"created_at": GOOD["timestamp"], "tags": "tea, food", "linked_ids": "[]"}
+    memory = from_chroma_row("7", "Mia likes tea.", metadata, assume_utc=False)
+    assert memory.tags == ("tea", "food")
 
 
 def test_a_byte_order_mark_and_blank_lines_are_no_matter(tmp_path: Path) -> None:

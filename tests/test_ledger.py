@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from memory.errors import LedgerError, LedgerMissing
 from memory.jsonl import read_memories, write_memory
 from memory.ledger import Ledger
-from memory.models import Action, Decision, Memory, MemoryLink
+from memory.models import Action, Decision, Memory, MemoryLink, Scope, text_key
 from tests.conftest import Tell
 from tests.doubles import START
 
@@ -161,7 +163,8 @@ def test_what_arrived_before_is_known_by_id_and_by_what_an_import_called_it(
         again = told.model_copy(update={"id": "mem_000000000001"})
         assert writer.arrived_before(told) is not None
         assert writer.arrived_before(again) is not None
-        for other in ({"content": "two"}, {"user": "Jonas"}, {"external_id": None}):
+        others = ({"content": "two"}, {"user": "Jonas"}, {"external_id": None})
+        for other in (*others, {"is_private": True}):
             assert writer.arrived_before(again.model_copy(update=other)) is None
 
 
@@ -195,6 +198,92 @@ def test_live_memories_come_oldest_first_and_at_the_same_time_in_order_of_arriva
         assert [row.memory.content for row in reader.live_in_time_order()] == [
             "early", "same", "late",
         ]  # fmt: skip
+
+
+def test_an_arrival_is_known_again_whatever_became_of_its_row(ledger: Ledger, tell: Tell) -> None:
+    told = tell("one", external_id="7")
+    later = told.timestamp + timedelta(days=9)
+    with ledger.writing() as writer:
+        writer.insert(told)
+        writer.rewrite(told.model_copy(update={"timestamp": later, "external_id": "8"}))
+        again = told.model_copy(update={"id": "mem_000000000001"})
+        assert writer.arrived_before(again) is not None
+
+
+def test_links_to_what_has_not_arrived_follow_whoever_is_retired(
+    ledger: Ledger, tell: Tell
+) -> None:
+    friend, stand_in = tell("friend"), tell("friend of mine")
+    link = MemoryLink(target_id=friend.id, link_type="caused_by")
+    first, heir = tell("one", linked_ids=(link,)), tell("one!")
+    with ledger.writing() as writer:
+        writer.insert(first)
+        writer.insert(heir)
+        writer.retire(first.id, heir.id)
+    with ledger.writing() as writer:
+        writer.insert(friend)
+        writer.insert(stand_in)
+        assert [end.target_id for end in writer.rows([heir.id])[heir.id].memory.linked_ids] == [
+            friend.id
+        ]
+        writer.retire(friend.id, stand_in.id)
+    with ledger.reading() as reader:
+        rows = reader.rows([heir.id, stand_in.id])
+    [there], [back] = rows[heir.id].memory.linked_ids, rows[stand_in.id].memory.linked_ids
+    assert (there.target_id, there.link_type) == (stand_in.id, "caused_by")
+    assert (back.target_id, back.link_type) == (heir.id, "leads_to")
+
+
+def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, tell: Tell) -> None:
+    secret, heir, other = tell("the word is xyzzy"), tell("the word is xyzzy!"), tell("other")
+    vector = np.ones(4, np.float32)
+    with ledger.writing() as writer:
+        for memory in (secret, heir, other):
+            writer.insert(memory)
+            writer.put_vector(memory.content, vector)
+        scope = Scope.of(heir, ("user",))
+        writer.tell_apart(scope, heir.content, other.content, "test")
+        decision = Decision(Action.REPLACE, "said xyzzy", (secret, heir))
+        writer.record(decision, writer.image([secret.id, heir.id]), START, None)
+        writer.retire(secret.id, heir.id)
+    with ledger.writing() as writer:
+        writer.forget(heir.id)
+    with ledger.reading() as reader:
+        assert reader.vectors([text_key(heir.content)]) == {}
+        assert reader.vectors([text_key(other.content)]) != {}
+        assert reader.all_told_apart() == set()
+        gone = reader.row(heir.id)
+        assert gone is not None
+        assert (gone.live, gone.memory.content) == (False, "")
+    ledger.close()
+    files = [path for path in Path(ledger.name).parent.rglob("*") if path.is_file()]
+    assert not any(b"xyzzy" in path.read_bytes() for path in files)
+
+
+def test_a_dry_look_after_a_kill_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from memory.ledger import Ledger; from memory.models import Memory\n"
+        "from tests.doubles import START\n"
+        f"ledger = Ledger.create('sqlite:///{tmp_path / 'l.db'}')\n"
+        "with ledger.writing() as writer: writer.insert(Memory(content='one', timestamp=START))\n"
+        "os._exit(9)"
+    )
+    root = Path(__file__).parent.parent
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=False)
+    assert (tmp_path / "l.db-wal").stat().st_size > 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with Ledger.open(f"sqlite:///{tmp_path / 'l.db'}") as ledger, ledger.reading() as reader:
+        assert reader.counts().live == 1
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert after["l.db"] == before["l.db"]
+    assert after["l.db-wal"] == before["l.db-wal"]
+
+
+@pytest.mark.parametrize("url", ["nonsense", "postgresql://bob:s3cret@host/db", "sqlite://"])
+def test_a_url_that_is_no_ledger_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(LedgerError, match=r"memory\.ledger_url") as caught:
+        Ledger.create(url)
+    assert "s3cret" not in str(caught.value)
 
 
 # --- faults -----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 def test_nul_is_removed_lone_surrogates_are_replaced_and_outer_space_is_trimmed() -> None:
     assert clean("  a\0b \ud800 c\n") == "ab \ufffd c"
+    assert clean("a\x1b[31mb\tc\nd\x9b") == "a[31mb\tc\nd"
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,7 @@ def test_case_width_space_and_final_marks_make_no_other_text(a: str, b: str) -> 
         ("Mia likes tea", "Mia likes tea?"),
         ("the area is 10²", "the area is 102"),
         ("version 1.2", "version 12"),
+        ("the code is aB3x", "the code is Ab3x"),
         ("it takes 1½ hours", "it takes 11/2 hours"),
     ],
 )
@@ -65,6 +67,12 @@ def test_a_naive_time_is_refused_and_another_zone_becomes_utc() -> None:
         Memory(content="x", timestamp=datetime(2026, 5, 1))
     tokyo = datetime(2026, 5, 1, 9, tzinfo=timezone(timedelta(hours=9)))
     assert Memory(content="x", timestamp=tokyo).timestamp == NOW
+
+
+def test_a_time_that_utc_does_not_have_is_refused() -> None:
+    ahead = timezone(timedelta(hours=14))
+    with pytest.raises(ValidationError):
+        Memory(content="x", timestamp=datetime(1, 1, 1, tzinfo=ahead))
 
 
 def test_a_memory_cannot_be_changed_and_takes_no_unknown_field() -> None:

@@ -11,7 +11,6 @@ from memory.models import (
     Action,
     Decision,
     Memory,
-    MemoryLink,
     Part,
     Question,
     Rules,
@@ -93,16 +92,13 @@ def test_the_nearest_that_can_be_decided_without_a_model_decides(tell: Tell) -> 
 
 
 def test_the_survivor_inherits_what_only_the_retired_one_had(tell: Tell) -> None:
-    link = MemoryLink(target_id="mem_00000000000a")
-    old = tell(
-        SHORT, tags=("pet",), intensity=0.9, importance=5, linked_ids=(link,), category="old"
-    )
+    old = tell(SHORT, tags=("pet",), intensity=0.9, importance=5, category="old")
     new = tell(LONG, tags=("home",), intensity=0.1, metadata={"n": 1}, category="new")
     decision = decide(old, new, 0.96)
     assert isinstance(decision, Decision)
     heir = decision.survivors[0].memory
     assert (heir.tags, heir.intensity, heir.importance) == (("pet", "home"), 0.9, 5)
-    assert (heir.linked_ids, heir.category, heir.metadata) == ((link,), "new", {"n": 1})
+    assert (heir.category, heir.metadata) == ("new", {"n": 1})
 
 
 # --- groups -----------------------------------------------------------------------------------
@@ -129,6 +125,13 @@ def test_the_widest_text_stays_for_all_that_it_covers(tell: Tell) -> None:
     assert (survivor.memory.id, set(survivor.stands_for)) == (a.id, {b.id, c.id})
     assert survivor.memory.timestamp == c.timestamp
     assert plan.question is None
+
+
+def test_the_reason_says_which_of_the_two_was_kept(tell: Tell) -> None:
+    members = [tell(SHORT), tell(LONG), tell(OTHER)]
+    plan = plan_group(members, always(0.97), RULES)
+    assert plan.replacement is not None
+    assert plan.replacement.reason == "the newer states all of the older"
 
 
 def test_in_a_group_too_the_threshold_includes_its_own_value(tell: Tell) -> None:

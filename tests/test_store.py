@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from memory.errors import EmbedderMismatch, MemoryNotFound
+from memory.errors import EmbedderMismatch, InputError, MemoryNotFound
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Survivor
 from memory.store import MemoryStore, reembed
@@ -68,6 +69,17 @@ def test_update_keeps_the_old_wording_as_a_retired_version(store: MemoryStore, t
     assert store.search("Mia has two cats.")[0].similarity == 1.0
 
 
+@pytest.mark.parametrize("text", ["", "  ", "x" * 200_000])
+def test_a_text_that_is_no_memory_is_refused_and_nothing_changes(
+    store: MemoryStore, tell: Tell, text: str
+) -> None:
+    memory = store.add(tell("Mia has a cat."))
+    with pytest.raises(InputError):
+        store.update(memory.id, text)
+    assert store.get(memory.id) == memory
+    assert store.find_similar("  ") is None
+
+
 def test_updating_what_is_not_there_is_an_error(store: MemoryStore) -> None:
     with pytest.raises(MemoryNotFound):
         store.update("mem_000000000000", "anything")
@@ -101,11 +113,31 @@ def test_another_embedder_is_refused_until_all_is_embedded_again(
         store.add(tell("Jonas sails."))
         store.update(next(store.memories()).id, "Mia has two cats.")
     with Ledger.create(url) as ledger:
+        stranger = MemoryStore(ledger, Other())
         with pytest.raises(EmbedderMismatch, match="memory-dedup reembed"):
-            MemoryStore(ledger, Other())
+            stranger.check_embedder()
+        with pytest.raises(EmbedderMismatch):
+            stranger.add(tell("Aiko draws."))
         assert reembed(ledger, Other()) == 3
         with MemoryStore(ledger, Other()) as store:
             assert store.find_similar("Jonas sails.") is not None
+
+
+def test_a_store_that_was_embedded_again_under_it_mixes_nothing(
+    store: MemoryStore, ledger: Ledger, tell: Tell
+) -> None:
+    class Wide(PlacedEmbedder):
+        fingerprint = "placed-wide"
+        dim = 128
+
+    store.add(tell("Mia has a cat."))
+    store.search("a cat")
+    reembed(ledger, Wide())
+    for call in (lambda: store.add(tell("Jonas sails.")), lambda: store.search("a cat")):
+        with pytest.raises(EmbedderMismatch):
+            call()
+    fresh = MemoryStore(ledger, Wide())
+    assert [hit.memory.content for hit in fresh.search("Mia has a cat.")] == ["Mia has a cat."]
 
 
 def test_without_a_vector_a_memory_is_kept_and_embedded_later(
@@ -154,7 +186,8 @@ def test_apply_does_nothing_where_something_as_near_came_meanwhile(
     decision = Decision(Action.ADD, "nothing similar", (new.memory,))
     assert store.apply(decision, since=since, arrival=new, floor=0.95) == f"{rival.id} came"
     assert contents(store) == ["Mia has a cat."]
-    assert store.apply(decision, since=since, arrival=new, considered=[rival.id], floor=0.9) == ""
+    seen = replace(decision, candidates=((rival.id, 0.95),))
+    assert store.apply(seen, since=since, arrival=new, floor=0.9) == ""
     assert len(contents(store)) == 2
 
 
