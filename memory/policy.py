@@ -114,13 +114,14 @@ def replace_covered(
     The member that covers most stays, the newest where several cover the same; it takes the
     newest time and metadata of those it stands for. None where nobody covers anybody.
     """
+    place = {member.id: n for n, member in enumerate(members)}
     copies: dict[str, list[Memory]] = {}
     for member in reversed(members):
         copies.setdefault(normalise(member.content), []).append(member)
     newest_first = [same[0] for same in copies.values()]
     survivors, reasons, lowest = [], [], 1.0
     for member in _widest_first(newest_first, rules):
-        if member not in newest_first:
+        if all(member is not one for one in newest_first):
             continue
         covered = [
             other
@@ -129,11 +130,13 @@ def replace_covered(
             and similarity(member, other) >= rules.upper
             and _covers(member, other, rules)
         ]
-        newest_first = [one for one in newest_first if one is not member and one not in covered]
+        taken = {member.id, *(other.id for other in covered)}
+        newest_first = [one for one in newest_first if one.id not in taken]
         group = [same for one in (member, *covered) for same in copies[normalise(one.content)]]
         if len(group) > 1:
-            survivors.append(survive(member, sorted(group, key=members.index)))
-            reasons.append(_replace_reason(member, covered, members, rules))
+            survivors.append(survive(member, sorted(group, key=lambda one: place[one.id])))
+            newer = all(place[member.id] > place[other.id] for other in covered)
+            reasons.append(_replace_reason(covered, newer, rules))
             lowest = min([lowest, *(similarity(member, other) for other in covered)])
     if not survivors:
         return None
@@ -154,14 +157,11 @@ def _covers(a: Memory, b: Memory, rules: Rules) -> bool:
     return not rules.guard or compare(a.content, b.content).a_covers_b
 
 
-def _replace_reason(
-    kept: Memory, covered: Sequence[Memory], members: Sequence[Memory], rules: Rules
-) -> str:
+def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str:
     if not covered:
         return "same text"
     if not rules.guard:
         return f"at or above {rules.upper:.2f}, guard off"
-    newer = all(members.index(kept) > members.index(other) for other in covered)
     return "the newer states all of the older" if newer else "the older states all of the newer"
 
 

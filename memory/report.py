@@ -46,7 +46,7 @@ def _planned(report: DeduplicationReport) -> Table:
             *_found(report),
             ("groups", f"{groups:,}, of which {groups - asked:,} need no model"),
             ("would retire", f"{_would_retire(report):,} without a model"),
-            ("model calls", f"about {asked:,} ({report.model})"),
+            ("to judge", f"about {asked:,} questions ({report.model})"),
             ("nothing changed", f"a dry run, {report.seconds:.1f} s"),
         ]
     )

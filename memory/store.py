@@ -136,8 +136,10 @@ class MemoryStore:
     def under_own_id(self, memory: Memory) -> Memory:
         """The memory, under a new id where another one has its id already."""
         with self.ledger.reading() as reader:
-            taken = reader.row(memory.id) is not None
-        if not taken:
+            return self._under_own_id(reader, memory)
+
+    def _under_own_id(self, reader: Reader, memory: Memory) -> Memory:
+        if reader.row(memory.id) is None:
             return memory
         return memory.model_copy(
             update={"id": self.new_id(), "external_id": memory.external_id or memory.id}
@@ -251,16 +253,17 @@ class MemoryStore:
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
         """Store memories as they are, all or none; gives how many were not there before."""
-        fresh = [self.under_own_id(m) for m in memories if self.arrived_before(m) is None]
-        embedded = self.embed(fresh)
+        embedded = self.embed(memories)
         added = 0
         with self.ledger.writing() as writer:
             for new in embedded:
-                if writer.arrived_before(new.memory) is None and not writer.row(new.memory.id):
-                    self._insert(writer, new)
-                    decision = Decision(Action.ADD, "stored as it is", (new.memory,))
-                    writer.record(decision, writer.image([]), self.clock(), run)
-                    added += 1
+                if writer.arrived_before(new.memory) is not None:
+                    continue
+                memory = self._under_own_id(writer, new.memory)
+                self._insert(writer, Embedded(memory, new.vector))
+                decision = Decision(Action.ADD, "stored as it is", (memory,))
+                writer.record(decision, writer.image([]), self.clock(), run)
+                added += 1
         return added
 
     def update(self, memory_id: str, new_content: str) -> None:

@@ -207,7 +207,8 @@ def test_another_embedder_is_refused_and_names_the_way_out(run: Run, tmp_path: P
     (tmp_path / "config.yaml").write_text(
         "memory:\n  data_dir: data\n  embedding:\n    provider: minilm\n"
     )
-    assert "memory-dedup reembed" in failed(run("memory-dedup", "stats", ok=False))
+    assert "memory-dedup reembed" in failed(run("memory-dedup", "import", "in.jsonl", ok=False))
+    assert len(exported(run)) == 4, "what needs no vector still works"
 
 
 def test_reembed_makes_the_same_vectors_again(run: Run, tmp_path: Path) -> None:
@@ -244,7 +245,7 @@ def test_a_data_folder_that_is_a_file_is_one_clear_line(run: Run, tmp_path: Path
 
 def test_ctrl_c_ends_an_import_cleanly_and_keeps_what_was_stored(run: Run, tmp_path: Path) -> None:
     many: list[dict[str, object]] = [
-        {"content": f"Mia saw bird number {n}.", "id": str(n)} for n in range(5_000)
+        {"content": f"Mia saw bird number {n}.", "id": str(n)} for n in range(2_000)
     ]
     name = lines(tmp_path, *many)
     process = subprocess.Popen(
@@ -256,15 +257,14 @@ def test_ctrl_c_ends_an_import_cleanly_and_keeps_what_was_stored(run: Run, tmp_p
     )
     ledger = tmp_path / "data" / "ledger.db-wal"
     deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and not (ledger.exists() and ledger.stat().st_size > 500_000):
+    while time.monotonic() < deadline and not (ledger.exists() and ledger.stat().st_size > 300_000):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130
     assert said == "interrupted: what was decided is kept, the rest is untouched\n"
     kept = len(exported(run))
-    assert 0 < kept < 5_000
-    assert run("memory-dedup", "import", "--raw", name).stderr.startswith("imported 5,000")
+    assert 0 < kept < 2_000
 
 
 def test_versions_are_said(run: Run) -> None:
