@@ -244,7 +244,45 @@ def show_audit(config: Config, *, as_json: bool = False) -> None:
         show(view(report, groups=True))
 
 
+@app.command()
+def history(
+    context: typer.Context,
+    memory_id: Annotated[
+        str | None, typer.Argument(help="A memory [default: all but additions].")
+    ] = None,
+) -> None:
+    """Show what was decided, when and why, oldest first; `undo` takes the number."""
+    from rich.table import Table
+    from rich.text import Text
+
+    with assembly.read_store(context.obj) as store:
+        recorded = store.history(memory_id)
+    grid = Table.grid(padding=(0, 1))
+    for _ in range(4):
+        grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for one in recorded:
+        undone = " (undone)" if one.undone else " (pending)" if one.pending else ""
+        members = " ".join(one.members)
+        kept = f" -> {' '.join(one.survivors)}" if one.survivors else ""
+        told = Text(f"{one.reason}{undone}\n{members}{kept}")
+        score = f"{one.similarity:.2f}" if one.similarity is not None else ""
+        grid.add_row(str(one.number), f"{one.at:%Y-%m-%d %H:%M}", one.action.value, score, told)
+    show(grid)
+
+
 # --- keeping ------------------------------------------------------------------------------------
+
+
+@app.command()
+def undo(
+    context: typer.Context,
+    number: Annotated[int, typer.Argument(help="The number that `history` shows.")],
+) -> None:
+    """Take a decision back: its memories are again what they were, and stay apart."""
+    with assembly.open_store(context.obj) as store:
+        undone = store.undo(number)
+    err().print(f"undone: {undone.action.value} of {len(undone.members)} memories, {undone.reason}")
 
 
 @app.command()

@@ -8,6 +8,7 @@ MemoryPipelineError
 │   └── EmbedderMismatch   the store was made with another embedder: `memory-dedup reembed`
 ├── MemoryNotFound         no live memory has this id
 ├── StillStatedBy          the memory lives on in another one: name that one
+├── CannotUndo             the decision stays: for the reason it names
 ├── EmbeddingError         the embedder gave no vector for a text
 ├── IndexFault             the index failed; the ledger still answers exactly
 └── ModelError             the language model gave no usable answer
@@ -97,6 +98,16 @@ class StillStatedBy(MemoryPipelineError):
         )
         self.memory_id = memory_id
         self.successor_id = successor_id
+
+
+class CannotUndo(MemoryPipelineError):
+    """A decision cannot be taken back."""
+
+    def __init__(
+        self, number: int, problem: str, remedy: str = "see `memory-dedup history`"
+    ) -> None:
+        super().__init__(f"decision {number} cannot be undone: {problem}", remedy)
+        self.number = number
 
 
 class EmbeddingError(MemoryPipelineError):

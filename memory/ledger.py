@@ -27,6 +27,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from memory.errors import LedgerError, LedgerMissing
 from memory.models import (
     INVERSE_LINK,
+    Action,
     Candidate,
     Decision,
     Memory,
@@ -112,6 +113,7 @@ _decisions = sa.Table(
     sa.Column("survivors", sa.Text, nullable=False),
     sa.Column("before", sa.Text, nullable=False),
     sa.Column("pending", sa.Boolean, nullable=False, index=True),
+    sa.Column("undone", sa.Boolean, nullable=False, default=False),
     sa.Column("model", sa.Text),
     sa.Column("usage", sa.Text, nullable=False),
     sqlite_autoincrement=True,
@@ -169,6 +171,29 @@ class Change:
     """The fields a scope can be made of."""
     vector: Vector | None
     revision: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A decision as the ledger holds it; `before` is the state that undo goes back to, as JSON."""
+
+    number: int
+    run: str | None
+    at: datetime
+    action: Action
+    reason: str
+    similarity: float | None
+    members: tuple[str, ...]
+    survivors: tuple[str, ...]
+    before: str
+    pending: bool
+    undone: bool
+    model: str | None
+
+    @property
+    def scrubbed(self) -> bool:
+        """Whether a member was forgotten since."""
+        return None in json.loads(self.before)["rows"].values()
 
 
 @dataclass(frozen=True)
@@ -488,6 +513,46 @@ class Reader:
         query = sa.select(_distinct.c.scope, _distinct.c.low_key, _distinct.c.high_key)
         return {(row.scope, row.low_key, row.high_key) for row in self._connection.execute(query)}
 
+    # --- decisions ---
+
+    def decision(self, number: int) -> Recorded | None:
+        query = sa.select(_decisions).where(_decisions.c.seq == number)
+        return next(iter(self._recorded_by(query)), None)
+
+    def decisions(self, memory_id: str | None = None) -> list[Recorded]:
+        """Decisions about a memory, or all but plain additions, oldest first."""
+        plain = _decisions.c.action == Action.ADD.value
+        wanted = sa.not_(plain) if memory_id is None else _mentions(memory_id)
+        return self._recorded_by(sa.select(_decisions).where(wanted))
+
+    def decisions_after(self, recorded: Recorded) -> list[int]:
+        """Numbers of the later decisions that stand on what this one left."""
+        involved = {*recorded.members, *recorded.survivors}
+        later = sa.and_(_decisions.c.seq > recorded.number, sa.not_(_decisions.c.undone))
+        about = sa.or_(*map(_mentions, involved))
+        query = sa.select(_decisions).where(later, about)
+        reversible = {Action.REPLACE, Action.MERGE, Action.UPDATE}
+        return [one.number for one in self._recorded_by(query) if one.action in reversible]
+
+    def _recorded_by(self, query: sa.Select[Any]) -> list[Recorded]:
+        return [
+            Recorded(
+                number=row.seq,
+                run=row.run,
+                at=datetime.fromisoformat(row.at),
+                action=Action(row.action),
+                reason=row.reason,
+                similarity=row.similarity,
+                members=tuple(json.loads(row.members)),
+                survivors=tuple(one["id"] for one in json.loads(row.survivors)),
+                before=row.before,
+                pending=row.pending,
+                undone=row.undone,
+                model=row.model,
+            )
+            for row in self._connection.execute(query.order_by(_decisions.c.seq))
+        ]
+
     # --- turns ---
 
     def kept_turns(self) -> list[KeptTurn]:
@@ -649,8 +714,7 @@ class Writer(Reader):
     def _scrub_decisions(self, ids: set[str]) -> None:
         """Decisions keep who was involved; what they recorded of the forgotten goes."""
         for name in ids:
-            mentioned = _decisions.c.members.contains(name)
-            query = sa.select(_decisions.c.seq, _decisions.c.before).where(mentioned)
+            query = sa.select(_decisions.c.seq, _decisions.c.before).where(_mentions(name))
             for row in self._connection.execute(query).all():
                 before = json.loads(row.before)
                 before["rows"] = {
@@ -714,6 +778,25 @@ class Writer(Reader):
         members = json.dumps(list(ids))
         statement = _decisions.update().where(_decisions.c.pending, _decisions.c.members == members)
         self._connection.execute(statement.values(pending=False))
+
+    def take_back(self, recorded: Recorded) -> None:
+        """Restore the rows and links of a decision's members; what it synthesised is gone."""
+        before = json.loads(recorded.before)
+        created = [name for name in recorded.survivors if name not in recorded.members]
+        for name in (*recorded.members, *created):
+            self._unlink(name)
+        for name in created:
+            self._connection.execute(_memories.delete().where(_memories.c.id == name))
+        for name, columns in before["rows"].items():
+            kept = {key: value for key, value in columns.items() if key not in ("seq", "revision")}
+            self._connection.execute(_memories.update().where(_memories.c.id == name).values(kept))
+        for link in before["links"]:
+            values = dict(zip(_links.c.keys(), link, strict=True))
+            self._connection.execute(upsert(_links).values(values).on_conflict_do_nothing())
+            self._touched |= {values["low_id"], values["high_id"]}
+        self._touched |= set(recorded.members)
+        undone = _decisions.update().where(_decisions.c.seq == recorded.number)
+        self._connection.execute(undone.values(undone=True, pending=False))
 
     def keep_turn(self, turn: Turn, name: str) -> bool:
         """Keep a turn until it is extracted; whether it was not known before."""
@@ -856,6 +939,13 @@ def _to_change(row: sa.Row[Any]) -> Change:
 
 def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
     return (values[start : start + _IN] for start in range(0, len(values), _IN))
+
+
+def _mentions(memory_id: str) -> sa.ColumnElement[bool]:
+    """Decisions that a memory was a member or a survivor of."""
+    return sa.or_(
+        _decisions.c.members.contains(memory_id), _decisions.c.survivors.contains(memory_id)
+    )
 
 
 def _in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:

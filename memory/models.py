@@ -257,6 +257,7 @@ class Action(StrEnum):
     MERGE = "merge"
     KEEP_BOTH = "keep_both"
     UPDATE = "update"
+    UNDO = "undo"
     KNOWN = "already there"
 
 

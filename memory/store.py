@@ -7,12 +7,14 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import combinations
 from uuid import uuid4
 
 import numpy as np
 from pydantic import ValidationError
 
 from memory.errors import (
+    CannotUndo,
     EmbedderMismatch,
     EmbeddingError,
     IndexFault,
@@ -21,7 +23,7 @@ from memory.errors import (
     StillStatedBy,
 )
 from memory.index import ExactIndex
-from memory.ledger import Counts, Ledger, Reader, Row, Writer
+from memory.ledger import Counts, Ledger, Reader, Recorded, Row, Writer
 from memory.models import (
     Action,
     Decision,
@@ -43,6 +45,7 @@ from memory.protocols import Clock, Embedder, Index, Shortlist
 logger = logging.getLogger(__name__)
 
 _EMBED_AT_ONCE = 1_000
+_REVERSIBLE = (Action.REPLACE, Action.MERGE)
 
 
 def utc_now() -> datetime:
@@ -309,6 +312,40 @@ class MemoryStore:
             writer.forget(memory_id)
         return row.memory
 
+    def history(self, memory_id: str | None = None) -> list[Recorded]:
+        """Decisions about a memory, or all but plain additions, oldest first."""
+        with self.ledger.reading() as reader:
+            return reader.decisions(memory_id)
+
+    def undo(self, number: int) -> Recorded:
+        """Take a decision back: its members are again what they were, text, values and links.
+
+        What it synthesised is gone, and its members are marked as kept apart by a person, so that
+        no batch decides the same again.
+
+        Raises: CannotUndo where there is nothing to take back, or later decisions build on it.
+        """
+        with self.ledger.writing() as writer:
+            recorded = writer.decision(number)
+            if recorded is None:
+                raise CannotUndo(number, "there is no such decision")
+            if recorded.undone or recorded.action not in _REVERSIBLE:
+                why = (
+                    "it is undone already"
+                    if recorded.undone
+                    else f"{recorded.action} changes nothing"
+                )
+                raise CannotUndo(number, why)
+            if later := writer.decisions_after(recorded):
+                raise CannotUndo(number, f"decisions {later} build on it", "undo those first")
+            writer.take_back(recorded)
+            rows = [row.memory for row in writer.rows(recorded.members).values()]
+            for a, b in combinations(rows, 2):
+                writer.tell_apart(self.scope_of(a), a.content, b.content, "kept by a person")
+            decision = Decision(Action.UNDO, f"decision {number} taken back", tuple(rows))
+            writer.record(decision, writer.image([]), self.clock(), None)
+        return recorded
+
     def apply(
         self,
         decision: Decision,
@@ -346,10 +383,9 @@ class MemoryStore:
         vectors: Sequence[Embedded],
         run: str | None,
     ) -> None:
-        stored = [m.id for m in decision.members if arrival is None or m.id != arrival.memory.id]
-        before = writer.image(stored)
         if arrival is not None:
             self._insert(writer, arrival)
+        before = writer.image([m.id for m in decision.members] if decision.survivors else [])
         successor = {name: s.memory.id for s in decision.survivors for name in s.stands_for}
         known = {member.id for member in decision.members}
         for survivor in decision.survivors:

@@ -119,6 +119,19 @@ def test_search_and_stats_say_what_there_is(run: Run, tmp_path: Path) -> None:
     assert "wordllama" in stats
 
 
+def test_history_shows_why_and_undo_takes_it_back(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    before = run("memory-dedup", "export").stdout
+    run("memory-chat", "--deduplicate-memories")
+    shown = run("memory-dedup", "history").stdout
+    [number] = [line.split()[0] for line in shown.splitlines() if " replace " in line]
+    assert "same text" in shown
+    assert run("memory-dedup", "undo", number).stderr.startswith("undone: replace of 3 memories")
+    assert run("memory-dedup", "export").stdout == before
+    assert "(undone)" in run("memory-dedup", "history").stdout
+    assert "undone already" in failed(run("memory-dedup", "undo", number, ok=False))
+
+
 def test_the_audit_as_json_is_the_report(run: Run, tmp_path: Path) -> None:
     run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
     report = json.loads(run("memory-dedup", "audit", "--json").stdout)
@@ -273,7 +286,7 @@ def test_versions_are_said(run: Run) -> None:
 
 
 def test_every_command_and_option_says_what_it_does(run: Run) -> None:
-    for command in ("import", "export", "search", "stats", "audit", "reembed"):
+    for command in ("import", "export", "search", "stats", "audit", "history", "undo", "reembed"):
         help_text = run("memory-dedup", command, "--help").stdout
         options = [line for line in help_text.splitlines() if line.strip().startswith("--")]
         assert options

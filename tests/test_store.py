@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from memory.errors import EmbedderMismatch, InputError, MemoryNotFound
+from memory.errors import (
+    CannotUndo,
+    EmbedderMismatch,
+    InputError,
+    MemoryNotFound,
+    StillStatedBy,
+)
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Survivor
 from memory.store import MemoryStore, reembed
@@ -206,3 +212,85 @@ def test_links_of_the_retired_lead_to_whoever_stands_for_them(
     [back] = alive.linked_ids
     assert (back.target_id, back.link_type, back.confidence) == (new.id, "caused_by", 0.8)
     assert store.living_for(old).id == new.id
+
+
+# --- taking back --------------------------------------------------------------------------------
+
+
+def everything(store: MemoryStore) -> list[Memory]:
+    return sorted(store.memories(), key=lambda memory: memory.id)
+
+
+@pytest.mark.parametrize("synthesised", [False, True])
+def test_undo_restores_text_values_links_and_vectors(
+    store: MemoryStore, tell: Tell, synthesised: bool
+) -> None:
+    friend = store.add(tell("Mia feeds the cat."))
+    link = MemoryLink(target_id=friend.id, link_type="leads_to", confidence=0.8)
+    old = store.add(tell("Mia has a cat.", linked_ids=(link,), intensity=0.9, tags=("pet",)))
+    new = store.add(tell("Mia has a tabby cat.", metadata={"n": 1}))
+    before = everything(store)
+    heir = new.model_copy(update={"intensity": 0.9})
+    survivor = Survivor(heir, (old.id,))
+    if synthesised:
+        joined = heir.model_copy(
+            update={"id": store.new_id(), "content": "Mia has a tabby, a cat."}
+        )
+        survivor = Survivor(joined, (old.id, new.id))
+    decision = Decision(Action.MERGE, "test", (old, new), (survivor,))
+    assert store.apply(decision, since=revision(store)) == ""
+    assert everything(store) != before
+    number = store.history(old.id)[-1].number
+    store.undo(number)
+    assert everything(store) == before
+    assert store.search("Mia has a cat.")[0].memory.id == old.id
+    [new_again] = store.embed([new])
+    assert store.find(new_again, 5, 0.0).matches[0].memory.id != old.id, "kept apart by a person"
+    with pytest.raises(CannotUndo, match="undone already"):
+        store.undo(number)
+
+
+def test_undo_of_a_replacement_at_write_time_brings_both_back_as_told(
+    store: MemoryStore, tell: Tell
+) -> None:
+    old = store.add(tell("Mia has a cat.", intensity=0.9))
+    [new] = store.embed([tell("Mia has a tabby cat.", intensity=0.1)])
+    heir = new.memory.model_copy(update={"intensity": 0.9})
+    decision = Decision(Action.REPLACE, "test", (old, new.memory), (Survivor(heir, (old.id,)),))
+    assert store.apply(decision, since=revision(store), arrival=new) == ""
+    store.undo(store.history()[-1].number)
+    assert everything(store) == sorted([old, new.memory], key=lambda memory: memory.id)
+
+
+def test_undo_is_refused_where_later_decisions_build_on_it(store: MemoryStore, tell: Tell) -> None:
+    a, b, c = (
+        store.add(tell(text)) for text in ("Mia sails.", "Mia sails a lot.", "Mia sails it.")
+    )
+    store.apply(replacement(a, b), since=revision(store))
+    store.apply(replacement(b, c), since=revision(store))
+    first, second = (one.number for one in store.history())
+    with pytest.raises(CannotUndo, match=rf"decisions \[{second}\] build on it; undo those first"):
+        store.undo(first)
+    store.undo(second)
+    store.undo(first)
+    assert everything(store) == sorted([a, b, c], key=lambda memory: memory.id)
+
+
+def test_there_is_nothing_to_undo_in_an_addition(store: MemoryStore, tell: Tell) -> None:
+    memory = store.add(tell("Mia sails."))
+    [added] = store.history(memory.id)
+    for number in (added.number, 999):
+        with pytest.raises(CannotUndo):
+            store.undo(number)
+
+
+def test_what_was_forgotten_does_not_come_back(store: MemoryStore, tell: Tell) -> None:
+    a, b = store.add(tell("Mia sails.")), store.add(tell("Mia sails a lot."))
+    store.apply(replacement(a, b), since=revision(store))
+    number = store.history()[-1].number
+    with pytest.raises(StillStatedBy, match=b.id):
+        store.forget(a.id)
+    assert store.forget(b.id) == b
+    with pytest.raises(CannotUndo, match="forgotten"):
+        store.undo(number)
+    assert everything(store) == []
