@@ -329,13 +329,12 @@ class MemoryStore:
             recorded = writer.decision(number)
             if recorded is None:
                 raise CannotUndo(number, "there is no such decision")
-            if recorded.undone or recorded.action not in _REVERSIBLE:
-                why = (
-                    "it is undone already"
-                    if recorded.undone
-                    else f"{recorded.action} changes nothing"
-                )
-                raise CannotUndo(number, why)
+            if recorded.undone:
+                raise CannotUndo(number, "it is undone already")
+            if recorded.action not in _REVERSIBLE:
+                raise CannotUndo(number, f"{recorded.action} retired nothing")
+            if recorded.scrubbed:
+                raise CannotUndo(number, "a member was forgotten since")
             if later := writer.decisions_after(recorded):
                 raise CannotUndo(number, f"decisions {later} build on it", "undo those first")
             writer.take_back(recorded)
