@@ -178,13 +178,15 @@ class MemoryDeduplicator:
     ) -> DeduplicationReport:
         """Find every group of near-copies and merge it; with `dry_run`, only say what would be.
 
-        Rounds of exact pairs, groups and decisions follow each other until nothing is left. What
-        was decided stays when it is interrupted. A dry run plans the first round, asks no model,
+        What was decided for want of a model is asked again. Rounds of exact pairs, groups and
+        decisions follow each other until nothing is left. What was decided stays when it is
+        interrupted. A dry run plans the first round, asks no model,
         opens no index and writes nothing.
         """
         started = time.monotonic()
         if not dry_run:
             await _in_thread(self._store.embed_missing)
+            await _in_thread(self._store.reopen_pending)
         batch = _Batch(run="run_" + secrets.token_hex(6))
         plan = await self._plan()
         batch.first = plan

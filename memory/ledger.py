@@ -525,6 +525,10 @@ class Reader:
         wanted = sa.not_(plain) if memory_id is None else _mentions(memory_id)
         return self._recorded_by(sa.select(_decisions).where(wanted))
 
+    def pending_decisions(self) -> list[Recorded]:
+        """Decisions made for want of a model's answer, oldest first."""
+        return self._recorded_by(sa.select(_decisions).where(_decisions.c.pending))
+
     def decisions_after(self, recorded: Recorded) -> list[int]:
         """Numbers of the later decisions that stand on what this one left."""
         involved = {*recorded.members, *recorded.survivors}

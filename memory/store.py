@@ -345,6 +345,21 @@ class MemoryStore:
             writer.record(decision, writer.image([]), self.clock(), None)
         return recorded
 
+    def reopen_pending(self) -> int:
+        """Take back what was decided for want of a model, to be asked again; gives how many.
+
+        What later decisions build on, or was forgotten, stays as it is.
+        """
+        reopened = 0
+        with self.ledger.writing() as writer:
+            for recorded in reversed(writer.pending_decisions()):
+                if recorded.action not in _REVERSIBLE or recorded.scrubbed:
+                    continue
+                if not writer.decisions_after(recorded):
+                    writer.take_back(recorded)
+                    reopened += 1
+        return reopened
+
     def apply(
         self,
         decision: Decision,

@@ -255,6 +255,23 @@ def test_a_failing_model_keeps_both_where_neither_covers_and_a_later_run_settles
 
 
 @pytest.mark.usefixtures("close_pair")
+def test_what_was_replaced_for_want_of_a_model_is_asked_again_and_nothing_was_lost(
+    store: MemoryStore, tell: Tell
+) -> None:
+    """Without the guard the fallback retires another fact; the next batch brings it back."""
+    model = ScriptedModel(ModelError("503"), ModelError("503"), APART)
+    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    assert (live(store), store.counts().pending) == ({DOG}, 1)
+    batch(deduplicator)
+    assert (live(store), store.counts().pending) == ({DOG}, 1)
+    batch(deduplicator)
+    assert (live(store), store.counts().pending) == ({CAT, DOG}, 0)
+    assert batch(deduplicator).decisions == {}
+
+
+@pytest.mark.usefixtures("close_pair")
 def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
     store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
 ) -> None:
