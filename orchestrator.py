@@ -104,7 +104,7 @@ async def _run(
         if turns is not None:
             await _replay(store, extractor, turns)
         elif not deduplicate or sys.stdin.isatty():
-            await Chat(store, extractor, model, user).run()
+            await Chat(store, extractor, model, user, settings.llm.timeout_s).run()
 
 
 async def _deduplicate(store: MemoryStore, settings: Config, model: LanguageModel) -> None:
@@ -170,8 +170,15 @@ class Chat:
     """
 
     def __init__(
-        self, store: MemoryStore, extractor: MemoryExtractor, model: LanguageModel, user: str
+        self,
+        store: MemoryStore,
+        extractor: MemoryExtractor,
+        model: LanguageModel,
+        user: str,
+        patience_s: float,
     ) -> None:
+        """`patience_s` is how long a person waits for a reply, all tries together."""
+        self._patience_s = patience_s
         self._store = store
         self._extractor = extractor
         self._model = model
@@ -239,10 +246,12 @@ class Chat:
         recalled = await self._recall(text)
         said = self._turn(self._user, text, recalled, is_bot=False)
         try:
-            reply = await self._model.reply(self._turns[-_CONTEXT:], recalled)
-            answer = reply.text
+            async with asyncio.timeout(self._patience_s):
+                answer = (await self._model.reply(self._turns[-_CONTEXT:], recalled)).text
         except ModelError as exc:
             answer = f"(no answer: {exc})"
+        except TimeoutError:
+            answer = f"(no answer within {self._patience_s:g} s)"
         show(Text(f"bot> {answer}" if self._tty else answer))
         replied = self._turn("bot", answer, recalled, is_bot=True)
         await self._extractor.keep([said, replied])

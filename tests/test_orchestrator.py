@@ -256,6 +256,15 @@ def test_while_gemini_is_down_nothing_is_lost_and_nothing_hangs(
     ]
 
 
+def test_a_server_that_hangs_does_not_hang_the_chat(folder: Path, gemini: GeminiServer) -> None:
+    gemini.default = Raw(200, b"{}", hang_s=20.0)
+    started = time.monotonic()
+    done = chat(folder, "--user", "Mia", said="I moved to Porto.\n", gemini=gemini)
+    assert "(no answer within 2 s)" in done.stdout
+    assert time.monotonic() - started < 20
+    assert "2 turns wait for the next start" in done.stderr
+
+
 def test_gemini_without_a_key_is_one_clear_line(folder: Path) -> None:
     (folder / "config.yaml").write_text("llm:\n  provider: gemini\n")
     done = chat(folder, said="hello\n")
