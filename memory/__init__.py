@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memory.deduplicator import MemoryDeduplicator
     from memory.errors import MemoryPipelineError
-    from memory.models import DeduplicationReport, Memory, MemoryLink, SearchResult
+    from memory.extractor import MemoryExtractor
+    from memory.models import DeduplicationReport, Memory, MemoryLink, SearchResult, Turn
     from memory.store import MemoryStore
 
 __version__ = "0.1.0"
@@ -20,20 +21,24 @@ _HOME = {
     "DeduplicationReport": "memory.models",
     "Memory": "memory.models",
     "MemoryDeduplicator": "memory.deduplicator",
+    "MemoryExtractor": "memory.extractor",
     "MemoryLink": "memory.models",
     "MemoryPipelineError": "memory.errors",
     "MemoryStore": "memory.store",
     "SearchResult": "memory.models",
+    "Turn": "memory.models",
 }
 
 __all__ = [
     "DeduplicationReport",
     "Memory",
     "MemoryDeduplicator",
+    "MemoryExtractor",
     "MemoryLink",
     "MemoryPipelineError",
     "MemoryStore",
     "SearchResult",
+    "Turn",
 ]
 
 

@@ -39,11 +39,6 @@ class ExactIndex:
             self._catch_up()
             return set(self._seen_ids)
 
-    def restart(self, since: int) -> None:
-        """Know nothing up to this revision."""
-        with self._lock:
-            self._forget_all(since)
-
     def close(self) -> None:
         """Nothing on disk is held."""
 

@@ -117,17 +117,18 @@ def cohesive(
     two groups join only where `together` holds for every pair across them. Ties go by position,
     so members in a canonical order give the same groups whatever order they arrived in.
     """
-    group_of = {member: [member] for member in component}
+    group_of = {member: member for member in component}
+    members_of = {member: [member] for member in component}
     apart: set[tuple[int, int]] = set()
-    kept_alive: list[list[int]] = []  # so that no id in `apart` is given to another list
+    fresh = max(component, default=0) + 1
     for a, b, _ in sorted(edges, key=lambda edge: (-edge[2], edge[0], edge[1])):
-        left, right = group_of[a], group_of[b]
-        if left is right or (id(left), id(right)) in apart:
+        left, right = sorted((group_of[a], group_of[b]))
+        if left == right or (left, right) in apart:
             continue
-        if not all(together(x, y) for x in left for y in right):
-            apart |= {(id(left), id(right)), (id(right), id(left))}
-            kept_alive += [left, right]
+        if not all(together(x, y) for x in members_of[left] for y in members_of[right]):
+            apart.add((left, right))
             continue
-        joined = sorted(left + right)
-        group_of.update(dict.fromkeys(joined, joined))
-    return list({id(group): group for group in group_of.values()}.values())
+        members_of[fresh] = sorted(members_of.pop(left) + members_of.pop(right))
+        group_of.update(dict.fromkeys(members_of[fresh], fresh))
+        fresh += 1
+    return list(members_of.values())

@@ -16,10 +16,13 @@ from pydantic import SecretStr
 
 from memory import gemini
 from memory.config import LLMConfig
+from memory.deduplicator import MemoryDeduplicator
 from memory.errors import EmbeddingError, ModelError, ModelUnavailable
 from memory.gemini import GeminiEmbedder, GeminiModel
 from memory.models import Memory, Question, Turn
+from memory.store import MemoryStore
 from tests.conftest import Tell
+from tests.doubles import PlacedEmbedder
 from tests.gemini_server import Answer, Asked, GeminiServer, Raw, embeddings, failed, said
 
 KEY = "key-that-must-not-leak"
@@ -160,6 +163,22 @@ def test_a_reply_is_plain_text_and_knows_what_is_recalled(server: GeminiServer, 
     assert reply.text == "You are Mia, and you sail."
     assert server.asked[0].data["memories"][0]["content"] == "Mia sails."
     assert "responseJsonSchema" not in server.asked[0].body["generationConfig"]
+
+
+def test_a_deduplicator_from_a_key_asks_gemini(
+    server: GeminiServer, store: MemoryStore, embedder: PlacedEmbedder, tell: Tell,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The seed's constructor, with the seed's defaults."""
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    embedder.place("Mia has a cat.")
+    embedder.place("Mia has a tabby cat.", 0.92, "Mia has a cat.")
+    server.script = [judged([{"members": [1, 2], "text": "Mia has a tabby cat."}])]
+    deduplicator = MemoryDeduplicator.from_api_key(store, KEY)
+    for text in ("Mia has a cat.", "Mia has a tabby cat."):
+        asyncio.run(deduplicator.check_and_merge(tell(text)))
+    assert [memory.content for memory in store.memories()] == ["Mia has a tabby cat."]
+    assert [asked.headers["x-goog-api-key"] for asked in server.asked] == [KEY]
 
 
 # --- what comes back ----------------------------------------------------------------------------
