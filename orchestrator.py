@@ -22,6 +22,7 @@ from memory import __version__, assembly
 from memory.cli import show_audit
 from memory.config import Config, load_config
 from memory.errors import InputError, MemoryPipelineError, ModelError
+from memory.models import MAX_CONTENT
 from memory.shell import err, progress, run_shell, set_up_logging, show
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def chat(
     Lines from a pipe are answered too.
     """
     set_up_logging(debug)
+    if not user.strip():
+        raise InputError("--user", "is empty", "name who is talking")
     settings = load_config(config)
     if dedup_dry_run:
         show_audit(settings)
@@ -198,7 +201,10 @@ class Chat:
         with _interruptible() as interrupted:
             lines = _Lines("you> " if self._tty else "")
             while (line := await _first(lines.next(), interrupted)) is not None:
-                if line.strip() and await self._heard(line.strip()) == "/quit":
+                if not line.strip():
+                    continue
+                command = await _first(self._heard(line.strip()), interrupted)
+                if command in ("/quit", None):
                     break
         self._ended = True
         self._work.set()
@@ -243,8 +249,12 @@ class Chat:
         return command
 
     async def _answer(self, text: str) -> None:
+        if len(text) > MAX_CONTENT:
+            _dim(f"too long: {len(text):,} characters, at most {MAX_CONTENT:,}")
+            return
         recalled = await self._recall(text)
         said = self._turn(self._user, text, recalled, is_bot=False)
+        await self._extractor.keep([said])
         try:
             async with asyncio.timeout(self._patience_s):
                 answer = (await self._model.reply(self._turns[-_CONTEXT:], recalled)).text
@@ -254,7 +264,7 @@ class Chat:
             answer = f"(no answer within {self._patience_s:g} s)"
         show(Text(f"bot> {answer}" if self._tty else answer))
         replied = self._turn("bot", answer, recalled, is_bot=True)
-        await self._extractor.keep([said, replied])
+        await self._extractor.keep([replied])
         if self._tty:
             self._work.set()
         else:
@@ -329,7 +339,8 @@ class Chat:
     def _say(self, result: ExtractionResult) -> None:
         if self._tty:
             for outcome in result.outcomes:
-                _dim(_what_became(outcome))
+                if outcome.memory.user == self._user:
+                    _dim(_what_became(outcome))
 
 
 def _what_became(outcome: Outcome) -> str:
@@ -364,7 +375,9 @@ class _Lines:
             self._wanted.acquire()
             try:
                 line: str | None = input(self._prompt)
-            except (EOFError, UnicodeDecodeError):
+            except UnicodeDecodeError:
+                line = ""
+            except EOFError:
                 line = None
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 self._loop.call_soon_threadsafe(self._read.put_nowait, line)

@@ -12,7 +12,8 @@ MemoryPipelineError
 ├── EmbeddingError         the embedder gave no vector for a text
 ├── IndexFault             the index failed; the ledger still answers exactly
 └── ModelError             the language model gave no usable answer
-    └── ModelUnavailable   it could not be reached or is overloaded: the same question may succeed
+    ├── ModelUnavailable   it could not be reached or is overloaded: the same question may succeed
+    └── ModelAnswerError   it answered this question, and not usably: another one may fare better
 """
 
 from __future__ import annotations
@@ -129,3 +130,11 @@ class ModelUnavailable(ModelError):
         """`retry_after_s` is how long the server asked to wait."""
         super().__init__(problem, remedy)
         self.retry_after_s = retry_after_s
+
+
+class ModelAnswerError(ModelError):
+    """The answer is blocked, cut off, empty or malformed; `may_pass` where a new try may help."""
+
+    def __init__(self, problem: str, remedy: str = "", *, may_pass: bool = False) -> None:
+        super().__init__(problem, remedy)
+        self.may_pass = may_pass

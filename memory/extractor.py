@@ -14,15 +14,17 @@ from dataclasses import replace
 
 from memory.coverage import covers
 from memory.deduplicator import MemoryDeduplicator, Progress
-from memory.errors import ModelError, ModelUnavailable
+from memory.errors import ModelAnswerError, ModelError
 from memory.ledger import KeptTurn
-from memory.models import Candidate, ExtractionResult, Memory, Turn, Usage
+from memory.models import MAX_CONTENT, Candidate, ExtractionResult, Memory, Turn, Usage
 from memory.protocols import LanguageModel
-from memory.statements import asked_to_remember, retold
+from memory.statements import asked_to_remember, only_asks_to_remember, retold
 from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)
 
+_ASKED = 1.0
+"""The intensity of what somebody asked to remember."""
 _ATTEMPTS = 3
 """How often a turn that the model cannot read is tried before it is left alone."""
 
@@ -76,7 +78,7 @@ class MemoryExtractor:
             for chunk in chunks:
                 try:
                     part = await self._extract(chunk)
-                except ModelUnavailable as exc:
+                except ModelError as exc:
                     result = replace(result, problem=str(exc))
                     logger.warning("turns wait for the model: %s", exc)
                     break
@@ -99,12 +101,13 @@ class MemoryExtractor:
             return reader.kept_turns()
 
     async def _extract(self, chunk: Sequence[KeptTurn]) -> ExtractionResult:
-        """Turns of one conversation; where the model cannot read them, each by itself."""
+        """Turns of one conversation; where no usable answer comes to them, each by itself.
+
+        Raises: ModelError where it is not the turns that the model fails at.
+        """
         try:
             found, usage = await self._candidates(chunk)
-        except ModelUnavailable:
-            raise
-        except ModelError as exc:
+        except ModelAnswerError as exc:
             if len(chunk) > 1:
                 parts = [await self._extract([one]) for one in chunk]
                 return _sum(ExtractionResult(), *parts)
@@ -118,17 +121,18 @@ class MemoryExtractor:
         self, chunk: Sequence[KeptTurn]
     ) -> tuple[dict[int, list[Candidate]], Usage]:
         """What is worth remembering, by the turn that says it, kept before it is stored."""
-        to_ask = [one for one in chunk if one.candidates is None and _asked(one.turn) is None]
+        unread = [one for one in chunk if one.candidates is None]
+        to_ask = [one for one in unread if not only_asks_to_remember(one.turn.text)]
         found = {one.seq: list(one.candidates or ()) for one in chunk}
-        for one in chunk:
-            if one.candidates is None and (told := _asked(one.turn)) is not None:
-                found[one.seq].append(told)
+        for one in unread:
+            found[one.seq] += _asked(one.turn)
         usage = Usage()
         if any(not one.turn.is_bot for one in to_ask):
             extraction = await self._model.extract([one.turn for one in to_ask])
             usage = extraction.usage
             for candidate in extraction.candidates:
-                found[_turn_of(candidate, to_ask).seq].append(candidate)
+                if (said := _turn_of(candidate, to_ask)) is not None:
+                    found[said.seq].append(candidate)
         await asyncio.to_thread(self._keep_candidates, found)
         return found, usage
 
@@ -142,7 +146,11 @@ class MemoryExtractor:
             for kept in chunk
             for place, candidate in enumerate(found[kept.seq])
         ]
-        fresh = [one for one in memories if not any(covers(old, one.content) for old in recalled)]
+        fresh = [
+            one
+            for one in memories
+            if one.intensity == _ASKED or not any(covers(old, one.content) for old in recalled)
+        ]
         outcomes = await self._deduplicator.check_and_merge_all(fresh)
         await asyncio.to_thread(self._finish, chunk)
         return ExtractionResult(
@@ -188,20 +196,23 @@ class MemoryExtractor:
             writer.count_attempt(one.seq)
 
 
-def _asked(turn: Turn) -> Candidate | None:
+def _asked(turn: Turn) -> list[Candidate]:
     """What "Remember that I ..." says, without a model."""
-    told = None if turn.is_bot else asked_to_remember(turn.text)
-    if told is None:
-        return None
-    content = retold(told, turn.speaker, turn.at)
-    return Candidate(content=content, user=turn.speaker, intensity=1.0)
+    told = [] if turn.is_bot else asked_to_remember(turn.text)
+    contents = [retold(one, turn.speaker, turn.at) for one in told]
+    return [
+        Candidate(content=content, user=turn.speaker, intensity=_ASKED)
+        for content in contents
+        if len(content) <= MAX_CONTENT
+    ]
 
 
-def _turn_of(candidate: Candidate, asked: Sequence[KeptTurn]) -> KeptTurn:
-    """The turn that says it; where the model does not tell, the last one of a person."""
-    if candidate.turn is not None and not asked[candidate.turn].turn.is_bot:
-        return asked[candidate.turn]
-    return [one for one in asked if not one.turn.is_bot][-1]
+def _turn_of(candidate: Candidate, asked: Sequence[KeptTurn]) -> KeptTurn | None:
+    """The turn that says it, else the last of a person; None where the bot said it."""
+    if candidate.turn is None:
+        return [one for one in asked if not one.turn.is_bot][-1]
+    said = asked[candidate.turn]
+    return None if said.turn.is_bot else said
 
 
 def _chunks(kept: Sequence[KeptTurn], size: int) -> list[list[KeptTurn]]:

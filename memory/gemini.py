@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import httpx2
 import numpy as np
@@ -22,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from memory import prompts
 from memory.config import LLMConfig
-from memory.errors import EmbeddingError, ModelError, ModelUnavailable
+from memory.errors import EmbeddingError, ModelAnswerError, ModelError, ModelUnavailable
 from memory.models import (
     Candidate,
     Extraction,
@@ -42,7 +43,7 @@ _MAX_OUTPUT_TOKENS = 8_192
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 20.0
 _LONGEST_RETRY_AFTER_S = 120.0
-_TRY_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+_TRY_AGAIN = frozenset({408, 429})
 _CONNECTION_LIBRARIES = frozenset({"httpx", "httpx2", "httpcore", "aiohttp"})
 _EMBED_AT_ONCE = 100
 
@@ -87,9 +88,12 @@ class GeminiModel:
     def __init__(self, api_key: SecretStr, config: LLMConfig) -> None:
         self.name = config.model
         self._config = config
-        self._connections = httpx2.AsyncClient(follow_redirects=True)
+        # No redirects: the key must not follow to another host. No kept connections: they would
+        # belong to one event loop, and a caller may run several, one after the other.
+        self._connections = httpx2.AsyncClient(limits=httpx2.Limits(max_keepalive_connections=0))
         self._client = _client(api_key, config, self._connections)
-        self._slots = asyncio.Semaphore(config.concurrency)
+        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
+        self._slots = WeakKeyDictionary()
 
     async def judge(self, question: Question) -> Verdict:
         """An answer in plain text is taken as one group of all members.
@@ -127,7 +131,7 @@ class GeminiModel:
                 if one.content.strip()
             )
         except ValidationError as exc:
-            raise ModelError(f"the answer is malformed: {exc.errors()[0]['msg']}") from exc
+            raise ModelAnswerError(f"the answer is malformed: {exc.errors()[0]['msg']}") from exc
         return Extraction(candidates=candidates, usage=usage)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
@@ -151,14 +155,18 @@ class GeminiModel:
             response_mime_type="application/json" if schema else None,
             response_json_schema=schema.model_json_schema() if schema else None,
         )
-        calls = 0
+        slots = self._slots.setdefault(
+            asyncio.get_running_loop(), asyncio.Semaphore(self._config.concurrency)
+        )
+        usage = Usage()
         async for attempt in _retrying(tenacity.AsyncRetrying, self._config):
             with attempt:
-                calls += 1
-                async with self._slots:
+                usage += Usage(calls=1)
+                async with slots:
                     response = await self._generate(content, config)
+                usage += _tokens_of(response)
                 text = _text_of(response)
-        return text, _usage_of(response, calls)
+        return text, usage
 
     async def _generate(
         self, content: str, config: types.GenerateContentConfig
@@ -259,6 +267,8 @@ def _retrying(kind: type[Any], config: LLMConfig) -> Any:
         return jittered(state)
 
     def worth_it(exc: BaseException) -> bool:
+        if isinstance(exc, ModelAnswerError):
+            return exc.may_pass
         if not isinstance(exc, ModelUnavailable):
             return False
         return (exc.retry_after_s or 0.0) <= _LONGEST_RETRY_AFTER_S
@@ -278,7 +288,7 @@ def _mapped(exc: Exception, setting: str, model: str) -> ModelError:
     if isinstance(exc, TimeoutError) or "Timeout" in type(exc).__name__:
         return ModelUnavailable("Gemini did not answer in time", "see llm.timeout_s")
     if isinstance(exc, json.JSONDecodeError):
-        return ModelUnavailable("Gemini's answer is not JSON")
+        return ModelAnswerError("Gemini's answer is not JSON", may_pass=True)
     library = type(exc).__module__.partition(".")[0]
     if isinstance(exc, OSError) or library in _CONNECTION_LIBRARIES:
         return ModelUnavailable(f"the connection to Gemini failed ({type(exc).__name__})")
@@ -287,7 +297,7 @@ def _mapped(exc: Exception, setting: str, model: str) -> ModelError:
 
 def _api_error(exc: errors.APIError, setting: str, model: str) -> ModelError:
     told = f"Gemini answered {exc.code} {exc.status or ''}".rstrip()
-    if exc.code in _TRY_AGAIN:
+    if exc.code in _TRY_AGAIN or exc.code >= 500:
         return ModelUnavailable(told, retry_after_s=_retry_after(exc))
     if exc.code == 404:
         return ModelError(f"{told}: there is no model {model!r}", f"set {setting}")
@@ -312,25 +322,24 @@ def _text_of(response: types.GenerateContentResponse) -> str:
     """
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
-        raise ModelError(f"Gemini blocked the question ({feedback.block_reason.name})")
+        raise ModelAnswerError(f"Gemini blocked the question ({feedback.block_reason.name})")
     if not response.candidates:
-        raise ModelUnavailable("Gemini's answer is empty")
+        raise ModelAnswerError("Gemini's answer is empty", may_pass=True)
     reason = response.candidates[0].finish_reason
     if reason is not None and reason.name == "MAX_TOKENS":
-        raise ModelError("Gemini's answer is cut off (MAX_TOKENS)")
+        raise ModelAnswerError("Gemini's answer is cut off (MAX_TOKENS)")
     if reason is not None and reason.name not in ("STOP", "FINISH_REASON_UNSPECIFIED"):
-        raise ModelError(f"Gemini gave no answer ({reason.name})")
+        raise ModelAnswerError(f"Gemini gave no answer ({reason.name})")
     if not response.text:
-        raise ModelUnavailable("Gemini's answer is empty")
+        raise ModelAnswerError("Gemini's answer is empty", may_pass=True)
     return response.text
 
 
-def _usage_of(response: types.GenerateContentResponse, calls: int) -> Usage:
+def _tokens_of(response: types.GenerateContentResponse) -> Usage:
     told = response.usage_metadata
     if told is None:
-        return Usage(calls=calls)
+        return Usage()
     return Usage(
-        calls=calls,
         input_tokens=told.prompt_token_count or 0,
         output_tokens=(told.candidates_token_count or 0) + (told.thoughts_token_count or 0),
     )
@@ -347,4 +356,6 @@ def _parsed(text: str, schema: type[Answer]) -> Answer:
     except ValidationError as exc:
         error = exc.errors(include_input=False)[0]
         where = ".".join(map(str, error["loc"]))
-        raise ModelError(f"Gemini's answer is malformed: {where} {error['msg']}".strip()) from exc
+        raise ModelAnswerError(
+            f"Gemini's answer is malformed: {where} {error['msg']}".strip()
+        ) from exc

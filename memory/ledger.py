@@ -298,6 +298,17 @@ class Ledger:
             yield writer
             writer.take_revision()
 
+    def checkpoint(self) -> None:
+        """Move what the write-ahead log holds into the file, and empty the log.
+
+        Where another process reads just then, the log is emptied by a later one.
+        """
+        raw = self._engine.raw_connection()
+        try:
+            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            raw.close()
+
     def close(self) -> None:
         self._engine.dispose()
 
@@ -702,6 +713,7 @@ class Writer(Reader):
         """
         ids = [memory_id, *self.ancestors(memory_id)]
         rows = self.rows(ids)
+        self._forget_turns([row.memory for row in rows.values()])
         for name in ids:
             self._unlink(name)
             self._connection.execute(
@@ -714,6 +726,21 @@ class Writer(Reader):
                 either = sa.or_(_distinct.c.low_key == key, _distinct.c.high_key == key)
                 self._connection.execute(_distinct.delete().where(either))
         self._scrub_decisions(set(ids))
+
+    def _forget_turns(self, memories: Sequence[Memory]) -> None:
+        """Turns that wait, and were read already, neither keep the text nor bring it back."""
+        contents = {memory.content for memory in memories}
+        for kept in self.kept_turns():
+            if kept.candidates is None or not contents & {one.content for one in kept.candidates}:
+                continue
+            left = [one for one in kept.candidates if one.content not in contents]
+            silent = kept.turn.model_copy(update={"text": ""})
+            self.keep_candidates(kept.seq, left)
+            self._connection.execute(
+                _turns.update()
+                .where(_turns.c.seq == kept.seq)
+                .values(turn=silent.model_dump_json())
+            )
 
     def _scrub_decisions(self, ids: set[str]) -> None:
         """Decisions keep who was involved; what they recorded of the forgotten goes."""

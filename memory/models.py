@@ -344,7 +344,7 @@ class Turn(Frozen):
     """One thing that somebody said in a conversation."""
 
     speaker: Name
-    text: str
+    text: Annotated[str, AfterValidator(clean), Field(max_length=MAX_CONTENT)]
     at: UtcTime
     is_bot: bool = False
     """What the bot says gives context, and is never remembered."""

@@ -46,10 +46,21 @@ def statements(text: str, speaker: str, at: datetime) -> list[Statement]:
     return found
 
 
-def asked_to_remember(text: str) -> str | None:
-    """What "Remember that I ..." asks to remember; None where nothing is asked."""
-    match = _REMEMBER.match(text.strip()) or _REMEMBER_JA.match(text.strip())
-    return match["what"].strip() if match else None
+def asked_to_remember(text: str) -> list[str]:
+    """What sentences like "Remember that I ..." ask to remember."""
+    matches = (_request(sentence) for sentence in sentences(text))
+    return [match["what"].strip() for match in matches if match]
+
+
+def only_asks_to_remember(text: str) -> bool:
+    """Whether every sentence is such a request."""
+    return all(_request(sentence) for sentence in sentences(text))
+
+
+def _request(sentence: str) -> re.Match[str] | None:
+    if sentence.endswith(("?", "？")):
+        return None
+    return _REMEMBER.match(sentence) or _REMEMBER_JA.match(sentence)
 
 
 def retold(text: str, speaker: str, at: datetime) -> str:
@@ -61,7 +72,8 @@ def retold(text: str, speaker: str, at: datetime) -> str:
 
 _REMEMBER = re.compile(
     r"(?:please[, ]+|hey[, ]+|can you |could you |and )*"
-    r"(?:remember|don['’]t forget|note|keep in mind)(?: that|:)\s+(?P<what>.{3,}?)[.!]*$",
+    r"(?:remember|don['’]t forget|note|keep in mind)(?: that|:)\s+"
+    r"(?!(?:time|day|night|one|moment|feeling)\b)(?P<what>.{3,}?)[.!]*$",
     re.IGNORECASE | re.DOTALL,
 )
 _REMEMBER_JA = re.compile(

@@ -310,6 +310,7 @@ class MemoryStore:
             if alive.memory.id != memory_id:
                 raise StillStatedBy(memory_id, alive.memory.id)
             writer.forget(memory_id)
+        self.ledger.checkpoint()
         return row.memory
 
     def history(self, memory_id: str | None = None) -> list[Recorded]:

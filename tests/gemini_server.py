@@ -79,6 +79,8 @@ class GeminiServer:
         server = self
 
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"  # connections are kept, as Google's are
+
             def do_POST(self) -> None:
                 length = int(self.headers["content-length"] or 0)
                 asked = Asked(self.path, dict(self.headers), json.loads(self.rfile.read(length)))
@@ -104,7 +106,7 @@ class GeminiServer:
 
     def _send(self, raw: Raw, handler: BaseHTTPRequestHandler) -> None:
         time.sleep(raw.hang_s)
-        handler.close_connection = True
+        handler.close_connection = raw.drop or raw.cut
         if raw.drop:
             return
         try:

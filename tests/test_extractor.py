@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import ModelError, ModelUnavailable
+from memory.errors import ModelAnswerError, ModelError, ModelUnavailable
 from memory.extractor import MemoryExtractor
 from memory.language import OfflineModel
 from memory.ledger import Ledger
@@ -120,6 +121,14 @@ def test_remember_that_needs_no_model_and_has_full_intensity(
     assert model.shown == []
 
 
+def test_a_request_beside_other_sentences_is_kept_and_the_rest_is_read(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    hook(extractor, turn("I adopted a cat. Remember that I am allergic to walnuts."))
+    assert {text for _, text in live(store)} == {"Mia is allergic to walnuts.", CAT}
+
+
 def test_what_was_recalled_is_not_extracted_again(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tell: Tell
 ) -> None:
@@ -137,14 +146,15 @@ def test_the_bot_gives_context_and_is_never_remembered(
 ) -> None:
     hook(extractor, turn("I am a bot and I like tea.", speaker="bot", is_bot=True))
     assert model.shown == []
-    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    boat = Candidate(content="Mia owns a boat.", turn=0)
+    model.extractions = [[boat, Candidate(content=CAT, turn=1)]]
     hook(
         extractor,
-        turn("Did you adopt one?", 1, speaker="bot", is_bot=True),
+        turn("You own a boat. Did you adopt a cat?", 1, speaker="bot", is_bot=True),
         turn("Yes, a cat.", 2),
     )
     assert [one.is_bot for one in model.shown[0]] == [True, False]
-    assert live(store) == [("Mia", CAT)], "whatever turn the model names, a person said it"
+    assert live(store) == [("Mia", CAT)]
 
 
 def test_a_candidate_about_a_stranger_belongs_to_who_said_it(
@@ -182,10 +192,46 @@ def test_turns_wait_for_a_model_that_is_down(
     assert live(store) == [("Mia", CAT)]
 
 
+def test_a_wrong_key_is_not_the_fault_of_the_turns(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [ModelError("401") for _ in range(5)]
+    for n in range(5):
+        assert hook(extractor, turn("I adopted a cat!", 0), turn("And", 1)).pending == 2
+        assert len(model.shown) == n + 1
+    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    assert hook(extractor).pending == 0
+    assert live(store) == [("Mia", CAT)]
+
+
+def test_a_memory_forgotten_before_its_turn_was_finished_does_not_come_back(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    with monkeypatch.context() as crashing:
+        crashing.setattr("memory.ledger.Writer.finish_turn", lambda _writer, _seq: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            hook(extractor, turn("I adopted a cat!"))
+    store.forget(next(store.memories()).id)
+    files = [path for path in Path(store.ledger.name).parent.iterdir() if path.is_file()]
+    assert not any(b"adopted" in path.read_bytes() for path in files)
+    hook(extractor)
+    assert live(store) == []
+
+
+def test_a_request_too_long_to_remember_harms_nothing(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    name = "Bartholomew" * 20
+    hook(extractor, turn("Remember that " + "I " * 20_000 + "sail", speaker=name, id="1"))
+    assert live(store) == []
+
+
 def test_a_turn_that_the_model_cannot_read_does_not_hold_up_the_others(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
 ) -> None:
-    blocked = ModelError("blocked")
+    blocked = ModelAnswerError("blocked")
     model.extractions = [blocked, blocked, [Candidate(content=CAT, turn=0)]]
     result = hook(extractor, turn("something the model refuses", 0), turn("I adopted a cat!", 1))
     assert live(store) == [("Mia", CAT)]

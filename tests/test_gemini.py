@@ -229,6 +229,7 @@ def test_what_trying_again_will_not_mend_is_asked_once(
         failed(500),
         failed(503),
         failed(504),
+        failed(520),
         Raw(503, b"<html>busy</html>", {"content-type": "text/html"}),
         Raw(200, b"<html>hello</html>", {"content-type": "application/json"}),
         Raw(200, b"", {"content-type": "application/json"}),
@@ -332,6 +333,33 @@ def test_no_more_calls_are_under_way_than_configured(
     ask(server, many, concurrency=3)
     assert len(server.asked) == 9
     assert max(under_way) <= 3
+
+
+def test_one_model_serves_one_event_loop_after_another(
+    server: GeminiServer, question: Question
+) -> None:
+    """As the README's hook does, with connections that the server would keep."""
+    server.default = judged([])
+    model = GeminiModel(SecretStr(KEY), config(server))
+    for _ in range(3):
+        assert asyncio.run(model.judge(question)).parts == ()
+    asyncio.run(model.aclose())
+
+
+def test_the_key_does_not_follow_to_another_host(server: GeminiServer, question: Question) -> None:
+    with GeminiServer().running() as elsewhere:
+        moved = {"location": elsewhere.url + "/v1beta/models/m:generateContent"}
+        server.default = Raw(307, b"", moved)
+        with pytest.raises(ModelError):
+            ask(server, lambda model: model.judge(question), max_attempts=1)
+        assert elsewhere.asked == []
+
+
+def test_every_try_is_counted(server: GeminiServer, question: Question) -> None:
+    server.script = [said("")]
+    server.default = judged([])
+    verdict = ask(server, lambda model: model.judge(question))
+    assert (verdict.usage.calls, verdict.usage.input_tokens) == (2, 22)
 
 
 # --- embeddings ---------------------------------------------------------------------------------

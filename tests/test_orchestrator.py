@@ -91,6 +91,22 @@ def test_forget_erases_a_memory_of_mine_and_nobody_elses(folder: Path) -> None:
     assert not any(b"Porto" in path.read_bytes() for path in found)
 
 
+def test_bytes_that_are_no_text_do_not_end_the_chat(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestrator", "--user", "Mia"],
+        cwd=folder, env=environment(), input=b"bad \xff line\nI moved to Porto in 2021.\n",
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+    assert memories(folder) == [("Mia", "Mia moved to Porto in 2021.")]
+
+
+def test_a_name_is_needed(folder: Path) -> None:
+    done = chat(folder, "--user", " ")
+    assert (done.returncode, done.stderr.startswith("error: --user: is empty")) == (1, True)
+
+
 def test_dedup_runs_before_the_chat(folder: Path) -> None:
     done = chat(folder, "--deduplicate-memories", said="I bake bread on Fridays.\n")
     assert done.stdout.startswith("memories        0")
@@ -343,6 +359,23 @@ def test_the_user_does_not_wait_for_the_hook(folder: Path, gemini: GeminiServer)
     terminal.say("/quit")
     assert terminal.ended() == 0
     assert len(memories(folder)) == 2, "what is pending is finished at the end"
+
+
+def test_ctrl_c_ends_the_chat_while_a_reply_is_awaited_and_keeps_what_was_said(
+    folder: Path, gemini: GeminiServer
+) -> None:
+    gemini.default = failed(429, "slow down", retry_after="100")
+    terminal = Terminal(folder, "--user", "Mia", gemini=gemini)
+    terminal.until("you> ")
+    terminal.say("I moved to Porto.")
+    deadline = time.monotonic() + 20
+    while not gemini.asked and time.monotonic() < deadline:
+        time.sleep(0.02)
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.until("Ctrl-C leaves them")
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.ended() == 0
+    assert "1 turns wait for the next start" in terminal.seen
 
 
 def test_a_second_ctrl_c_leaves_the_rest_for_the_next_start(
