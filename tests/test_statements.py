@@ -42,12 +42,12 @@ def test_english_statements_name_the_speaker(said: str, statement: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "Hey Jonas! Good to see you! How have you been?",
+        "Hello Jonas! What a surprise! Is all well at home?",
         "Wow, that's so cool!",
         "Do I have to bring a tent on Sunday?",
         "I agree with that completely, Jonas.",
-        "I hope you have a great weekend there!",
-        "It was so powerful and inspiring.",
+        "I hope you enjoy the fair on Sunday!",
+        "It was a strange and gloomy affair.",
         "Thanks, I appreciate it a lot.",
         "Nice one.",
     ],
