@@ -29,7 +29,7 @@ def open_store(config: Config) -> MemoryStore:
     store = _store(Ledger.create(config.memory.effective_ledger_url), config, with_index=True)
     try:
         store.check_embedder()
-    except BaseException:
+    except BaseException:  # Ctrl-C too must not leave the ledger open
         store.close()
         raise
     return store
@@ -120,7 +120,7 @@ def _store(ledger: Ledger, config: Config, *, with_index: bool) -> MemoryStore:
             (lambda store: _open_index(store, config)) if with_index else None,
             scope_fields=config.memory.dedup_scope,
         )
-    except BaseException:
+    except BaseException:  # Ctrl-C too must not leave the ledger open
         ledger.close()
         raise
 

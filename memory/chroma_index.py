@@ -89,7 +89,7 @@ class ChromaIndex:
             raise IndexFault(f"no lock on {folder}: {exc.strerror}") from exc
         try:
             return cls._open_or_rebuild(folder, ledger, lock.release)
-        except BaseException:
+        except BaseException:  # Ctrl-C too must not leave the folder locked
             lock.release()
             raise
 
