@@ -241,9 +241,13 @@ class PostgresDatabase(Database):
     def open(cls, url: URL, *, create: bool) -> PostgresDatabase:
         name = url.render_as_string(hide_password=True)
         try:
+            read_only = "off" if create else "on"
             engine = sa.create_engine(
                 url.set(drivername="postgresql+psycopg"),
-                connect_args={"connect_timeout": _PATIENCE_S},
+                connect_args={
+                    "connect_timeout": _PATIENCE_S,
+                    "options": f"-c default_transaction_read_only={read_only}",
+                },
                 pool_pre_ping=True,
             )
         except ImportError as exc:
@@ -294,6 +298,7 @@ _POSTGRES_FAULTS = (
     ("does not exist", "is not set up", "create the database and the role in memory.ledger_url"),
     ("failed to resolve", "cannot be reached", "check the host in memory.ledger_url"),
     ("connection failed", "cannot be reached", "is the server running at memory.ledger_url?"),
+    ("read-only transaction", "cannot be written", "it was opened for reading only"),
     ("permission denied", "refused the access", "grant the role its rights"),
     ("could not extend file", "has no room left on its disk", "make room and try again"),
     ("lock timeout", "is being written by another process", "try again when it has finished"),

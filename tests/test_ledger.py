@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +19,14 @@ from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Scope, text_key
 from tests.conftest import Tell
 from tests.doubles import START
+
+
+@pytest.fixture
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    """Each test runs on SQLite and on PostgreSQL."""
+    with Ledger.create(ledger_url) as opened:
+        yield opened
+
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
