@@ -241,13 +241,9 @@ class PostgresDatabase(Database):
     def open(cls, url: URL, *, create: bool) -> PostgresDatabase:
         name = url.render_as_string(hide_password=True)
         try:
-            read_only = "off" if create else "on"
             engine = sa.create_engine(
                 url.set(drivername="postgresql+psycopg"),
-                connect_args={
-                    "connect_timeout": _PATIENCE_S,
-                    "options": f"-c default_transaction_read_only={read_only}",
-                },
+                connect_args={"connect_timeout": _PATIENCE_S},
                 pool_pre_ping=True,
             )
         except ImportError as exc:
@@ -279,7 +275,9 @@ class PostgresDatabase(Database):
 
     def _for_writing(self) -> Connection:
         """Each statement sees what was committed before it, so after the lock all is seen."""
-        return self.engine.connect().execution_options(isolation_level="READ COMMITTED")
+        return self.engine.connect().execution_options(
+            isolation_level="READ COMMITTED", postgresql_readonly=self.read_only
+        )
 
     def _become_the_writer(self, connection: Connection) -> None:
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'")
