@@ -29,6 +29,7 @@ def open_store(config: Config) -> MemoryStore:
     store = _store(Ledger.create(config.memory.effective_ledger_url), config, with_index=True)
     try:
         store.check_embedder()
+        store.scrub()  # what a crash, or another process, left of the forgotten
     except BaseException:  # Ctrl-C too must not leave the ledger open
         store.close()
         raise

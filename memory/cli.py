@@ -368,20 +368,20 @@ def doctor(
 
     with assembly.open_store(context.obj) as store:
         found = examine(store)
-        if fix and any(finding.mendable for finding in found):
+        mendable = [finding for finding in found if finding.kind == "mendable"]
+        if fix and mendable:
             with progress("mending") as tell:
                 mend(store, tell)
-            err().print(f"mended: {'; '.join(one.what for one in found if one.mendable)}")
+            err().print(f"mended: {'; '.join(finding.what for finding in mendable)}")
             found = examine(store)
         counts = store.counts()
         searched = store.index.name
     for finding in found:
         sys.stdout.write(f"{finding.what}; {finding.remedy}\n")
-    if found:
+    if any(finding.kind != "yours" for finding in found):
         raise typer.Exit(EXIT_PROBLEM)
-    err().print(
-        f"all is well: {counts.live:,} memories live, {counts.retired:,} retired, by {searched}"
-    )
+    held = f"{counts.live:,} memories live, {counts.retired:,} retired"
+    err().print(f"nothing is damaged: {held}, searched by {searched}")
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Literal
 
 import numpy as np
 
@@ -17,14 +18,17 @@ _UNIT = 1e-3
 """How far a stored vector's length may lie from 1."""
 
 
+Kind = Literal["damage", "mendable", "yours"]
+"""What must never be, what `mend` makes again, and what is for a person to do or leave."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that is not as it should be, and what to do about it."""
 
     what: str
     remedy: str
-    mendable: bool = False
-    """Whether `mend` does it."""
+    kind: Kind = "damage"
 
 
 def examine(store: MemoryStore) -> list[Finding]:
@@ -91,7 +95,7 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
     keys = [row.text_key for row in reader.all_rows(live_only=True)]
     vectors = reader.vectors(keys)
     if missing := len(set(keys) - vectors.keys()):
-        yield Finding(f"{missing:,} texts have no vector", "run with --fix", mendable=True)
+        yield Finding(f"{missing:,} texts have no vector", "run with --fix", kind="mendable")
     if vectors:
         lengths_off = abs(np.linalg.norm(np.stack(list(vectors.values())), axis=1) - 1)
         if count := int(np.count_nonzero(~(lengths_off < _UNIT))):
@@ -100,9 +104,11 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
     if pending := reader.counts().pending:
-        yield Finding(f"{pending:,} questions wait for a model", "run `memory-dedup retry`")
+        yield Finding(
+            f"{pending:,} questions wait for a model", "run `memory-dedup retry`", "yours"
+        )
     if turns := reader.counts().turns:
-        yield Finding(f"{turns:,} turns wait to be extracted", "run `memory-chat`")
+        yield Finding(f"{turns:,} turns wait to be extracted", "run `memory-chat`", "yours")
 
 
 def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
@@ -114,7 +120,7 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
     again = [name for names in stated.values() for name in names[1:]]
     if again:
         remedy = "run `memory-chat --deduplicate-memories`"
-        yield Finding(_some("memory says what another one says", again), remedy)
+        yield Finding(_some("memory says what another one says", again), remedy, "yours")
 
 
 def _index(store: MemoryStore) -> Iterator[Finding]:
@@ -124,10 +130,10 @@ def _index(store: MemoryStore) -> Iterator[Finding]:
         yield Finding(f"the index cannot be read: {exc}", "searched exactly meanwhile")
         return
     if difference:
-        yield Finding(f"the index differs: {difference}", "run with --fix", mendable=True)
+        yield Finding(f"the index differs: {difference}", "run with --fix", kind="mendable")
     with store.ledger.reading() as reader:
         if reader.stale_indexes():
-            yield Finding("an index may hold forgotten vectors", "run with --fix", mendable=True)
+            yield Finding("an index may hold forgotten vectors", "run with --fix", kind="mendable")
 
 
 def _some(what: str, ids: list[str]) -> str:
