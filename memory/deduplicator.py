@@ -14,6 +14,7 @@ from typing import ParamSpec, TypeVar
 
 from pydantic import SecretStr
 
+from memory.budget import Budget
 from memory.config import LLMConfig, MemoryConfig
 from memory.errors import MemoryPipelineError, ModelError
 from memory.models import (
@@ -61,13 +62,18 @@ class MemoryDeduplicator:
         config: MemoryConfig | None = None,
         *,
         concurrency: int = 4,
+        budget_s: float = 60.0,
     ) -> None:
-        """`concurrency` is how many questions are with the model at once in a batch."""
+        """`concurrency` is how many questions are with the model at once in a batch.
+
+        `budget_s` is how long one new memory, or one group, may wait for the model in all.
+        """
         self._store = store
         self._model = model
         self._config = config or MemoryConfig()
         self._rules = self._config.rules
         self._concurrency = concurrency
+        self._budget_s = budget_s
 
     @classmethod
     def from_api_key(
@@ -119,13 +125,13 @@ class MemoryDeduplicator:
 
     async def _write(self, memory: Memory, vector: Vector | None, run: str | None) -> Outcome:
         """Decide and apply; again where others came first, and then add it all the same."""
-        usage = Usage()
+        usage, budget = Usage(), Budget(self._budget_s)
         for _ in range(_ROUNDS):
             known = await _in_thread(self._store.arrived_before, memory)
             if known is not None:
                 return Outcome(known, Action.KNOWN, "it arrived before", usage)
             new = Embedded(await _in_thread(self._store.under_own_id, memory), vector)
-            decision, since = await self._decide(new)
+            decision, since = await self._decide(new, budget)
             usage += decision.usage
             moved = await _in_thread(
                 self._store.apply,
@@ -142,7 +148,7 @@ class MemoryDeduplicator:
         await _in_thread(self._store.apply, last, since=None, arrival=new, floor=None, run=run)
         return await self._outcome(new, last, usage)
 
-    async def _decide(self, new: Embedded) -> tuple[Decision, int | None]:
+    async def _decide(self, new: Embedded, budget: Budget) -> tuple[Decision, int | None]:
         """The decision, and the revision it holds for; None where it holds whatever comes."""
         if not self._config.dedup_enabled:
             return add(new.memory, "deduplication is off"), None
@@ -156,7 +162,7 @@ class MemoryDeduplicator:
         decision, match = decide_new(new.memory, found.matches, self._rules)
         _log_check(new.memory, match, decision)
         if isinstance(decision, Question):
-            decision = await self._answer(decision)
+            decision = await self._answer(decision, budget)
         candidates = tuple((match.memory.id, match.similarity) for match in found.matches)
         return replace(decision, candidates=candidates), found.revision
 
@@ -166,12 +172,12 @@ class MemoryDeduplicator:
 
     # --- the model ---
 
-    async def _answer(self, question: Question) -> Decision:
+    async def _answer(self, question: Question, budget: Budget) -> Decision:
         """What the model's verdict amounts to; after two that cannot be believed, the fallback."""
         usage = Usage()
         for _ in range(_TRIES):
             try:
-                verdict = await self._model.judge(question)
+                verdict = await budget.wait_for(self._model.judge, question)
             except ModelError as exc:
                 return self._failed(question, str(exc), usage)
             usage += verdict.usage
@@ -235,7 +241,7 @@ class MemoryDeduplicator:
         decision = group.replacement
         if decision is None:
             assert group.question is not None
-            decision = await self._answer(group.question)
+            decision = await self._answer(group.question, Budget(self._budget_s))
         moved = await _in_thread(
             self._store.apply, decision, since=batch.latest.revision, run=batch.run
         )
@@ -377,5 +383,14 @@ def _log_merges(decision: Decision) -> None:
 
 
 async def _in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The one place where waiting code meets the store."""
-    return await asyncio.to_thread(call, *args, **kwargs)
+    """The one place where waiting code meets the store.
+
+    A thread cannot be stopped: a cancelled task ends when its thread has, so that whoever
+    cancelled it may close the store, or write the same again.
+    """
+    work = asyncio.create_task(asyncio.to_thread(call, *args, **kwargs))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
