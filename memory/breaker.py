@@ -117,8 +117,8 @@ class CircuitBreaker:
         ago_s = self._clock() - self._first_at_s
         return ModelUnavailable(
             f"the model is not asked: {self._failures} questions in a row failed ({self._why}), "
-            f"the first {ago_s:.0f} s ago",
-            f"it is tried again in {left_s:.0f} s" if left_s else "it is being tried again",
+            f"the first {_in_words(ago_s)} ago",
+            f"it is tried again in {_in_words(left_s)}" if left_s else "it is being tried again",
             retry_after_s=left_s,
         )
 
@@ -141,8 +141,8 @@ class CircuitBreaker:
         self._until_s = now_s + max(self._pause_s, asked_for_s)
         logger.log(
             logging.INFO if again else logging.WARNING,
-            "%s failed %d times in a row (%s): not asked for %.0f s",
-            self.name, self._failures, self._why, self._until_s - now_s,
+            "%s failed %d times in a row (%s): not asked for %s",
+            self.name, self._failures, self._why, _in_words(self._until_s - now_s),
         )  # fmt: skip
 
     def _answered(self) -> None:
@@ -150,3 +150,7 @@ class CircuitBreaker:
             logger.info("%s answers again after %d failures", self.name, self._failures)
         self._failures = 0
         self._pause_s = 0.0
+
+
+def _in_words(seconds: float) -> str:
+    return f"{round(seconds, 1):g} s"
