@@ -316,7 +316,8 @@ class Chat:
         except MemoryPipelineError as exc:
             _dim(str(exc))
         else:
-            _dim(f"forgotten: {forgotten.content}")
+            left = "" if forgotten.erased else " (index pending)"
+            _dim(f"forgotten{left}: {forgotten.memory.content}")
 
     # --- the hook ---
 

@@ -42,7 +42,6 @@ from memory.models import (
     Turn,
     Vectors,
     Verdict,
-    text_key,
 )
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
@@ -77,7 +76,7 @@ class Report:
     reasons: dict[str, int]
     """Why questions stayed open, as the ledger tells."""
     undecided: int
-    """Of the pending questions, those that no later decision about the same memories answers."""
+    """Of the pending questions, those about memories that all live still."""
     undecided_after: int | None
     """The same after a batch on a model that works again."""
     lost_after: int | None
@@ -360,17 +359,8 @@ def open_questions(store: MemoryStore) -> list[Recorded]:
 
 
 def undecided(store: MemoryStore) -> list[Recorded]:
-    """Open questions about memories that live still and have not been told apart since."""
-    return [one for one in open_questions(store) if not _overtaken(store, one)]
-
-
-def _overtaken(store: MemoryStore, decision: Recorded) -> bool:
-    first, *others = map(store.get, decision.members)
-    if first is None or None in others:
-        return True
-    with store.ledger.reading() as reader:
-        apart = reader.told_apart(store.scope_of(first), text_key(first.content))
-    return all(other is not None and text_key(other.content) in apart for other in others)
+    """Open questions whose members all live still: no later decision has overtaken them."""
+    return [one for one in open_questions(store) if all(map(store.get, one.members))]
 
 
 def kind_of(reason: str) -> str:

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import filelock
 import httpx2
 import numpy as np
 
-from memory.errors import IndexFault, InputError
+from memory.errors import ForeignIndex, IndexFault, InputError, LedgerError
 from memory.index import ExactIndex
+from memory.index_folder import IndexFolder
 from memory.ledger import Change, Ledger
 from memory.models import Scope, Vector
 from memory.protocols import Shortlist
@@ -39,7 +39,9 @@ _WIDER = 4
 
 _SLACK = 1e-5
 """How far Chroma's float32 similarity may lie from ours."""
-
+_PROBED = 100
+"""Of each page, how many vectors are searched for when a folder is looked at."""
+COLLECTION = "memories"
 
 _PATIENCE_S = 5.0
 """How long a server may take to say that it is there; Chroma's own client waits for ever."""
@@ -60,50 +62,61 @@ class ChromaServer:
 class ChromaIndex:
     """The promise of `Index` on one Chroma collection that follows one ledger."""
 
-    def __init__(self, client: Any, name: str, ledger: Ledger, release: Callable[[], None]) -> None:
-        """Use `embedded` or `served`."""
+    def __init__(self, client: Any, name: str, ledger: Ledger, folder: IndexFolder | None) -> None:
+        """Use `embedded` or `served`; `folder` is what this process owns of an embedded one."""
         self._client = client
         self._ledger = ledger
-        self._release = release
+        self._folder = folder
         self._lock = threading.Lock()
-        self._collection = _collection(client, name)
-        self._follow_from(self._watermark())
+        self._start_following(_collection(client, name))
 
     @classmethod
-    def embedded(cls, folder: Path, ledger: Ledger) -> ChromaIndex | None:
+    def embedded(cls, path: Path, ledger: Ledger) -> ChromaIndex | None:
         """Chroma in this process; None where another process has this folder.
 
-        A folder that Chroma cannot open is set aside, and made again from the ledger.
+        A folder that is damaged, or another store's, is set aside, and made again from the ledger.
 
         Raises: IndexFault.
         """
         with _mapped():
             _load()
-        lock = filelock.FileLock(folder.with_suffix(".lock"))
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire(blocking=False)
-        except filelock.Timeout:
+        folder = IndexFolder(path)
+        if not folder.acquire():
             return None
-        except OSError as exc:
-            raise IndexFault(f"no lock on {folder}: {exc.strerror}") from exc
         try:
-            return cls._open_or_rebuild(folder, ledger, lock.release)
+            return cls._open_or_rebuild(folder, ledger)
         except BaseException:  # Ctrl-C too must not leave the folder locked
-            lock.release()
+            folder.release()
             raise
 
     @classmethod
-    def _open_or_rebuild(
-        cls, folder: Path, ledger: Ledger, release: Callable[[], None]
-    ) -> ChromaIndex:
+    def _open_or_rebuild(cls, folder: IndexFolder, ledger: Ledger) -> ChromaIndex:
+        whole = folder.closed_whole()
         try:
-            return cls(_persistent_client(folder), "memories", ledger, release)
+            damage = "" if whole else folder.probe(_PROBE)
+            folder.opened()
+            if damage:
+                raise IndexFault(f"damaged: {damage}")
+            return cls._opened(folder, ledger, compare=not whole)
         except IndexFault as exc:
-            with _mapped():
-                aside = _set_aside(folder)
-            logger.warning("the index is damaged (%s); set aside as %s, made again", exc, aside)
-            return cls(_persistent_client(folder, again=True), "memories", ledger, release)
+            kind = "foreign" if isinstance(exc, ForeignIndex) else "damaged"
+            aside = folder.set_aside(kind)
+            logger.warning("the index is %s; set aside as %s, made again", exc.problem, aside)
+            return cls(_persistent_client(folder.path, again=True), COLLECTION, ledger, folder)
+
+    @classmethod
+    def _opened(cls, folder: IndexFolder, ledger: Ledger, *, compare: bool) -> ChromaIndex:
+        """Raises: IndexFault, and then nothing is open."""
+        client = _persistent_client(folder.path)
+        try:
+            index = cls(client, COLLECTION, ledger, folder)
+            if compare and (difference := index.disagreement()):
+                raise IndexFault(f"damaged: {difference}")
+        except BaseException:
+            with contextlib.suppress(Exception):  # what is wrong was said
+                client.close()
+            raise
+        return index
 
     @classmethod
     def served(cls, server: ChromaServer, ledger: Ledger, store_id: str) -> ChromaIndex:
@@ -112,7 +125,7 @@ class ChromaIndex:
         Raises: IndexFault.
         """
         try:
-            return cls(_http_client(server), f"memories-{store_id}", ledger, lambda: None)
+            return cls(_http_client(server), f"{COLLECTION}-{store_id}", ledger, None)
         except IndexFault as exc:
             where = f"the Chroma server at {server.host}:{server.port} gave no answer"
             raise IndexFault(f"{where} ({exc})", "check memory.chroma.host and port") from exc
@@ -131,53 +144,182 @@ class ChromaIndex:
         exhausted = len(found) < _WIDER * k or found[-1][2] < floor - _SLACK
         return Shortlist((*fits[:k], *recent.ids), complete=bool(fits) or exhausted)
 
+    def disagreement(self) -> str:
+        """How Chroma differs from the ledger as of what it has followed; empty where it does not.
+
+        Raises: IndexFault.
+        """
+        with self._lock, self._ledger.reading() as reader:
+            expected = {
+                change.id: change.vector
+                for change in reader.changes(0)
+                if change.live and change.vector is not None and change.revision <= self._copied
+            }
+            changed = {change.id for change in reader.changes(self._copied)}
+            held = self._held()
+        missing = expected.keys() - held.keys()
+        surplus = held.keys() - expected.keys() - changed
+        both = [name for name in expected if name in held]
+        wrong = [name for name in both if not _same(held[name], expected[name])]
+        kinds = {"missing": missing, "too many": surplus, "with another vector": wrong}
+        return ", ".join(f"{len(ids):,} {what}" for what, ids in kinds.items() if ids)
+
+    def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
+        """Make the index again from the ledger's vectors.
+
+        Raises: IndexFault.
+        """
+        with self._lock:
+            self._start_again()
+            self._copy(everything=True, on_progress=on_progress)
+
+    def scrub(self) -> None:
+        """Leave no vector of a forgotten memory in any file of an embedded index.
+
+        Chroma keeps deleted vectors in its files, so the folder is made anew, and filled as
+        queries come. Of a server's files only the server disposes: there the rows are deleted.
+
+        Raises: IndexFault.
+        """
+        with self._lock:
+            if self._folder is None:
+                self._copy(everything=True)
+                self._note(self._copied)
+            else:
+                self._start_again()
+                self._folder.remove_damaged()
+
     def close(self) -> None:
-        """Copy what Chroma does not know yet, and let go of the folder."""
+        """Copy some of what Chroma does not know yet, and let go of the folder."""
         with self._lock:
             if self._client is None:
                 return
             try:
-                self._copy_changes()
-            except IndexFault as exc:
+                self._copy(everything=False)
+            except (IndexFault, LedgerError) as exc:
                 logger.warning("the index is behind (%s); the next start catches up", exc)
-            finally:
-                client, self._client = self._client, None
-                with contextlib.suppress(Exception):  # nothing is left to save
-                    client.close()
-                self._release()
+        self.let_go()
 
-    def _watermark(self) -> int:
-        """Where following starts: 0, with an empty collection, where Chroma's is not our own."""
+    def let_go(self) -> None:
+        """Close the files as they are, and let another process have them."""
+        with self._lock:
+            self._close_client()
+            if self._folder is not None:
+                with contextlib.suppress(OSError):  # then the next start looks closer
+                    self._folder.closed()
+                self._folder.release()
+
+    def _close_client(self) -> None:
+        client, self._client = self._client, None
+        with contextlib.suppress(Exception):  # nothing is left to save
+            client.close()
+
+    # --- following the ledger ---
+
+    @property
+    def _served(self) -> bool:
+        return self._folder is None
+
+    def _start_following(self, collection: Any) -> None:
+        """From where this collection has followed to; a new one from the start.
+
+        Raises: ForeignIndex where a folder holds a collection that this ledger does not know.
+        """
+        self._collection = collection
         with self._ledger.reading() as reader:
-            known = reader.index_watermark(str(self._collection.id))
+            state = reader.index_state(str(collection.id))
         with _mapped():
-            count = self._collection.count()
-            if known is None and count:
-                self._client.delete_collection(self._collection.name)
-                self._collection = _collection(self._client, self._collection.name)
-        return known or 0
+            unknown = state is None and collection.count()
+        if unknown and not self._served:
+            raise ForeignIndex("another store's")
+        if unknown:
+            self._drop_collection()
+        elif state is not None and state.stale and not (self._served and state.watermark):
+            self._start_again()
+        else:
+            self._copied = state.watermark if state is not None else 0
+            self._follow_from(self._copied)
+
+    def _start_again(self) -> None:
+        """With nothing in it, whatever was."""
+        name = self._collection.name
+        with self._ledger.writing() as writer:
+            writer.drop_index_state(str(self._collection.id))
+        if self._folder is None:
+            self._drop_collection()
+            return
+        self._client.close()
+        self._folder.set_aside("damaged")
+        self._folder.remove_damaged()
+        self._client = _persistent_client(self._folder.path)
+        self._start_following(_collection(self._client, name))
+
+    def _drop_collection(self) -> None:
+        name = self._collection.name
+        with _mapped():
+            self._client.delete_collection(name)
+        self._start_following(_collection(self._client, name))
 
     def _follow_from(self, revision: int) -> None:
         self._seen = revision
         self._recent = ExactIndex(self._ledger, since=revision)
 
     def _catch_up(self) -> None:
+        """A page at a time: what is not copied yet is searched exactly, so nothing waits."""
         with self._ledger.reading() as reader:
-            lag = reader.lag(self._seen)
-        if lag > _LAG:
-            self._copy_changes()
+            state = reader.index_state(str(self._collection.id))
+            lag = reader.lag(self._copied)
+        if state is not None and state.stale and not self._served:
+            self._start_again()
+        elif lag > _LAG:
+            self._copy(everything=False)
 
-    def _copy_changes(self) -> None:
-        """Copy revision by revision, and note how far it got after each batch."""
-        while True:
-            with self._ledger.reading() as reader:
-                changes = reader.changes(self._seen, limit=_LAG)
-            if not changes:
-                return
-            self._write(changes)
-            self._follow_from(changes[-1].revision)
-            with self._ledger.writing() as writer:
-                writer.set_index_watermark(str(self._collection.id), self._seen)
+    def _copy(
+        self, *, everything: bool, on_progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Copy the next page of changes, or all; one process at a time."""
+        with self._only_follower() as mine:
+            self._copied = self._watermark()
+            while mine:
+                with self._ledger.reading() as reader:
+                    left = reader.lag(self._copied)
+                    changes = reader.changes(self._copied, limit=_LAG)
+                if changes:
+                    self._write(changes)
+                    self._note(changes[-1].revision)
+                if on_progress is not None:
+                    on_progress(len(changes), left)
+                if not everything or len(changes) == left:
+                    break
+        with self._ledger.reading() as reader:
+            caught_up = reader.lag(self._copied) <= _LAG
+        if caught_up and self._copied > self._seen:
+            self._follow_from(self._copied)
+
+    def _only_follower(self) -> contextlib.AbstractContextManager[bool]:
+        """Whoever owns the folder is; of those that share a server's collection, one at a time."""
+        if self._folder is not None:
+            return contextlib.nullcontext(True)
+        return self._ledger.exclusive(f"index-{self._collection.id}")
+
+    def _watermark(self) -> int:
+        with self._ledger.reading() as reader:
+            state = reader.index_state(str(self._collection.id))
+        return state.watermark if state is not None else 0
+
+    def _note(self, revision: int) -> None:
+        with self._ledger.writing() as writer:
+            writer.set_index_state(str(self._collection.id), revision)
+        self._copied = revision
+
+    def _held(self) -> dict[str, Any]:
+        """Every vector that Chroma holds, by id."""
+        held: dict[str, Any] = {}
+        with _mapped():
+            for offset in range(0, self._collection.count(), _LAG):
+                page = self._collection.get(limit=_LAG, offset=offset, include=["embeddings"])
+                held |= dict(zip(page["ids"], page["embeddings"], strict=True))
+        return held
 
     def _write(self, changes: Sequence[Change]) -> None:
         live = [change for change in changes if change.live and change.vector is not None]
@@ -264,14 +406,35 @@ def _mapped() -> Iterator[None]:
         raise IndexFault(f"Chroma failed: {first_line}") from exc
 
 
-def _set_aside(folder: Path) -> Path:
-    if not folder.exists():
-        raise IndexFault(f"there is no folder {folder} to set aside")
-    number = 1
-    while (aside := folder.with_name(f"{folder.name}.damaged-{number}")).exists():
-        number += 1
-    folder.rename(aside)
-    return aside
+_PROBE = """
+import sys
+from memory.chroma_index import probe
+probe(sys.argv[1])
+"""
+
+
+def probe(path: str) -> None:
+    """Read and search all that a folder holds, as a process that may die of it.
+
+    Raises: IndexFault with what is wrong.
+    """
+    client = _persistent_client(Path(path))
+    with _mapped():
+        if COLLECTION not in [collection.name for collection in client.list_collections()]:
+            return
+        collection = client.get_collection(COLLECTION, embedding_function=None)
+        for offset in range(0, collection.count(), _LAG):
+            page = collection.get(limit=_LAG, offset=offset, include=["embeddings"])
+            some = page["embeddings"][:_PROBED]
+            found = collection.query(query_embeddings=some, n_results=1, include=["distances"])
+            if any(not near or near[0] > _SLACK for near in found["distances"]):
+                raise IndexFault("a search does not find what is there")
+        client.close()
+
+
+def _same(held: Any, expected: Any) -> bool:
+    """Chroma's vectors come back with a relative error of up to 1e-6."""
+    return bool(np.allclose(held, expected, rtol=0, atol=_SLACK))
 
 
 def load_minilm() -> Any:

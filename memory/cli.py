@@ -143,7 +143,9 @@ def _add_deduplicated(store: MemoryStore, memories: list[Memory], config: Config
     async def run() -> list[Outcome]:
         async with aclosing(assembly.build_model(config)) as model:
             deduplicator = assembly.build_deduplicator(store, config, model)
-            return await deduplicator.check_and_merge_all(memories, on_progress=tell)
+            return await deduplicator.check_and_merge_all(memories, run=new_run(), on_progress=tell)
+
+    from memory.deduplicator import new_run
 
     with progress("importing") as tell:
         return Counter(outcome.action.value for outcome in asyncio.run(run()))
@@ -264,7 +266,8 @@ def history(
     for one in recorded:
         undone = " (undone)" if one.undone else " (pending)" if one.pending else ""
         members = " ".join(one.members)
-        kept = f" -> {' '.join(one.survivors)}" if one.survivors else ""
+        survivors = " ".join(name for name, _ in one.survivors)
+        kept = f" -> {survivors}" if survivors else ""
         told = Text(f"{one.reason}{undone}\n{members}{kept}")
         score = f"{one.similarity:.2f}" if one.similarity is not None else ""
         grid.add_row(str(one.number), f"{one.at:%Y-%m-%d %H:%M}", one.action.value, score, told)
@@ -277,12 +280,70 @@ def history(
 @app.command()
 def undo(
     context: typer.Context,
-    number: Annotated[int, typer.Argument(help="The number that `history` shows.")],
+    target: Annotated[str, typer.Argument(help="A decision's number, or a run's name.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be taken back.")
+    ] = False,
 ) -> None:
-    """Take a decision back: its memories are again what they were, and stay apart."""
+    """Take back a decision or a run: its memories are again what they were, and stay apart."""
+    wanted = int(target) if target.isdecimal() else target
+    if dry_run:
+        with assembly.read_store(context.obj) as store:
+            undone = store.plan_undo(wanted)
+    else:
+        with assembly.open_store(context.obj) as store:
+            undone = store.undo(wanted)
+    said = "would undo" if dry_run else "undone"
+    for one in undone:
+        what = f"{said} {one.number}: {one.action.value} of {len(one.members)} memories"
+        err().print(f"{what}, {one.reason}")
+
+
+@app.command()
+def runs(context: typer.Context) -> None:
+    """Show the batches and imports that decided something, oldest first; `undo` takes the name."""
+    from rich.table import Table
+
+    with assembly.read_store(context.obj) as store:
+        found = store.runs()
+    grid = Table.grid(padding=(0, 1))
+    for _ in range(2):
+        grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for run in found:
+        counts = [*run.decisions.items(), ("pending", run.pending), ("undone", run.undone)]
+        said = ", ".join(f"{n:,} {name}" for name, n in counts if n)
+        grid.add_row(run.name, f"{run.began_at:%Y-%m-%d %H:%M}", said)
+    show(grid)
+
+
+@app.command()
+def retry(context: typer.Context) -> None:
+    """Ask again what the model could not answer when it was asked."""
+    from memory.report import view
+
+    async def ask(store: MemoryStore) -> DeduplicationReport:
+        async with aclosing(assembly.build_model(context.obj)) as model:
+            deduplicator = assembly.build_deduplicator(store, context.obj, model)
+            return await deduplicator.retry_pending(on_progress=tell)
+
+    with assembly.open_store(context.obj) as store, progress("asking again") as tell:
+        report = asyncio.run(ask(store))
+    show(view(report, groups=False))
+
+
+@app.command()
+def forget(
+    context: typer.Context,
+    memory_id: Annotated[str, typer.Argument(help="As `search` and `export` show it.")],
+) -> None:
+    """Erase a memory and all it was made from, for good."""
     with assembly.open_store(context.obj) as store:
-        undone = store.undo(number)
-    err().print(f"undone: {undone.action.value} of {len(undone.members)} memories, {undone.reason}")
+        forgotten = store.forget(memory_id)
+    if forgotten.erased:
+        err().print("erased")
+    else:
+        err().print("index pending: gone from the ledger; the process that uses it clears the rest")
 
 
 @app.command()

@@ -40,7 +40,7 @@ from memory.store import MemoryStore
 logger = logging.getLogger(__name__)
 
 _ROUNDS = 2
-"""How often a new memory is decided again because others came first."""
+"""How often the model is asked about a new memory because others came first."""
 _TRIES = 2
 """How often the model is asked, the second time with what was wrong."""
 _QUOTED = 60
@@ -124,32 +124,28 @@ class MemoryDeduplicator:
         return outcomes
 
     async def _write(self, memory: Memory, vector: Vector | None, run: str | None) -> Outcome:
-        """Decide and apply; again where others came first, and then add it all the same."""
+        """Decide and apply; again where others came first, in the end without the model."""
         usage, budget = Usage(), Budget(self._budget_s)
-        for _ in range(_ROUNDS):
-            known = await _in_thread(self._store.arrived_before, memory)
-            if known is not None:
-                return Outcome(known, Action.KNOWN, "it arrived before", usage)
+        attempt = 0
+        while (known := await _in_thread(self._store.arrived_before, memory)) is None:
+            attempt += 1
             new = Embedded(await _in_thread(self._store.under_own_id, memory), vector)
-            decision, since = await self._decide(new, budget)
+            decision, since = await self._decide(new, budget if attempt <= _ROUNDS else None)
             usage += decision.usage
+            floor = self._rules.lower if self._config.dedup_enabled else None
             moved = await _in_thread(
-                self._store.apply,
-                decision,
-                since=since,
-                arrival=new,
-                floor=self._rules.lower if since is not None else None,
-                run=run,
+                self._store.apply, decision, since=since, arrival=new, floor=floor, run=run
             )
             if not moved:
                 return await self._outcome(new, decision, usage)
             logger.info("decided again: %s", moved)
-        last = add(new.memory, "others kept coming first", pending=True)
-        await _in_thread(self._store.apply, last, since=None, arrival=new, floor=None, run=run)
-        return await self._outcome(new, last, usage)
+        return Outcome(known, Action.KNOWN, "it arrived before", usage)
 
-    async def _decide(self, new: Embedded, budget: Budget) -> tuple[Decision, int | None]:
-        """The decision, and the revision it holds for; None where it holds whatever comes."""
+    async def _decide(self, new: Embedded, budget: Budget | None) -> tuple[Decision, int | None]:
+        """The decision, and the revision it holds for; None where it holds whatever comes.
+
+        Without a budget the model is not asked.
+        """
         if not self._config.dedup_enabled:
             return add(new.memory, "deduplication is off"), None
         try:
@@ -162,6 +158,8 @@ class MemoryDeduplicator:
         decision, match = decide_new(new.memory, found.matches, self._rules)
         _log_check(new.memory, match, decision)
         if isinstance(decision, Question):
+            if budget is None:
+                return add(new.memory, "others kept coming first", pending=True), None
             decision = await self._answer(decision, budget)
         candidates = tuple((match.memory.id, match.similarity) for match in found.matches)
         return replace(decision, candidates=candidates), found.revision
@@ -209,19 +207,30 @@ class MemoryDeduplicator:
         interrupted. A dry run plans the first round, asks no model,
         opens no index and writes nothing.
         """
-        started = time.monotonic()
-        if not dry_run:
-            await _in_thread(self._store.embed_missing)
-            await _in_thread(self._store.reopen_pending)
-        batch = _Batch(run="run_" + secrets.token_hex(6))
-        plan = await self._plan()
-        batch.first = plan
-        while not dry_run and (todo := batch.undecided(plan)):
+        if dry_run:
+            batch = _Batch(run="", first=await self._plan())
+            return batch.report(True, batch.first.memories, self._model.name)
+        return await self._run(on_progress, pending_only=False)
+
+    async def retry_pending(self, *, on_progress: Progress | None = None) -> DeduplicationReport:
+        """Ask again what the model could not answer when it was asked, and nothing else."""
+        return await self._run(on_progress, pending_only=True)
+
+    async def _run(
+        self, on_progress: Progress | None, *, pending_only: bool
+    ) -> DeduplicationReport:
+        await _in_thread(self._store.embed_missing)
+        reopened = await _in_thread(self._store.reopen_pending)
+        among = {name for one in reopened for name in one.members} if pending_only else None
+        batch = _Batch(run=new_run(), first=await self._plan(), among=among)
+        plan = batch.first
+        while todo := batch.undecided(plan):
             batch.rounds += 1
             await self._settle_all(todo, batch, on_progress)
             plan = await self._plan()
-        after = plan.memories if not dry_run else batch.first.memories
-        return batch.report(dry_run, after, self._model.name, time.monotonic() - started)
+        if reopened:
+            await _in_thread(self._store.close_pending, reopened)
+        return batch.report(False, plan.memories, self._model.name)
 
     async def _plan(self) -> RoundPlan:
         snapshot = await _in_thread(self._store.snapshot)
@@ -260,6 +269,10 @@ class _Batch:
     """What a run has done so far."""
 
     run: str
+    first: RoundPlan
+    among: set[str] | None = None
+    """Where not None, only the groups with one of these memories are settled."""
+    started: float = field(default_factory=time.monotonic)
     rounds: int = 0
     retired: int = 0
     merged: int = 0
@@ -269,13 +282,15 @@ class _Batch:
     reasons: Counter[str] = field(default_factory=Counter)
     decided: list[GroupReport] = field(default_factory=list)
     failed: set[frozenset[str]] = field(default_factory=set)
-    first: RoundPlan = field(init=False)
     latest: RoundPlan = field(init=False)
 
     def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
-        """The groups of a round that this run has not failed at already."""
+        """The groups of a round that this run is about, and has not failed at already."""
         self.latest = plan
-        return [group for group in plan.groups if _ids(group) not in self.failed]
+        wanted = [group for group in plan.groups if _ids(group) not in self.failed]
+        if self.among is None:
+            return wanted
+        return [group for group in wanted if self.among & _ids(group)]
 
     def done(self, group: GroupPlan, decision: Decision) -> None:
         self.actions[decision.action] += 1
@@ -283,12 +298,14 @@ class _Batch:
         self.retired += len(decision.retired)
         known = {member.id for member in decision.members}
         self.merged += sum(s.memory.id not in known for s in decision.survivors)
+        if self.among is not None:
+            self.among |= {survivor.memory.id for survivor in decision.survivors}
         if decision.pending:
             self.pending += 1
             self.failed.add(_ids(group))
         self.decided.append(_decided_report(group, decision, self.latest))
 
-    def report(self, dry_run: bool, after: int, model: str, seconds: float) -> DeduplicationReport:
+    def report(self, dry_run: bool, after: int, model: str) -> DeduplicationReport:
         planned = [_planned_report(group, self.first) for group in self.first.groups]
         return DeduplicationReport(
             dry_run=dry_run,
@@ -305,8 +322,13 @@ class _Batch:
             usage=self.usage,
             estimated_model_calls=sum(group.needs_model for group in planned),
             model=model,
-            seconds=round(seconds, 3),
+            seconds=round(time.monotonic() - self.started, 3),
         )
+
+
+def new_run() -> str:
+    """`run_` + 12 hex digits."""
+    return "run_" + secrets.token_hex(6)
 
 
 def _ids(group: GroupPlan) -> frozenset[str]:

@@ -11,6 +11,7 @@ MemoryPipelineError
 ├── CannotUndo             the decision stays: for the reason it names
 ├── EmbeddingError         the embedder gave no vector for a text
 ├── IndexFault             the index failed; the ledger still answers exactly
+│   └── ForeignIndex       the index is another store's: leave it as it is
 └── ModelError             the language model gave no usable answer
     ├── ModelUnavailable   it could not be reached or is overloaded: the same question may succeed
     └── ModelAnswerError   it answered this question, and not usably: another one may fare better
@@ -102,13 +103,15 @@ class StillStatedBy(MemoryPipelineError):
 
 
 class CannotUndo(MemoryPipelineError):
-    """A decision cannot be taken back."""
+    """A decision, or a run of them, cannot be taken back."""
 
     def __init__(
-        self, number: int, problem: str, remedy: str = "see `memory-dedup history`"
+        self, target: int | str, problem: str, remedy: str = "see `memory-dedup history`"
     ) -> None:
-        super().__init__(f"decision {number} cannot be undone: {problem}", remedy)
-        self.number = number
+        """`target` is a decision's number or a run's name."""
+        what = f"decision {target}" if isinstance(target, int) else f"run {target!r}"
+        super().__init__(f"{what} cannot be undone: {problem}", remedy)
+        self.target = target
 
 
 class EmbeddingError(MemoryPipelineError):
@@ -117,6 +120,10 @@ class EmbeddingError(MemoryPipelineError):
 
 class IndexFault(MemoryPipelineError):
     """The index cannot answer; whoever asked falls back to exact search."""
+
+
+class ForeignIndex(IndexFault):
+    """What lies where the index should be follows another ledger."""
 
 
 class ModelError(MemoryPipelineError):

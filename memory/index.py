@@ -39,6 +39,9 @@ class ExactIndex:
             self._catch_up()
             return set(self._seen_ids)
 
+    def scrub(self) -> None:
+        """Nothing on disk is held."""
+
     def close(self) -> None:
         """Nothing on disk is held."""
 

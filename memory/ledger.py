@@ -1,4 +1,4 @@
-"""The record: every memory, live and retired, with vector, links and decisions. The only SQL.
+"""The record: every memory, live and retired, with vector, links and decisions.
 
 A `Reader` sees one consistent state; a `Writer` is one transaction that happens wholly or not at
 all. Each writing transaction takes the next revision as its last step, so revision order is commit
@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import sqlalchemy as sa
 from pydantic import TypeAdapter
-from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
 
+from memory import tables as t
+from memory.database import Database, open_database
 from memory.errors import LedgerError, LedgerMissing
 from memory.models import (
     INVERSE_LINK,
@@ -39,113 +39,12 @@ from memory.models import (
 )
 
 SCHEMA_VERSION = "1"
+REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
+"""What can be taken back."""
 _PAGE = 2_000
 _CANDIDATES = TypeAdapter(tuple[Candidate, ...])
 _IN = 500
 """Values in one IN (...): far below SQLite's 32,766 variables."""
-
-_schema = sa.MetaData()
-
-_meta = sa.Table(
-    "meta",
-    _schema,
-    sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("value", sa.Text, nullable=False),
-)
-_counter = sa.Table("revision", _schema, sa.Column("value", sa.BigInteger, nullable=False))
-_memories = sa.Table(
-    "memories",
-    _schema,
-    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("id", sa.Text, nullable=False, unique=True),
-    sa.Column("revision", sa.BigInteger, nullable=False, default=0, index=True),
-    sa.Column("live", sa.Boolean, nullable=False),
-    sa.Column("successor_id", sa.Text),
-    sa.Column("text_key", sa.Text, nullable=False, index=True),
-    sa.Column("arrival", sa.Text, nullable=False, index=True),
-    sa.Column("external_id", sa.Text),
-    sa.Column("content", sa.Text, nullable=False),
-    sa.Column("user", sa.Text, index=True),
-    sa.Column("category", sa.Text, nullable=False),
-    sa.Column("intensity", sa.Float, nullable=False),
-    sa.Column("importance", sa.Integer, nullable=False),
-    sa.Column("emotion", sa.Text, nullable=False),
-    sa.Column("tags", sa.Text, nullable=False),
-    sa.Column("is_private", sa.Boolean, nullable=False),
-    sa.Column("timestamp", sa.Text, nullable=False),
-    sa.Column("merged_from", sa.Text, nullable=False),
-    sa.Column("metadata", sa.Text, nullable=False),
-    sqlite_autoincrement=True,
-)
-_vectors = sa.Table(
-    "vectors",
-    _schema,
-    sa.Column("text_key", sa.Text, primary_key=True),
-    sa.Column("vector", sa.LargeBinary, nullable=False),
-)
-_links = sa.Table(
-    "links",
-    _schema,
-    sa.Column("low_id", sa.Text, primary_key=True),
-    sa.Column("high_id", sa.Text, primary_key=True, index=True),
-    sa.Column("link_type", sa.Text, nullable=False),
-    sa.Column("note", sa.Text, nullable=False),
-    sa.Column("confidence", sa.Float, nullable=False),
-)
-_low, _high = _memories.alias("low"), _memories.alias("high")
-_LIVE_LINKS = (
-    sa.select(_links)
-    .join(_low, sa.and_(_low.c.id == _links.c.low_id, _low.c.live))
-    .join(_high, sa.and_(_high.c.id == _links.c.high_id, _high.c.live))
-)
-_decisions = sa.Table(
-    "decisions",
-    _schema,
-    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("revision", sa.BigInteger, nullable=False),
-    sa.Column("run", sa.Text, index=True),
-    sa.Column("at", sa.Text, nullable=False),
-    sa.Column("action", sa.Text, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("similarity", sa.Float),
-    sa.Column("candidates", sa.Text, nullable=False),
-    sa.Column("members", sa.Text, nullable=False),
-    sa.Column("survivors", sa.Text, nullable=False),
-    sa.Column("before", sa.Text, nullable=False),
-    sa.Column("pending", sa.Boolean, nullable=False, index=True),
-    sa.Column("undone", sa.Boolean, nullable=False, default=False),
-    sa.Column("model", sa.Text),
-    sa.Column("usage", sa.Text, nullable=False),
-    sqlite_autoincrement=True,
-)
-_distinct = sa.Table(
-    "distinct_pairs",
-    _schema,
-    sa.Column("scope", sa.Text, primary_key=True),
-    sa.Column("low_key", sa.Text, primary_key=True),
-    sa.Column("high_key", sa.Text, primary_key=True),
-    sa.Column("reason", sa.Text, nullable=False),
-)
-_turns = sa.Table(
-    "turns",
-    _schema,
-    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("conversation", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("digest", sa.Text, nullable=False),
-    sa.Column("pending", sa.Boolean, nullable=False, index=True),
-    sa.Column("attempts", sa.Integer, nullable=False, default=0),
-    sa.Column("turn", sa.Text),
-    sa.Column("candidates", sa.Text),
-    sa.UniqueConstraint("conversation", "name", "digest"),
-    sqlite_autoincrement=True,
-)
-_index_state = sa.Table(
-    "index_state",
-    _schema,
-    sa.Column("collection", sa.Text, primary_key=True),
-    sa.Column("watermark", sa.BigInteger, nullable=False),
-)
 
 
 @dataclass(frozen=True)
@@ -184,7 +83,8 @@ class Recorded:
     reason: str
     similarity: float | None
     members: tuple[str, ...]
-    survivors: tuple[str, ...]
+    survivors: tuple[tuple[str, tuple[str, ...]], ...]
+    """Ids of those that lived on, each with the ids of those it stands for."""
     before: str
     pending: bool
     undone: bool
@@ -194,6 +94,32 @@ class Recorded:
     def scrubbed(self) -> bool:
         """Whether a member was forgotten since."""
         return None in json.loads(self.before)["rows"].values()
+
+    @property
+    def created(self) -> tuple[str, ...]:
+        """Ids of the rows that this decision made and its members did not have before."""
+        involved = [name for heir, retired in self.survivors for name in (heir, *retired)]
+        return tuple(name for name in dict.fromkeys(involved) if name not in self.members)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one batch or import decided."""
+
+    name: str
+    began_at: datetime
+    decisions: dict[str, int]
+    """How many of each action."""
+    pending: int
+    undone: int
+
+
+@dataclass(frozen=True)
+class IndexState:
+    """How far an index has followed, and whether it may still hold what was forgotten."""
+
+    watermark: int
+    stale: bool
 
 
 @dataclass(frozen=True)
@@ -226,10 +152,9 @@ class Counts:
 class Ledger:
     """An open ledger; `with` closes it. Safe to share between threads."""
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(self, database: Database) -> None:
         """Use `open` or `create`."""
-        self._engine = engine
-        self.name = name
+        self._database = database
 
     @classmethod
     def open(cls, url: str) -> Ledger:
@@ -237,10 +162,7 @@ class Ledger:
 
         Raises: LedgerMissing, LedgerError.
         """
-        path = _sqlite_path(url)
-        if not path.is_file():
-            raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
-        ledger = cls(_engine(path, read_only=True), str(path))
+        ledger = cls(open_database(url, create=False))
         ledger._check_schema()
         return ledger
 
@@ -250,24 +172,22 @@ class Ledger:
 
         Raises: LedgerError.
         """
-        path = _sqlite_path(url)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as exc:
-            raise LedgerError(
-                f"the ledger {path} cannot be opened: {exc.strerror}",
-                "check memory.data_dir and its permissions",
-            ) from exc
-        ledger = cls(_engine(path, read_only=False), str(path))
+        ledger = cls(open_database(url, create=True))
         with ledger.writing() as writer:
             writer.prepare_schema()
         ledger._check_schema()
         return ledger
 
+    @property
+    def name(self) -> str:
+        """Where it is, as people are shown it."""
+        return self._database.name
+
     def _check_schema(self) -> None:
         with self.reading() as reader:
-            version = reader.meta("schema_version") if reader.has_schema() else "none"
+            version = reader.meta("schema_version") if reader.has_schema() else None
+        if version is None:
+            raise LedgerMissing(f"there are no memories in {self.name} yet", "import some first")
         if version != SCHEMA_VERSION:
             raise LedgerError(
                 f"{self.name} has schema {version!r}, this version reads {SCHEMA_VERSION!r}",
@@ -280,7 +200,7 @@ class Ledger:
 
         Raises: LedgerError.
         """
-        with _mapped(self.name), self._engine.connect() as connection, connection.begin():
+        with self._database.reading() as connection:
             yield Reader(connection)
 
     @contextmanager
@@ -289,28 +209,28 @@ class Ledger:
 
         Raises: LedgerError.
         """
-        with (
-            _mapped(self.name),
-            self._engine.connect().execution_options(ledger_writes=True) as connection,
-            connection.begin(),
-        ):
+        with self._database.writing() as connection:
             writer = Writer(connection)
             yield writer
             writer.take_revision()
 
-    def checkpoint(self) -> None:
-        """Move what the write-ahead log holds into the file, and empty the log.
+    def exclusive(self, task: str) -> AbstractContextManager[bool]:
+        """While the block runs, no other process does this task; False where one does already.
 
-        Where another process reads just then, the log is emptied by a later one.
+        Raises: LedgerError.
         """
-        raw = self._engine.raw_connection()
-        try:
-            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            raw.close()
+        return self._database.exclusive(task)
+
+    def checkpoint(self) -> bool:
+        """Empty the log that may hold what was erased; False where another process reads it."""
+        return self._database.checkpoint()
+
+    def problems(self) -> list[str]:
+        """What the database finds wrong with its own files."""
+        return self._database.problems()
 
     def close(self) -> None:
-        self._engine.dispose()
+        self._database.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -327,15 +247,15 @@ class Reader:
 
     def revision(self) -> int:
         """The latest committed transaction's number, 0 for a new ledger."""
-        return int(self._connection.scalar(sa.select(_counter.c.value)) or 0)
+        return int(self._connection.scalar(sa.select(t.counter.c.value)) or 0)
 
     def has_schema(self) -> bool:
         """Whether the tables are there."""
-        return sa.inspect(self._connection).has_table(_meta.name)
+        return sa.inspect(self._connection).has_table(t.meta.name)
 
     def meta(self, key: str) -> str | None:
         """A fact about the store itself; None where it was never set."""
-        return self._connection.scalar(sa.select(_meta.c.value).where(_meta.c.key == key))
+        return self._connection.scalar(sa.select(t.meta.c.value).where(t.meta.c.key == key))
 
     # --- memories ---
 
@@ -346,7 +266,7 @@ class Reader:
         """Live and retired, by id; unknown ids are left out."""
         found: dict[str, Row] = {}
         for some in _chunks(ids):
-            query = sa.select(_memories).where(_memories.c.id.in_(some))
+            query = sa.select(t.memories).where(t.memories.c.id.in_(some))
             found |= {row.memory.id: row for row in self._to_rows(query)}
         return found
 
@@ -354,9 +274,9 @@ class Reader:
         """Every memory in order of arrival, page by page."""
         last = 0
         while True:
-            query = sa.select(_memories).where(_memories.c.seq > last)
+            query = sa.select(t.memories).where(t.memories.c.seq > last)
             if live_only:
-                query = query.where(_memories.c.live)
+                query = query.where(t.memories.c.live)
             page = self._to_rows(query.limit(_PAGE))
             yield from page
             if len(page) < _PAGE:
@@ -369,15 +289,15 @@ class Reader:
 
     def live_with_text(self, key: str, scope: Scope) -> list[Row]:
         """Live memories of the scope with this normalised text, newest first."""
-        query = sa.select(_memories).where(
-            _memories.c.text_key == key, _memories.c.live, *_in_scope(scope)
+        query = sa.select(t.memories).where(
+            t.memories.c.text_key == key, t.memories.c.live, *_in_scope(scope)
         )
         return sorted(self._to_rows(query), key=lambda row: row.memory.timestamp, reverse=True)
 
     def live_in_scope_after(self, revision: int, scope: Scope) -> list[Row]:
         """Live memories of the scope that were written after the revision."""
-        query = sa.select(_memories).where(
-            _memories.c.revision > revision, _memories.c.live, *_in_scope(scope)
+        query = sa.select(t.memories).where(
+            t.memories.c.revision > revision, t.memories.c.live, *_in_scope(scope)
         )
         return self._to_rows(query)
 
@@ -390,7 +310,7 @@ class Reader:
         here = self.row(memory.id)
         if here is not None and self._once_said(here, memory):
             return here
-        query = sa.select(_memories).where(_memories.c.arrival == _arrival_of(memory)).limit(1)
+        query = sa.select(t.memories).where(t.memories.c.arrival == t.arrival_of(memory)).limit(1)
         return next(iter(self._to_rows(query)), None)
 
     def _once_said(self, row: Row, memory: Memory) -> bool:
@@ -400,16 +320,16 @@ class Reader:
         if known.content == memory.content:
             return True
         version = sa.and_(
-            _memories.c.successor_id == known.id, _memories.c.content == memory.content
+            t.memories.c.successor_id == known.id, t.memories.c.content == memory.content
         )
-        return bool(self._count(_memories, version))
+        return bool(self._count(t.memories, version))
 
     def ancestors(self, memory_id: str) -> list[str]:
         """Ids of every retired memory that this one stands for, directly or not."""
         found: list[str] = []
         todo = [memory_id]
         while todo:
-            query = sa.select(_memories.c.id).where(_memories.c.successor_id.in_(todo[:_IN]))
+            query = sa.select(t.memories.c.id).where(t.memories.c.successor_id.in_(todo[:_IN]))
             fresh = [name for name in self._connection.scalars(query) if name not in found]
             found += fresh
             todo = todo[_IN:] + fresh
@@ -428,7 +348,7 @@ class Reader:
 
     def _to_rows(self, query: sa.Select[Any]) -> list[Row]:
         """Rows of a query on memories, in order of arrival."""
-        found = self._connection.execute(query.order_by(_memories.c.seq)).mappings().all()
+        found = self._connection.execute(query.order_by(t.memories.c.seq)).mappings().all()
         links = self._links_of([row["id"] for row in found])
         return [_to_row(row, links.get(row["id"], ())) for row in found]
 
@@ -451,10 +371,10 @@ class Reader:
 
     def _link_rows(self, ids: Sequence[str], *, dangling: bool = False) -> list[sa.Row[Any]]:
         """Links that touch these memories; the dangling ones lead to what has not arrived yet."""
-        links = sa.select(_links) if dangling else _LIVE_LINKS
+        links = sa.select(t.links) if dangling else t.LIVE_LINKS
         found: dict[tuple[str, str], sa.Row[Any]] = {}
         for some in _chunks(ids):
-            touching = sa.or_(_links.c.low_id.in_(some), _links.c.high_id.in_(some))
+            touching = sa.or_(t.links.c.low_id.in_(some), t.links.c.high_id.in_(some))
             for link in self._connection.execute(links.where(touching)):
                 found[link.low_id, link.high_id] = link
         return [found[key] for key in sorted(found)]
@@ -465,7 +385,7 @@ class Reader:
         """Known vectors by text key; unknown ones are left out."""
         found: dict[str, Vector] = {}
         for some in _chunks(list(dict.fromkeys(keys))):
-            query = sa.select(_vectors).where(_vectors.c.text_key.in_(some))
+            query = sa.select(t.vectors).where(t.vectors.c.text_key.in_(some))
             for row in self._connection.execute(query):
                 found[row.text_key] = np.frombuffer(row.vector, dtype=np.float32)
         return found
@@ -473,10 +393,10 @@ class Reader:
     def texts_without_vector(self) -> list[str]:
         """One text for each key that no vector is known for."""
         query = (
-            sa.select(sa.func.min(_memories.c.content))
-            .outerjoin(_vectors, _vectors.c.text_key == _memories.c.text_key)
-            .where(_vectors.c.text_key.is_(None))
-            .group_by(_memories.c.text_key)
+            sa.select(sa.func.min(t.memories.c.content))
+            .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
+            .where(t.vectors.c.text_key.is_(None))
+            .group_by(t.memories.c.text_key)
         )
         return list(self._connection.scalars(query))
 
@@ -485,69 +405,98 @@ class Reader:
 
         With `limit`, at least that many where there are, and never part of a revision.
         """
-        above = _memories.c.revision > after
+        above = t.memories.c.revision > after
         last = None
         if limit is not None:
-            at_limit = sa.select(_memories.c.revision).where(above)
-            at_limit = at_limit.order_by(_memories.c.revision).offset(limit - 1).limit(1)
+            at_limit = sa.select(t.memories.c.revision).where(above)
+            at_limit = at_limit.order_by(t.memories.c.revision).offset(limit - 1).limit(1)
             last = self._connection.scalar(at_limit)
         query = (
-            sa.select(_memories, _vectors.c.vector)
-            .outerjoin(_vectors, _vectors.c.text_key == _memories.c.text_key)
-            .where(above if last is None else sa.and_(above, _memories.c.revision <= last))
-            .order_by(_memories.c.revision, _memories.c.seq)
+            sa.select(t.memories, t.vectors.c.vector)
+            .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
+            .where(above if last is None else sa.and_(above, t.memories.c.revision <= last))
+            .order_by(t.memories.c.revision, t.memories.c.seq)
         )
         return [_to_change(row) for row in self._connection.execute(query)]
 
     def lag(self, after: int) -> int:
         """How many rows are above a revision."""
-        return self._count(_memories, _memories.c.revision > after)
+        return self._count(t.memories, t.memories.c.revision > after)
 
     # --- what is known to be different ---
 
     def told_apart(self, scope: Scope, key: str) -> set[str]:
         """Keys of the texts that were judged to differ from this one."""
-        low, high = _distinct.c.low_key, _distinct.c.high_key
+        low, high = t.distinct_pairs.c.low_key, t.distinct_pairs.c.high_key
         query = sa.select(low, high).where(
-            _distinct.c.scope == scope.key, sa.or_(low == key, high == key)
+            t.distinct_pairs.c.scope == scope.key, sa.or_(low == key, high == key)
         )
         return {a if b == key else b for a, b in self._connection.execute(query)}
 
     def rows_told_apart(self, scope: Scope, keys: Iterable[str]) -> int:
         """How many live memories of the scope have one of these texts."""
-        among = [_memories.c.text_key.in_(some) for some in _chunks(sorted(keys))]
+        among = [t.memories.c.text_key.in_(some) for some in _chunks(sorted(keys))]
         inside = _in_scope(scope)
-        return sum(self._count(_memories, sa.and_(_memories.c.live, one, *inside)) for one in among)
+        return sum(
+            self._count(t.memories, sa.and_(t.memories.c.live, one, *inside)) for one in among
+        )
 
     def all_told_apart(self) -> set[tuple[str, str, str]]:
         """(scope key, lower text key, higher text key) of every pair judged different."""
-        query = sa.select(_distinct.c.scope, _distinct.c.low_key, _distinct.c.high_key)
+        query = sa.select(
+            t.distinct_pairs.c.scope, t.distinct_pairs.c.low_key, t.distinct_pairs.c.high_key
+        )
         return {(row.scope, row.low_key, row.high_key) for row in self._connection.execute(query)}
 
     # --- decisions ---
 
     def decision(self, number: int) -> Recorded | None:
-        query = sa.select(_decisions).where(_decisions.c.seq == number)
+        query = sa.select(t.decisions).where(t.decisions.c.seq == number)
         return next(iter(self._recorded_by(query)), None)
 
     def decisions(self, memory_id: str | None = None) -> list[Recorded]:
         """Decisions about a memory, or all but plain additions, oldest first."""
-        plain = _decisions.c.action == Action.ADD.value
-        wanted = sa.not_(plain) if memory_id is None else _mentions(memory_id)
-        return self._recorded_by(sa.select(_decisions).where(wanted))
+        plain = t.decisions.c.action == Action.ADD.value
+        wanted = sa.not_(plain) if memory_id is None else _about([memory_id])
+        return self._recorded_by(sa.select(t.decisions).where(wanted))
 
     def pending_decisions(self) -> list[Recorded]:
         """Decisions made for want of a model's answer, oldest first."""
-        return self._recorded_by(sa.select(_decisions).where(_decisions.c.pending))
+        return self._recorded_by(sa.select(t.decisions).where(t.decisions.c.pending))
+
+    def decisions_of(self, run: str) -> list[Recorded]:
+        """What a run decided, oldest first."""
+        return self._recorded_by(sa.select(t.decisions).where(t.decisions.c.run == run))
 
     def decisions_after(self, recorded: Recorded) -> list[int]:
-        """Numbers of the later decisions that stand on what this one left."""
-        involved = {*recorded.members, *recorded.survivors}
-        later = sa.and_(_decisions.c.seq > recorded.number, sa.not_(_decisions.c.undone))
-        about = sa.or_(*map(_mentions, involved))
-        query = sa.select(_decisions).where(later, about)
-        reversible = {Action.REPLACE, Action.MERGE, Action.UPDATE}
-        return [one.number for one in self._recorded_by(query) if one.action in reversible]
+        """Numbers of the later decisions, not undone, that stand on what this one left."""
+        later = sa.select(t.decisions.c.seq).where(
+            t.decisions.c.seq > recorded.number,
+            sa.not_(t.decisions.c.undone),
+            t.decisions.c.action.in_(REVERSIBLE),
+        )
+        found: set[int] = set()
+        for some in _chunks([*recorded.members, *recorded.created]):
+            found |= set(self._connection.scalars(later.where(_about(some))))
+        return sorted(found)
+
+    def runs(self) -> list[Run]:
+        """Every run that decided something, oldest first."""
+        of_run = t.decisions.c.run.is_not(None)
+        query = sa.select(t.decisions).where(of_run)
+        found: dict[str, list[Recorded]] = {}
+        for recorded in self._recorded_by(query):
+            found.setdefault(str(recorded.run), []).append(recorded)
+        return [
+            Run(
+                name=name,
+                began_at=decided[0].at,
+                decisions=dict(Counter(one.action.value for one in decided)),
+                pending=sum(one.pending for one in decided),
+                undone=sum(one.undone for one in decided),
+            )
+            for name, decided in found.items()
+        ]
 
     def _recorded_by(self, query: sa.Select[Any]) -> list[Recorded]:
         return [
@@ -559,20 +508,22 @@ class Reader:
                 reason=row.reason,
                 similarity=row.similarity,
                 members=tuple(json.loads(row.members)),
-                survivors=tuple(one["id"] for one in json.loads(row.survivors)),
+                survivors=tuple(
+                    (one["id"], tuple(one["stands_for"])) for one in json.loads(row.survivors)
+                ),
                 before=row.before,
                 pending=row.pending,
                 undone=row.undone,
                 model=row.model,
             )
-            for row in self._connection.execute(query.order_by(_decisions.c.seq))
+            for row in self._connection.execute(query.order_by(t.decisions.c.seq))
         ]
 
     # --- turns ---
 
     def kept_turns(self) -> list[KeptTurn]:
         """Turns that wait to be extracted, in the order in which they were kept."""
-        query = sa.select(_turns).where(_turns.c.pending).order_by(_turns.c.seq)
+        query = sa.select(t.turns).where(t.turns.c.pending).order_by(t.turns.c.seq)
         return [
             KeptTurn(
                 seq=row.seq,
@@ -588,23 +539,23 @@ class Reader:
 
     def counts(self) -> Counts:
         count = sa.func.count()
-        live = sa.select(_memories.c.user, count).where(_memories.c.live)
-        actions = sa.select(_decisions.c.action, count).group_by(_decisions.c.action)
-        users = self._counted(live.group_by(_memories.c.user).order_by(count.desc()))
+        live = sa.select(t.memories.c.user, count).where(t.memories.c.live)
+        actions = sa.select(t.decisions.c.action, count).group_by(t.decisions.c.action)
+        users = self._counted(live.group_by(t.memories.c.user).order_by(count.desc()))
         return Counts(
             live=sum(users.values()),
-            retired=self._count(_memories, sa.not_(_memories.c.live)),
+            retired=self._count(t.memories, sa.not_(t.memories.c.live)),
             users=users,
             decisions=self._counted(actions),
-            pending=self._count(_decisions, _decisions.c.pending),
-            turns=self._count(_turns, _turns.c.pending),
+            pending=self._count(t.decisions, t.decisions.c.pending),
+            turns=self._count(t.turns, t.turns.c.pending),
         )
 
     def replaced_and_judged(self) -> tuple[int, int]:
         """Decisions that retired something without a model, and decisions that a model made."""
-        automatic = sa.and_(_decisions.c.action == "replace", _decisions.c.model.is_(None))
-        return self._count(_decisions, automatic), self._count(
-            _decisions, _decisions.c.model.is_not(None)
+        automatic = sa.and_(t.decisions.c.action == "replace", t.decisions.c.model.is_(None))
+        return self._count(t.decisions, automatic), self._count(
+            t.decisions, t.decisions.c.model.is_not(None)
         )
 
     def _count(self, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
@@ -614,10 +565,24 @@ class Reader:
     def _counted(self, query: sa.Select[Any]) -> dict[Any, int]:
         return {row[0]: row[1] for row in self._connection.execute(query)}
 
-    def index_watermark(self, collection: str) -> int | None:
-        """The revision up to which a collection follows the ledger; None where it is not ours."""
-        query = sa.select(_index_state.c.watermark)
-        return self._connection.scalar(query.where(_index_state.c.collection == collection))
+    def index_state(self, collection: str) -> IndexState | None:
+        """How far a collection has followed the ledger; None where it never did."""
+        query = sa.select(t.index_state).where(t.index_state.c.collection == collection)
+        row = self._connection.execute(query).first()
+        return None if row is None else IndexState(row.watermark, row.stale)
+
+    def stale_indexes(self) -> int:
+        """How many indexes may still hold the vector of what was forgotten."""
+        return self._count(t.index_state, t.index_state.c.stale)
+
+    # --- all of it ---
+
+    def dump(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        """Every row of every table but what indexes have seen, page by page, with its table."""
+        for table in t.schema.sorted_tables:
+            if table is not t.index_state:
+                pages = self._connection.execute(sa.select(table)).mappings().partitions(_PAGE)
+                yield from ((table.name, [dict(row) for row in page]) for page in pages)
 
 
 class Writer(Reader):
@@ -628,31 +593,39 @@ class Writer(Reader):
         self._touched: set[str] = set()
         self._recorded: list[int] = []
 
+    def _upsert(self, table: sa.Table) -> Any:
+        """An INSERT that can say what to do on a conflict, in the dialect of this database."""
+        insert = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+        return insert[self._connection.dialect.name](table)
+
     def prepare_schema(self) -> None:
         """Make the tables where they are missing."""
         if self.has_schema():
             return
-        _schema.create_all(self._connection)
-        self._connection.execute(_counter.insert().values(value=0))
+        t.schema.create_all(self._connection)
+        self._connection.execute(t.counter.insert().values(value=0))
         self.set_meta("schema_version", SCHEMA_VERSION)
 
     def set_meta(self, key: str, value: str) -> None:
-        statement = upsert(_meta).values(key=key, value=value)
+        statement = self._upsert(t.meta).values(key=key, value=value)
         self._connection.execute(
             statement.on_conflict_do_update(index_elements=["key"], set_={"value": value})
         )
 
+    def drop_meta(self, key: str) -> None:
+        self._connection.execute(t.meta.delete().where(t.meta.c.key == key))
+
     def insert(self, memory: Memory) -> None:
         """A new live memory, with its links."""
-        columns = {"live": True, "arrival": _arrival_of(memory), **_to_columns(memory)}
-        self._connection.execute(_memories.insert().values(columns))
+        columns = {"live": True, "arrival": t.arrival_of(memory), **t.to_columns(memory)}
+        self._connection.execute(t.memories.insert().values(columns))
         self._put_links(memory)
         self._touched.add(memory.id)
 
     def rewrite(self, memory: Memory) -> None:
         """New values for an existing memory; its links stay as they are."""
         self._connection.execute(
-            _memories.update().where(_memories.c.id == memory.id).values(**_to_columns(memory))
+            t.memories.update().where(t.memories.c.id == memory.id).values(**t.to_columns(memory))
         )
         self._touched.add(memory.id)
 
@@ -668,8 +641,8 @@ class Writer(Reader):
                 self._put_link(successor_id, end, replace=False)
         self._unlink(memory_id)
         self._connection.execute(
-            _memories.update()
-            .where(_memories.c.id == memory_id)
+            t.memories.update()
+            .where(t.memories.c.id == memory_id)
             .values(live=False, successor_id=successor_id)
         )
         self._touched.add(memory_id)
@@ -677,8 +650,8 @@ class Writer(Reader):
     def _unlink(self, memory_id: str) -> None:
         for link in self._link_rows([memory_id], dangling=True):
             self._touched |= {link.low_id, link.high_id}
-        touching = sa.or_(_links.c.low_id == memory_id, _links.c.high_id == memory_id)
-        self._connection.execute(_links.delete().where(touching))
+        touching = sa.or_(t.links.c.low_id == memory_id, t.links.c.high_id == memory_id)
+        self._connection.execute(t.links.delete().where(touching))
 
     def _put_links(self, memory: Memory) -> None:
         for link in memory.linked_ids:
@@ -692,7 +665,7 @@ class Writer(Reader):
         low, high = sorted((memory_id, target))
         kind = link.link_type if low == memory_id else INVERSE_LINK[link.link_type]
         values = {"link_type": kind, "note": link.note, "confidence": link.confidence}
-        statement = upsert(_links).values(low_id=low, high_id=high, **values)
+        statement = self._upsert(t.links).values(low_id=low, high_id=high, **values)
         ends = ["low_id", "high_id"]
         if replace:
             statement = statement.on_conflict_do_update(index_elements=ends, set_=values)
@@ -708,8 +681,9 @@ class Writer(Reader):
     def forget(self, memory_id: str) -> None:
         """Erase a memory and all it was made from, for good; tombstones keep the ids.
 
-        Text, metadata, vectors, links, remembered pairs, and what decisions about it recorded of
-        them go. A vector or a pair that another memory's same text needs stays.
+        Text, metadata, vectors, links, remembered pairs, turns that wait, and what decisions
+        recorded of them go. A vector or a pair that another memory's same text needs stays.
+        Indexes that followed this far are marked as stale.
         """
         ids = [memory_id, *self.ancestors(memory_id)]
         rows = self.rows(ids)
@@ -717,64 +691,71 @@ class Writer(Reader):
         for name in ids:
             self._unlink(name)
             self._connection.execute(
-                _memories.update().where(_memories.c.id == name).values(**_TOMBSTONE)
+                t.memories.update().where(t.memories.c.id == name).values(**t.TOMBSTONE)
             )
         self._touched |= set(ids)
         for key in {row.text_key for row in rows.values()}:
-            if not self._count(_memories, _memories.c.text_key == key):
-                self._connection.execute(_vectors.delete().where(_vectors.c.text_key == key))
-                either = sa.or_(_distinct.c.low_key == key, _distinct.c.high_key == key)
-                self._connection.execute(_distinct.delete().where(either))
+            if not self._count(t.memories, t.memories.c.text_key == key):
+                self._connection.execute(t.vectors.delete().where(t.vectors.c.text_key == key))
+                pairs = t.distinct_pairs.c
+                either = sa.or_(pairs.low_key == key, pairs.high_key == key)
+                self._connection.execute(t.distinct_pairs.delete().where(either))
         self._scrub_decisions(set(ids))
+        seen = t.index_state.c.watermark >= min(row.revision for row in rows.values())
+        self._connection.execute(t.index_state.update().where(seen).values(stale=True))
 
     def _forget_turns(self, memories: Sequence[Memory]) -> None:
-        """Turns that wait, and were read already, neither keep the text nor bring it back."""
+        """Turns that wait neither keep the text nor bring it back."""
         contents = {memory.content for memory in memories}
         for kept in self.kept_turns():
-            if kept.candidates is None or not contents & {one.content for one in kept.candidates}:
-                continue
-            left = [one for one in kept.candidates if one.content not in contents]
-            silent = kept.turn.model_copy(update={"text": ""})
-            self.keep_candidates(kept.seq, left)
-            self._connection.execute(
-                _turns.update()
-                .where(_turns.c.seq == kept.seq)
-                .values(turn=silent.model_dump_json())
-            )
+            found = kept.candidates or ()
+            left = [one for one in found if one.content not in contents]
+            said = any(content in kept.turn.text for content in contents)
+            if said or len(left) < len(found):
+                silent = kept.turn.model_copy(update={"text": ""})
+                self.keep_candidates(kept.seq, left)
+                self._connection.execute(
+                    t.turns.update()
+                    .where(t.turns.c.seq == kept.seq)
+                    .values(turn=silent.model_dump_json())
+                )
 
     def _scrub_decisions(self, ids: set[str]) -> None:
         """Decisions keep who was involved; what they recorded of the forgotten goes."""
-        for name in ids:
-            query = sa.select(_decisions.c.seq, _decisions.c.before).where(_mentions(name))
-            for row in self._connection.execute(query).all():
-                before = json.loads(row.before)
-                before["rows"] = {
-                    key: None if key in ids else kept for key, kept in before["rows"].items()
-                }
-                before["links"] = [link for link in before["links"] if not ids & set(link[:2])]
-                scrubbed = {"before": json.dumps(before), "reason": "forgotten", "pending": False}
-                self._connection.execute(
-                    _decisions.update().where(_decisions.c.seq == row.seq).values(**scrubbed)
-                )
+        query = sa.select(t.decisions.c.seq, t.decisions.c.before)
+        about: dict[int, str] = {}
+        for some in _chunks(sorted(ids)):
+            compared = self._connection.execute(query.where(_about(some, involved_only=False)))
+            about |= {row.seq: row.before for row in compared}
+        for number, image in about.items():
+            before = json.loads(image)
+            before["rows"] = {
+                key: None if key in ids else kept for key, kept in before["rows"].items()
+            }
+            before["links"] = [link for link in before["links"] if not ids & set(link[:2])]
+            scrubbed = {"before": json.dumps(before), "reason": "forgotten", "pending": False}
+            self._connection.execute(
+                t.decisions.update().where(t.decisions.c.seq == number).values(**scrubbed)
+            )
 
     def put_vector(self, text: str, vector: Vector) -> None:
         """Remember a text's vector; a known one stays. Whoever follows reads its rows again."""
         blob = np.ascontiguousarray(vector, dtype=np.float32).tobytes()
-        statement = upsert(_vectors).values(text_key=text_key(text), vector=blob)
+        statement = self._upsert(t.vectors).values(text_key=text_key(text), vector=blob)
         if self._connection.execute(statement.on_conflict_do_nothing()).rowcount:
-            holders = sa.select(_memories.c.id).where(_memories.c.text_key == text_key(text))
+            holders = sa.select(t.memories.c.id).where(t.memories.c.text_key == text_key(text))
             self._touched |= set(self._connection.scalars(holders))
 
     def drop_vectors(self) -> None:
-        """Forget every vector, and every index of them: the next come from another embedder."""
-        self._connection.execute(_vectors.delete())
-        self._connection.execute(_index_state.delete())
-        self._touched |= set(self._connection.scalars(sa.select(_memories.c.id)))
+        """Forget every vector, and start every index again: the next come from another embedder."""
+        self._connection.execute(t.vectors.delete())
+        self._connection.execute(t.index_state.update().values(watermark=0, stale=True))
+        self._touched |= set(self._connection.scalars(sa.select(t.memories.c.id)))
 
     def tell_apart(self, scope: Scope, text_a: str, text_b: str, reason: str) -> None:
         """Two texts say different things in this scope: never ask again."""
         low, high = sorted((text_key(text_a), text_key(text_b)))
-        statement = upsert(_distinct).values(
+        statement = self._upsert(t.distinct_pairs).values(
             scope=scope.key, low_key=low, high_key=high, reason=reason
         )
         self._connection.execute(statement.on_conflict_do_nothing())
@@ -785,8 +766,8 @@ class Writer(Reader):
             {"id": survivor.memory.id, "stands_for": survivor.stands_for}
             for survivor in decision.survivors
         ]
-        result = self._connection.execute(
-            _decisions.insert().values(
+        result: Any = self._connection.execute(
+            t.decisions.insert().values(
                 revision=0,
                 run=run,
                 at=at.isoformat(),
@@ -802,37 +783,87 @@ class Writer(Reader):
                 usage=decision.usage.model_dump_json(),
             )
         )
-        self._recorded.append(result.lastrowid)
+        number = int(result.inserted_primary_key[0])
+        self._recorded.append(number)
+        involved = {member.id for member in decision.members} | {
+            name for one in decision.survivors for name in (one.memory.id, *one.stands_for)
+        }
+        compared = {name for name, _ in decision.candidates} - involved
+        self._connection.execute(
+            t.mentions.insert(),
+            [
+                {"decision": number, "memory_id": name, "involved": name in involved}
+                for name in sorted(involved | compared)
+            ],
+        )
 
-    def close_pending(self, ids: Iterable[str]) -> None:
-        """Open questions about these very memories are answered."""
-        members = json.dumps(list(ids))
-        statement = _decisions.update().where(_decisions.c.pending, _decisions.c.members == members)
-        self._connection.execute(statement.values(pending=False))
+    def close_pending(self, numbers: Iterable[int]) -> None:
+        """These open questions are answered."""
+        closed = t.decisions.update().where(t.decisions.c.seq.in_(list(numbers)))
+        self._connection.execute(closed.values(pending=False))
 
-    def take_back(self, recorded: Recorded) -> None:
-        """Restore the rows and links of a decision's members; what it synthesised is gone."""
+    def close_pending_about(self, ids: Collection[str]) -> None:
+        """Open questions about these memories, and no others, are answered."""
+        open_ones = sa.select(t.decisions).where(t.decisions.c.pending)
+        for some in _chunks(sorted(ids)):
+            about = self._recorded_by(open_ones.where(_about(some)))
+            self.close_pending(one.number for one in about if set(one.members) <= set(ids))
+
+    def take_back(self, recorded: Recorded, *, keep_pending: bool = False) -> None:
+        """Restore the rows and links of a decision's members; what it made is gone.
+
+        Links that came later stay with whom they led to: where that row goes, with the newest
+        member. `keep_pending` leaves its question open.
+        """
         before = json.loads(recorded.before)
-        created = [name for name in recorded.survivors if name not in recorded.members]
-        for name in (*recorded.members, *created):
+        later = self._links_since(recorded, before["links"])
+        for name in (*recorded.members, *recorded.created):
             self._unlink(name)
-        for name in created:
-            self._connection.execute(_memories.delete().where(_memories.c.id == name))
+        for some in _chunks(recorded.created):
+            self._connection.execute(t.memories.delete().where(t.memories.c.id.in_(some)))
         for name, columns in before["rows"].items():
             kept = {key: value for key, value in columns.items() if key not in ("seq", "revision")}
-            self._connection.execute(_memories.update().where(_memories.c.id == name).values(kept))
-        for link in before["links"]:
-            values = dict(zip(_links.c.keys(), link, strict=True))
-            self._connection.execute(upsert(_links).values(values).on_conflict_do_nothing())
-            self._touched |= {values["low_id"], values["high_id"]}
+            self._connection.execute(
+                t.memories.update().where(t.memories.c.id == name).values(kept)
+            )
+        columns = t.links.c.keys()
+        for link in [dict(zip(columns, values, strict=True)) for values in before["links"]]:
+            self._restore_link(link)
+        for link in later:
+            self._restore_link(link)
         self._touched |= set(recorded.members)
-        undone = _decisions.update().where(_decisions.c.seq == recorded.number)
-        self._connection.execute(undone.values(undone=True, pending=False))
+        undone = t.decisions.update().where(t.decisions.c.seq == recorded.number)
+        self._connection.execute(undone.values(undone=True, pending=keep_pending))
+
+    def _links_since(
+        self, recorded: Recorded, before: Sequence[Sequence[Any]]
+    ) -> list[dict[str, Any]]:
+        """Links of the survivors that the decision did not find, as they are after it is undone."""
+        heir_of = {name: heir for heir, retired in recorded.survivors for name in retired}
+        found = {frozenset(heir_of.get(end, end) for end in link[:2]) for link in before}
+        links = self._link_rows([heir for heir, _ in recorded.survivors], dangling=True)
+        newest = recorded.members[-1]
+        instead = dict.fromkeys(recorded.created, newest)
+        later = []
+        for link in links:
+            if frozenset((link.low_id, link.high_id)) not in found:
+                a, b = (instead.get(end, end) for end in (link.low_id, link.high_id))
+                swapped = a > b
+                kind = INVERSE_LINK[link.link_type] if swapped else link.link_type
+                ends = {"low_id": min(a, b), "high_id": max(a, b), "link_type": kind}
+                later.append({**link._mapping, **ends})
+        return [link for link in later if link["low_id"] != link["high_id"]]
+
+    def _restore_link(self, values: Mapping[str, Any]) -> None:
+        self._connection.execute(
+            self._upsert(t.links).values(dict(values)).on_conflict_do_nothing()
+        )
+        self._touched |= {values["low_id"], values["high_id"]}
 
     def keep_turn(self, turn: Turn, name: str) -> bool:
         """Keep a turn until it is extracted; whether it was not known before."""
         digest = hashlib.sha256(turn.text.encode()).hexdigest()[:32]
-        statement = upsert(_turns).values(
+        statement = self._upsert(t.turns).values(
             conversation=turn.conversation,
             name=name,
             digest=digest,
@@ -845,21 +876,21 @@ class Writer(Reader):
         """What a model found in a turn: after a crash it need not be asked again."""
         found = _CANDIDATES.dump_json(tuple(candidates)).decode()
         self._connection.execute(
-            _turns.update().where(_turns.c.seq == seq).values(candidates=found)
+            t.turns.update().where(t.turns.c.seq == seq).values(candidates=found)
         )
 
     def count_attempt(self, seq: int) -> None:
         """A turn could not be extracted this time."""
-        attempts = _turns.c.attempts + 1
+        attempts = t.turns.c.attempts + 1
         self._connection.execute(
-            _turns.update().where(_turns.c.seq == seq).values(attempts=attempts)
+            t.turns.update().where(t.turns.c.seq == seq).values(attempts=attempts)
         )
 
     def finish_turn(self, seq: int) -> None:
         """A turn is extracted: all that stays of it is how it is known again."""
         self._connection.execute(
-            _turns.update()
-            .where(_turns.c.seq == seq)
+            t.turns.update()
+            .where(t.turns.c.seq == seq)
             .values(pending=False, turn=None, candidates=None)
         )
 
@@ -867,89 +898,60 @@ class Writer(Reader):
         """The rows and links of these memories as they are now, as JSON; None for unknown ids."""
         rows: dict[str, Any] = dict.fromkeys(ids)
         for some in _chunks(ids):
-            query = sa.select(_memories).where(_memories.c.id.in_(some))
+            query = sa.select(t.memories).where(t.memories.c.id.in_(some))
             for row in self._connection.execute(query).mappings():
                 rows[row["id"]] = dict(row)
         links = [list(link) for link in self._link_rows(ids, dangling=True)]
         return json.dumps({"rows": rows, "links": links})
 
-    def set_index_watermark(self, collection: str, revision: int) -> None:
-        statement = upsert(_index_state).values(collection=collection, watermark=revision)
+    def set_index_state(self, collection: str, watermark: int, *, stale: bool = False) -> None:
+        """An index has followed this far."""
+        values = {"watermark": watermark, "stale": stale}
+        statement = self._upsert(t.index_state).values(collection=collection, **values)
         self._connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=["collection"], set_={"watermark": revision}
-            )
+            statement.on_conflict_do_update(index_elements=["collection"], set_=values)
         )
+
+    def drop_index_state(self, collection: str) -> None:
+        """A collection is no more."""
+        gone = t.index_state.delete().where(t.index_state.c.collection == collection)
+        self._connection.execute(gone)
+
+    def load(self, table_name: str, rows: Sequence[dict[str, Any]]) -> None:
+        """Rows as `dump` gave them, into the same tables, which are empty or hold one row."""
+        table = t.schema.tables[table_name]
+        if table in (t.meta, t.counter):
+            self._connection.execute(table.delete())
+        self._connection.execute(table.insert(), rows)
+        if self._connection.dialect.name == "postgresql" and "seq" in table.c:
+            last = sa.select(sa.func.max(table.c.seq)).scalar_subquery()
+            sequence = sa.func.pg_get_serial_sequence(table.name, "seq")
+            self._connection.execute(sa.select(sa.func.setval(sequence, last)))
 
     def take_revision(self) -> None:
         """Number what this transaction wrote; the last step before the commit."""
         if not (self._touched or self._recorded):
             return
-        self._connection.execute(_counter.update().values(value=_counter.c.value + 1))
+        self._connection.execute(t.counter.update().values(value=t.counter.c.value + 1))
         number = self.revision()
         for some in _chunks(sorted(self._touched)):
-            written = _memories.update().where(_memories.c.id.in_(some))
+            written = t.memories.update().where(t.memories.c.id.in_(some))
             self._connection.execute(written.values(revision=number))
-        decided = _decisions.update().where(_decisions.c.seq.in_(self._recorded))
+        decided = t.decisions.update().where(t.decisions.c.seq.in_(self._recorded))
         self._connection.execute(decided.values(revision=number))
 
 
-# --- rows and memories: one pair of functions ---------------------------------------------------
-
-
-def _arrival_of(memory: Memory) -> str:
-    """What makes two arrivals under an external id the same one; it never changes."""
-    told = [
-        memory.external_id,
-        memory.user,
-        memory.is_private,
-        memory.timestamp.isoformat(),
-        memory.content,
-    ]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
-
-
-def _to_columns(memory: Memory) -> dict[str, Any]:
-    return {
-        **memory.model_dump(include=_PLAIN),
-        "text_key": text_key(memory.content),
-        "timestamp": memory.timestamp.isoformat(),
-        "tags": json.dumps(memory.tags),
-        "merged_from": json.dumps(memory.merged_from),
-        "metadata": json.dumps(memory.metadata),
-    }
-
-
-_TOMBSTONE: dict[str, Any] = {
-    "live": False, "successor_id": None, "text_key": "", "arrival": "", "external_id": None,
-    "content": "", "user": None, "category": "", "emotion": "", "intensity": 0.0, "importance": 1,
-    "tags": "[]", "merged_from": "[]", "metadata": "{}",
-}  # fmt: skip
-_PLAIN = {
-    "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
-    "is_private",
-}  # fmt: skip
+# --- small parts --------------------------------------------------------------------------------
 
 
 def _to_row(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Row:
     return Row(
-        memory=_to_memory(values, links),
+        memory=t.to_memory(values, links),
         live=values["live"],
         successor_id=values["successor_id"],
         text_key=values["text_key"],
         seq=values["seq"],
         revision=values["revision"],
-    )
-
-
-def _to_memory(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Memory:
-    return Memory.model_construct(
-        **{name: values[name] for name in _PLAIN},
-        timestamp=datetime.fromisoformat(values["timestamp"]),
-        tags=tuple(json.loads(values["tags"])),
-        merged_from=tuple(json.loads(values["merged_from"])),
-        metadata=json.loads(values["metadata"]),
-        linked_ids=links,
     )
 
 
@@ -972,74 +974,17 @@ def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
     return (values[start : start + _IN] for start in range(0, len(values), _IN))
 
 
-def _mentions(memory_id: str) -> sa.ColumnElement[bool]:
-    """Decisions that a memory was a member or a survivor of."""
-    return sa.or_(
-        _decisions.c.members.contains(memory_id), _decisions.c.survivors.contains(memory_id)
-    )
+def _about(ids: Sequence[str], *, involved_only: bool = True) -> sa.ColumnElement[bool]:
+    """Decisions that a memory was a member or a survivor of, or else was compared in."""
+    query = sa.select(t.mentions.c.decision).where(t.mentions.c.memory_id.in_(ids))
+    if involved_only:
+        query = query.where(t.mentions.c.involved)
+    return t.decisions.c.seq.in_(query)
 
 
 def _in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
-    return [_memories.c[name].is_not_distinct_from(value) for name, value in scope.values]
-
-
-# --- the database -----------------------------------------------------------------------------
-
-
-def _sqlite_path(url: str) -> Path:
-    try:
-        parsed = make_url(url)
-    except sa.exc.ArgumentError as exc:
-        raise LedgerError("the ledger URL is no URL", "set memory.ledger_url") from exc
-    if parsed.get_backend_name() != "sqlite" or not parsed.database:
-        shown = parsed.render_as_string(hide_password=True)
-        raise LedgerError(f"ledger URL {shown} is not sqlite:///FILE", "set memory.ledger_url")
-    return Path(url.partition(":///")[2])
-
-
-def _engine(path: Path, *, read_only: bool) -> Engine:
-    """After an unclean end an ordinary connection would tidy up when it closes, and so write."""
-    url = URL.create("sqlite", database=str(path))
-    unclean = path.with_name(path.name + "-wal").exists()
-    if read_only and (unclean or not os.access(path.parent, os.W_OK)):
-        query = _READ_ONLY if unclean else {**_READ_ONLY, "immutable": "1"}
-        url = URL.create("sqlite", database=f"file:{quote(str(path))}", query=query)
-    engine = sa.create_engine(url, connect_args={"timeout": 30})
-
-    @sa.event.listens_for(engine, "connect")
-    def _configure(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # SQLAlchemy's begin event opens the transactions
-        pragmas = ["foreign_keys=ON", "synchronous=FULL", "secure_delete=ON"]
-        for pragma in [*pragmas, "query_only=ON" if read_only else "journal_mode=WAL"]:
-            connection.execute(f"PRAGMA {pragma}")
-
-    @sa.event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("ledger_writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return engine
-
-
-_READ_ONLY = {"mode": "ro", "uri": "true"}
-_SQLITE_FAULTS = (
-    ("readonly", "cannot be written", "make the data folder writable"),
-    ("unable to open", "cannot be opened", "check the folder and its permissions"),
-    ("database or disk is full", "has no room left on its disk", "make room and try again"),
-    ("locked", "is being written by another process", "try again when it has finished"),
-    ("not a database", "is not a ledger", "restore a backup, or set memory.data_dir elsewhere"),
-    ("malformed", "is damaged", "restore a backup"),
-)
-
-
-@contextmanager
-def _mapped(name: str) -> Iterator[None]:
-    """Faults of the database as LedgerError."""
-    try:
-        yield
-    except sa.exc.DBAPIError as exc:
-        told = str(exc.orig)
-        for part, problem, remedy in _SQLITE_FAULTS:
-            if part in told:
-                raise LedgerError(f"the ledger {name} {problem}", remedy) from exc
-        raise LedgerError(f"the ledger {name} failed: {told}") from exc
+    columns = t.memories.c
+    return [
+        columns[name].is_(value) if value is None else columns[name] == value
+        for name, value in scope.values
+    ]

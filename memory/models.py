@@ -258,6 +258,7 @@ class Action(StrEnum):
     KEEP_BOTH = "keep_both"
     UPDATE = "update"
     UNDO = "undo"
+    FORGET = "forget"
     KNOWN = "already there"
 
 

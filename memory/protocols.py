@@ -93,5 +93,11 @@ class Index(Protocol):
         Raises: IndexFault.
         """
 
+    def scrub(self) -> None:
+        """Clear what is held on disk of forgotten memories, where this process may write it.
+
+        Raises: IndexFault.
+        """
+
     def close(self) -> None:
         """Leave what is on disk complete. May be called twice."""

@@ -23,7 +23,7 @@ from memory.errors import (
     StillStatedBy,
 )
 from memory.index import ExactIndex
-from memory.ledger import Counts, Ledger, Reader, Recorded, Row, Writer
+from memory.ledger import REVERSIBLE, Counts, Ledger, Reader, Recorded, Row, Run, Writer
 from memory.models import (
     Action,
     Decision,
@@ -32,6 +32,7 @@ from memory.models import (
     Scope,
     ScopeField,
     SearchResult,
+    Survivor,
     Vector,
     Vectors,
     clean,
@@ -45,7 +46,8 @@ from memory.protocols import Clock, Embedder, Index, Shortlist
 logger = logging.getLogger(__name__)
 
 _EMBED_AT_ONCE = 1_000
-_REVERSIBLE = (Action.REPLACE, Action.MERGE)
+_UNSCRUBBED = "unscrubbed"
+"""Set in the ledger until index and log hold nothing more of what was forgotten."""
 
 
 def utc_now() -> datetime:
@@ -58,6 +60,14 @@ class Found:
 
     matches: tuple[SearchResult, ...]
     revision: int
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What a memory was; `erased` is False while an index or a log still has to be scrubbed."""
+
+    memory: Memory
+    erased: bool
 
 
 @dataclass(frozen=True)
@@ -290,15 +300,18 @@ class MemoryStore:
             old = row.memory.model_copy(update={"id": self.new_id(), "linked_ids": ()})
             self._insert(writer, Embedded(old, None))
             writer.retire(old.id, memory_id)
-            writer.rewrite(row.memory.model_copy(update={"content": checked.content}))
+            new = row.memory.model_copy(update={"content": checked.content})
+            writer.rewrite(new)
             self._put_vector(writer, updated)
-            decision = Decision(Action.UPDATE, "text replaced", (row.memory,))
+            survivor = Survivor(new, stands_for=(old.id,))
+            decision = Decision(Action.UPDATE, "text replaced", (row.memory,), (survivor,))
             writer.record(decision, before, self.clock(), None)
 
-    def forget(self, memory_id: str) -> Memory:
-        """Erase a memory, and all it was made from, from the ledger for good; gives what it was.
+    def forget(self, memory_id: str) -> Forgotten:
+        """Erase a memory, and all it was made from, for good; gives what it was.
 
-        The index drops its vector when it next follows the ledger; it never held text.
+        It is gone from the ledger at return. What an index or a log still holds of it is scrubbed
+        at once where this process can, else by the process that holds it, and `erased` says which.
 
         Raises: MemoryNotFound, StillStatedBy.
         """
@@ -310,56 +323,90 @@ class MemoryStore:
             if alive.memory.id != memory_id:
                 raise StillStatedBy(memory_id, alive.memory.id)
             writer.forget(memory_id)
-        self.ledger.checkpoint()
-        return row.memory
+            writer.set_meta(_UNSCRUBBED, memory_id)
+            decision = Decision(Action.FORGET, "forgotten", (row.memory,))
+            writer.record(decision, writer.image([]), self.clock(), None)
+        return Forgotten(row.memory, erased=self.scrub())
+
+    def scrub(self) -> bool:
+        """Clear index and log of what was forgotten; whether nothing is left anywhere."""
+        with self.ledger.reading() as reader:
+            if reader.meta(_UNSCRUBBED) is None:
+                return True
+            stale = reader.stale_indexes()
+        if stale:
+            try:
+                self._opened_index().scrub()
+            except IndexFault as exc:
+                logger.warning("the index is not scrubbed yet: %s", exc)
+        with self.ledger.reading() as reader:
+            stale = reader.stale_indexes()
+        if stale or not self.ledger.checkpoint():
+            return False
+        with self.ledger.writing() as writer:
+            writer.drop_meta(_UNSCRUBBED)
+        return True
 
     def history(self, memory_id: str | None = None) -> list[Recorded]:
         """Decisions about a memory, or all but plain additions, oldest first."""
         with self.ledger.reading() as reader:
             return reader.decisions(memory_id)
 
-    def undo(self, number: int) -> Recorded:
-        """Take a decision back: its members are again what they were, text, values and links.
+    def runs(self) -> list[Run]:
+        """Every batch and import that decided something, oldest first."""
+        with self.ledger.reading() as reader:
+            return reader.runs()
 
-        What it synthesised is gone, and its members are marked as kept apart by a person, so that
-        no batch decides the same again.
+    def plan_undo(self, target: int | str) -> list[Recorded]:
+        """The decisions that undoing a decision or a run takes back, newest first.
+
+        Raises: CannotUndo where there is nothing to take back, or later decisions build on it.
+        """
+        with self.ledger.reading() as reader:
+            return _undoable(reader, target)
+
+    def undo(self, target: int | str) -> list[Recorded]:
+        """Take back a decision, by its number, or all that a run decided, wholly or not at all.
+
+        Members are again what they were, text, values and links; what was synthesised is gone.
+        They are marked as kept apart by a person, so that no batch decides the same again.
 
         Raises: CannotUndo where there is nothing to take back, or later decisions build on it.
         """
         with self.ledger.writing() as writer:
-            recorded = writer.decision(number)
-            if recorded is None:
-                raise CannotUndo(number, "there is no such decision")
-            if recorded.undone:
-                raise CannotUndo(number, "it is undone already")
-            if recorded.action not in _REVERSIBLE:
-                raise CannotUndo(number, f"{recorded.action} retired nothing")
-            if recorded.scrubbed:
-                raise CannotUndo(number, "a member was forgotten since")
-            if later := writer.decisions_after(recorded):
-                raise CannotUndo(number, f"decisions {later} build on it", "undo those first")
-            writer.take_back(recorded)
-            rows = [row.memory for row in writer.rows(recorded.members).values()]
-            for a, b in combinations(rows, 2):
-                writer.tell_apart(self.scope_of(a), a.content, b.content, "kept by a person")
-            decision = Decision(Action.UNDO, f"decision {number} taken back", tuple(rows))
-            writer.record(decision, writer.image([]), self.clock(), None)
-        return recorded
+            undone = _undoable(writer, target)
+            for recorded in undone:
+                self._undo(writer, recorded)
+        return undone
 
-    def reopen_pending(self) -> int:
-        """Take back what was decided for want of a model, to be asked again; gives how many.
+    def _undo(self, writer: Writer, recorded: Recorded) -> None:
+        writer.take_back(recorded)
+        rows = [row.memory for row in writer.rows(recorded.members).values()]
+        for a, b in combinations(rows, 2):
+            writer.tell_apart(self.scope_of(a), a.content, b.content, "kept by a person")
+        decision = Decision(Action.UNDO, f"decision {recorded.number} taken back", tuple(rows))
+        writer.record(decision, writer.image([]), self.clock(), None)
 
-        What later decisions build on, or was forgotten, stays as it is.
+    def reopen_pending(self) -> list[Recorded]:
+        """Take back what was decided for want of a model, to be asked again; gives the questions.
+
+        They count as open until `close_pending`. What later decisions build on stays as it is.
         """
-        reopened = 0
+        reopened = []
         with self.ledger.writing() as writer:
             for recorded in reversed(writer.pending_decisions()):
-                if recorded.action not in _REVERSIBLE or recorded.scrubbed:
+                reversible = recorded.action in REVERSIBLE and not recorded.undone
+                if reversible and writer.decisions_after(recorded):
                     continue
-                if not writer.decisions_after(recorded):
-                    writer.take_back(recorded)
-                    reopened += 1
+                if reversible:
+                    writer.take_back(recorded, keep_pending=True)
+                reopened.append(recorded)
         return reopened
+
+    def close_pending(self, questions: Iterable[Recorded]) -> None:
+        """These questions were asked again."""
+        with self.ledger.writing() as writer:
+            writer.close_pending(recorded.number for recorded in questions)
 
     def apply(
         self,
@@ -373,17 +420,18 @@ class MemoryStore:
         """Do what was decided, in one transaction; or, where the ground has moved, nothing.
 
         `arrival` is the new memory among the decision's members. The answer is empty where it was
-        applied, and otherwise what moved since the revision `since`: a member changed, or a
-        memory came that is at or above `floor` to the arrival and no candidate of the decision.
-        `since` None is a decision that holds whatever came.
+        applied, and otherwise what moved: the arrival came by another way; since the revision
+        `since`, a member changed or a memory came that is at or above `floor` to the arrival and
+        no candidate of the decision. With `since` None only the same text counts, and with
+        `floor` None not even that.
         """
         created = [s.memory for s in decision.survivors if s.memory not in decision.members]
         vectors = self.embed(created)
         with self.ledger.writing() as writer:
-            if arrival is not None and writer.row(arrival.memory.id) is not None:
-                return "it arrived meanwhile"
-            moved = (
-                self._moved(writer, decision, since, arrival, floor) if since is not None else ""
+            moved = self._member_moved(writer, decision, since, arrival) or (
+                self._newcomer(writer, decision, since, arrival, floor)
+                if arrival is not None and floor is not None
+                else ""
             )
             if moved:
                 return moved
@@ -417,28 +465,41 @@ class MemoryStore:
             scope = self.scope_of(by_id[a])
             writer.tell_apart(scope, by_id[a].content, by_id[b].content, decision.reason)
         if not decision.pending:
-            writer.close_pending(by_id)
+            writer.close_pending_about(by_id.keys())
         writer.record(decision, before, self.clock(), run)
 
-    def _moved(
-        self,
-        writer: Writer,
-        decision: Decision,
-        since: int,
-        arrival: Embedded | None,
-        floor: float | None,
+    def _member_moved(
+        self, writer: Writer, decision: Decision, since: int | None, arrival: Embedded | None
     ) -> str:
-        stored = [m.id for m in decision.members if arrival is None or m.id != arrival.memory.id]
+        new = arrival.memory if arrival is not None else None
+        if new is not None and (writer.row(new.id) or writer.arrived_before(new)):
+            return "it arrived meanwhile"
+        if since is None:
+            return ""
+        stored = [member.id for member in decision.members if new is None or member.id != new.id]
         rows = writer.rows(stored)
         for name in stored:
             row = rows.get(name)
             if row is None or not row.live or row.revision > since:
                 return f"{name} changed"
-        if arrival is None or arrival.vector is None or floor is None:
-            return ""
+        return ""
+
+    def _newcomer(
+        self,
+        writer: Writer,
+        decision: Decision,
+        since: int | None,
+        arrival: Embedded,
+        floor: float,
+    ) -> str:
         considered = {name for name, _ in decision.candidates}
-        scope = self.scope_of(arrival.memory)
-        apart = writer.told_apart(scope, text_key(arrival.memory.content))
+        scope, key = self.scope_of(arrival.memory), text_key(arrival.memory.content)
+        for row in writer.live_with_text(key, scope):
+            if row.memory.id not in considered:
+                return f"{row.memory.id} says the same"
+        if since is None or arrival.vector is None:
+            return ""
+        apart = writer.told_apart(scope, key)
         newcomers = [
             row
             for row in writer.live_in_scope_after(since, scope)
@@ -526,6 +587,36 @@ class MemoryStore:
         if stored is not None and stored != self._embedder.fingerprint:
             raise EmbedderMismatch(stored, self._embedder.fingerprint)
         return stored is not None
+
+
+def _undoable(reader: Reader, target: int | str) -> list[Recorded]:
+    """Newest first. Raises: CannotUndo."""
+    doomed = [_undoable_decision(reader, target)] if isinstance(target, int) else []
+    if isinstance(target, str):
+        whole_run = reader.decisions_of(target)
+        if not whole_run:
+            raise CannotUndo(target, "there is no such run", "see `memory-dedup runs`")
+        doomed = [one for one in whole_run if one.action in REVERSIBLE and not one.undone]
+        if not doomed:
+            raise CannotUndo(target, "there is nothing left to take back")
+    numbers = {one.number for one in doomed}
+    later = {number for one in doomed for number in reader.decisions_after(one)} - numbers
+    if later:
+        raise CannotUndo(target, f"decisions {sorted(later)} build on it", "undo those first")
+    if scrubbed := [one.number for one in doomed if one.scrubbed]:
+        raise CannotUndo(target, f"a member of decision {scrubbed} was forgotten since")
+    return sorted(doomed, key=lambda one: -one.number)
+
+
+def _undoable_decision(reader: Reader, number: int) -> Recorded:
+    recorded = reader.decision(number)
+    if recorded is None:
+        raise CannotUndo(number, "there is no such decision")
+    if recorded.undone:
+        raise CannotUndo(number, "it is undone already")
+    if recorded.action not in REVERSIBLE:
+        raise CannotUndo(number, f"{recorded.action} retired nothing")
+    return recorded
 
 
 def store_id(ledger: Ledger) -> str:

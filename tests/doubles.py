@@ -129,6 +129,9 @@ class BrokenIndex:
         self.asked += 1
         raise IndexFault("the index is broken")
 
+    def scrub(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

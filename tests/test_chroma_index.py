@@ -15,7 +15,7 @@ from memory import chroma_index
 from memory.chroma_index import ChromaIndex, read_collection
 from memory.errors import IndexFault, InputError
 from memory.index import ExactIndex
-from memory.ledger import Ledger
+from memory.ledger import IndexState, Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
 from tests.doubles import START
 
@@ -123,7 +123,7 @@ def test_what_is_written_is_copied_and_not_copied_again(
     collection = client.get_collection("memories", embedding_function=None)
     assert set(collection.get(include=[])["ids"]) == set(ids)
     with ledger.reading() as reader:
-        assert reader.index_watermark(str(collection.id)) == 1
+        assert reader.index_state(str(collection.id)) == IndexState(1, stale=False)
     client.close()
 
 
@@ -190,7 +190,7 @@ def test_a_library_that_cannot_be_loaded_is_no_damage(
     assert not folder.with_name("chroma.damaged-1").exists()
 
 
-def test_a_folder_of_another_store_is_emptied_first(
+def test_a_folder_of_another_store_is_set_aside_untouched(
     folder: Path, ledger: Ledger, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     with Ledger.create(f"sqlite:///{tmp_path / 'other' / 'ledger.db'}") as other:
@@ -203,6 +203,9 @@ def test_a_folder_of_another_store_is_emptied_first(
     client = client_of(folder)
     collection = client.get_collection("memories", embedding_function=None)
     assert set(collection.get(include=[])["ids"]) == set(mine)
+    client.close()
+    client = client_of(folder.with_name("chroma.foreign-1"))
+    assert client.get_collection("memories", embedding_function=None).count() == 50
     client.close()
 
 

@@ -126,7 +126,9 @@ def test_history_shows_why_and_undo_takes_it_back(run: Run, tmp_path: Path) -> N
     shown = run("memory-dedup", "history").stdout
     [number] = [line.split()[0] for line in shown.splitlines() if " replace " in line]
     assert "same text" in shown
-    assert run("memory-dedup", "undo", number).stderr.startswith("undone: replace of 3 memories")
+    assert run("memory-dedup", "undo", number).stderr.startswith(
+        f"undone {number}: replace of 3 memories"
+    )
     assert run("memory-dedup", "export").stdout == before
     assert "(undone)" in run("memory-dedup", "history").stdout
     assert "undone already" in failed(run("memory-dedup", "undo", number, ok=False))

@@ -354,6 +354,8 @@ def test_when_no_query_answers_the_memory_is_stored_anyway(
         def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
             raise IndexFault("broken")
 
+        def scrub(self) -> None: ...
+
         def close(self) -> None: ...
 
     monkeypatch.setattr("memory.store.ExactIndex", lambda _ledger: Broken())

@@ -179,7 +179,7 @@ def test_a_decision_is_recorded_with_the_state_before_it(ledger: Ledger, tell: T
         assert reader.counts().decisions == {"keep_both": 1}
         assert reader.counts().pending == 1
     with ledger.writing() as writer:
-        writer.close_pending([memory.id])
+        writer.close_pending_about([memory.id])
         assert writer.counts().pending == 0
 
 

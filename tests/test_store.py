@@ -17,7 +17,7 @@ from memory.errors import (
 )
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Survivor
-from memory.store import MemoryStore, reembed
+from memory.store import Forgotten, MemoryStore, reembed
 from tests.conftest import Tell
 from tests.doubles import BrokenIndex, PlacedEmbedder
 
@@ -290,7 +290,7 @@ def test_what_was_forgotten_does_not_come_back(store: MemoryStore, tell: Tell) -
     number = store.history()[-1].number
     with pytest.raises(StillStatedBy, match=b.id):
         store.forget(a.id)
-    assert store.forget(b.id) == b
+    assert store.forget(b.id) == Forgotten(b, erased=True)
     with pytest.raises(CannotUndo, match="forgotten"):
         store.undo(number)
     assert everything(store) == []

@@ -13,13 +13,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ORDER = [
     "errors", "models", "protocols", "config", "coverage", "policy", "neighbours", "prompts",
-    "embeddings", "statements", "language", "gemini", "breaker", "budget", "ledger", "index",
-    "chroma_index", "store", "planning", "deduplicator", "extractor", "jsonl", "report",
+    "embeddings", "statements", "language", "gemini", "breaker", "budget",
+    "tables", "database", "ledger", "index", "index_folder", "chroma_index", "store",
+    "planning", "deduplicator", "extractor", "jsonl", "report",
     "assembly", "shell", "cli", "__main__", "orchestrator",
 ]  # fmt: skip
 HOME_OF = {
     "chromadb": {"chroma_index"},
-    "sqlalchemy": {"ledger"},
+    "sqlalchemy": {"tables", "database", "ledger"},
     "wordllama": {"embeddings"},
     "google": {"gemini"},
     "tenacity": {"gemini"},

@@ -1,0 +1,302 @@
+"""Connections and transactions: SQLite in a file, or PostgreSQL for many machines.
+
+Both give the same promises: a reader sees one committed state; writers follow each other, one by
+one; a transaction happens wholly or not at all; every fault of theirs is a LedgerError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import filelock
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+
+from memory.errors import LedgerError, LedgerMissing
+
+_PATIENCE_S = 30
+"""How long a writer waits for the one before it."""
+_WRITER_LOCK = 0x6D656D6F7279
+"""PostgreSQL's advisory lock that a writer holds until its commit: `memory` in ASCII."""
+
+
+class Database(ABC):
+    """An open database; safe to share between threads."""
+
+    def __init__(self, engine: Engine, name: str, *, read_only: bool) -> None:
+        """Use `open_database`; `name` is shown to people."""
+        self.engine = engine
+        self.name = name
+        self.read_only = read_only
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that sees one committed state.
+
+        Raises: LedgerError.
+        """
+        with self._mapped(), self._for_reading() as connection, connection.begin():
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """The only writing transaction, once those before it have ended.
+
+        Raises: LedgerError.
+        """
+        with self._mapped(), self._for_writing() as connection, connection.begin():
+            self._become_the_writer(connection)
+            yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def checkpoint(self) -> bool:
+        """Empty the log that still holds what was erased; whether it is empty now."""
+        return True
+
+    @abstractmethod
+    def exclusive(self, task: str) -> contextlib.AbstractContextManager[bool]:
+        """While the block runs, no other process does this task; False where one does already.
+
+        The lock ends with its process, however that ends.
+
+        Raises: LedgerError.
+        """
+
+    @abstractmethod
+    def problems(self) -> list[str]:
+        """What the database finds wrong with its own files."""
+
+    @abstractmethod
+    def _for_reading(self) -> Connection: ...
+
+    @abstractmethod
+    def _for_writing(self) -> Connection: ...
+
+    @abstractmethod
+    def _become_the_writer(self, connection: Connection) -> None: ...
+
+    @abstractmethod
+    def _fault(self, told: str) -> tuple[str, str]:
+        """What a driver's message means, and what to do about it."""
+
+    @contextlib.contextmanager
+    def _mapped(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.DBAPIError as exc:
+            problem, remedy = self._fault(str(exc.orig))
+            raise LedgerError(f"the ledger {self.name} {problem}", remedy) from exc
+        except sa.exc.TimeoutError as exc:
+            raise LedgerError(f"the ledger {self.name} is busy", "try again") from exc
+
+
+def open_database(url: str, *, create: bool) -> Database:
+    """The database at a URL: with `create` made where it is missing, else for reading only.
+
+    Raises: LedgerMissing, LedgerError.
+    """
+    parsed = _parsed(url)
+    if parsed.get_backend_name() == "postgresql":
+        return PostgresDatabase.open(parsed, create=create)
+    if parsed.get_backend_name() == "sqlite" and parsed.database:
+        return SqliteDatabase.open(Path(url.partition(":///")[2]), create=create)
+    shown = parsed.render_as_string(hide_password=True)
+    raise LedgerError(
+        f"ledger URL {shown} is neither sqlite:///FILE nor postgresql+psycopg://...",
+        "set memory.ledger_url",
+    )
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except sa.exc.ArgumentError as exc:
+        raise LedgerError("the ledger URL is no URL", "set memory.ledger_url") from exc
+
+
+# --- SQLite -------------------------------------------------------------------------------------
+
+
+class SqliteDatabase(Database):
+    """One file on one machine, with a write-ahead log beside it."""
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        """Use `open`."""
+        super().__init__(_sqlite_engine(path, read_only=read_only), str(path), read_only=read_only)
+        self._path = path
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool) -> SqliteDatabase:
+        if create:
+            _make_file(path)
+        elif not path.is_file():
+            raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
+        return cls(path, read_only=not create)
+
+    def checkpoint(self) -> bool:
+        """Move the log into the file and empty it; False while another process reads."""
+        with self._mapped(), contextlib.closing(self.engine.raw_connection()) as raw:
+            busy, _, _ = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
+
+    @contextlib.contextmanager
+    def exclusive(self, task: str) -> Iterator[bool]:
+        path = self._path.with_name(f"{self._path.name}.{task}.lock")
+        lock = filelock.FileLock(path, thread_local=False)  # taken and released by any thread
+        try:
+            lock.acquire(blocking=False)
+        except filelock.Timeout:
+            yield False
+            return
+        except OSError as exc:
+            raise LedgerError(f"no lock at {path}: {exc.strerror}") from exc
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    def problems(self) -> list[str]:
+        with self.reading() as connection:
+            found = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+        return [problem for problem in found if problem != "ok"]
+
+    def _for_reading(self) -> Connection:
+        return self.engine.connect()
+
+    def _for_writing(self) -> Connection:
+        return self.engine.connect().execution_options(ledger_writes=True)
+
+    def _become_the_writer(self, connection: Connection) -> None:
+        """BEGIN IMMEDIATE has waited already."""
+
+    def _fault(self, told: str) -> tuple[str, str]:
+        for part, problem, remedy in _SQLITE_FAULTS:
+            if part in told:
+                return problem, remedy
+        return f"failed: {told}", ""
+
+
+def _make_file(path: Path) -> None:
+    """Others may not read what people told a chatbot."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as exc:
+        raise LedgerError(
+            f"the ledger {path} cannot be opened: {exc.strerror}",
+            "check memory.data_dir and its permissions",
+        ) from exc
+
+
+def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
+    """After an unclean end an ordinary connection would tidy up when it closes, and so write."""
+    url = URL.create("sqlite", database=str(path))
+    unclean = path.with_name(path.name + "-wal").exists()
+    if read_only and (unclean or not os.access(path.parent, os.W_OK)):
+        query = _READ_ONLY if unclean else {**_READ_ONLY, "immutable": "1"}
+        url = URL.create("sqlite", database=f"file:{quote(str(path))}", query=query)
+    engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE_S})
+
+    @sa.event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # SQLAlchemy's begin event opens the transactions
+        pragmas = ["foreign_keys=ON", "synchronous=FULL", "secure_delete=ON"]
+        for pragma in [*pragmas, "query_only=ON" if read_only else "journal_mode=WAL"]:
+            connection.execute(f"PRAGMA {pragma}")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("ledger_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+_READ_ONLY = {"mode": "ro", "uri": "true"}
+_SQLITE_FAULTS = (
+    ("readonly", "cannot be written", "make the data folder writable"),
+    ("unable to open", "cannot be opened", "check the folder and its permissions"),
+    ("database or disk is full", "has no room left on its disk", "make room and try again"),
+    ("locked", "is being written by another process", "try again when it has finished"),
+    ("not a database", "is not a ledger", "restore a backup, or set memory.data_dir elsewhere"),
+    ("malformed", "is damaged", "restore a backup"),
+)
+
+
+# --- PostgreSQL ---------------------------------------------------------------------------------
+
+
+class PostgresDatabase(Database):
+    """A database on a server, for many processes on many machines."""
+
+    @classmethod
+    def open(cls, url: URL, *, create: bool) -> PostgresDatabase:
+        name = url.render_as_string(hide_password=True)
+        try:
+            engine = sa.create_engine(
+                url.set(drivername="postgresql+psycopg"),
+                connect_args={"connect_timeout": _PATIENCE_S},
+                pool_pre_ping=True,
+            )
+        except ImportError as exc:
+            raise LedgerError(
+                f"the ledger {name} needs psycopg", "pip install 'memory-dedup[postgres]'"
+            ) from exc
+        return cls(engine, name, read_only=not create)
+
+    @contextlib.contextmanager
+    def exclusive(self, task: str) -> Iterator[bool]:
+        key = sa.func.hashtextextended(f"memory-dedup {task}", 0)
+        with self._mapped(), self.engine.connect() as connection:
+            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+            taken = bool(connection.scalar(sa.select(sa.func.pg_try_advisory_lock(key))))
+            try:
+                yield taken
+            finally:
+                if taken and not connection.invalidated:
+                    connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
+
+    def problems(self) -> list[str]:
+        """The server looks after its own files."""
+        return []
+
+    def _for_reading(self) -> Connection:
+        return self.engine.connect().execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+
+    def _for_writing(self) -> Connection:
+        """Each statement sees what was committed before it, so after the lock all is seen."""
+        return self.engine.connect().execution_options(isolation_level="READ COMMITTED")
+
+    def _become_the_writer(self, connection: Connection) -> None:
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'")
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
+
+    def _fault(self, told: str) -> tuple[str, str]:
+        first_line = told.strip().splitlines()[0] if told.strip() else "the connection broke"
+        for part, problem, remedy in _POSTGRES_FAULTS:
+            if part in told:
+                return f"{problem} ({first_line})", remedy
+        return f"failed: {first_line}", ""
+
+
+_POSTGRES_FAULTS = (
+    ("password authentication", "refused the login", "check memory.ledger_url"),
+    ("does not exist", "is not set up", "create the database and the role in memory.ledger_url"),
+    ("failed to resolve", "cannot be reached", "check the host in memory.ledger_url"),
+    ("connection failed", "cannot be reached", "is the server running at memory.ledger_url?"),
+    ("permission denied", "refused the access", "grant the role its rights"),
+    ("could not extend file", "has no room left on its disk", "make room and try again"),
+    ("lock timeout", "is being written by another process", "try again when it has finished"),
+    ("terminating connection", "closed the connection", "try again"),
+    ("server closed the connection", "closed the connection", "try again"),
+)

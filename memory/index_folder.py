@@ -1,0 +1,115 @@
+"""The folder of an embedded index: whose it is, whether it was closed whole, and setting it aside.
+
+Chroma is not crash-safe: a kill while it rewrites its files leaves a collection that never opens
+again, or one that ends the whole process with a segmentation fault. So a folder that is not
+provably as it was closed is looked at by a process of its own first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import filelock
+
+from memory.errors import IndexFault
+
+_PROBE_S = 120
+"""How long looking at a folder may take before it counts as damaged."""
+
+
+class IndexFolder:
+    """A folder that one process owns at a time; the lock ends with the process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._record = path.with_suffix(".closed")
+        self._lock = filelock.FileLock(path.with_suffix(".lock"), thread_local=False)
+
+    def acquire(self) -> bool:
+        """Whether this process owns the folder now.
+
+        Raises: IndexFault where no lock can be made there.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(blocking=False)
+        except filelock.Timeout:
+            return False
+        except OSError as exc:
+            raise IndexFault(f"no lock on {self.path}: {exc.strerror}") from exc
+        return True
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def closed_whole(self) -> bool:
+        """Whether every file is as it was when the index was last closed; true of no folder."""
+        if not self.path.exists():
+            return True
+        try:
+            recorded = json.loads(self._record.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return bool(recorded == self._files())
+
+    def opened(self) -> None:
+        """From here on, only `closed` makes the folder whole again."""
+        self._record.unlink(missing_ok=True)
+
+    def closed(self) -> None:
+        """The index has let go of its files: note how they are."""
+        fresh = self._record.with_suffix(".closing")
+        fresh.write_text(json.dumps(self._files()), encoding="utf-8")
+        fresh.replace(self._record)
+
+    def probe(self, code: str) -> str:
+        """What is wrong with the folder, seen by a process of its own; empty where nothing is.
+
+        `code` is Python that gets the folder's path as its argument and raises what is wrong.
+        """
+        if not any(self.path.glob("chroma.sqlite3")):
+            return "chroma.sqlite3 is missing"
+        for links in self.path.glob("*/link_lists.bin"):
+            if links.stat().st_size > max(links.with_name("data_level0.bin").stat().st_size, 1):
+                return f"{links.name} is larger than what it links"
+        command = [sys.executable, "-c", code, str(self.path)]
+        try:
+            seen = subprocess.run(  # noqa: S603 - our own code
+                command, capture_output=True, text=True, timeout=_PROBE_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return f"it did not open within {_PROBE_S} s"
+        if seen.returncode < 0:
+            return f"opening it ended the process with signal {-seen.returncode}"
+        said = seen.stderr.strip().splitlines() or ["it did not open"]
+        return said[-1] if seen.returncode else ""
+
+    def set_aside(self, kind: str) -> Path:
+        """Rename the folder, to `NAME.KIND-1` or the next free number."""
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.name}.{kind}-{number}")).exists():
+            number += 1
+        try:
+            self.path.rename(aside)
+        except OSError as exc:
+            raise IndexFault(f"{self.path} cannot be set aside: {exc.strerror}") from exc
+        return aside
+
+    def remove_damaged(self) -> None:
+        """Delete what was set aside as damaged: it holds vectors of memories since forgotten."""
+        for aside in self.path.parent.glob(f"{self.path.name}.damaged-*"):
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def _files(self) -> dict[str, list[int]]:
+        found = {}
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                file = Path(folder) / name
+                state = file.stat()
+                found[str(file.relative_to(self.path))] = [state.st_size, state.st_mtime_ns]
+        return found

@@ -1,0 +1,172 @@
+"""The tables of the ledger, and the one pair of functions between a row and a memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from memory.models import Memory, MemoryLink, text_key
+
+schema = sa.MetaData()
+
+meta = sa.Table(
+    "meta",
+    schema,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+counter = sa.Table("revision", schema, sa.Column("value", sa.BigInteger, nullable=False))
+memories = sa.Table(
+    "memories",
+    schema,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("id", sa.Text, nullable=False, unique=True),
+    sa.Column("revision", sa.BigInteger, nullable=False, default=0, index=True),
+    sa.Column("live", sa.Boolean, nullable=False),
+    sa.Column("successor_id", sa.Text, index=True),
+    sa.Column("text_key", sa.Text, nullable=False, index=True),
+    sa.Column("arrival", sa.Text, nullable=False, index=True),
+    sa.Column("external_id", sa.Text),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("user", sa.Text, index=True),
+    sa.Column("category", sa.Text, nullable=False),
+    sa.Column("intensity", sa.Float, nullable=False),
+    sa.Column("importance", sa.Integer, nullable=False),
+    sa.Column("emotion", sa.Text, nullable=False),
+    sa.Column("tags", sa.Text, nullable=False),
+    sa.Column("is_private", sa.Boolean, nullable=False),
+    sa.Column("timestamp", sa.Text, nullable=False),
+    sa.Column("merged_from", sa.Text, nullable=False),
+    sa.Column("metadata", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+vectors = sa.Table(
+    "vectors",
+    schema,
+    sa.Column("text_key", sa.Text, primary_key=True),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+)
+links = sa.Table(
+    "links",
+    schema,
+    sa.Column("low_id", sa.Text, primary_key=True),
+    sa.Column("high_id", sa.Text, primary_key=True, index=True),
+    sa.Column("link_type", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("confidence", sa.Float, nullable=False),
+)
+_low, _high = memories.alias("low"), memories.alias("high")
+LIVE_LINKS = (
+    sa.select(links)
+    .join(_low, sa.and_(_low.c.id == links.c.low_id, _low.c.live))
+    .join(_high, sa.and_(_high.c.id == links.c.high_id, _high.c.live))
+)
+decisions = sa.Table(
+    "decisions",
+    schema,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("run", sa.Text, index=True),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("similarity", sa.Float),
+    sa.Column("candidates", sa.Text, nullable=False),
+    sa.Column("members", sa.Text, nullable=False),
+    sa.Column("survivors", sa.Text, nullable=False),
+    sa.Column("before", sa.Text, nullable=False),
+    sa.Column("pending", sa.Boolean, nullable=False, index=True),
+    sa.Column("undone", sa.Boolean, nullable=False, default=False),
+    sa.Column("model", sa.Text),
+    sa.Column("usage", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+mentions = sa.Table(
+    "mentions",
+    schema,
+    sa.Column("memory_id", sa.Text, primary_key=True),
+    sa.Column("decision", sa.Integer, primary_key=True),
+    sa.Column("involved", sa.Boolean, nullable=False),
+)
+"""Which decisions are about a memory: involved as member or survivor, or only compared with."""
+distinct_pairs = sa.Table(
+    "distinct_pairs",
+    schema,
+    sa.Column("scope", sa.Text, primary_key=True),
+    sa.Column("low_key", sa.Text, primary_key=True),
+    sa.Column("high_key", sa.Text, primary_key=True),
+    sa.Column("reason", sa.Text, nullable=False),
+)
+turns = sa.Table(
+    "turns",
+    schema,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("conversation", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("pending", sa.Boolean, nullable=False, index=True),
+    sa.Column("attempts", sa.Integer, nullable=False, default=0),
+    sa.Column("turn", sa.Text),
+    sa.Column("candidates", sa.Text),
+    sa.UniqueConstraint("conversation", "name", "digest"),
+    sqlite_autoincrement=True,
+)
+index_state = sa.Table(
+    "index_state",
+    schema,
+    sa.Column("collection", sa.Text, primary_key=True),
+    sa.Column("watermark", sa.BigInteger, nullable=False),
+    sa.Column("stale", sa.Boolean, nullable=False, default=False),
+)
+
+
+# --- rows and memories ----------------------------------------------------------------------------
+
+
+def arrival_of(memory: Memory) -> str:
+    """What makes two arrivals under an external id the same one; it never changes."""
+    told = [
+        memory.external_id,
+        memory.user,
+        memory.is_private,
+        memory.timestamp.isoformat(),
+        memory.content,
+    ]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+
+
+def to_columns(memory: Memory) -> dict[str, Any]:
+    return {
+        **memory.model_dump(include=_PLAIN),
+        "text_key": text_key(memory.content),
+        "timestamp": memory.timestamp.isoformat(),
+        "tags": json.dumps(memory.tags),
+        "merged_from": json.dumps(memory.merged_from),
+        "metadata": json.dumps(memory.metadata),
+    }
+
+
+TOMBSTONE: dict[str, Any] = {
+    "live": False, "successor_id": None, "text_key": "", "arrival": "", "external_id": None,
+    "content": "", "user": None, "category": "", "emotion": "", "intensity": 0.0, "importance": 1,
+    "tags": "[]", "merged_from": "[]", "metadata": "{}",
+}  # fmt: skip
+_PLAIN = {
+    "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
+    "is_private",
+}  # fmt: skip
+
+
+def to_memory(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Memory:
+    return Memory.model_construct(
+        **{name: values[name] for name in _PLAIN},
+        timestamp=datetime.fromisoformat(values["timestamp"]),
+        tags=tuple(json.loads(values["tags"])),
+        merged_from=tuple(json.loads(values["merged_from"])),
+        metadata=json.loads(values["metadata"]),
+        linked_ids=links,
+    )
