@@ -275,7 +275,9 @@ class PostgresDatabase(Database):
 
     def _for_writing(self) -> Connection:
         """Each statement sees what was committed before it, so after the lock all is seen."""
-        return self.engine.connect().execution_options(isolation_level="READ COMMITTED")
+        return self.engine.connect().execution_options(
+            isolation_level="READ COMMITTED", postgresql_readonly=self.read_only
+        )
 
     def _become_the_writer(self, connection: Connection) -> None:
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'")
@@ -294,6 +296,7 @@ _POSTGRES_FAULTS = (
     ("does not exist", "is not set up", "create the database and the role in memory.ledger_url"),
     ("failed to resolve", "cannot be reached", "check the host in memory.ledger_url"),
     ("connection failed", "cannot be reached", "is the server running at memory.ledger_url?"),
+    ("read-only transaction", "cannot be written", "it was opened for reading only"),
     ("permission denied", "refused the access", "grant the role its rights"),
     ("could not extend file", "has no room left on its disk", "make room and try again"),
     ("lock timeout", "is being written by another process", "try again when it has finished"),

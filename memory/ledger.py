@@ -162,8 +162,8 @@ class Ledger:
 
         Raises: LedgerMissing, LedgerError.
         """
-        ledger = cls(open_database(url, create=False))
-        ledger._check_schema()
+        with cls(open_database(url, create=False))._closed_on_fault() as ledger:
+            ledger._check_schema()
         return ledger
 
     @classmethod
@@ -172,11 +172,19 @@ class Ledger:
 
         Raises: LedgerError.
         """
-        ledger = cls(open_database(url, create=True))
-        with ledger.writing() as writer:
-            writer.prepare_schema()
-        ledger._check_schema()
+        with cls(open_database(url, create=True))._closed_on_fault() as ledger:
+            with ledger.writing() as writer:
+                writer.prepare_schema()
+            ledger._check_schema()
         return ledger
+
+    @contextmanager
+    def _closed_on_fault(self) -> Iterator[Ledger]:
+        try:
+            yield self
+        except BaseException:  # Ctrl-C too must not leave it open
+            self.close()
+            raise
 
     @property
     def name(self) -> str:

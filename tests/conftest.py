@@ -8,18 +8,50 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.engine import URL
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.models import Memory, new_memory_id
 from memory.store import MemoryStore
+from tests import servers
 from tests.doubles import START, PlacedEmbedder, ScriptedModel, ticking
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place for a ledger, on each database in turn."""
+    if request.param == "postgresql":
+        url: str = request.getfixturevalue("postgres_url")
+        return url
+    return f"sqlite:///{tmp_path / 'data' / 'ledger.db'}"
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     with Ledger.create(f"sqlite:///{tmp_path / 'data' / 'ledger.db'}") as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[URL]:
+    """A PostgreSQL server; the test is skipped where there is none."""
+    with servers.postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: URL) -> Iterator[str]:
+    """An empty PostgreSQL database of the test's own."""
+    with servers.postgres_database(postgres) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def chroma_port() -> Iterator[int]:
+    """Where a real Chroma server listens."""
+    with servers.chroma_server() as port:
+        yield port
 
 
 @pytest.fixture

