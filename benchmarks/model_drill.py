@@ -118,7 +118,7 @@ def drill(writes: int, seed: int, folder: Path, *, settle: bool = False) -> Repo
         if not settle:
             return report
         server.default = lambda asked: right_answer(asked.data["memories"])
-        asyncio.run(clean_up(store, config))
+        asyncio.run(clean_up(store, server.url))
         after = (len(undecided(store)), len(lost(store, told)))
         return replace(report, undecided_after=after[0], lost_after=after[1])
 
@@ -204,7 +204,9 @@ async def write_all(store: MemoryStore, config: Config, told: Sequence[Memory]) 
         return witness
 
 
-async def clean_up(store: MemoryStore, config: Config) -> None:
+async def clean_up(store: MemoryStore, url: str) -> None:
+    """A batch with as much patience as by default."""
+    config = Config(llm=LLMConfig(base_url=url), api_key=SecretStr("loopback"))
     async with aclosing(build_model(config)) as model:
         await build_deduplicator(store, config, model).deduplicate_all()
 
