@@ -389,16 +389,17 @@ def _interruptible() -> Iterator[asyncio.Event]:
     """An event that Ctrl-C, or SIGTERM, sets instead of raising."""
     interrupted = asyncio.Event()
     loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises as usual
-        for one in signals:
+        for one in before:
             loop.add_signal_handler(one, interrupted.set)
     try:
         yield interrupted
     finally:
         with contextlib.suppress(NotImplementedError):
-            for one in signals:
+            for one, handler in before.items():
                 loop.remove_signal_handler(one)
+                signal.signal(one, handler)
 
 
 async def _first(line: Coroutine[None, None, str | None], interrupted: asyncio.Event) -> str | None:

@@ -55,6 +55,16 @@ def open_ledger(config: Config) -> Ledger:
     return Ledger.create(config.memory.effective_ledger_url)
 
 
+def read_ledger(config: Config) -> Ledger:
+    """The existing ledger alone, for reading only.
+
+    Raises: LedgerMissing, LedgerError.
+    """
+    from memory.ledger import Ledger
+
+    return Ledger.open(config.memory.effective_ledger_url)
+
+
 def build_deduplicator(
     store: MemoryStore, config: Config, model: LanguageModel
 ) -> MemoryDeduplicator:

@@ -144,6 +144,10 @@ class ChromaIndex:
         exhausted = len(found) < _WIDER * k or found[-1][2] < floor - _SLACK
         return Shortlist((*fits[:k], *recent.ids), complete=bool(fits) or exhausted)
 
+    @property
+    def name(self) -> str:
+        return "Chroma server" if self._served else "Chroma"
+
     def disagreement(self) -> str:
         """How Chroma differs from the ledger as of what it has followed; empty where it does not.
 

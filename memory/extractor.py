@@ -8,8 +8,9 @@ them pending, and the next call goes on where this one stopped.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from memory.coverage import covers
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _ASKED = 1.0
 """The intensity of what somebody asked to remember."""
+_ASK_AGAIN_S = 0.1
+"""How often a process that waits for another one's extraction looks again."""
 _ATTEMPTS = 3
 """How often a turn that the model cannot read is tried before it is left alone."""
 
@@ -71,23 +74,37 @@ class MemoryExtractor:
         """
         async with self._one_call:
             known = await self.keep(turns)
-            kept = await asyncio.to_thread(self._kept)
-            result = ExtractionResult(known=known)
-            chunks = _chunks([one for one in kept if one.attempts < _ATTEMPTS], self._at_once)
-            done = 0
-            for chunk in chunks:
-                try:
-                    part = await self._extract(chunk)
-                except ModelError as exc:
-                    result = replace(result, problem=str(exc))
-                    logger.warning("turns wait for the model: %s", exc)
-                    break
-                result = _sum(result, part)
-                done += len(chunk)
-                if on_progress is not None:
-                    on_progress(done, sum(map(len, chunks)))
-            left = await asyncio.to_thread(self._kept)
-            return replace(result, pending=len(left))
+            async with self._only_extractor():
+                return await self._extract_kept(known, on_progress)
+
+    async def _extract_kept(self, known: int, on_progress: Progress | None) -> ExtractionResult:
+        kept = await asyncio.to_thread(self._kept)
+        result = ExtractionResult(known=known)
+        chunks = _chunks([one for one in kept if one.attempts < _ATTEMPTS], self._at_once)
+        done = 0
+        for chunk in chunks:
+            try:
+                part = await self._extract(chunk)
+            except ModelError as exc:
+                result = replace(result, problem=str(exc))
+                logger.warning("turns wait for the model: %s", exc)
+                break
+            result = _sum(result, part)
+            done += len(chunk)
+            if on_progress is not None:
+                on_progress(done, sum(map(len, chunks)))
+        left = await asyncio.to_thread(self._kept)
+        return replace(result, pending=len(left))
+
+    @contextlib.asynccontextmanager
+    async def _only_extractor(self) -> AsyncIterator[None]:
+        """Wait until no other process extracts: it may be at the same turns."""
+        while True:
+            with self._store.ledger.exclusive("extraction") as mine:
+                if mine:
+                    yield
+                    return
+            await asyncio.sleep(_ASK_AGAIN_S)
 
     def _keep(self, turns: Sequence[Turn]) -> int:
         with self._store.ledger.writing() as writer:

@@ -129,6 +129,15 @@ class BrokenIndex:
         self.asked += 1
         raise IndexFault("the index is broken")
 
+    @property
+    def name(self) -> str:
+        return "broken"
+
+    def disagreement(self) -> str:
+        return ""
+
+    def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None: ...
+
     def scrub(self) -> None:
         pass
 

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 
 from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import IndexFault, ModelError
+from memory.errors import ModelError
 from memory.language import OfflineModel
 from memory.ledger import Ledger
-from memory.models import DeduplicationReport, Memory, Part, Question, Scope, Vector, Verdict
+from memory.models import DeduplicationReport, Memory, Part, Question, Verdict
 from memory.neighbours import similarity
-from memory.protocols import Shortlist
 from memory.store import MemoryStore
 from tests.conftest import Tell
-from tests.doubles import START, HangingModel, PlacedEmbedder, ScriptedModel, ticking
+from tests.doubles import START, BrokenIndex, HangingModel, PlacedEmbedder, ScriptedModel, ticking
 
 CAT, TABBY, DOG = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
 MERGED = Verdict(parts=(Part(members=(0, 1), text=TABBY),))
@@ -350,16 +349,8 @@ def test_when_no_query_answers_the_memory_is_stored_anyway(
     ledger: Ledger, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel,
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    class Broken:
-        def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
-            raise IndexFault("broken")
-
-        def scrub(self) -> None: ...
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr("memory.store.ExactIndex", lambda _ledger: Broken())
-    with MemoryStore(ledger, embedder, lambda _store: Broken()) as store:
+    monkeypatch.setattr("memory.store.ExactIndex", lambda _ledger: BrokenIndex())
+    with MemoryStore(ledger, embedder, lambda _store: BrokenIndex()) as store:
         store.add(tell(DOG))
         write(MemoryDeduplicator(store, model), tell(CAT))
         assert live(store) == {CAT, DOG}

@@ -15,6 +15,7 @@ ORDER = [
     "errors", "models", "protocols", "config", "coverage", "policy", "neighbours", "prompts",
     "embeddings", "statements", "language", "gemini", "breaker", "budget",
     "tables", "database", "ledger", "index", "index_folder", "chroma_index", "store",
+    "backup", "doctor",
     "planning", "deduplicator", "extractor", "jsonl", "report",
     "assembly", "shell", "cli", "__main__", "orchestrator",
 ]  # fmt: skip
