@@ -71,7 +71,10 @@ def build_deduplicator(
 ) -> MemoryDeduplicator:
     from memory.deduplicator import MemoryDeduplicator
 
-    return MemoryDeduplicator(store, model, config.memory, concurrency=config.llm.concurrency)
+    llm = config.llm
+    return MemoryDeduplicator(
+        store, model, config.memory, concurrency=llm.concurrency, budget_s=llm.budget_s
+    )
 
 
 def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) -> MemoryExtractor:
@@ -84,15 +87,25 @@ def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) ->
 def build_model(config: Config) -> LanguageModel:
     """Gemini where the configuration says so or a key is set, else the offline model.
 
+    Gemini is left alone for a while when it fails again and again.
+
     Raises: ConfigError where Gemini is wanted and no key is set.
     """
     from memory.language import OfflineModel
 
     if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
         return OfflineModel()
+    from memory.breaker import CircuitBreaker
     from memory.gemini import GeminiModel  # 0.4 s that the offline model does without
 
-    return GeminiModel(_key(config, "llm.provider"), config.llm)
+    llm = config.llm
+    return CircuitBreaker(
+        GeminiModel(_key(config, "llm.provider"), llm),
+        failures=llm.breaker_failures,
+        pause_s=llm.breaker_pause_s,
+        # A person waits timeout_s for a reply, a write budget_s: both leave later than this.
+        patience_s=min(llm.timeout_s, llm.budget_s) / 2,
+    )
 
 
 def build_embedder(config: Config) -> Embedder:

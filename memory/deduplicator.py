@@ -14,6 +14,7 @@ from typing import ParamSpec, TypeVar
 
 from pydantic import SecretStr
 
+from memory.budget import Budget
 from memory.config import LLMConfig, MemoryConfig
 from memory.errors import MemoryPipelineError, ModelError
 from memory.models import (
@@ -61,13 +62,18 @@ class MemoryDeduplicator:
         config: MemoryConfig | None = None,
         *,
         concurrency: int = 4,
+        budget_s: float = 60.0,
     ) -> None:
-        """`concurrency` is how many questions are with the model at once in a batch."""
+        """`concurrency` is how many questions are with the model at once in a batch.
+
+        `budget_s` is how long one new memory, or one group, may wait for the model in all.
+        """
         self._store = store
         self._model = model
         self._config = config or MemoryConfig()
         self._rules = self._config.rules
         self._concurrency = concurrency
+        self._budget_s = budget_s
 
     @classmethod
     def from_api_key(
@@ -119,12 +125,12 @@ class MemoryDeduplicator:
 
     async def _write(self, memory: Memory, vector: Vector | None, run: str | None) -> Outcome:
         """Decide and apply; again where others came first, in the end without the model."""
-        usage = Usage()
+        usage, budget = Usage(), Budget(self._budget_s)
         attempt = 0
         while (known := await _in_thread(self._store.arrived_before, memory)) is None:
             attempt += 1
             new = Embedded(await _in_thread(self._store.under_own_id, memory), vector)
-            decision, since = await self._decide(new, may_ask=attempt <= _ROUNDS)
+            decision, since = await self._decide(new, budget if attempt <= _ROUNDS else None)
             usage += decision.usage
             floor = self._rules.lower if self._config.dedup_enabled else None
             moved = await _in_thread(
@@ -135,8 +141,11 @@ class MemoryDeduplicator:
             logger.info("decided again: %s", moved)
         return Outcome(known, Action.KNOWN, "it arrived before", usage)
 
-    async def _decide(self, new: Embedded, *, may_ask: bool) -> tuple[Decision, int | None]:
-        """The decision, and the revision it holds for; None where it holds whatever comes."""
+    async def _decide(self, new: Embedded, budget: Budget | None) -> tuple[Decision, int | None]:
+        """The decision, and the revision it holds for; None where it holds whatever comes.
+
+        Without a budget the model is not asked.
+        """
         if not self._config.dedup_enabled:
             return add(new.memory, "deduplication is off"), None
         try:
@@ -149,9 +158,9 @@ class MemoryDeduplicator:
         decision, match = decide_new(new.memory, found.matches, self._rules)
         _log_check(new.memory, match, decision)
         if isinstance(decision, Question):
-            if not may_ask:
+            if budget is None:
                 return add(new.memory, "others kept coming first", pending=True), None
-            decision = await self._answer(decision)
+            decision = await self._answer(decision, budget)
         candidates = tuple((match.memory.id, match.similarity) for match in found.matches)
         return replace(decision, candidates=candidates), found.revision
 
@@ -161,12 +170,12 @@ class MemoryDeduplicator:
 
     # --- the model ---
 
-    async def _answer(self, question: Question) -> Decision:
+    async def _answer(self, question: Question, budget: Budget) -> Decision:
         """What the model's verdict amounts to; after two that cannot be believed, the fallback."""
         usage = Usage()
         for _ in range(_TRIES):
             try:
-                verdict = await self._model.judge(question)
+                verdict = await budget.wait_for(self._model.judge, question)
             except ModelError as exc:
                 return self._failed(question, str(exc), usage)
             usage += verdict.usage
@@ -241,7 +250,7 @@ class MemoryDeduplicator:
         decision = group.replacement
         if decision is None:
             assert group.question is not None
-            decision = await self._answer(group.question)
+            decision = await self._answer(group.question, Budget(self._budget_s))
         moved = await _in_thread(
             self._store.apply, decision, since=batch.latest.revision, run=batch.run
         )
@@ -396,5 +405,14 @@ def _log_merges(decision: Decision) -> None:
 
 
 async def _in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The one place where waiting code meets the store."""
-    return await asyncio.to_thread(call, *args, **kwargs)
+    """The one place where waiting code meets the store.
+
+    A thread cannot be stopped: a cancelled task ends when its thread has, so that whoever
+    cancelled it may close the store, or write the same again.
+    """
+    work = asyncio.create_task(asyncio.to_thread(call, *args, **kwargs))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -96,6 +97,26 @@ class ScriptedModel:
         return Reply(text=f"{len(recalled)} recalled")
 
     async def aclose(self) -> None: ...
+
+
+class HangingModel(ScriptedModel):
+    """Answers as scripted, but not before it is let go; in any event loop."""
+
+    def __init__(self, *answers: Verdict | ModelError | Callable[[Question], Verdict]) -> None:
+        super().__init__(*answers)
+        self.hangs = True
+        self.waiting = 0
+
+    async def judge(self, question: Question) -> Verdict:
+        self.waiting += 1
+        while self.hangs:
+            await asyncio.sleep(0.001)
+        return await super().judge(question)
+
+    async def reached(self, times: int = 1) -> None:
+        """Until so many questions hang."""
+        while self.waiting < times:
+            await asyncio.sleep(0.001)
 
 
 class BrokenIndex:

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ORDER = [
     "errors", "models", "protocols", "config", "coverage", "policy", "neighbours", "prompts",
-    "embeddings", "statements", "language", "gemini",
+    "embeddings", "statements", "language", "gemini", "breaker", "budget",
     "tables", "database", "ledger", "index", "index_folder", "chroma_index", "store",
     "backup", "doctor",
     "planning", "deduplicator", "extractor", "jsonl", "report",
