@@ -24,6 +24,7 @@ from memory.config import Config, load_config
 from memory.errors import InputError, MemoryPipelineError, ModelError
 from memory.models import MAX_CONTENT
 from memory.shell import err, progress, run_shell, set_up_logging, show
+from memory.threads import in_thread
 
 if TYPE_CHECKING:
     from memory.extractor import MemoryExtractor
@@ -291,7 +292,7 @@ class Chat:
 
         mine = Scope((("user", self._user),))
         try:
-            found = await asyncio.to_thread(self._store.search, text, RECALLED, scope=mine)
+            found = await in_thread(self._store.search, text, RECALLED, scope=mine)
         except MemoryPipelineError as exc:
             err().print(f"nothing recalled: {exc}")
             return []

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import ParamSpec, TypeVar
 
 from pydantic import SecretStr
 
@@ -36,6 +35,7 @@ from memory.planning import RoundPlan, plan_round
 from memory.policy import GroupPlan, add, after_failure, decide_new, differences, resolve
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
+from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +46,6 @@ _TRIES = 2
 _QUOTED = 60
 _EMBED_AT_ONCE = 256
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
 
@@ -117,7 +115,7 @@ class MemoryDeduplicator:
         outcomes: list[Outcome] = []
         for start in range(0, len(new_memories), _EMBED_AT_ONCE):
             some = new_memories[start : start + _EMBED_AT_ONCE]
-            for new in await _in_thread(self._store.embed, some):
+            for new in await in_thread(self._store.embed, some):
                 outcomes.append(await self._write(new.memory, new.vector, run))
                 if on_progress is not None:
                     on_progress(len(outcomes), len(new_memories))
@@ -127,13 +125,13 @@ class MemoryDeduplicator:
         """Decide and apply; again where others came first, in the end without the model."""
         usage, budget = Usage(), Budget(self._budget_s)
         attempt = 0
-        while (known := await _in_thread(self._store.arrived_before, memory)) is None:
+        while (known := await in_thread(self._store.arrived_before, memory)) is None:
             attempt += 1
-            new = Embedded(await _in_thread(self._store.under_own_id, memory), vector)
+            new = Embedded(await in_thread(self._store.under_own_id, memory), vector)
             decision, since = await self._decide(new, budget if attempt <= _ROUNDS else None)
             usage += decision.usage
             floor = self._rules.lower if self._config.dedup_enabled else None
-            moved = await _in_thread(
+            moved = await in_thread(
                 self._store.apply, decision, since=since, arrival=new, floor=floor, run=run
             )
             if not moved:
@@ -149,7 +147,7 @@ class MemoryDeduplicator:
         if not self._config.dedup_enabled:
             return add(new.memory, "deduplication is off"), None
         try:
-            found = await _in_thread(
+            found = await in_thread(
                 self._store.find, new, self._config.dedup_candidates, self._rules.lower
             )
         except MemoryPipelineError as exc:
@@ -165,7 +163,7 @@ class MemoryDeduplicator:
         return replace(decision, candidates=candidates), found.revision
 
     async def _outcome(self, new: Embedded, decision: Decision, usage: Usage) -> Outcome:
-        alive = await _in_thread(self._store.living_for, new.memory)
+        alive = await in_thread(self._store.living_for, new.memory)
         return Outcome(alive, decision.action, decision.reason, usage)
 
     # --- the model ---
@@ -219,8 +217,8 @@ class MemoryDeduplicator:
     async def _run(
         self, on_progress: Progress | None, *, pending_only: bool
     ) -> DeduplicationReport:
-        await _in_thread(self._store.embed_missing)
-        reopened = await _in_thread(self._store.reopen_pending)
+        await in_thread(self._store.embed_missing)
+        reopened = await in_thread(self._store.reopen_pending)
         among = {name for one in reopened for name in one.members} if pending_only else None
         batch = _Batch(run=new_run(), first=await self._plan(), among=among)
         plan = batch.first
@@ -229,12 +227,12 @@ class MemoryDeduplicator:
             await self._settle_all(todo, batch, on_progress)
             plan = await self._plan()
         if reopened:
-            await _in_thread(self._store.close_pending, reopened)
+            await in_thread(self._store.close_pending, reopened)
         return batch.report(False, plan.memories, self._model.name)
 
     async def _plan(self) -> RoundPlan:
-        snapshot = await _in_thread(self._store.snapshot)
-        return await _in_thread(plan_round, snapshot, self._rules, self._store.scope_of)
+        snapshot = await in_thread(self._store.snapshot)
+        return await in_thread(plan_round, snapshot, self._rules, self._store.scope_of)
 
     async def _settle_all(
         self, groups: Sequence[GroupPlan], batch: _Batch, on_progress: Progress | None
@@ -251,7 +249,7 @@ class MemoryDeduplicator:
         if decision is None:
             assert group.question is not None
             decision = await self._answer(group.question, Budget(self._budget_s))
-        moved = await _in_thread(
+        moved = await in_thread(
             self._store.apply, decision, since=batch.latest.revision, run=batch.run
         )
         batch.usage += decision.usage
@@ -380,7 +378,7 @@ def _group_report(
     )
 
 
-# --- log lines and threads ----------------------------------------------------------------------
+# --- log lines ----------------------------------------------------------------------------------
 
 
 def _quote(text: str) -> str:
@@ -402,17 +400,3 @@ def _log_merges(decision: Decision) -> None:
     for survivor in decision.survivors:
         count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
         logger.info('DEDUP_MERGE: %d memories -> "%s"', count, _quote(survivor.memory.content))
-
-
-async def _in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The one place where waiting code meets the store.
-
-    A thread cannot be stopped: a cancelled task ends when its thread has, so that whoever
-    cancelled it may close the store, or write the same again.
-    """
-    work = asyncio.create_task(asyncio.to_thread(call, *args, **kwargs))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait([work])
-        raise

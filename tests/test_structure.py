@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 ORDER = [
     "errors", "models", "protocols", "config", "coverage", "policy", "neighbours", "prompts",
     "embeddings", "statements", "language", "gemini", "breaker", "budget",
-    "tables", "database", "ledger", "index", "index_folder", "chroma_index", "store",
+    "tables", "database", "ledger", "index", "index_folder", "chroma_index", "store", "threads",
     "backup", "doctor",
     "planning", "deduplicator", "extractor", "jsonl", "report",
     "assembly", "shell", "cli", "__main__", "orchestrator",
