@@ -242,8 +242,9 @@ class Told:
     def take(self, note: dict[str, Any]) -> None:
         done = note["state"] == "done"
         self.acknowledged += done
+        texts = {note[key] for key in ("text", "was") if key in note}
         if (note["op"] == "add" and done) or note["op"] == "update":
-            self.texts.setdefault(note["id"], set()).update((note["text"], note["was"]))
+            self.texts.setdefault(note["id"], set()).update(texts)
         elif note["op"] == "forget":
             self.maybe_forgotten |= set(note["ids"])
             if done:
