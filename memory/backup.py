@@ -21,6 +21,8 @@ def back_up(ledger: Ledger, file: Path) -> int:
     """
     if file.exists():
         raise InputError(file, "exists already", "name a new file")
+    if not file.absolute().parent.is_dir():
+        raise InputError(file, "cannot be written: its folder is not there", "make the folder")
     part = file.with_name(file.name + ".part")
     _remove(part)
     try:
