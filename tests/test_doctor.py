@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import chromadb
 import numpy as np
@@ -97,7 +98,7 @@ def indexed(tmp_path: Path, embedder: PlacedEmbedder, tell: Tell) -> Iterator[Me
 
 
 def test_an_index_that_differs_is_said_and_made_again(indexed: MemoryStore, tmp_path: Path) -> None:
-    client = chromadb.PersistentClient(
+    client: Any = chromadb.PersistentClient(
         path=str(tmp_path / "chroma"),
         settings=Settings(anonymized_telemetry=False, chroma_server_ssl_verify=True),
     )
