@@ -37,9 +37,8 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="memory-opening-") as scratch:
         result = measure(Path(scratch), args.memories, args.rounds)
-    print(
-        json.dumps(result) if args.json else "\n".join(f"{k:>28}: {v}" for k, v in result.items())
-    )
+    lines = (f"{name:>24}: {value}" for name, value in result.items())
+    print(json.dumps(result) if args.json else "\n".join(lines))
 
 
 def measure(folder: Path, memories: int, rounds: int) -> dict[str, Any]:
@@ -48,20 +47,20 @@ def measure(folder: Path, memories: int, rounds: int) -> dict[str, Any]:
     vector = _fill(config, memories)
     took: dict[str, list[float]] = {}
 
-    def clocked(name: str, call: Callable[[], Any]) -> Any:
+    def clocked(name: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         started = time.perf_counter()
-        answer = call()
+        answer = call(*args, **kwargs)
         took.setdefault(name, []).append(1_000 * (time.perf_counter() - started))
         return answer
 
     for _ in range(rounds):
-        client, collection = clocked("chroma", lambda: _chroma_alone(folder))
-        clocked("chroma_query", lambda: collection.query(query_embeddings=[vector], n_results=20))
+        client, collection = clocked("chroma", _chroma_alone, folder)
+        clocked("chroma_query", collection.query, query_embeddings=[vector], n_results=20)
         client.close()
         _look_unchanged(config)
-        store = clocked("store", lambda: _store_counted(config))
+        store = clocked("store", _store_counted, config)
         scope = store.scope_of(next(store.memories()))
-        clocked("store_query", lambda: store.index.nearest(vector, scope, 5, 0.9))
+        clocked("store_query", store.index.nearest, vector, scope, 5, 0.9)
         store.close()
     ms = {name: median(times) for name, times in took.items()}
     return {
