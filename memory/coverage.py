@@ -1,57 +1,21 @@
 """What one text states that another does not. Pure; cosine cannot see it.
 
-A first version: numbers, negation, content words after light normalisation, their order, in
-any script. It errs on the side of "differs", which sends a pair to the judge and never loses one.
+A text covers another where it states each of the other's numbers, names, negations and content
+words, as often, in an order that does not change who does what, each governed as it was, and where
+what it adds only adds: "a tabby cat" covers "a cat", "a cat allergy" does not. Whatever is not
+known to be safe counts as a difference, which sends a pair to the judge and never loses one.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-_NUMBER_WORDS = {
-    word: str(value)
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-        "fifteen sixteen seventeen eighteen nineteen twenty".split()
-    )
-} | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70"}
-_NEGATIONS = frozenset(
-    "not no never none nobody nothing neither nor nowhere without cannot "
-    "nicht kein keine keinen keiner nie niemals ohne pas jamais sans nunca não sin не нет без "
-    "不 没 沒 未 无 無 非 别".split()
-)
-_TURNING = frozenset(
-    "was were had used once formerly barely hardly scarcely almost nearly only might may maybe "
-    "perhaps probably possibly could would should if unless hope hopes hoped want wants wanted "
-    "wish wishes plan plans planned planning intend intends consider considers considering will "
-    "going stop stops stopped quit quits refuse refuses refused".split()
-)
-_FILLERS = frozenset(
-    "a an the of in on at for with and by as that this these those it its his her their he she "
-    "they i my you your we our me him them us is are be been being has have do does "
-    "also just very really quite so too then which who whom into about there".split()
-)
-_JAPANESE_FILLERS = frozenset(
-    "の は が を に へ で と も や から です ます でした ました だ だった した する している "
-    "います いる ある あります っている っています ている ています "
-    "んでいる んでいます さんは さんの さん".split()
-)
-_JAPANESE_NEGATION = re.compile("ない|なかった|ません|なく|ずに")
-_TOKEN = re.compile(
-    r"(?P<number>(?<![\w.])[-−]?\d[\d.,:/-]*\d|(?<![\w.])[-−]?\d|\d)"
-    r"|(?P<han>[\u3400-\u9fff\uf900-\ufaff々])"
-    r"|(?P<hiragana>[\u3041-\u309f]+)"
-    r"|(?P<katakana>[\u30a0-\u30ff]+)"
-    r"|(?P<word>[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]+(?:['’][^\W\d_]+)?)"
-    r"|(?P<sign>[$€£¥%°§&+^\u2600-\u27bf\U0001f300-\U0001faff])"
-)
-_NOT = "not"
-_GENITIVE = re.compile(r"['’]s?$")
-_CONTRACTED_NOT = re.compile(r"n['’]t$")
+from memory.reading import Reading, Word, reading, says_no
+from memory.vocabulary import NOT, TEMPORAL
+
+_ORDER = "word order"
 
 
 @dataclass(frozen=True)
@@ -59,7 +23,8 @@ class Comparison:
     """What each of two texts states that the other does not, as words a person can read.
 
     `conflict` is what stands against the other on both sides, and so in `only_a` and `only_b`: a
-    negation or a "used to" that one of them has, the order of the words that both have.
+    negation or a "used to" that one of them has, the order of the words that both have, another
+    word that governs one ("for Mia" / "with Mia"), an addition that changes what it is added to.
     """
 
     only_a: tuple[str, ...]
@@ -83,22 +48,22 @@ class Comparison:
         return f'"{a}" / "{b}"' if a and b else f'one adds "{a or b}"'
 
 
-@dataclass(frozen=True)
-class _Profile:
-    statements: frozenset[str]
-    numbers: Counter[str]
-    """How often each number stands: "May 3 at 5" is not "May 5 at 5"."""
-    asks: bool
-    surface: dict[str, str]
-    """How each statement is worded, in the order of first mention."""
-    negations: int
+_SAME = Comparison((), ())
 
 
 def compare(a: str, b: str) -> Comparison:
     """What `a` states beyond `b`, and `b` beyond `a`."""
-    left, right = _profile(a), _profile(b)
-    conflict = _turned(left, right) + _swapped(left, right)
-    only_a, only_b = _beyond(left, right), _beyond(right, left)
+    left, right = reading(a), reading(b)
+    conflict = _turned(left, right)
+    if left.keys == right.keys:
+        conflict += _governed(left.words, right.words)
+        return Comparison(conflict, conflict, conflict) if conflict else _SAME
+    more_left, more_right = left.counts - right.counts, right.counts - left.counts
+    only_a, only_b = _worded(left, more_left), _worded(right, more_right)
+    conflict += _moved(left, right, more_left, more_right)
+    if not conflict and bool(more_left) != bool(more_right):
+        longer, more = (left, more_left) if more_left else (right, more_right)
+        conflict += _changed_by_additions(longer, more)
     return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
 
 
@@ -108,99 +73,222 @@ def covers(a: str, b: str) -> bool:
 
 
 def beyond(a: str, b: str) -> tuple[str, ...]:
-    """What `a` states and `b` does not, whatever the order things are told in."""
-    return _beyond(_profile(a), _profile(b))
+    """What `a` states and `b` does not, whatever the order and however often it is told."""
+    left, right = reading(a), reading(b)
+    missing = set(left.counts) - set(right.counts) - {NOT}
+    return _once(tuple(word.surface for word in left.words if word.key in missing))
 
 
 def negations(text: str) -> int:
     """How many times it says no."""
-    return _profile(text).negations
+    return says_no(reading(text))
 
 
 def shared(a: str, b: str) -> tuple[int, int]:
     """How many statements two texts have in common, and how many the shorter one makes."""
-    left, right = _profile(a).statements, _profile(b).statements
+    left, right = set(reading(a).counts), set(reading(b).counts)
     return len(left & right), min(len(left), len(right))
 
 
-def _beyond(left: _Profile, right: _Profile) -> tuple[str, ...]:
-    missing = left.statements - right.statements - {_NOT}
-    missing |= set(left.numbers - right.numbers)
-    return tuple(word for key, word in left.surface.items() if key in missing)
+def _worded(text: Reading, more: Counter[str]) -> tuple[str, ...]:
+    """How the text words what it has more of; negation is told by the conflict."""
+    if not more:
+        return ()
+    return _once(tuple(w.surface for w in text.words if more[w.key] and w.key != NOT))
 
 
 def _once(*told: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for some in told for word in some))
 
 
-def _turned(left: _Profile, right: _Profile) -> tuple[str, ...]:
+# --- what turns a statement around ----------------------------------------------------------------
+
+
+def _turned(left: Reading, right: Reading) -> tuple[str, ...]:
     """What only one has and turns a statement around: not, had, might, hopes, a question mark."""
-    negated = () if left.negations == right.negations else (_NOT,)
-    turning = sorted((left.statements ^ right.statements) & _TURNING)
-    return (*negated, *turning, *(() if left.asks == right.asks else ("?",)))
+    if (
+        left.turning == right.turning
+        and left.counts[NOT] == right.counts[NOT]
+        and left.asks == right.asks
+        and left.persons == right.persons
+    ):
+        return ()
+    negated = () if left.counts[NOT] == right.counts[NOT] else (NOT,)
+    turning = sorted(left.turning ^ right.turning)
+    asked = () if left.asks == right.asks else ("?",)
+    return (*negated, *turning, *asked, *_other_persons(left.persons, right.persons))
 
 
-def _swapped(left: _Profile, right: _Profile) -> tuple[str, ...]:
-    """Words that both texts have, in another order: who did what to whom.
+def _other_persons(left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]:
+    """He in one where the other has she; that one of them says "his" once more is nothing."""
+    only_left, only_right = set(left) - set(right), set(right) - set(left)
+    if only_left and only_right:
+        return tuple(sorted(only_left | only_right))
+    swapped = sorted(left) == sorted(right) and tuple(left) != tuple(right)
+    return tuple(dict.fromkeys(left)) if swapped and len(set(left)) > 1 else ()
 
-    One phrase that moved ("In May Mia left" / "Mia left in May") changes nothing; so the shared
-    words may be a rotation of each other between a common start and end. Two neighbours that
-    changed places ("Mia is Tom's aunt" / "Tom is Mia's aunt") are no such phrase.
+
+# --- order, and what governs each word ------------------------------------------------------------
+
+
+def _moved(
+    left: Reading, right: Reading, more_left: Counter[str], more_right: Counter[str]
+) -> tuple[str, ...]:
+    """Whether the words that both have stand in another order, or under another word's rule."""
+    first, second = _common(left, more_left), _common(right, more_right)
+    if [word.key for word in first] == [word.key for word in second]:
+        return _governed(first, second)
+    if left.japanese and right.japanese:
+        return () if _phrases(first) == _phrases(second) else (_ORDER,)
+    if sorted(_ruled(first)) != sorted(_ruled(second)):
+        return (_ORDER,)
+    return () if _same_order(first, second) else (_ORDER,)
+
+
+def _common(text: Reading, more: Counter[str]) -> Sequence[Word]:
+    """The words of a text without those that it has more of, the last of equals left out."""
+    if not more:
+        return text.words
+    left_out = dict(more)
+    kept = []
+    for word in reversed(text.words):
+        if left_out.get(word.key, 0):
+            left_out[word.key] -= 1
+        else:
+            kept.append(word)
+    return kept[::-1]
+
+
+_LOOSE = frozenset({"", "in", "of"})
+"""On Monday is Monday, all of the cats are all the cats."""
+
+
+def _governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
+    """The words, standing in the same place, that something else governs: from Mia, to Mia."""
+    return _once(
+        *(
+            (f"{a.role} {a.surface}".strip(), f"{b.role} {b.surface}".strip())
+            for a, b in zip(left, right, strict=True)
+            if a.role != b.role and not (a.role in _LOOSE and b.role in _LOOSE)
+        )
+    )
+
+
+def _ruled(words: Sequence[Word]) -> list[tuple[str, str]]:
+    return [(word.key, "" if word.role in _LOOSE else word.role) for word in words]
+
+
+def _phrases(words: Sequence[Word]) -> Counter[tuple[tuple[str, str], ...]]:
+    """Japanese phrases up to their particle: they may stand in any order before the verb."""
+    found: Counter[tuple[tuple[str, str], ...]] = Counter()
+    phrase: list[tuple[str, str]] = []
+    for word in words:
+        phrase.append((word.key, word.role))
+        if word.role not in ("", "の", "と", "や"):
+            found[tuple(phrase)] += 1
+            phrase = []
+    found[tuple(phrase)] += 1
+    return found
+
+
+def _same_order(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether nothing but a phrase moved: "In May Mia left" / "Mia left in May".
+
+    So between a common start and end, and times at either end, the words may be a rotation of
+    each other. Two neighbours that changed places ("Mia is Tom's aunt" / "Tom is Mia's aunt") are
+    no such phrase.
     """
-    first = [key for key in left.surface if key in right.statements]
-    second = [key for key in right.surface if key in left.statements]
+    first, second = [word.key for word in left], [word.key for word in right]
+    if _is_rotation(first, second):
+        return True
+    times, core = _without_times(first)
+    other_times, other_core = _without_times(second)
+    return times == other_times and bool(times) and _is_rotation(core, other_core)
+
+
+def _is_rotation(first: list[str], second: list[str]) -> bool:
+    first, second = list(first), list(second)
     while first and second and first[0] == second[0]:
         del first[0], second[0]
     while first and second and first[-1] == second[-1]:
         del first[-1], second[-1]
-    turns = (first[n:] + first[:n] for n in range(len(first)))
-    moved = len(first) > 2 and second in turns
-    return () if moved or first == second else ("word order",)
+    if first == second:
+        return True
+    return len(first) > 2 and any(first[n:] + first[:n] == second for n in range(1, len(first)))
 
 
-@lru_cache(maxsize=16_384)
-def _profile(text: str) -> _Profile:
-    plain = unicodedata.normalize("NFKC", text)
-    surface: dict[str, str] = {}
-    numbers: Counter[str] = Counter()
-    negations = 0
-    for match in _TOKEN.finditer(plain):
-        kind, token = str(match.lastgroup), match.group()
-        for key in _keys(kind, token):
-            negations += key == _NOT
-            numbers[key] += kind == "number" or key.isdigit()
-            surface.setdefault(key, token)
-    asks = plain.rstrip().endswith(("?", "？"))
-    return _Profile(frozenset(surface), +numbers, asks, surface, negations)
+def _without_times(keys: list[str]) -> tuple[Counter[str], list[str]]:
+    """The words of time at both ends, and what stands between."""
+    start, end = 0, len(keys)
+    while start < end and _is_time(keys[start]):
+        start += 1
+    while end > start and _is_time(keys[end - 1]):
+        end -= 1
+    return Counter(keys[:start] + keys[end:]), keys[start:end]
 
 
-def _keys(kind: str, token: str) -> tuple[str, ...]:
-    if kind == "number":
-        return (re.sub(r",(?=\d{3})", "", token).replace("−", "-"),)
-    if token in _NEGATIONS or (kind == "word" and token.isupper() and len(token) > 1):
-        return (_NOT if token in _NEGATIONS else token.casefold(),)
-    if kind == "hiragana":
-        negated = (_NOT,) if _JAPANESE_NEGATION.search(token) else ()
-        return negated if token in _JAPANESE_FILLERS else (*negated, token)
-    if kind != "word":
-        return (token,)
-    return _word_keys(_GENITIVE.sub("", token.casefold()))
+def _is_time(key: str) -> bool:
+    return key in TEMPORAL or key.startswith(("at ", "day ")) or (key.isdigit() and len(key) == 4)
 
 
-def _word_keys(word: str) -> tuple[str, ...]:
-    if word in _NEGATIONS or _CONTRACTED_NOT.search(word):
-        return (_NOT,)
-    if word in _FILLERS:
-        return ()
-    if word in _TURNING:
-        return (word,)
-    return (_NUMBER_WORDS.get(word) or _stem(word),)
+# --- additions ------------------------------------------------------------------------------------
 
 
-def _stem(word: str) -> str:
-    """Plural and third person, no more: what a tense tells may matter."""
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
+def _changed_by_additions(longer: Reading, more: Counter[str]) -> tuple[str, ...]:
+    """Additions that change what they are added to, each with the word that it changes.
+
+    A noun after a noun makes another thing of it (a cat toy), a word beside a number another
+    amount, a name beside a name another person; before the subject stands another subject.
+    """
+    left_out = dict(more)
+    added = [False] * len(longer.words)
+    for place in range(len(added) - 1, -1, -1):
+        key = longer.words[place].key
+        if left_out.get(key, 0):
+            left_out[key] -= 1
+            added[place] = True
+    if longer.spaceless:
+        return _not_whole_clauses(longer.words, added)
+    return _once(
+        *(
+            (_pair(longer.words, place),)
+            for place in range(len(added))
+            if added[place] and _changes(longer, place, added)
+        )
+    )
+
+
+def _pair(words: Sequence[Word], place: int) -> str:
+    return " ".join(word.surface for word in words[max(0, place - 1) : place + 2])
+
+
+def _changes(text: Reading, place: int, added: Sequence[bool]) -> bool:
+    words = text.words
+    word = words[place]
+    before = words[place - 1] if place and not added[place - 1] else None
+    after = words[place + 1] if place + 1 < len(words) and not added[place + 1] else None
+    if before is not None and word.joined and not text.japanese and not _adverb(word):
+        return True
+    if after is not None and after.joined and not text.japanese:
+        return after.is_number or (word.surface[:1].isupper() and after.surface[:1].isupper())
+    first = next(n for n, is_added in enumerate(added) if not is_added)
+    return place < first and not word.role and not _is_time(word.key) and not text.japanese
+
+
+_ADVERBS = frozenset(
+    "too together there here home back away soon well twice alone outside inside upstairs "
+    "downstairs abroad ago".split()
+)
+
+
+def _adverb(word: Word) -> bool:
+    return word.surface.endswith("ly") or word.key in _ADVERBS or _is_time(word.key)
+
+
+def _not_whole_clauses(words: Sequence[Word], added: Sequence[bool]) -> tuple[str, ...]:
+    """Without spaces a character more may be another word: only whole clauses are additions."""
+    for place, word in enumerate(words):
+        ends = place and added[place] != added[place - 1]
+        if ends and not word.opens:
+            return (_pair(words, place),)
+    return ()

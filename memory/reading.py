@@ -1,0 +1,224 @@
+"""A text as what it states: content words in order, each with what governs it.
+
+Rewordings that change nothing are undone first, so that two texts can be laid beside each other:
+the passive (the ball is thrown by Mia), a clause that only names a quality (a dog which is black),
+"made of", "a few", an amount told as "a raise of 5 %".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from memory.numbers import with_numbers_joined
+from memory.tokens import Kind, Token, tokens
+from memory.vocabulary import NOT
+
+
+class Word(NamedTuple):
+    """One thing stated.
+
+    `role`: what governs it (a preposition before it, a Japanese particle after it). `joined`:
+    whether it follows the word before it with nothing between. `opens`: whether a clause starts.
+    """
+
+    key: str
+    surface: str
+    role: str
+    joined: bool
+    opens: bool
+    is_number: bool
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a text states, ready to be compared."""
+
+    words: tuple[Word, ...]
+    keys: tuple[str, ...]
+    counts: Counter[str]
+    turning: frozenset[str]
+    persons: tuple[str, ...]
+    asks: bool
+    japanese: bool
+    spaceless: bool
+
+
+@lru_cache(maxsize=16_384)
+def reading(text: str) -> Reading:
+    """What a text states."""
+    found = list(tokens(text))
+    kinds = {token.kind for token in found}
+    if Kind.NUMBER in kinds or Kind.SCALE in kinds:
+        found = with_numbers_joined(found)
+    japanese = Kind.PARTICLE in kinds
+    if not japanese:
+        found = _reworded(found)
+    words = _after_particles(found) if japanese else _after_prepositions(found)
+    keys = tuple(word.key for word in words)
+    return Reading(
+        words=words,
+        keys=keys,
+        counts=Counter(keys),
+        turning=frozenset(token.key for token in found if token.kind is Kind.TURNING),
+        persons=tuple(token.key for token in found if token.kind is Kind.PERSON),
+        asks=text.rstrip().endswith(("?", "？")),
+        japanese=japanese,
+        spaceless=any(len(key) == 1 and "\u3400" <= key <= "\u9fff" for key in keys),
+    )
+
+
+_STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
+
+
+def _after_prepositions(found: Sequence[Token]) -> tuple[Word, ...]:
+    words: list[Word] = []
+    role, joined, opens = "", False, True
+    for token in found:
+        kind = token.kind
+        if kind in _STATED:
+            number = kind is Kind.NUMBER
+            words.append(Word(token.key, token.surface, role, joined, opens, number))
+            role, joined, opens = "", True, False
+            continue
+        joined = False
+        if kind is Kind.GOVERNING:
+            role = token.key
+        elif kind is Kind.STOP:
+            role, opens = "", True
+    return tuple(words)
+
+
+def _after_particles(found: Sequence[Token]) -> tuple[Word, ...]:
+    words: list[Word] = []
+    opens = True
+    for token in found:
+        if token.kind in _STATED:
+            number = token.kind is Kind.NUMBER
+            words.append(Word(token.key, token.surface, "", not opens, opens, number))
+            opens = False
+        elif token.kind is Kind.PARTICLE and words:
+            words[-1] = words[-1]._replace(role=token.key)
+        elif token.kind is Kind.STOP:
+            opens = True
+    return tuple(words)
+
+
+# --- rewordings ---------------------------------------------------------------------------------
+
+_BE = frozenset({"is", "are", "be", "been", "being", "am"})
+_WAS = frozenset({"was", "were"})
+_WHICH = frozenset({"which", "that", "who"})
+
+
+def _reworded(found: list[Token]) -> list[Token]:
+    keys = {token.key for token in found}
+    if not keys.isdisjoint(_WHICH) and not keys.isdisjoint(_BE):
+        found = _qualities_first(found)
+    if "of" in keys:
+        found = _made_of(found)
+    if any(token.past for token in found) and not (
+        keys.isdisjoint(_BE) and keys.isdisjoint(_WAS)
+    ):
+        found = _active(found)
+    if "few" in keys:
+        found = _several(found)
+    if "used" in keys or "use<" in keys:
+        found = _used_to(found)
+    return found
+
+
+def _several(found: list[Token]) -> list[Token]:
+    """A few friends are several; few friends are not."""
+    for place in range(1, len(found)):
+        if found[place].key == "few" and found[place - 1].key == "a":
+            found[place] = found[place]._replace(key="several")
+    return found
+
+
+def _used_to(found: list[Token]) -> list[Token]:
+    """What somebody used to do is over; what is used for something is not."""
+    for place in range(len(found) - 1):
+        if found[place].key in ("used", "use<") and found[place + 1].key == "to":
+            found[place] = found[place]._replace(key="used to", kind=Kind.TURNING)
+    return found
+
+
+def _made_of(found: list[Token]) -> list[Token]:
+    """A wall made of stone is a stone wall; a raise of 5 % is a 5 % raise."""
+    place = 1
+    while place < len(found) - 1:
+        if found[place].key == "of" and found[place - 1].key == "make<" and place > 1:
+            found[place - 2 : place + 2] = [found[place + 1], found[place - 2]]
+        elif found[place].key == "of" and found[place + 1].kind is Kind.NUMBER:
+            end = place + 2 + (found[place + 2].key == "percent" if place + 2 < len(found) else 0)
+            if found[place - 1].kind is Kind.CONTENT:
+                found[place - 1 : end] = [*found[place + 1 : end], found[place - 1]]
+        place += 1
+    return found
+
+
+def _qualities_first(found: list[Token]) -> list[Token]:
+    """A dog which is black, or a dog, which is black, is a black dog."""
+    place = 1
+    while place < len(found) - 2:
+        if found[place].key in _WHICH and found[place + 1].key in _BE:
+            head = place - 1 - (found[place - 1].kind is Kind.STOP)
+            end = _end_of_qualities(found, place + 2)
+            if head >= 0 and found[head].kind is Kind.CONTENT and end > place + 2:
+                qualities = [t for t in found[place + 2 : end] if t.kind is Kind.CONTENT]
+                after = end + (end < len(found) and found[end].kind is Kind.STOP)
+                found[head:after] = [*qualities, found[head]]
+        place += 1
+    return found
+
+
+def _end_of_qualities(found: Sequence[Token], start: int) -> int:
+    """Where the qualities that start here end; `start` itself where they are none."""
+    end = start
+    while end < len(found) and (
+        found[end].kind is Kind.CONTENT
+        or (found[end].key in ("and", "very") and end + 1 < len(found))
+    ):
+        end += 1
+    if end == len(found) or found[end].kind is Kind.STOP or found[end].key in _BE:
+        return end - (found[end - 1].key == "and")
+    return start
+
+
+def _active(found: list[Token]) -> list[Token]:
+    """The ball is thrown by Mia: Mia throws the ball, in the tense that "be" tells."""
+    for place in range(len(found) - 1):
+        be = found[place]
+        if be.key not in _BE and be.key not in _WAS:
+            continue
+        verb = place + 1 + (found[place + 1].key == "being")
+        if verb < len(found) and found[verb].past:
+            return _turned(found, place, verb)
+    return found
+
+
+def _turned(found: list[Token], be: int, verb: int) -> list[Token]:
+    plain = found[verb].key.removesuffix("<")
+    passed = be >= 0 and (found[be].key in _WAS)
+    progressive = verb - be > 1
+    if not (progressive or passed) and not any(t.key == "by" for t in found[verb:]):
+        return found
+    key = plain + "<" if passed and not progressive else plain
+    doing = Token(key, Kind.CONTENT, found[verb].surface)
+    dropped = found[:be] if not (passed and progressive) else found[: be + 1]
+    start = max((n + 1 for n in range(be) if found[n].kind is Kind.STOP), default=0)
+    by = next((n for n in range(verb + 1, len(found)) if found[n].key == "by"), None)
+    if by is None:
+        return [*dropped, doing, *found[verb + 1 :]]
+    end = next((n for n in range(by, len(found)) if found[n].kind is Kind.STOP), len(found))
+    head, done, middle = found[:start], dropped[start:], found[verb + 1 : by]
+    return [*head, *found[by + 1 : end], doing, *done, *middle, *found[end:]]
+
+
+def says_no(found: Reading) -> int:
+    """How many times it says no."""
+    return found.counts[NOT]
