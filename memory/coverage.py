@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory.reading import Reading, Word, reading, says_no
+from memory.reading import Reading, Word, reading
 from memory.vocabulary import NOT, TEMPORAL
 
 _ORDER = "word order"
@@ -58,7 +58,7 @@ def compare(a: str, b: str) -> Comparison:
     if left.keys == right.keys:
         conflict += _governed(left.words, right.words)
         return Comparison(conflict, conflict, conflict) if conflict else _SAME
-    more_left, more_right = left.counts - right.counts, right.counts - left.counts
+    more_left, more_right = _more(left.keys, right.keys), _more(right.keys, left.keys)
     only_a, only_b = _worded(left, more_left), _worded(right, more_right)
     conflict += _moved(left, right, more_left, more_right)
     if not conflict and bool(more_left) != bool(more_right):
@@ -75,26 +75,40 @@ def covers(a: str, b: str) -> bool:
 def beyond(a: str, b: str) -> tuple[str, ...]:
     """What `a` states and `b` does not, whatever the order and however often it is told."""
     left, right = reading(a), reading(b)
-    missing = set(left.counts) - set(right.counts) - {NOT}
+    missing = set(left.keys) - set(right.keys) - {NOT}
     return _once(tuple(word.surface for word in left.words if word.key in missing))
 
 
 def negations(text: str) -> int:
     """How many times it says no."""
-    return says_no(reading(text))
+    return reading(text).negations
 
 
 def shared(a: str, b: str) -> tuple[int, int]:
     """How many statements two texts have in common, and how many the shorter one makes."""
-    left, right = set(reading(a).counts), set(reading(b).counts)
+    left, right = set(reading(a).keys), set(reading(b).keys)
     return len(left & right), min(len(left), len(right))
 
 
-def _worded(text: Reading, more: Counter[str]) -> tuple[str, ...]:
+def _more(keys: Sequence[str], others: Sequence[str]) -> dict[str, int]:
+    """What stands among `keys` more often than among `others`, and how much more."""
+    left: dict[str, int] = {}
+    for key in others:
+        left[key] = left.get(key, 0) + 1
+    more: dict[str, int] = {}
+    for key in keys:
+        if left.get(key, 0):
+            left[key] -= 1
+        else:
+            more[key] = more.get(key, 0) + 1
+    return more
+
+
+def _worded(text: Reading, more: dict[str, int]) -> tuple[str, ...]:
     """How the text words what it has more of; negation is told by the conflict."""
     if not more:
         return ()
-    return _once(tuple(w.surface for w in text.words if more[w.key] and w.key != NOT))
+    return _once(tuple(w.surface for w in text.words if w.key in more and w.key != NOT))
 
 
 def _once(*told: tuple[str, ...]) -> tuple[str, ...]:
@@ -108,12 +122,12 @@ def _turned(left: Reading, right: Reading) -> tuple[str, ...]:
     """What only one has and turns a statement around: not, had, might, hopes, a question mark."""
     if (
         left.turning == right.turning
-        and left.counts[NOT] == right.counts[NOT]
+        and left.negations == right.negations
         and left.asks == right.asks
         and left.persons == right.persons
     ):
         return ()
-    negated = () if left.counts[NOT] == right.counts[NOT] else (NOT,)
+    negated = () if left.negations == right.negations else (NOT,)
     turning = sorted(left.turning ^ right.turning)
     asked = () if left.asks == right.asks else ("?",)
     return (*negated, *turning, *asked, *_other_persons(left.persons, right.persons))
@@ -132,7 +146,7 @@ def _other_persons(left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]
 
 
 def _moved(
-    left: Reading, right: Reading, more_left: Counter[str], more_right: Counter[str]
+    left: Reading, right: Reading, more_left: dict[str, int], more_right: dict[str, int]
 ) -> tuple[str, ...]:
     """Whether the words that both have stand in another order, or under another word's rule."""
     first, second = _common(left, more_left), _common(right, more_right)
@@ -145,7 +159,7 @@ def _moved(
     return () if _same_order(first, second) else (_ORDER,)
 
 
-def _common(text: Reading, more: Counter[str]) -> Sequence[Word]:
+def _common(text: Reading, more: dict[str, int]) -> Sequence[Word]:
     """The words of a text without those that it has more of, the last of equals left out."""
     if not more:
         return text.words
@@ -234,7 +248,7 @@ def _is_time(key: str) -> bool:
 # --- additions ------------------------------------------------------------------------------------
 
 
-def _changed_by_additions(longer: Reading, more: Counter[str]) -> tuple[str, ...]:
+def _changed_by_additions(longer: Reading, more: dict[str, int]) -> tuple[str, ...]:
     """Additions that change what they are added to, each with the word that it changes.
 
     A noun after a noun makes another thing of it (a cat toy), a word beside a number another

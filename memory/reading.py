@@ -7,7 +7,6 @@ the passive (the ball is thrown by Mia), a clause that only names a quality (a d
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,24 +32,30 @@ class Word(NamedTuple):
     is_number: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What a text states, ready to be compared."""
 
     words: tuple[Word, ...]
     keys: tuple[str, ...]
-    counts: Counter[str]
+    negations: int
     turning: frozenset[str]
     persons: tuple[str, ...]
     asks: bool
     japanese: bool
-    spaceless: bool
+
+    @property
+    def spaceless(self) -> bool:
+        """Whether its words are single characters, as Chinese is read."""
+        return not self.japanese and any(
+            len(key) == 1 and "\u3400" <= key <= "\u9fff" for key in self.keys
+        )
 
 
 @lru_cache(maxsize=16_384)
 def reading(text: str) -> Reading:
     """What a text states."""
-    found = list(tokens(text))
+    found = tokens(text)
     kinds = {token.kind for token in found}
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
         found = with_numbers_joined(found)
@@ -58,41 +63,45 @@ def reading(text: str) -> Reading:
     if not japanese:
         found = _reworded(found)
     words = _after_particles(found) if japanese else _after_prepositions(found)
-    keys = tuple(word.key for word in words)
+    keys = tuple([word[0] for word in words])
     return Reading(
-        words=words,
-        keys=keys,
-        counts=Counter(keys),
-        turning=frozenset(token.key for token in found if token.kind is Kind.TURNING),
-        persons=tuple(token.key for token in found if token.kind is Kind.PERSON),
-        asks=text.rstrip().endswith(("?", "？")),
-        japanese=japanese,
-        spaceless=any(len(key) == 1 and "\u3400" <= key <= "\u9fff" for key in keys),
+        tuple(words),
+        keys,
+        keys.count(NOT) if Kind.NOT in kinds else 0,
+        _told(found, Kind.TURNING) if Kind.TURNING in kinds else _NOTHING,
+        tuple([t.key for t in found if t.kind is Kind.PERSON]) if Kind.PERSON in kinds else (),
+        text.endswith(("?", "？")),
+        japanese,
     )
+
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+def _told(found: Sequence[Token], kind: str) -> frozenset[str]:
+    return frozenset(token.key for token in found if token.kind is kind)
 
 
 _STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
 
 
-def _after_prepositions(found: Sequence[Token]) -> tuple[Word, ...]:
+def _after_prepositions(found: Sequence[Token]) -> list[Word]:
     words: list[Word] = []
     role, joined, opens = "", False, True
-    for token in found:
-        kind = token.kind
+    for key, kind, surface, _ in found:
         if kind in _STATED:
-            number = kind is Kind.NUMBER
-            words.append(Word(token.key, token.surface, role, joined, opens, number))
+            words.append(Word(key, surface, role, joined, opens, kind is Kind.NUMBER))
             role, joined, opens = "", True, False
             continue
         joined = False
         if kind is Kind.GOVERNING:
-            role = token.key
+            role = key
         elif kind is Kind.STOP:
             role, opens = "", True
-    return tuple(words)
+    return words
 
 
-def _after_particles(found: Sequence[Token]) -> tuple[Word, ...]:
+def _after_particles(found: Sequence[Token]) -> list[Word]:
     words: list[Word] = []
     opens = True
     for token in found:
@@ -104,7 +113,7 @@ def _after_particles(found: Sequence[Token]) -> tuple[Word, ...]:
             words[-1] = words[-1]._replace(role=token.key)
         elif token.kind is Kind.STOP:
             opens = True
-    return tuple(words)
+    return words
 
 
 # --- rewordings ---------------------------------------------------------------------------------
@@ -218,7 +227,3 @@ def _turned(found: list[Token], be: int, verb: int) -> list[Token]:
     head, done, middle = found[:start], dropped[start:], found[verb + 1 : by]
     return [*head, *found[by + 1 : end], doing, *done, *middle, *found[end:]]
 
-
-def says_no(found: Reading) -> int:
-    """How many times it says no."""
-    return found.counts[NOT]

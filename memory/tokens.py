@@ -57,17 +57,14 @@ class Token(NamedTuple):
     past: bool = False
 
 
-_TOKEN = re.compile(
-    r"(?P<number>(?:(?<![\w.])[-−])?\d+(?:[.,:/-]\d+)*)"
-    r"|(?P<word>(?:[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff々]\.){2,}"
-    r"|[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff々]+"
-    r"(?:['’][^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff々]+)?)"
-    r"|(?P<han>[\u3400-\u9fff\uf900-\ufaff々]+)"
-    r"|(?P<hiragana>[\u3041-\u309f]+)"
-    r"|(?P<katakana>[\u30a1-\u30fa\u30fc]+)"
-    r"|(?P<sign>[$€£¥%°§&+^\u2600-\u27bf\U0001f300-\U0001faff])"
-    r"|(?P<stop>[,;:.!?()\[\]\"“”、。！？\n—–])"
-)
+_LETTER = r"[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff々]"
+_PIECES = re.compile(
+    rf"(?:{_LETTER}\.){{2,}}|{_LETTER}+(?:['’]{_LETTER}+)?"  # U.S., words
+    r"|(?:(?<![\w.])[-−])?\d+(?:[.,:/-]\d+)*"  # numbers
+    r"|[\u3400-\u9fff\uf900-\ufaff々]+|[\u3041-\u309f]+|[\u30a1-\u30fa\u30fc]+"  # Han, kana
+    r"|[$€£¥%°§&+^\u2600-\u27bf\U0001f300-\U0001faff]"
+    r"|[,;:.!?()\[\]\"“”、。！？\n—–]"
+).findall
 _RAISED = re.compile("[⁰¹²³⁴-⁹½⅓⅔¼¾]")
 _GENITIVE = re.compile(r"['’]s?$")
 _CONTRACTED_NOT = re.compile(r"n['’]t$")
@@ -75,24 +72,31 @@ _CONTRACTED = re.compile(r"['’](?:ll|d|ve|re|m)$")
 _KANA = re.compile("[\u3041-\u30fa]")
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokens(text: str) -> list[Token]:
     """The tokens of a text, in order."""
     plain = text if text.isascii() else _compatible(text)
     if plain.isupper():
         plain = plain.lower()
-    japanese = not plain.isascii() and _KANA.search(plain) is not None
-    for match in _TOKEN.finditer(plain):
-        kind = match.lastgroup
-        if kind == "word":
-            yield word_token(match.group())
-        elif kind == "stop":
-            yield _STOP
-        elif kind == "number":
-            yield Token(_digits(match.group()), Kind.NUMBER, match.group())
-        else:
-            yield from _other(str(kind), match.group(), japanese)
+    if plain.isascii():
+        return [_alphabetic(piece) for piece in _PIECES(plain)]
+    read = _japanese if _KANA.search(plain) else _other
+    return [token for piece in _PIECES(plain) for token in read(piece)]
 
 
+@lru_cache(maxsize=32_768)
+def _alphabetic(piece: str) -> Token:
+    """A word, a number, a sign or a stop."""
+    if piece[0].isalpha():
+        return word_token(piece)
+    if piece[-1].isdigit():
+        return Token(_digits(piece), Kind.NUMBER, piece)
+    if piece in _SIGNS:
+        return Token(UNITS.get(piece, piece), Kind.CONTENT, piece)
+    return _STOP if piece in _STOPS else Token(piece, Kind.CONTENT, piece)
+
+
+_SIGNS = frozenset("$€£¥%°§&+^")
+_STOPS = frozenset(",;:.!?()[]\"“”、。！？\n—–")
 _STOP = Token("", Kind.STOP, "")
 
 
@@ -111,7 +115,6 @@ def _digits(number: str) -> str:
 # --- words ------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=32_768)
 def word_token(word: str) -> Token:
     """What one word of a script with spaces is."""
     if word.isupper() and len(word) > 1 and "." not in word:
@@ -168,17 +171,25 @@ _HAN_ZH_FILLERS = frozenset("的了着过過地得在正把被所就也都还是
 _HAN_ZH_MEASURES = frozenset("个個名位只条條张張辆輛件块")
 
 
-def _other(kind: str, text: str, japanese: bool) -> Iterator[Token]:
-    if kind == "sign":
-        yield Token(UNITS.get(text, text), Kind.CONTENT, text)
-    elif kind == "katakana":
-        yield Token(_kana_spelling(text), Kind.CONTENT, text)
-    elif kind == "hiragana":
-        yield from kana_tokens(text)
-    elif japanese:
-        yield from _han_run(text)
-    else:
-        yield from _han_characters(text)
+@lru_cache(maxsize=32_768)
+def _japanese(piece: str) -> tuple[Token, ...]:
+    first = piece[0]
+    if _is_han(first):
+        return tuple(_han_run(piece))
+    if "\u3041" <= first <= "\u309f":
+        return kana_tokens(piece)
+    if "\u30a1" <= first <= "\u30fc":
+        return (Token(_kana_spelling(piece), Kind.CONTENT, piece),)
+    return (_alphabetic(piece),)
+
+
+@lru_cache(maxsize=32_768)
+def _other(piece: str) -> tuple[Token, ...]:
+    return tuple(_han_characters(piece)) if _is_han(piece[0]) else (_alphabetic(piece),)
+
+
+def _is_han(char: str) -> bool:
+    return "\u3400" <= char <= "\u9fff" or "\uf900" <= char <= "\ufaff" or char == "々"
 
 
 def _kana_spelling(text: str) -> str:
@@ -246,7 +257,7 @@ _POLITE = [
     )
 ]
 _PARTICLE = re.compile(
-    "^(?:からは|からの|からも|までに|までの|までは|には|にも|では|でも|での|とは|とも|との|へと|への|へは|"
+    "^(?:さん|ちゃん|くん|さま|たち)?(?P<role>からは|からの|からも|までに|までの|までは|には|にも|では|でも|での|とは|とも|との|へと|への|へは|"
     "より|から|まで|など|だけ|しか|ほど|は|が|も|を|に|へ|で|と|の|や)"
 )
 _LONG_ROLES = ("から", "まで", "より", "など", "だけ", "しか", "ほど")
@@ -256,7 +267,6 @@ _EMPTY = frozenset(
     "いる ある する している した さん ちゃん くん さま だ だた た て い る です という いて あて "
     "っている なる お ご".split()
 )
-@lru_cache(maxsize=32_768)
 def kana_tokens(run: str) -> tuple[Token, ...]:
     """A run of hiragana: an ending, then particles; a word of its own where it is neither."""
     plain = run
@@ -268,7 +278,7 @@ def kana_tokens(run: str) -> tuple[Token, ...]:
         plain = _NEGATED.sub("な", plain)
     particle = _PARTICLE.match(plain)
     if particle is not None:
-        found.append(Token(_role(particle.group()), Kind.PARTICLE, particle.group()))
+        found.append(Token(_role(particle["role"]), Kind.PARTICLE, particle["role"]))
         plain = plain[particle.end() :]
     if plain and plain not in _EMPTY:
         found.append(Token(plain, Kind.CONTENT, run))
