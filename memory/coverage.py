@@ -179,12 +179,12 @@ _LOOSE = frozenset({"", "in", "of"})
 
 def _governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
     """The words, standing in the same place, that something else governs: from Mia, to Mia."""
+    differ = [(a, b) for a, b in zip(left, right, strict=True) if a.role != b.role]
+    loose = all(a.role in _LOOSE and b.role in _LOOSE for a, b in differ)
+    if loose and not (any(a.role for a, _ in differ) and any(b.role for _, b in differ)):
+        return ()
     return _once(
-        *(
-            (f"{a.role} {a.surface}".strip(), f"{b.role} {b.surface}".strip())
-            for a, b in zip(left, right, strict=True)
-            if a.role != b.role and not (a.role in _LOOSE and b.role in _LOOSE)
-        )
+        *((f"{a.role} {a.surface}".strip(), f"{b.role} {b.surface}".strip()) for a, b in differ)
     )
 
 
@@ -192,17 +192,27 @@ def _ruled(words: Sequence[Word]) -> list[tuple[str, str]]:
     return [(word.key, "" if word.role in _LOOSE else word.role) for word in words]
 
 
-def _phrases(words: Sequence[Word]) -> Counter[tuple[tuple[str, str], ...]]:
-    """Japanese phrases up to their particle: they may stand in any order before the verb."""
-    found: Counter[tuple[tuple[str, str], ...]] = Counter()
+_Phrase = tuple[tuple[str, str], ...]
+
+
+def _phrases(words: Sequence[Word]) -> list[Counter[_Phrase]]:
+    """Japanese, clause by clause, as phrases up to their particle: their order is free.
+
+    A clause ends where a stop follows a word without particle, its verb.
+    """
+    clauses: list[Counter[_Phrase]] = [Counter()]
     phrase: list[tuple[str, str]] = []
     for word in words:
+        if word.opens and phrase:
+            clauses[-1][tuple(phrase)] += 1
+            clauses.append(Counter())
+            phrase = []
         phrase.append((word.key, word.role))
         if word.role not in ("", "の", "と", "や"):
-            found[tuple(phrase)] += 1
+            clauses[-1][tuple(phrase)] += 1
             phrase = []
-    found[tuple(phrase)] += 1
-    return found
+    clauses[-1][tuple(phrase)] += 1
+    return clauses
 
 
 def _same_order(left: Sequence[Word], right: Sequence[Word]) -> bool:
@@ -213,11 +223,22 @@ def _same_order(left: Sequence[Word], right: Sequence[Word]) -> bool:
     no such phrase.
     """
     first, second = [word.key for word in left], [word.key for word in right]
-    if _is_rotation(first, second):
+    if _is_rotation(first, second) or _adverb_moved(left, right):
         return True
     times, core = _without_times(first)
     other_times, other_core = _without_times(second)
     return times == other_times and bool(times) and _is_rotation(core, other_core)
+
+
+def _adverb_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Quickly running is running quickly; "only" is no such adverb."""
+    differ = [(a, b) for a, b in zip(left, right, strict=True) if a.key != b.key]
+    (first, _), (_, last) = differ[0], differ[-1]
+    return len(differ) == 2 and first.key == last.key and _is_manner(first) != _is_manner(differ[1][0])
+
+
+def _is_manner(word: Word) -> bool:
+    return word.surface.endswith("ly") and len(word.surface) > 5
 
 
 def _is_rotation(first: list[str], second: list[str]) -> bool:

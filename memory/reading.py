@@ -2,7 +2,7 @@
 
 Rewordings that change nothing are undone first, so that two texts can be laid beside each other:
 the passive (the ball is thrown by Mia), a clause that only names a quality (a dog which is black),
-"made of", "a few", an amount told as "a raise of 5 %".
+"made of", "a few", "next to", an amount told as "a raise of 5 %".
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from memory.numbers import with_numbers_joined
 from memory.tokens import Kind, Token, tokens
-from memory.vocabulary import NOT
+from memory.synonyms import SAME_AS
+from memory.vocabulary import GERMAN, GERMAN_ARTICLES, GERMAN_GOVERNING, NOT
 
 
 class Word(NamedTuple):
@@ -125,6 +126,8 @@ _WHICH = frozenset({"which", "that", "who"})
 
 def _reworded(found: list[Token]) -> list[Token]:
     keys = {token.key for token in found}
+    if not keys.isdisjoint(GERMAN):
+        return [_german(token) for token in found]
     if not keys.isdisjoint(_WHICH) and not keys.isdisjoint(_BE):
         found = _qualities_first(found)
     if "of" in keys:
@@ -135,6 +138,8 @@ def _reworded(found: list[Token]) -> list[Token]:
         found = _active(found)
     if "few" in keys:
         found = _several(found)
+    if "to" in keys and not keys.isdisjoint(_BESIDE):
+        found = _beside(found)
     if "used" in keys or "use<" in keys:
         found = _used_to(found)
     return found
@@ -145,6 +150,31 @@ def _several(found: list[Token]) -> list[Token]:
     for place in range(1, len(found)):
         if found[place].key == "few" and found[place - 1].key == "a":
             found[place] = found[place]._replace(key="several")
+    return found
+
+
+def _german(token: Token) -> Token:
+    """Articles tell the case, and so who does what; prepositions govern."""
+    if token.kind is not Kind.CONTENT and token.kind is not Kind.FILLER:
+        return token if token.kind is not Kind.GOVERNING else token._replace(key="in")
+    low = token.surface.lower()
+    if low in GERMAN_ARTICLES:
+        case = GERMAN_ARTICLES[low]
+        return token._replace(key=case, kind=Kind.GOVERNING if case else Kind.FILLER)
+    if low in GERMAN_GOVERNING:
+        return token._replace(key=GERMAN_GOVERNING[low], kind=Kind.GOVERNING)
+    return token
+
+
+_BESIDE = frozenset({"next", "close"})
+
+
+def _beside(found: list[Token]) -> list[Token]:
+    """Next to and close to are near."""
+    for place in range(len(found) - 2, -1, -1):
+        if found[place].key in _BESIDE and found[place + 1].key == "to":
+            surface = f"{found[place].surface} to"
+            found[place : place + 2] = [Token(SAME_AS["near"], Kind.CONTENT, surface)]
     return found
 
 
@@ -204,7 +234,9 @@ def _active(found: list[Token]) -> list[Token]:
         be = found[place]
         if be.key not in _BE and be.key not in _WAS:
             continue
-        verb = place + 1 + (found[place + 1].key == "being")
+        verb = place + 1
+        while verb < len(found) and found[verb].kind is Kind.FILLER:
+            verb += 1
         if verb < len(found) and found[verb].past:
             return _turned(found, place, verb)
     return found
@@ -212,8 +244,8 @@ def _active(found: list[Token]) -> list[Token]:
 
 def _turned(found: list[Token], be: int, verb: int) -> list[Token]:
     plain = found[verb].key.removesuffix("<")
-    passed = be >= 0 and (found[be].key in _WAS)
-    progressive = verb - be > 1
+    passed = found[be].key in _WAS
+    progressive = any(token.key == "being" for token in found[be:verb])
     if not (progressive or passed) and not any(t.key == "by" for t in found[verb:]):
         return found
     key = plain + "<" if passed and not progressive else plain

@@ -171,6 +171,10 @@ _HAN_ZH_FILLERS = frozenset("的了着过過地得在正把被所就也都还是
 _HAN_ZH_MEASURES = frozenset("个個名位只条條张張辆輛件块")
 
 
+_DONE = {"した": "た", "してた": "した", "だた": "た", "た": "た", "いた": "た", "あった": "た"}
+"""What only tells that it is past."""
+
+
 @lru_cache(maxsize=32_768)
 def _japanese(piece: str) -> tuple[Token, ...]:
     first = piece[0]
@@ -264,7 +268,7 @@ _LONG_ROLES = ("から", "まで", "より", "など", "だけ", "しか", "ほ�
 _ROLE = {"が": "は", "も": "は", "へ": "に"}
 _NEGATED = re.compile("なかった|ない|なく|ずに")
 _EMPTY = frozenset(
-    "いる ある する している した さん ちゃん くん さま だ だた た て い る です という いて あて "
+    "いる ある する して さん ちゃん くん さま だ て い る です という いて あて "
     "っている なる お ご".split()
 )
 def kana_tokens(run: str) -> tuple[Token, ...]:
@@ -280,7 +284,9 @@ def kana_tokens(run: str) -> tuple[Token, ...]:
     if particle is not None:
         found.append(Token(_role(particle["role"]), Kind.PARTICLE, particle["role"]))
         plain = plain[particle.end() :]
-    if plain and plain not in _EMPTY:
+    if plain in _DONE:
+        found.append(Token(_DONE[plain], Kind.CONTENT, run))
+    elif plain and (plain not in _EMPTY or (particle and particle["role"] == "を")):
         found.append(Token(plain, Kind.CONTENT, run))
     return tuple(found)
 

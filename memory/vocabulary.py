@@ -207,3 +207,18 @@ CONTRACTED = {
     "cant": NOT, "wont": NOT, "arent": NOT, "werent": NOT, "hasnt": NOT, "hadnt": NOT,
     "couldnt": NOT, "wouldnt": NOT, "shouldnt": NOT, "aint": NOT,
 }  # fmt: skip
+
+GERMAN = frozenset(
+    "der dem eine einen einem einer eines und ist nicht ich auf mit für wird hat sind einem "
+    "zum zur vom beim im ein".split()
+)
+"""Words that only a German text holds."""
+GERMAN_ARTICLES = dict.fromkeys("der die das ein eine und ist sind wird auch sehr".split(), "") | {
+    "den": "den", "einen": "den", "dem": "dem", "einem": "dem", "des": "des", "eines": "des",
+    "einer": "dem",
+}  # fmt: skip
+GERMAN_GOVERNING = {
+    "auf": "in", "an": "in", "im": "in", "am": "in", "in": "in", "ins": "in", "bei": "in",
+    "beim": "in", "mit": "with", "von": "of", "vom": "of", "zu": "to", "zum": "to", "zur": "to",
+    "nach": "to", "für": "for", "aus": "from", "als": "as", "über": "over", "durch": "through",
+}  # fmt: skip
