@@ -234,7 +234,9 @@ def _adverb_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Quickly running is running quickly; "only" is no such adverb."""
     differ = [(a, b) for a, b in zip(left, right, strict=True) if a.key != b.key]
     (first, _), (_, last) = differ[0], differ[-1]
-    return len(differ) == 2 and first.key == last.key and _is_manner(first) != _is_manner(differ[1][0])
+    return (
+        len(differ) == 2 and first.key == last.key and _is_manner(first) != _is_manner(differ[1][0])
+    )
 
 
 def _is_manner(word: Word) -> bool:

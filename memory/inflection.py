@@ -70,6 +70,8 @@ def _restored(stem: str) -> str:
         return stem if stem.endswith(_KEEP_DOUBLE) else stem[:-1]
     if _ONE_SYLLABLE.search(stem):
         return stem + "e"
-    if _KEEPS_ITS_END.search(stem) or (_TWO_VOWELS.search(stem) and stem[-1] not in "csvz" and stem != "creat"):
+    if _KEEPS_ITS_END.search(stem) or (
+        _TWO_VOWELS.search(stem) and stem[-1] not in "csvz" and stem != "creat"
+    ):
         return stem
     return stem + "e" if _LOST_E.search(stem) else stem

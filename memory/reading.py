@@ -132,9 +132,7 @@ def _reworded(found: list[Token]) -> list[Token]:
         found = _qualities_first(found)
     if "of" in keys:
         found = _made_of(found)
-    if any(token.past for token in found) and not (
-        keys.isdisjoint(_BE) and keys.isdisjoint(_WAS)
-    ):
+    if any(token.past for token in found) and not (keys.isdisjoint(_BE) and keys.isdisjoint(_WAS)):
         found = _active(found)
     if "few" in keys:
         found = _several(found)
@@ -258,4 +256,3 @@ def _turned(found: list[Token], be: int, verb: int) -> list[Token]:
     end = next((n for n in range(by, len(found)) if found[n].kind is Kind.STOP), len(found))
     head, done, middle = found[:start], dropped[start:], found[verb + 1 : by]
     return [*head, *found[by + 1 : end], doing, *done, *middle, *found[end:]]
-

@@ -96,7 +96,7 @@ def _alphabetic(piece: str) -> Token:
 
 
 _SIGNS = frozenset("$€£¥%°§&+^")
-_STOPS = frozenset(",;:.!?()[]\"“”、。！？\n—–")
+_STOPS = frozenset(',;:.!?()[]"“”、。！？\n—–')
 _STOP = Token("", Kind.STOP, "")
 
 
@@ -135,8 +135,8 @@ def _read(low: str) -> tuple[str, str]:
         return GOVERNING[low], Kind.GOVERNING
     if low in FILLERS:
         return low, Kind.FILLER
-    if low in TURNING:
-        return low, Kind.TURNING
+    if low in TURNING or plain_form(low).word in TURNING:
+        return _content(low), Kind.TURNING
     if low in NUMBERS:
         return str(NUMBERS[low]), Kind.NUMBER
     if low in SCALES:
@@ -148,13 +148,15 @@ def _content(low: str) -> str:
     for table in (MONTHS, WEEKDAYS, UNITS, ORDINALS):
         if low in table:
             return table[low] if table is not ORDINALS else f"{ORDINALS[low]}."
+    if low in SAME_AS:
+        return SAME_AS[low]
     plain = plain_form(low)
-    key = SAME_AS.get(plain.word) or SAME_AS.get(low) or plain.word
+    key = SAME_AS.get(plain.word, plain.word)
     return f"{key}<" if plain.past else key
 
 
 def _is_past(low: str) -> bool:
-    return low in SAME_IN_PAST or (low not in TURNING and plain_form(low).past)
+    return low in SAME_IN_PAST or plain_form(low).past
 
 
 # --- other scripts ----------------------------------------------------------------------------
@@ -198,7 +200,16 @@ def _is_han(char: str) -> bool:
 
 def _kana_spelling(text: str) -> str:
     """One spelling for sounds that are written in several ways."""
-    for pair in ("ヴァバ", "ヴィビ", "ヴェベ", "ヴォボ", "ウィウイ", "ウェウエ", "ウォウオ", "ティチ"):
+    for pair in (
+        "ヴァバ",
+        "ヴィビ",
+        "ヴェベ",
+        "ヴォボ",
+        "ウィウイ",
+        "ウェウエ",
+        "ウォウオ",
+        "ティチ",
+    ):
         text = text.replace(pair[:2], pair[2:])
     return text.rstrip("ー") or text
 
@@ -271,6 +282,8 @@ _EMPTY = frozenset(
     "いる ある する して さん ちゃん くん さま だ て い る です という いて あて "
     "っている なる お ご".split()
 )
+
+
 def kana_tokens(run: str) -> tuple[Token, ...]:
     """A run of hiragana: an ending, then particles; a word of its own where it is neither."""
     plain = run

@@ -17,19 +17,15 @@ NEGATING_HAN = frozenset("不没沒未无無非别別勿")
 TURNING = frozenset(
     "was were had once formerly previously barely hardly scarcely almost nearly only might may "
     "maybe perhaps probably possibly presumably apparently reportedly allegedly could would should "
-    "must if unless whether or except excluding besides unlike instead hope hopes hoped hoping want "
-    "wants wanted wanting wish wishes wished plan plans planned planning intend intends intended "
-    "consider considers considered considering will going stop stops stopped stopping quit quits "
-    "quitting cease ceases ceased refuse refuses refused refusing fail fails failed failing avoid "
-    "avoids avoided avoiding lack lacks lacked lacking deny denies denied decline declines declined "
-    "pretend pretends pretended claim claims claimed try tries tried trying attempt attempts "
-    "attempted forget forgets forgot cancel cancels cancelled canceled doubt doubts doubted dream "
-    "dreams dreamed dreamt imagine imagines imagined wonder wonders wondered expect expects "
-    "expected promise promises promised rarely seldom sometimes occasionally partly partially "
-    "half former ex vice deputy fake false future supposed yet until till "
-    "vielleicht fast früher war waren hatte hatten möchte will wollte würde könnte sollte falls "
+    "must if unless whether or except excluding besides unlike instead until till yet rarely "
+    "seldom sometimes occasionally partly partially half former ex vice deputy fake false future "
+    "hope want wish plan intend consider will going stop quit cease refuse fail avoid lack deny "
+    "decline pretend claim try attempt forget cancel doubt dream imagine wonder expect promise "
+    "suppose hesitate threaten seem appear "
+    "vielleicht fast früher war waren hatte hatten möchte wollte würde könnte sollte falls "
     "oder außer statt kaum selten".split()
 )
+"""Words, verbs by their plain form, that make of a statement a wish, a doubt, a past, a half."""
 
 FILLERS = frozenset(
     "a an the and but that this these those there then so which who whom whose also just very "
