@@ -138,8 +138,8 @@ def _other_persons(left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]
     only_left, only_right = set(left) - set(right), set(right) - set(left)
     if only_left and only_right:
         return tuple(sorted(only_left | only_right))
-    swapped = sorted(left) == sorted(right) and tuple(left) != tuple(right)
-    return tuple(dict.fromkeys(left)) if swapped and len(set(left)) > 1 else ()
+    first, second = tuple(dict.fromkeys(left)), tuple(dict.fromkeys(right))
+    return first if first != second and set(first) == set(second) else ()
 
 
 # --- order, and what governs each word ------------------------------------------------------------
@@ -202,11 +202,13 @@ def _phrases(words: Sequence[Word]) -> list[Counter[_Phrase]]:
     """
     clauses: list[Counter[_Phrase]] = [Counter()]
     phrase: list[tuple[str, str]] = []
+    clause = 0
     for word in words:
-        if word.opens and phrase:
+        if word.clause != clause and phrase:
             clauses[-1][tuple(phrase)] += 1
             clauses.append(Counter())
             phrase = []
+        clause = word.clause
         phrase.append((word.key, word.role))
         if word.role not in ("", "の", "と", "や"):
             clauses[-1][tuple(phrase)] += 1
@@ -222,11 +224,10 @@ def _same_order(left: Sequence[Word], right: Sequence[Word]) -> bool:
     each other. Two neighbours that changed places ("Mia is Tom's aunt" / "Tom is Mia's aunt") are
     no such phrase.
     """
-    first, second = [word.key for word in left], [word.key for word in right]
-    if _is_rotation(first, second) or _adverb_moved(left, right):
+    if _is_rotation(left, right) or _adverb_moved(left, right):
         return True
-    times, core = _without_times(first)
-    other_times, other_core = _without_times(second)
+    times, core = _without_times(left)
+    other_times, other_core = _without_times(right)
     return times == other_times and bool(times) and _is_rotation(core, other_core)
 
 
@@ -243,25 +244,35 @@ def _is_manner(word: Word) -> bool:
     return word.surface.endswith("ly") and len(word.surface) > 5
 
 
-def _is_rotation(first: list[str], second: list[str]) -> bool:
-    first, second = list(first), list(second)
-    while first and second and first[0] == second[0]:
-        del first[0], second[0]
-    while first and second and first[-1] == second[-1]:
-        del first[-1], second[-1]
-    if first == second:
-        return True
-    return len(first) > 2 and any(first[n:] + first[:n] == second for n in range(1, len(first)))
-
-
-def _without_times(keys: list[str]) -> tuple[Counter[str], list[str]]:
-    """The words of time at both ends, and what stands between."""
-    start, end = 0, len(keys)
-    while start < end and _is_time(keys[start]):
+def _is_rotation(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether one phrase moved: from end to end of the text, or else inside of one clause."""
+    start, end = 0, len(left)
+    while start < end and left[start].key == right[start].key:
         start += 1
-    while end > start and _is_time(keys[end - 1]):
+    while end > start and left[end - 1].key == right[end - 1].key:
         end -= 1
-    return Counter(keys[:start] + keys[end:]), keys[start:end]
+    first, second = left[start:end], right[start:end]
+    if len(first) <= 2:
+        return not first
+    inside = end - start < len(left)
+    if inside and not (_in_one_clause(first) and _in_one_clause(second)):
+        return False
+    keys, others = [word.key for word in first], [word.key for word in second]
+    return any(keys[n:] + keys[:n] == others for n in range(1, len(keys)))
+
+
+def _in_one_clause(words: Sequence[Word]) -> bool:
+    return words[0].clause == words[-1].clause
+
+
+def _without_times(words: Sequence[Word]) -> tuple[Counter[str], Sequence[Word]]:
+    """The words of time at both ends, and what stands between."""
+    start, end = 0, len(words)
+    while start < end and _is_time(words[start].key):
+        start += 1
+    while end > start and _is_time(words[end - 1].key):
+        end -= 1
+    return Counter(word.key for word in (*words[:start], *words[end:])), words[start:end]
 
 
 def _is_time(key: str) -> bool:
@@ -302,14 +313,16 @@ def _pair(words: Sequence[Word], place: int) -> str:
 def _changes(text: Reading, place: int, added: Sequence[bool]) -> bool:
     words = text.words
     word = words[place]
+    if text.japanese:
+        return place > 0 and word.joined and "\u3041" <= word.key[0] <= "\u309f"
     before = words[place - 1] if place and not added[place - 1] else None
     after = words[place + 1] if place + 1 < len(words) and not added[place + 1] else None
-    if before is not None and word.joined and not text.japanese and not _adverb(word):
+    if before is not None and word.joined and not _adverb(word):
         return True
-    if after is not None and after.joined and not text.japanese:
+    if after is not None and after.joined:
         return after.is_number or (word.surface[:1].isupper() and after.surface[:1].isupper())
     first = next(n for n, is_added in enumerate(added) if not is_added)
-    return place < first and not word.role and not _is_time(word.key) and not text.japanese
+    return place < first and not word.role and not _is_time(word.key)
 
 
 _ADVERBS = frozenset(
@@ -326,6 +339,6 @@ def _not_whole_clauses(words: Sequence[Word], added: Sequence[bool]) -> tuple[st
     """Without spaces a character more may be another word: only whole clauses are additions."""
     for place, word in enumerate(words):
         ends = place and added[place] != added[place - 1]
-        if ends and not word.opens:
+        if ends and word.clause == words[place - 1].clause:
             return (_pair(words, place),)
     return ()

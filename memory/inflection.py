@@ -17,8 +17,8 @@ _KEEP_DOUBLE = ("all", "ell", "ill", "oll", "ull", "add", "zz", "ff")
 _TWO_VOWELS = re.compile(r"(?<!q)[aeiou][aeiou][^aeiou]$")
 _ONE_SYLLABLE = re.compile(r"^[^aeiou]*[aiou][bdfgklmnprt]$")
 _LOST_E = re.compile(
-    r"(?:[cuv]|[^z]z|[aeiounr]s|[rd]g|[aeiou]g|(?:ch|rr)ang|[^aeiouylr]l"  # dance, argue, live, rinse
-    r"|[^e]at|creat|vit|cit|nit|[uo]t|plet|pet|[iuoa]r|[bfm]in|u[md]|i[bdz]|ap|ast)$"  # create, invite
+    r"(?:[cuv]|[^z]z|[aeiounr]s|[rd]g|[aeiou]g|(?:ch|rr)ang|[^aeiouylr]l"  # dance, argue, rinse
+    r"|[^e]at|creat|vit|cit|nit|[uo]t|plet|pet|[iuoa]r|[bfm]in|u[md]|i[bdz]|ap|ast)$"  # create
 )
 _KEEPS_ITS_END = re.compile(r"(?:it(?<![vcn]it)|er|en|on|el|al|op|cus)$")
 

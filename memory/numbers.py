@@ -61,6 +61,8 @@ def _made(key: str, of: Sequence[Token]) -> Token:
 def _value(token: Token) -> float | None:
     if token.kind is Kind.SCALE:
         return float(SCALES[token.key])
+    if token.key[0] == "0" and token.key.isdigit() and len(token.key) > 1:
+        return None  # 0042 is a code
     if token.key.lstrip("-").isdigit() or re.fullmatch(r"-?\d+\.\d+", token.key):
         return float(token.key)
     return None
@@ -87,7 +89,7 @@ def _grown(value: float, tokens: Sequence[Token], place: int) -> tuple[float, in
 
 
 def _fits(value: float, more: float) -> bool:
-    tens = 20 <= value % 100 and value % 10 == 0 and value % 1 == 0
+    tens = value % 100 >= 20 and value % 10 == 0 and value % 1 == 0
     return (tens and more < 10) or (value >= 100 and value % 100 == 0 and more < 100)
 
 

@@ -107,8 +107,6 @@ def _compatible(text: str) -> str:
 
 def _digits(number: str) -> str:
     """Without the thousands' commas; minus is one sign."""
-    if number.isdigit():
-        return number.lstrip("0") or "0" if len(number) < 5 else number
     return re.sub(r",(?=\d{3}(?!\d))", "", number).replace("−", "-")
 
 
@@ -278,6 +276,7 @@ _PARTICLE = re.compile(
 _LONG_ROLES = ("から", "まで", "より", "など", "だけ", "しか", "ほど")
 _ROLE = {"が": "は", "も": "は", "へ": "に"}
 _NEGATED = re.compile("なかった|ない|なく|ずに")
+_WISHED = re.compile("た(?:い|く|かった)(?:$|[とのでがわよね])")
 _EMPTY = frozenset(
     "いる ある する して さん ちゃん くん さま だ て い る です という いて あて "
     "っている なる お ご".split()
@@ -293,12 +292,14 @@ def kana_tokens(run: str) -> tuple[Token, ...]:
     if _NEGATED.search(plain):
         found.append(Token(NOT, Kind.NOT, run))
         plain = _NEGATED.sub("な", plain)
+    if _WISHED.search(plain):
+        found.append(Token("たい", Kind.TURNING, run))
     particle = _PARTICLE.match(plain)
     if particle is not None:
         found.append(Token(_role(particle["role"]), Kind.PARTICLE, particle["role"]))
         plain = plain[particle.end() :]
     if plain in _DONE:
-        found.append(Token(_DONE[plain], Kind.CONTENT, run))
+        found.append(Token(_DONE[plain], Kind.TURNING, run))
     elif plain and (plain not in _EMPTY or (particle and particle["role"] == "を")):
         found.append(Token(plain, Kind.CONTENT, run))
     return tuple(found)
