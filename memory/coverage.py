@@ -56,9 +56,10 @@ def compare(a: str, b: str) -> Comparison:
     left, right = reading(a), reading(b)
     conflict = _turned(left, right)
     if left.keys == right.keys:
-        conflict += _governed(left.words, right.words)
+        if left.roles != right.roles:
+            conflict += _governed(left.words, right.words)
         return Comparison(conflict, conflict, conflict) if conflict else _SAME
-    more_left, more_right = _more(left.keys, right.keys), _more(right.keys, left.keys)
+    more_left, more_right = _more(left.keys, right.keys)
     only_a, only_b = _worded(left, more_left), _worded(right, more_right)
     conflict += _moved(left, right, more_left, more_right)
     if not conflict and bool(more_left) != bool(more_right):
@@ -76,7 +77,7 @@ def beyond(a: str, b: str) -> tuple[str, ...]:
     """What `a` states and `b` does not, whatever the order and however often it is told."""
     left, right = reading(a), reading(b)
     missing = set(left.keys) - set(right.keys) - {NOT}
-    return _once(tuple(word.surface for word in left.words if word.key in missing))
+    return _once(tuple(w.surface for w in left.words if w.key in missing))
 
 
 def negations(text: str) -> int:
@@ -90,25 +91,31 @@ def shared(a: str, b: str) -> tuple[int, int]:
     return len(left & right), min(len(left), len(right))
 
 
-def _more(keys: Sequence[str], others: Sequence[str]) -> dict[str, int]:
-    """What stands among `keys` more often than among `others`, and how much more."""
-    left: dict[str, int] = {}
-    for key in others:
-        left[key] = left.get(key, 0) + 1
-    more: dict[str, int] = {}
-    for key in keys:
-        if left.get(key, 0):
-            left[key] -= 1
-        else:
-            more[key] = more.get(key, 0) + 1
-    return more
+_More = dict[str, int]
 
 
-def _worded(text: Reading, more: dict[str, int]) -> tuple[str, ...]:
+def _more(left: Sequence[str], right: Sequence[str]) -> tuple[_More, _More]:
+    """What stands more often in one than in the other, and how much more."""
+    balance: dict[str, int] = {}
+    for key in left:
+        balance[key] = balance.get(key, 0) + 1
+    for key in right:
+        balance[key] = balance.get(key, 0) - 1
+    more_left = {key: n for key, n in balance.items() if n > 0}
+    return more_left, {key: -n for key, n in balance.items() if n < 0}
+
+
+def _worded(text: Reading, more: _More) -> tuple[str, ...]:
     """How the text words what it has more of; negation is told by the conflict."""
     if not more:
         return ()
-    return _once(tuple(w.surface for w in text.words if w.key in more and w.key != NOT))
+    return _once(
+        tuple(
+            surface
+            for key, surface in zip(text.keys, text.surfaces, strict=True)
+            if key in more and key != NOT
+        )
+    )
 
 
 def _once(*told: tuple[str, ...]) -> tuple[str, ...]:
@@ -145,12 +152,10 @@ def _other_persons(left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]
 # --- order, and what governs each word ------------------------------------------------------------
 
 
-def _moved(
-    left: Reading, right: Reading, more_left: dict[str, int], more_right: dict[str, int]
-) -> tuple[str, ...]:
+def _moved(left: Reading, right: Reading, more_left: _More, more_right: _More) -> tuple[str, ...]:
     """Whether the words that both have stand in another order, or under another word's rule."""
     first, second = _common(left, more_left), _common(right, more_right)
-    if [word.key for word in first] == [word.key for word in second]:
+    if [word[0] for word in first] == [word[0] for word in second]:
         return _governed(first, second)
     if left.japanese and right.japanese:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
@@ -159,15 +164,15 @@ def _moved(
     return () if _same_order(first, second) else (_ORDER,)
 
 
-def _common(text: Reading, more: dict[str, int]) -> Sequence[Word]:
+def _common(text: Reading, more: _More) -> Sequence[Word]:
     """The words of a text without those that it has more of, the last of equals left out."""
     if not more:
         return text.words
     left_out = dict(more)
     kept = []
     for word in reversed(text.words):
-        if left_out.get(word.key, 0):
-            left_out[word.key] -= 1
+        if left_out.get(word[0]):
+            left_out[word[0]] -= 1
         else:
             kept.append(word)
     return kept[::-1]
@@ -179,13 +184,17 @@ _LOOSE = frozenset({"", "in", "of"})
 
 def _governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
     """The words, standing in the same place, that something else governs: from Mia, to Mia."""
-    differ = [(a, b) for a, b in zip(left, right, strict=True) if a.role != b.role]
+    differ = [(a, b) for a, b in zip(left, right, strict=True) if a[2] != b[2]]
+    if not differ:
+        return ()
     loose = all(a.role in _LOOSE and b.role in _LOOSE for a, b in differ)
     if loose and not (any(a.role for a, _ in differ) and any(b.role for _, b in differ)):
         return ()
-    return _once(
-        *((f"{a.role} {a.surface}".strip(), f"{b.role} {b.surface}".strip()) for a, b in differ)
-    )
+    return tuple(f"{_told(a)} / {_told(b)}" for a, b in differ)
+
+
+def _told(word: Word) -> str:
+    return f"{word.role} {word.surface}".strip()
 
 
 def _ruled(words: Sequence[Word]) -> list[tuple[str, str]]:
@@ -282,26 +291,26 @@ def _is_time(key: str) -> bool:
 # --- additions ------------------------------------------------------------------------------------
 
 
-def _changed_by_additions(longer: Reading, more: dict[str, int]) -> tuple[str, ...]:
+def _changed_by_additions(longer: Reading, more: _More) -> tuple[str, ...]:
     """Additions that change what they are added to, each with the word that it changes.
 
     A noun after a noun makes another thing of it (a cat toy), a word beside a number another
     amount, a name beside a name another person; before the subject stands another subject.
     """
-    left_out = dict(more)
-    added = [False] * len(longer.words)
+    words, left_out = longer.words, dict(more)
+    added = [False] * len(words)
     for place in range(len(added) - 1, -1, -1):
-        key = longer.words[place].key
+        key = words[place].key
         if left_out.get(key, 0):
             left_out[key] -= 1
             added[place] = True
     if longer.spaceless:
-        return _not_whole_clauses(longer.words, added)
+        return _not_whole_clauses(words, added)
     return _once(
         *(
-            (_pair(longer.words, place),)
+            (_pair(words, place),)
             for place in range(len(added))
-            if added[place] and _changes(longer, place, added)
+            if added[place] and _changes(words, place, added, longer.japanese)
         )
     )
 
@@ -310,10 +319,9 @@ def _pair(words: Sequence[Word], place: int) -> str:
     return " ".join(word.surface for word in words[max(0, place - 1) : place + 2])
 
 
-def _changes(text: Reading, place: int, added: Sequence[bool]) -> bool:
-    words = text.words
+def _changes(words: Sequence[Word], place: int, added: Sequence[bool], japanese: bool) -> bool:
     word = words[place]
-    if text.japanese:
+    if japanese:
         return place > 0 and word.joined and "\u3041" <= word.key[0] <= "\u309f"
     before = words[place - 1] if place and not added[place - 1] else None
     after = words[place + 1] if place + 1 < len(words) and not added[place + 1] else None
@@ -321,7 +329,7 @@ def _changes(text: Reading, place: int, added: Sequence[bool]) -> bool:
         return True
     if after is not None and after.joined:
         return after.is_number or (word.surface[:1].isupper() and after.surface[:1].isupper())
-    first = next(n for n, is_added in enumerate(added) if not is_added)
+    first = next((n for n, is_added in enumerate(added) if not is_added), 0)
     return place < first and not word.role and not _is_time(word.key)
 
 

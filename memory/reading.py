@@ -8,7 +8,6 @@ the passive (the ball is thrown by Mia), a clause that only names a quality (a d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -33,17 +32,28 @@ class Word(NamedTuple):
     is_number: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a text states, ready to be compared."""
+class Reading(NamedTuple):
+    """What a text states, ready to be compared.
 
-    words: tuple[Word, ...]
-    keys: tuple[str, ...]
+    `words` as columns: many readings are kept, and a few lists weigh less than a tuple a word.
+    """
+
+    keys: Sequence[str]
+    surfaces: Sequence[str]
+    roles: Sequence[str]
+    joined: Sequence[bool]
+    clauses: Sequence[int]
+    numbers: Sequence[bool]
     negations: int
     turning: frozenset[str]
-    persons: tuple[str, ...]
+    persons: Sequence[str]
     asks: bool
     japanese: bool
+
+    @property
+    def words(self) -> list[Word]:
+        columns = self.keys, self.surfaces, self.roles, self.joined, self.clauses, self.numbers
+        return list(map(Word, *columns))
 
     @property
     def spaceless(self) -> bool:
@@ -57,25 +67,24 @@ class Reading:
 def reading(text: str) -> Reading:
     """What a text states."""
     found = tokens(text)
-    kinds = {token.kind for token in found}
+    kinds = {token[1] for token in found}
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
         found = with_numbers_joined(found)
     japanese = Kind.PARTICLE in kinds
     if not japanese:
         found = _reworded(found)
-    words = _after_particles(found) if japanese else _after_prepositions(found)
-    keys = tuple([word[0] for word in words])
+    columns = _after_particles(found) if japanese else _after_prepositions(found)
     return Reading(
-        tuple(words),
-        keys,
-        keys.count(NOT) if Kind.NOT in kinds else 0,
-        _told(found, Kind.TURNING) if Kind.TURNING in kinds else _NOTHING,
-        tuple([t.key for t in found if t.kind is Kind.PERSON]) if Kind.PERSON in kinds else (),
-        text.endswith(("?", "？")),
-        japanese,
+        *columns,
+        negations=columns[0].count(NOT) if Kind.NOT in kinds else 0,
+        turning=_told(found, Kind.TURNING) if Kind.TURNING in kinds else _NOTHING,
+        persons=[t[0] for t in found if t[1] is Kind.PERSON] if Kind.PERSON in kinds else (),
+        asks=text.endswith(("?", "？")),
+        japanese=japanese,
     )
 
 
+_Columns = tuple[list[str], list[str], list[str], list[bool], list[int], list[bool]]
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -86,60 +95,71 @@ def _told(found: Sequence[Token], kind: str) -> frozenset[str]:
 _STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
 
 
-_new = tuple.__new__
-"""A third of the time of `Word(...)`, for the one loop that every text goes through."""
 _NEW_CLAUSE = frozenset(
     "and but or while when where because who whom whose which that so if und aber".split()
 )
 
 
-def _after_prepositions(found: Sequence[Token]) -> list[Word]:
-    words: list[Word] = []
-    role, joined, clause = "", False, 0
+def _after_prepositions(found: Sequence[Token]) -> _Columns:
+    keys, surfaces, roles, joined, clauses, numbers = columns = _no_columns()
+    role, follows, clause = "", False, 0
     for key, kind, surface, _ in found:
         if kind in _STATED:
-            words.append(_new(Word, (key, surface, role, joined, clause, kind is Kind.NUMBER)))
-            role, joined = "", True
+            keys.append(key)
+            surfaces.append(surface)
+            roles.append(role)
+            joined.append(follows)
+            clauses.append(clause)
+            numbers.append(kind is Kind.NUMBER)
+            role, follows = "", True
             continue
-        joined = False
+        follows = False
         if kind is Kind.GOVERNING:
             role = key
         elif kind is Kind.STOP or key in _NEW_CLAUSE:
             role, clause = "", clause + 1
-    return words
+    return columns
 
 
-def _after_particles(found: Sequence[Token]) -> list[Word]:
-    words: list[Word] = []
+def _after_particles(found: Sequence[Token]) -> _Columns:
+    keys, surfaces, roles, joined, clauses, numbers = columns = _no_columns()
     clause = 0
-    for token in found:
-        if token.kind in _STATED:
-            joined = bool(words) and words[-1].clause == clause and not words[-1].role
-            number = token.kind is Kind.NUMBER
-            words.append(Word(token.key, token.surface, "", joined, clause, number))
-        elif token.kind is Kind.PARTICLE and words:
-            words[-1] = words[-1]._replace(role=token.key)
-        elif token.kind is Kind.STOP:
+    for key, kind, surface, _ in found:
+        if kind in _STATED:
+            joined.append(bool(keys) and clauses[-1] == clause and not roles[-1])
+            keys.append(key)
+            surfaces.append(surface)
+            roles.append("")
+            clauses.append(clause)
+            numbers.append(kind is Kind.NUMBER)
+        elif kind is Kind.PARTICLE and keys:
+            roles[-1] = key
+        elif kind is Kind.STOP:
             clause += 1
-    return words
+    return columns
+
+
+def _no_columns() -> _Columns:
+    return [], [], [], [], [], []
 
 
 # --- rewordings ---------------------------------------------------------------------------------
 
 _BE = frozenset({"is", "are", "be", "been", "being", "am"})
 _WAS = frozenset({"was", "were"})
+_PASSIVE = _BE | _WAS
 _WHICH = frozenset({"which", "that", "who"})
 
 
 def _reworded(found: list[Token]) -> list[Token]:
-    keys = {token.key for token in found}
+    keys = {token[0] for token in found}
     if not keys.isdisjoint(GERMAN):
         return [_german(token) for token in found]
     if not keys.isdisjoint(_WHICH) and not keys.isdisjoint(_BE):
         found = _qualities_first(found)
     if "of" in keys:
         found = _made_of(found)
-    if any(token.past for token in found) and not (keys.isdisjoint(_BE) and keys.isdisjoint(_WAS)):
+    if not keys.isdisjoint(_PASSIVE) and any(token.past for token in found):
         found = _active(found)
     if "few" in keys:
         found = _several(found)

@@ -58,12 +58,16 @@ class Token(NamedTuple):
 
 
 _LETTER = r"[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff々]"
+_NUMBER = r"(?:(?<![\w.])[-−])?\d+(?:[.,:/-]\d+)*"
+_STOP_SIGNS = r"[,;:.!?()\[\]\"“”、。！？\n—–]"
+_ASCII_PIECES = re.compile(
+    r"[a-zA-Z]{2,}(?:'[a-zA-Z]+)?|(?:[a-zA-Z]\.){2,}|[a-zA-Z](?:'[a-zA-Z]+)?"  # words, U.S., I'm
+    rf"|{_NUMBER}|[$%&+^]|{_STOP_SIGNS}"
+).findall
 _PIECES = re.compile(
-    rf"(?:{_LETTER}\.){{2,}}|{_LETTER}+(?:['’]{_LETTER}+)?"  # U.S., words
-    r"|(?:(?<![\w.])[-−])?\d+(?:[.,:/-]\d+)*"  # numbers
+    rf"(?:{_LETTER}\.){{2,}}|{_LETTER}+(?:['’]{_LETTER}+)?|{_NUMBER}"
     r"|[\u3400-\u9fff\uf900-\ufaff々]+|[\u3041-\u309f]+|[\u30a1-\u30fa\u30fc]+"  # Han, kana
-    r"|[$€£¥%°§&+^\u2600-\u27bf\U0001f300-\U0001faff]"
-    r"|[,;:.!?()\[\]\"“”、。！？\n—–]"
+    rf"|[$€£¥%°§&+^\u2600-\u27bf\U0001f300-\U0001faff]|{_STOP_SIGNS}"
 ).findall
 _RAISED = re.compile("[⁰¹²³⁴-⁹½⅓⅔¼¾]")
 _GENITIVE = re.compile(r"['’]s?$")
@@ -74,11 +78,11 @@ _KANA = re.compile("[\u3041-\u30fa]")
 
 def tokens(text: str) -> list[Token]:
     """The tokens of a text, in order."""
-    plain = text if text.isascii() else _compatible(text)
+    if text.isascii():
+        return [_alphabetic(p) for p in _ASCII_PIECES(text.lower() if text.isupper() else text)]
+    plain = _compatible(text)
     if plain.isupper():
         plain = plain.lower()
-    if plain.isascii():
-        return [_alphabetic(piece) for piece in _PIECES(plain)]
     read = _japanese if _KANA.search(plain) else _other
     return [token for piece in _PIECES(plain) for token in read(piece)]
 

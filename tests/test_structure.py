@@ -12,9 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = [
-    "errors", "models", "protocols", "config", "coverage", "policy", "neighbours", "prompts",
+    "errors", "models", "protocols", "config", "vocabulary", "synonyms", "inflection", "tokens",
+    "numbers", "reading", "coverage", "policy", "neighbours", "prompts",
     "embeddings", "statements", "language", "gemini", "ledger", "index", "chroma_index", "store",
-    "planning", "deduplicator", "extractor", "jsonl", "report",
+    "planning", "intervals", "calibration", "deduplicator", "extractor", "jsonl", "report",
     "assembly", "shell", "cli", "__main__", "orchestrator",
 ]  # fmt: skip
 HOME_OF = {
