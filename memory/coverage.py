@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
 
 from memory.reading import Reading, Word, reading
 from memory.vocabulary import NOT, TEMPORAL
@@ -83,6 +85,69 @@ def beyond(a: str, b: str) -> tuple[str, ...]:
 def negations(text: str) -> int:
     """How many times it says no."""
     return reading(text).negations
+
+
+def denied(text: str) -> frozenset[tuple[str, str]]:
+    """What it says no to: the two words after each negation, plain; "" where the clause ends."""
+    words = [word for word in reading(text).words if word.key != NOT or not word.joined]
+    found = set()
+    for place, word in enumerate(words):
+        if word.key == NOT:
+            clause = [w.key for w in words[place + 1 : place + 3] if w.clause == word.clause]
+            first, second, *_ = [*clause, "", ""]
+            found.add((first, second))
+    return frozenset(found)
+
+
+def names(text: str) -> list[str]:
+    """Words written with a capital, plain, in order, each once; the first may be a common word."""
+    read = reading(text)
+    written = zip(read.keys, read.surfaces, strict=True)
+    return list(dict.fromkeys(key for key, surface in written if surface[:1].isupper()))
+
+
+def amounts(text: str) -> frozenset[tuple[str, str]]:
+    """Each number with the word right after it, plain: (2, cat). Years and times stand alone."""
+    words = reading(text).words
+    return frozenset(
+        (number.key, counted.key)
+        for number, counted in pairwise(words)
+        if number.is_number and counted.joined and not _is_time(number.key)
+    )
+
+
+def persons(text: str) -> frozenset[str]:
+    """Whom its pronouns mean: I, you, he, she, we, they."""
+    return frozenset(reading(text).persons)
+
+
+def replaced(older: str, newer: str) -> frozenset[str]:
+    """What the older text says, plain, where the newer says something else in the same place.
+
+    Only short stretches count: a number for a number, a name for a name, a few words for a few.
+    """
+    before, after = reading(older).words, reading(newer).words
+    matcher = SequenceMatcher(None, [w.key for w in before], [w.key for w in after], autojunk=False)
+    return frozenset(
+        word.key
+        for change, a, b, c, d in matcher.get_opcodes()
+        if change == "replace" and max(b - a, d - c) <= _FEW_WORDS
+        for word in before[a:b]
+        if not word.is_number or any(other.is_number for other in after[c:d])
+    )
+
+
+_FEW_WORDS = 3
+
+
+def missing(text: str, stated_in: str) -> dict[str, str]:
+    """What `stated_in` states and `text` does not: plain form -> how it is worded."""
+    here, there = set(reading(text).keys), reading(stated_in)
+    return {
+        key: surface
+        for key, surface in zip(there.keys, there.surfaces, strict=True)
+        if key not in here and key != NOT
+    }
 
 
 def shared(a: str, b: str) -> tuple[int, int]:

@@ -8,8 +8,8 @@ import pytest
 
 from memory.language import OfflineModel, combine
 from memory.models import Question
-from memory.policy import unbelievable
 from memory.statements import sentences
+from memory.verification import unbelievable
 from tests.conftest import Tell
 
 

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ORDER = [
     "errors", "models", "protocols", "config", "vocabulary", "synonyms", "inflection", "tokens",
-    "numbers", "reading", "coverage", "policy", "neighbours", "prompts",
+    "numbers", "reading", "coverage", "verification", "policy", "neighbours", "prompts",
     "embeddings", "statements", "language", "gemini", "ledger", "index", "chroma_index", "store",
     "planning", "intervals", "calibration", "deduplicator", "extractor", "jsonl", "report",
     "assembly", "shell", "cli", "__main__", "orchestrator",
