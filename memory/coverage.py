@@ -124,10 +124,13 @@ def persons(text: str) -> frozenset[str]:
 def replaced(older: str, newer: str) -> frozenset[str]:
     """What the older text says, plain, where the newer says something else in the same place.
 
-    Only short stretches count: a number for a number, a name for a name, a few words for a few.
+    Only short stretches count, of texts that mostly say the same: a number for a number, a name
+    for a name, a few words for a few.
     """
     before, after = reading(older).words, reading(newer).words
     matcher = SequenceMatcher(None, [w.key for w in before], [w.key for w in after], autojunk=False)
+    if matcher.ratio() < _MOSTLY:
+        return frozenset()
     return frozenset(
         word.key
         for change, a, b, c, d in matcher.get_opcodes()
@@ -138,6 +141,7 @@ def replaced(older: str, newer: str) -> frozenset[str]:
 
 
 _FEW_WORDS = 3
+_MOSTLY = 0.5
 
 
 def missing(text: str, stated_in: str) -> dict[str, str]:
