@@ -34,8 +34,10 @@ def plan_round(snapshot: Snapshot, rules: Rules, scope_of: Callable[[Memory], Sc
 
     Exact pairs inside each scope, among texts (rows of the same text are one node); union-find;
     cohesion: every two members of a group are at or above `lower`, and so is every text that a
-    member was synthesised from. So a pair that was split is split again after its neighbours
-    have merged, and nothing is merged on hearsay.
+    member was synthesised from. Why: whoever survives then is close to every memory that it stands
+    for, and no memory is merged because a third one is like both. A pair that was split is split
+    again after its neighbours have merged, since their ancestors still count. Which groups they
+    are depends on the texts alone, not on the order in which they came in.
     """
     bands: Counter[str] = Counter({f"{band:.2f}": 0 for band in BANDS})
     alike: dict[tuple[str, str], float] = {}
@@ -94,7 +96,7 @@ def _count(bands: Counter[str], nodes: _Nodes, edges: _Edges) -> None:
 
 
 def _groups(nodes: _Nodes, close: _Edges, snapshot: Snapshot, lower: float) -> list[list[Row]]:
-    keys = list(nodes)
+    keys = sorted(nodes)  # ties go by position: the same groups whatever order they came in
     place = {key: n for n, key in enumerate(keys)}
     edges = [(place[a], place[b], score) for (a, b), score in close.items()]
     by_pair = {(i, j): score for i, j, score in edges} | {(j, i): s for i, j, s in edges}
