@@ -64,6 +64,22 @@ def plan_round(snapshot: Snapshot, rules: Rules, scope_of: Callable[[Memory], Sc
     return RoundPlan(tuple(plans), score_of, len(snapshot.rows), dict(bands), snapshot.revision)
 
 
+def alike_pairs(
+    snapshot: Snapshot, scope_of: Callable[[Memory], Scope], floor: float
+) -> list[tuple[Row, Row, float]]:
+    """Every two texts of one scope at or above the floor: the older's row, the newer's, how alike.
+
+    Of rows with the same text, the oldest stands for all.
+    """
+    order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
+    found = []
+    for nodes in _scopes(snapshot.rows, scope_of).values():
+        for (a, b), score in _edges(nodes, snapshot.vectors, floor).items():
+            pair = sorted((nodes[a][0], nodes[b][0]), key=lambda row: order[row.memory.id])
+            found.append((pair[0], pair[1], score))
+    return found
+
+
 _Nodes = dict[str, list[Row]]
 """The rows of each normalised text in one scope, oldest first, by text key."""
 _Edges = dict[tuple[str, str], float]

@@ -15,7 +15,8 @@ ORDER = [
     "errors", "models", "protocols", "config", "vocabulary", "synonyms", "inflection", "tokens",
     "numbers", "reading", "coverage", "verification", "policy", "neighbours", "prompts",
     "embeddings", "statements", "language", "gemini", "ledger", "index", "chroma_index", "store",
-    "planning", "intervals", "calibration", "deduplicator", "extractor", "jsonl", "report",
+    "planning", "intervals", "calibration", "answers", "calibrate", "deduplicator",
+    "extractor", "jsonl", "report",
     "assembly", "shell", "cli", "__main__", "orchestrator",
 ]  # fmt: skip
 HOME_OF = {
