@@ -49,9 +49,10 @@ def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
     value = _value(first)
     if value is None:
         return [first], place
-    while place < len(tokens) and (grown := _grown(value, tokens, place)) is not None:
-        value, place = grown
-    return [_made(_written(value), tokens[start:place])], place
+    count = _Count(value, in_words=not first.surface[:1].isdigit())
+    while (after := count.grown(tokens, place)) > place:
+        place = after
+    return [_made(_written(count.total + count.part), tokens[start:place])], place
 
 
 def _made(key: str, of: Sequence[Token]) -> Token:
@@ -72,25 +73,42 @@ def _written(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
 
 
-def _grown(value: float, tokens: Sequence[Token], place: int) -> tuple[float, int] | None:
-    """The number with the next word added to it: twenty + one, two + hundred, hundred and + six."""
-    token = tokens[place]
-    if token.kind is Kind.SCALE:
-        return value * SCALES[token.key], place + 1
-    if token.key == "and" and value >= 100 and value % 100 == 0:
-        place += 1
-        token = tokens[place] if place < len(tokens) else token
-    if token.kind is not Kind.NUMBER or token.surface[:1].isdigit():
-        return None
-    more = _value(token)
-    if more is None or more < 1 or more % 1 or not _fits(value, more):
-        return None
-    return value + more, place + 1
+class _Count:
+    """A number that grows word by word: two + hundred, and + six, thousand, twenty + one."""
 
+    def __init__(self, first: float, *, in_words: bool) -> None:
+        self.total, self.part = 0.0, first
+        self._in_words = in_words
 
-def _fits(value: float, more: float) -> bool:
-    tens = value % 100 >= 20 and value % 10 == 0 and value % 1 == 0
-    return (tens and more < 10) or (value >= 100 and value % 100 == 0 and more < 100)
+    def grown(self, tokens: Sequence[Token], place: int) -> int:
+        """The place after the words that belong to it; the same place where it ends."""
+        token = tokens[place] if place < len(tokens) else None
+        if token is None:
+            return place
+        if token.kind is Kind.SCALE:
+            self._scale(SCALES[token.key])
+            return place + 1
+        joined = token.key == "and" and place + 1 < len(tokens)
+        following = tokens[place + 1] if joined else token
+        more = _value(following) if following.kind is Kind.NUMBER else None
+        if more is None or not self._takes(more, following):
+            return place
+        self.part += more
+        return place + 1 + joined
+
+    def _scale(self, scale: int) -> None:
+        if scale > 100 and self.part:
+            self.total, self.part = self.total + self.part * scale, 0.0
+        else:
+            self.part *= scale
+
+    def _takes(self, more: float, told_as: Token) -> bool:
+        if not self._in_words or told_as.surface[:1].isdigit() or more < 1:
+            return False
+        if self.part == 0.0:
+            return self.total > 0.0
+        rest = self.part % 100
+        return (rest == 0.0 and more < 100) or (rest >= 20 and rest % 10 == 0 and more < 10)
 
 
 def _moment(first: Token, following: str) -> list[Token]:

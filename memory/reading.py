@@ -14,7 +14,7 @@ from typing import NamedTuple
 from memory.numbers import with_numbers_joined
 from memory.synonyms import SAME_AS
 from memory.tokens import Kind, Token, tokens
-from memory.vocabulary import GERMAN, GERMAN_ARTICLES, GERMAN_GOVERNING, NOT
+from memory.vocabulary import GERMAN, GERMAN_ARTICLES, GERMAN_GOVERNING, GERMAN_TURNING, NOT
 
 
 class Word(NamedTuple):
@@ -183,6 +183,8 @@ def _german(token: Token) -> Token:
     if token.kind is not Kind.CONTENT and token.kind is not Kind.FILLER:
         return token if token.kind is not Kind.GOVERNING else token._replace(key="in")
     low = token.surface.lower()
+    if low in GERMAN_TURNING:
+        return token._replace(key=low, kind=Kind.TURNING)
     if low in GERMAN_ARTICLES:
         case = GERMAN_ARTICLES[low]
         return token._replace(key=case, kind=Kind.GOVERNING if case else Kind.FILLER)

@@ -47,8 +47,8 @@ shout yell scream|cry weep sob|laugh giggle chuckle|smile grin|damage harm|destr
 break smash|tear rip|rely depend|respect esteem|appreciate value cherish|live reside dwell|
 move relocate|marry wed|teach instruct|train coach|participate partake|persuade convince|
 force compel|forbid prohibit ban|accept embrace|use utilize|feel sense|believe think|
-consider regard|imagine envision|notice observe|realize recognize|discover uncover|test try|
-attempt endeavor|continue proceed|develop evolve|grow cultivate|celebrate commemorate|
+consider regard|imagine envision|notice observe|realize recognize|discover uncover|
+try attempt endeavor|continue proceed|develop evolve|grow cultivate|celebrate commemorate|
 forgive pardon|blame accuse|worry fret|scare frighten|surprise astonish|annoy irritate|
 comfort console|climb ascend|cook prepare|chop cut|slice carve|smell sniff|carry transport|
 send dispatch|mail post|call ring|notify inform|announce declare|reveal disclose|mention note|

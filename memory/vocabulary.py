@@ -20,9 +20,10 @@ TURNING = frozenset(
     "must if unless whether or except excluding besides unlike instead until till yet rarely "
     "seldom sometimes occasionally partly partially half former ex vice deputy fake false future "
     "hope want wish plan intend consider will going stop quit cease refuse fail avoid lack deny "
-    "decline pretend claim try attempt forget cancel doubt dream imagine wonder expect promise "
+    "decline pretend claim try attempt endeavor forget cancel doubt dream imagine envision wonder "
+    "expect promise desire regard "
     "suppose hesitate threaten seem appear "
-    "vielleicht fast früher war waren hatte hatten möchte wollte würde könnte sollte falls "
+    "vielleicht früher war waren hatte hatten möchte wollte würde könnte sollte falls "
     "oder außer statt kaum selten".split()
 )
 """Words, verbs by their plain form, that make of a statement a wish, a doubt, a past, a half."""
@@ -209,6 +210,7 @@ GERMAN = frozenset(
     "zum zur vom beim im ein".split()
 )
 """Words that only a German text holds."""
+GERMAN_TURNING = frozenset({"fast", "beinahe", "nur", "wohl"})
 GERMAN_ARTICLES = dict.fromkeys("der die das ein eine und ist sind wird auch sehr".split(), "") | {
     "den": "den", "einen": "den", "dem": "dem", "einem": "dem", "des": "des", "eines": "des",
     "einer": "dem",

@@ -118,6 +118,7 @@ CHANGES = [
     ("Mia knows Jo.", "Mia knows Jo Weber."),
     ("Mia lives in Porto.", "Mia would like it if she lived in Porto."),
     ("小王骑车。", "小王骑自行车。"),
+    ("Anna ist mit der Arbeit fertig.", "Anna ist mit der Arbeit fast fertig."),
 ]
 
 
