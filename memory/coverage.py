@@ -66,8 +66,15 @@ def compare(a: str, b: str) -> Comparison:
     conflict += _moved(left, right, more_left, more_right)
     if not conflict and bool(more_left) != bool(more_right):
         longer, more = (left, more_left) if more_left else (right, more_right)
-        conflict += _changed_by_additions(longer, more)
+        conflict = _changed_by_additions(longer, more)
+        only_a, only_b = _untold(only_a, conflict), _untold(only_b, conflict)
     return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
+
+
+def _untold(words: tuple[str, ...], phrases: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that are in none of the phrases."""
+    told = {word for phrase in phrases for word in phrase.split()}
+    return tuple(word for word in words if word not in told)
 
 
 def covers(a: str, b: str) -> bool:

@@ -163,6 +163,8 @@ def _reworded(found: list[Token]) -> list[Token]:
         found = _active(found)
     if "few" in keys:
         found = _several(found)
+    if "lot" in keys:
+        found = _many(found)
     if "to" in keys and not keys.isdisjoint(_BESIDE):
         found = _beside(found)
     if "used" in keys or "use<" in keys:
@@ -175,6 +177,15 @@ def _several(found: list[Token]) -> list[Token]:
     for place in range(1, len(found)):
         if found[place].key == "few" and found[place - 1].key == "a":
             found[place] = found[place]._replace(key="several")
+    return found
+
+
+def _many(found: list[Token]) -> list[Token]:
+    """A lot of friends, and lots of them, are many."""
+    for place in range(len(found) - 1):
+        if found[place].key == "lot" and found[place + 1].key == "of":
+            found[place] = found[place]._replace(key=SAME_AS["many"])
+            found[place + 1] = found[place + 1]._replace(kind=Kind.FILLER)
     return found
 
 
