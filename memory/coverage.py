@@ -63,7 +63,8 @@ def compare(a: str, b: str) -> Comparison:
         return Comparison(conflict, conflict, conflict) if conflict else _SAME
     more_left, more_right = _more(left.keys, right.keys)
     only_a, only_b = _worded(left, more_left), _worded(right, more_right)
-    conflict += _moved(left, right, more_left, more_right)
+    if not (more_left and more_right):
+        conflict += _moved(left, right, more_left, more_right)
     if not conflict and bool(more_left) != bool(more_right):
         longer, more = (left, more_left) if more_left else (right, more_right)
         conflict = _changed_by_additions(longer, more)
