@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 
 from memory.reading import Reading, Word, reading
-from memory.vocabulary import NOT, TEMPORAL
+from memory.vocabulary import IRREGULAR_PLURALS, NOT, TEMPORAL, UNITS
 
 _ORDER = "word order"
 
@@ -58,7 +58,7 @@ def compare(a: str, b: str) -> Comparison:
     left, right = reading(a), reading(b)
     conflict = _turned(left, right)
     if left.keys == right.keys:
-        if left.roles != right.roles:
+        if left.roles != right.roles or left.surfaces != right.surfaces:
             conflict += _governed(left.words, right.words)
         return Comparison(conflict, conflict, conflict) if conflict else _SAME
     more_left, more_right = _more(left.keys, right.keys)
@@ -242,32 +242,71 @@ def _moved(left: Reading, right: Reading, more_left: _More, more_right: _More) -
 
 
 def _common(text: Reading, more: _More) -> Sequence[Word]:
-    """The words of a text without those that it has more of, the last of equals left out."""
+    """The words of a text without those that it has more of, the last of equals left out.
+
+    What governed a word that is left out governs the next (on a small stage, on a stage), unless
+    it was a time, which is a phrase by itself (In May Mia left).
+    """
     if not more:
         return text.words
+    kept: list[Word] = []
+    role = ""
+    for word, is_added in zip(text.words, _added(text, more), strict=True):
+        inherited = role if word.joined and not word.role else word.role
+        role = inherited if is_added and not _is_time(word.key) else ""
+        if not is_added:
+            kept.append(word if inherited == word.role else word._replace(role=inherited))
+    return kept
+
+
+def _added(text: Reading, more: _More) -> list[bool]:
+    """Which of the words are those that the text has more of: the last of equals."""
     left_out = dict(more)
-    kept = []
-    for word in reversed(text.words):
-        if left_out.get(word[0]):
-            left_out[word[0]] -= 1
-        else:
-            kept.append(word)
-    return kept[::-1]
+    added = [False] * len(text.keys)
+    for place in range(len(added) - 1, -1, -1):
+        key = text.keys[place]
+        if left_out.get(key):
+            left_out[key] -= 1
+            added[place] = True
+    return added
 
 
 _LOOSE = frozenset({"", "in", "of"})
 """On Monday is Monday, all of the cats are all the cats."""
 
 
+def _is_loose(a: Word, b: Word) -> bool:
+    if a.role not in _LOOSE or b.role not in _LOOSE:
+        return False
+    return _is_time(a.key) or {a.role, b.role} == {"", "of"}
+
+
 def _governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
-    """The words, standing in the same place, that something else governs: from Mia, to Mia."""
-    differ = [(a, b) for a, b in zip(left, right, strict=True) if a[2] != b[2]]
+    """The words, standing in the same place, that something else governs: from Mia, to Mia.
+
+    And those of which one has one and the other several: a cat, cats.
+    """
+    pairs = list(zip(left, right, strict=True))
+    several = [(a, b) for a, b in pairs if a[1] != b[1] and _one_and_several(a[1], b[1])]
+    if several:
+        return tuple(f"{a.surface} / {b.surface}" for a, b in several)
+    differ = [(a, b) for a, b in pairs if a[2] != b[2]]
     if not differ:
         return ()
-    loose = all(a.role in _LOOSE and b.role in _LOOSE for a, b in differ)
-    if loose and not (any(a.role for a, _ in differ) and any(b.role for _, b in differ)):
+    if all(_is_loose(a, b) for a, b in differ):
         return ()
     return tuple(f"{_told(a)} / {_told(b)}" for a, b in differ)
+
+
+def _one_and_several(a: str, b: str) -> bool:
+    """Whether two forms of a word differ in number."""
+    a, b = a.casefold(), b.casefold()
+    if a == b or a in UNITS:
+        return False
+    short, long = (a, b) if len(a) < len(b) else (b, a)
+    if IRREGULAR_PLURALS.get(a, a) == IRREGULAR_PLURALS.get(b, b):
+        return True
+    return long in (f"{short}s", f"{short}es", f"{short[:-1]}ies")
 
 
 def _told(word: Word) -> str:
@@ -374,13 +413,7 @@ def _changed_by_additions(longer: Reading, more: _More) -> tuple[str, ...]:
     A noun after a noun makes another thing of it (a cat toy), a word beside a number another
     amount, a name beside a name another person; before the subject stands another subject.
     """
-    words, left_out = longer.words, dict(more)
-    added = [False] * len(words)
-    for place in range(len(added) - 1, -1, -1):
-        key = words[place].key
-        if left_out.get(key, 0):
-            left_out[key] -= 1
-            added[place] = True
+    words, added = longer.words, _added(longer, more)
     if longer.spaceless:
         return _not_whole_clauses(words, added)
     return _once(

@@ -155,6 +155,8 @@ def _reworded(found: list[Token]) -> list[Token]:
     keys = {token[0] for token in found}
     if not keys.isdisjoint(GERMAN):
         return [_german(token) for token in found]
+    if not keys.isdisjoint(_AUXILIARIES):
+        found = _without_auxiliaries(found)
     if not keys.isdisjoint(_WHICH) and not keys.isdisjoint(_BE):
         found = _qualities_first(found)
     if "of" in keys:
@@ -170,6 +172,34 @@ def _reworded(found: list[Token]) -> list[Token]:
     if "used" in keys or "use<" in keys:
         found = _used_to(found)
     return found
+
+
+_AUXILIARIES = frozenset({"have", "do", "do<"})
+_DETERMINERS = frozenset("a an the this that these those its such own".split())
+
+
+def _without_auxiliaries(found: list[Token]) -> list[Token]:
+    """Has adopted is adopted, does not is not; but to have a doctor is not to be one."""
+    for place, token in enumerate(found):
+        if token.key in _AUXILIARIES and _helps(found, place):
+            found[place] = token._replace(kind=Kind.FILLER)
+    return found
+
+
+def _helps(found: Sequence[Token], place: int) -> bool:
+    """Whether a participle follows "have", or a negation "do"."""
+    after = place + 1
+    while after < len(found) and _may_stand_between(found[after]):
+        after += 1
+    if found[place].key != "have":
+        return after > place + 1 and any(t.kind is Kind.NOT for t in found[place + 1 : after])
+    return after < len(found) and (found[after].past or found[after].key == "been")
+
+
+def _may_stand_between(token: Token) -> bool:
+    if token.kind is Kind.FILLER:
+        return token.key not in _DETERMINERS and token.key != "been"
+    return token.kind is Kind.NOT or token.surface.endswith("ly")
 
 
 def _several(found: list[Token]) -> list[Token]:

@@ -32,7 +32,7 @@ FILLERS = frozenset(
     "a an the and but that this these those there then so which who whom whose also just very "
     "really quite too truly absolutely definitely totally extremely completely actually certainly "
     "simply literally genuinely deeply honestly highly incredibly super rather pretty indeed again "
-    "is are am be been being has have having do does did doing it its itself own such "
+    "is are am be been being it its itself own such "
     "well oh yes".split()
 )
 """Words that may come and go. Forms of "be" too: what they tell of time stands beside them."""
@@ -189,6 +189,7 @@ NOT_INFLECTED = frozenset(
     "christmas canvas atlas ms mrs his this thus plus bus gas yes less pass".split()
 )
 SPELLINGS = {
+    "has": "have",
     "grey": "gray", "centre": "center", "theatre": "theater", "colour": "color",
     "favourite": "favorite", "favour": "favor", "neighbour": "neighbor", "humour": "humor",
     "honour": "honor", "labour": "labor", "flavour": "flavor", "harbour": "harbor",
