@@ -7,7 +7,7 @@ the passive (the ball is thrown by Mia), a clause that only names a quality (a d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ class Reading(NamedTuple):
     clauses: Sequence[int]
     numbers: Sequence[bool]
     negations: int
-    turning: frozenset[str]
+    turning: Set[str]
     persons: Sequence[str]
     asks: bool
     japanese: bool
@@ -77,7 +77,7 @@ def reading(text: str) -> Reading:
     return Reading(
         *columns,
         negations=columns[0].count(NOT) if Kind.NOT in kinds else 0,
-        turning=_told(found, Kind.TURNING) if Kind.TURNING in kinds else _NOTHING,
+        turning={token[0] for token in found if token[1] is Kind.TURNING},
         persons=[t[0] for t in found if t[1] is Kind.PERSON] if Kind.PERSON in kinds else (),
         asks=text.endswith(("?", "？")),
         japanese=japanese,
@@ -85,13 +85,6 @@ def reading(text: str) -> Reading:
 
 
 _Columns = tuple[list[str], list[str], list[str], list[bool], list[int], list[bool]]
-_NOTHING: frozenset[str] = frozenset()
-
-
-def _told(found: Sequence[Token], kind: str) -> frozenset[str]:
-    return frozenset(token.key for token in found if token.kind is kind)
-
-
 _STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
 
 
