@@ -158,6 +158,8 @@ def _reworded(found: list[Token]) -> list[Token]:
         found = _active(found)
     if "few" in keys:
         found = _several(found)
+    if "but" in keys:
+        found = _except(found)
     if "lot" in keys:
         found = _many(found)
     if "to" in keys and not keys.isdisjoint(_BESIDE):
@@ -200,6 +202,18 @@ def _several(found: list[Token]) -> list[Token]:
     for place in range(1, len(found)):
         if found[place].key == "few" and found[place - 1].key == "a":
             found[place] = found[place]._replace(key="several")
+    return found
+
+
+_ALL = frozenset("all every everything everyone everybody anything anyone anybody".split()) | {NOT}
+
+
+def _except(found: list[Token]) -> list[Token]:
+    """Everything but fish is not everything, but fish."""
+    for place in range(1, len(found)):
+        before = found[place - 1]
+        if found[place].key == "but" and (before.key in _ALL or before.surface.lower() in _ALL):
+            found[place] = found[place]._replace(key="except", kind=Kind.TURNING)
     return found
 
 
