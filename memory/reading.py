@@ -7,7 +7,7 @@ the passive (the ball is thrown by Mia), a clause that only names a quality (a d
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -140,7 +140,6 @@ def _no_columns() -> _Columns:
 
 _BE = frozenset({"is", "are", "be", "been", "being", "am"})
 _WAS = frozenset({"was", "were"})
-_PASSIVE = _BE | _WAS
 _WHICH = frozenset({"which", "that", "who"})
 
 
@@ -148,24 +147,9 @@ def _reworded(found: list[Token]) -> list[Token]:
     keys = {token[0] for token in found}
     if not keys.isdisjoint(GERMAN):
         return [_german(token) for token in found]
-    if not keys.isdisjoint(_AUXILIARIES):
-        found = _without_auxiliaries(found)
-    if not keys.isdisjoint(_WHICH) and not keys.isdisjoint(_BE):
-        found = _qualities_first(found)
-    if "of" in keys:
-        found = _made_of(found)
-    if not keys.isdisjoint(_PASSIVE) and any(token.past for token in found):
-        found = _active(found)
-    if "few" in keys:
-        found = _several(found)
-    if "but" in keys:
-        found = _except(found)
-    if "lot" in keys:
-        found = _many(found)
-    if "to" in keys and not keys.isdisjoint(_BESIDE):
-        found = _beside(found)
-    if "used" in keys or "use<" in keys:
-        found = _used_to(found)
+    for triggers, undo in _REWORDINGS:
+        if not keys.isdisjoint(triggers):
+            found = undo(found)
     return found
 
 
@@ -305,6 +289,8 @@ def _end_of_qualities(found: Sequence[Token], start: int) -> int:
 
 def _active(found: list[Token]) -> list[Token]:
     """The ball is thrown by Mia: Mia throws the ball, in the tense that "be" tells."""
+    if not any(token.past for token in found):
+        return found
     for place in range(len(found) - 1):
         be = found[place]
         if be.key not in _BE and be.key not in _WAS:
@@ -333,3 +319,17 @@ def _turned(found: list[Token], be: int, verb: int) -> list[Token]:
     end = next((n for n in range(by, len(found)) if found[n].kind is Kind.STOP), len(found))
     head, done, middle = found[:start], dropped[start:], found[verb + 1 : by]
     return [*head, *found[by + 1 : end], doing, *done, *middle, *found[end:]]
+
+
+_REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], ...] = (
+    (_AUXILIARIES, _without_auxiliaries),
+    (frozenset({"which", "that", "who"}), _qualities_first),
+    (frozenset({"of"}), _made_of),
+    (_BE | _WAS, _active),
+    (frozenset({"few"}), _several),
+    (frozenset({"but"}), _except),
+    (frozenset({"lot"}), _many),
+    (_BESIDE, _beside),
+    (frozenset({"used", "use<"}), _used_to),
+)
+"""What undoes each rewording, and the words without which there is nothing to undo."""
