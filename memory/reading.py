@@ -147,10 +147,26 @@ def _reworded(found: list[Token]) -> list[Token]:
     keys = {token[0] for token in found}
     if not keys.isdisjoint(GERMAN):
         return [_german(token) for token in found]
+    if any(token[2][-2:] in _GENITIVE for token in found):
+        found = _owners(found)
+        keys.add("have")
     for triggers, undo in _REWORDINGS:
         if not keys.isdisjoint(triggers):
             found = undo(found)
     return found
+
+
+_GENITIVE = frozenset({"'s", "’s", "s'", "s’"})
+
+
+def _owners(found: Sequence[Token]) -> list[Token]:
+    """Mia's office is one that Mia has."""
+    told: list[Token] = []
+    for token in found:
+        told.append(token)
+        if token.kind is Kind.CONTENT and token.surface[-2:] in _GENITIVE:
+            told.append(Token("have", Kind.CONTENT, token.surface[-2:]))
+    return told
 
 
 _AUXILIARIES = frozenset({"have", "do", "do<"})
