@@ -36,6 +36,15 @@ def open_store(config: Config) -> MemoryStore:
     return store
 
 
+def open_existing_store(config: Config) -> MemoryStore:
+    """The same where there is one; nothing is made.
+
+    Raises: LedgerMissing, LedgerError, EmbedderMismatch.
+    """
+    read_ledger(config).close()
+    return open_store(config)
+
+
 def read_store(config: Config) -> MemoryStore:
     """The existing store for reading only: nothing on disk changes, Chroma stays closed.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+from uuid import uuid4
 
 from memory.database import set_aside
 from memory.errors import InputError, LedgerDamaged, LedgerError
-from memory.ledger import Ledger
+from memory.ledger import RESTORED, Ledger
 
 _NOT_COPIED = "store_id"
 """A restored ledger is a store of its own: it must not share the other one's index."""
@@ -19,13 +21,12 @@ def back_up(ledger: Ledger, file: Path) -> int:
 
     Raises: InputError where the file exists or cannot be written, LedgerError.
     """
-    if file.exists():
-        raise InputError(file, "exists already", "name a new file")
-    if not file.absolute().parent.is_dir():
-        raise InputError(file, "cannot be written: its folder is not there", "make the folder")
-    part = file.with_name(file.name + ".part")
-    _remove(part)
+    part = file.with_name(f".{uuid4().hex}.part")
     try:
+        if file.exists():
+            raise InputError(file, "exists already", "name a new file")
+        if not file.absolute().parent.is_dir():
+            raise InputError(file, "cannot be written: its folder is not there", "make the folder")
         with Ledger.create(f"sqlite:///{part}") as copy:
             _copy(ledger, copy)
             with copy.reading() as reader:
@@ -48,7 +49,8 @@ def restore(file: Path, url: str) -> int:
     try:
         backup = Ledger.open(f"sqlite:///{file}")
     except LedgerError as exc:
-        raise InputError(file, "is no backup of a ledger", str(exc)) from exc
+        remedy = f"name a file that `memory-dedup backup` wrote ({exc.problem})"
+        raise InputError(file, "is no backup of a ledger", remedy) from exc
     with backup, _empty_ledger(url) as ledger:
         _copy(backup, ledger)
         with ledger.reading() as reader:
@@ -58,19 +60,35 @@ def restore(file: Path, url: str) -> int:
 def _empty_ledger(url: str) -> Ledger:
     try:
         ledger = Ledger.create(url)
+        held = _held(ledger)
     except LedgerDamaged:
         set_aside(url)
-        ledger = Ledger.create(url)
-    with ledger.reading() as reader:
-        counts = reader.counts()
-    if counts.live or counts.retired:
-        name = ledger.name
+        return Ledger.create(url)
+    if held:
         ledger.close()
         raise LedgerError(
-            f"{name} holds {counts.live:,} memories already",
+            f"{ledger.name} holds {held} already",
             "move it away, or set memory.data_dir to an empty folder",
         )
     return ledger
+
+
+def _held(ledger: Ledger) -> str:
+    """What a restore would mix with; empty for a new ledger.
+
+    Raises: LedgerDamaged, and then the ledger is closed.
+    """
+    try:
+        if found := ledger.problems():
+            raise LedgerDamaged(f"{ledger.name} is damaged: {found[0]}")
+        with ledger.reading() as reader:
+            counts = reader.counts()
+    except LedgerDamaged:
+        ledger.close()
+        raise
+    if not (counts.live or counts.retired or counts.decisions or counts.turns):
+        return ""
+    return f"{counts.live:,} memories"
 
 
 def _copy(source: Ledger, target: Ledger) -> None:
@@ -78,8 +96,10 @@ def _copy(source: Ledger, target: Ledger) -> None:
         for table, rows in reader.dump():
             writer.load(table, rows)
         writer.drop_meta(_NOT_COPIED)
+        writer.set_meta(RESTORED, "index")
 
 
 def _remove(part: Path) -> None:
-    for leftover in part.parent.glob(f"{part.name}*"):
-        leftover.unlink()
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(OSError):  # whoever made the folder unwritable knows why
+            part.with_name(part.name + suffix).unlink()

@@ -24,7 +24,7 @@ import numpy as np
 from memory.errors import ForeignIndex, IndexFault, InputError, LedgerError
 from memory.index import ExactIndex
 from memory.index_folder import IndexFolder
-from memory.ledger import Change, Ledger
+from memory.ledger import RESTORED, Change, Ledger
 from memory.models import Scope, Vector
 from memory.protocols import Shortlist
 
@@ -107,12 +107,14 @@ class ChromaIndex:
             kind = "foreign" if isinstance(exc, ForeignIndex) else "damaged"
             aside = folder.set_aside(kind)
             logger.warning("the index is %s; set aside as %s, made again", exc.problem, aside)
-            return cls(_persistent_client(folder.path, again=True), COLLECTION, ledger, folder)
+            return cls._opened(folder, ledger, again=True)
 
     @classmethod
-    def _opened(cls, folder: IndexFolder, ledger: Ledger, *, compare: bool) -> ChromaIndex:
+    def _opened(
+        cls, folder: IndexFolder, ledger: Ledger, *, compare: bool = False, again: bool = False
+    ) -> ChromaIndex:
         """Raises: IndexFault, and then nothing is open."""
-        client = _persistent_client(folder.path)
+        client = _persistent_client(folder.path, again=again)
         try:
             index = cls(client, COLLECTION, ledger, folder)
             if compare and (difference := index.disagreement()):
@@ -147,7 +149,8 @@ class ChromaIndex:
             recent = self._recent.nearest(vector, scope, k, floor)
         fits = [name for name, values, _ in found if name not in changed and scope.holds(values)]
         exhausted = len(found) < _WIDER * k or found[-1][2] < floor - _SLACK
-        return Shortlist((*fits[:k], *recent.ids), complete=bool(fits) or exhausted)
+        complete = len(fits) >= k or exhausted
+        return Shortlist((*fits[:k], *recent.ids), complete=complete)
 
     @property
     def name(self) -> str:
@@ -191,13 +194,10 @@ class ChromaIndex:
         Raises: IndexFault.
         """
         with self._lock:
-            if self._folder is None:
-                self._catch_up()
-                self._copy(everything=True)
-                self._note(self._copied)
-            else:
-                self._start_again()
-                self._folder.remove_damaged()
+            self._catch_up()
+            if self._served and self._copy(everything=True):
+                with self._ledger.writing() as writer:
+                    writer.index_is_clean(str(self._collection.id))
 
     def close(self) -> None:
         """Copy some of what Chroma does not know yet, and let go of the folder."""
@@ -205,6 +205,7 @@ class ChromaIndex:
             if self._client is None:
                 return
             try:
+                self._catch_up()
                 self._copy(everything=False)
             except (IndexFault, LedgerError) as exc:
                 logger.warning("the index is behind (%s); the next start catches up", exc)
@@ -232,6 +233,11 @@ class ChromaIndex:
     def _served(self) -> bool:
         return self._folder is None
 
+    @property
+    def _place(self) -> str:
+        """What stays the same when the collection is made again."""
+        return self._name if self._folder is None else str(self._folder.path.absolute())
+
     def _start_following(self) -> None:
         """From where the collection has followed to; a new one from the start.
 
@@ -240,10 +246,11 @@ class ChromaIndex:
         self._collection = collection = _collection(self._client, self._name)
         with self._ledger.reading() as reader:
             state = reader.index_state(str(collection.id))
+            restored = reader.meta(RESTORED) is not None
         with _mapped():
             unknown = state is None and collection.count()
         if unknown and not self._served:
-            raise ForeignIndex("another store's")
+            raise ForeignIndex("another store's") if not restored else IndexFault("outdated")
         if unknown:
             self._drop_collection()
         elif state is not None and state.stale and not (self._served and state.watermark):
@@ -251,13 +258,25 @@ class ChromaIndex:
         else:
             self._copied = state.watermark if state is not None else 0
             if state is None:  # before anything is in it, so that a kill leaves no stranger
-                self._note(0)
+                with self._ledger.writing() as writer:
+                    writer.set_index_state(str(collection.id), self._place, 0)
+                    writer.drop_meta(RESTORED)
+            self._forget_others()
             self._follow_from(self._copied)
 
+    def _forget_others(self) -> None:
+        """The collections that were here before are no more, nor the folders they were in."""
+        mine = (self._place, str(self._collection.id))
+        with self._ledger.reading() as reader:
+            others = reader.other_indexes(*mine)
+        if any(other.stale for other in others) and self._folder is not None:
+            self._folder.remove_damaged()
+        if others:
+            with self._ledger.writing() as writer:
+                writer.drop_other_indexes(*mine)
+
     def _start_again(self) -> None:
-        """With nothing in it, whatever was."""
-        with self._ledger.writing() as writer:
-            writer.drop_index_state(str(self._collection.id))
+        """With nothing in it, whatever was: what was there goes before the ledger forgets it."""
         if self._folder is None:
             self._drop_collection()
             return
@@ -290,8 +309,8 @@ class ChromaIndex:
 
     def _copy(
         self, *, everything: bool, on_progress: Callable[[int, int], None] | None = None
-    ) -> None:
-        """Copy the next page of changes, or all; one process at a time."""
+    ) -> bool:
+        """Copy the next page of changes, or all; False where another process is at it."""
         with self._only_follower() as mine:
             self._copied = self._watermark()
             while mine:
@@ -309,6 +328,7 @@ class ChromaIndex:
             caught_up = reader.lag(self._copied) <= LAG
         if caught_up and self._copied > self._seen:
             self._follow_from(self._copied)
+        return mine
 
     def _only_follower(self) -> contextlib.AbstractContextManager[bool]:
         """Whoever owns the folder is; of those that share a server's collection, one at a time."""
@@ -323,7 +343,7 @@ class ChromaIndex:
 
     def _note(self, revision: int) -> None:
         with self._ledger.writing() as writer:
-            writer.set_index_state(str(self._collection.id), revision)
+            writer.set_index_state(str(self._collection.id), self._place, revision)
         self._copied = revision
 
     def _held(self) -> dict[str, Any]:

@@ -348,7 +348,7 @@ def undo(
         with assembly.read_store(context.obj) as store:
             undone = store.plan_undo(wanted)
     else:
-        with assembly.open_store(context.obj) as store:
+        with assembly.open_existing_store(context.obj) as store:
             undone = store.undo(wanted)
     said = "would undo" if dry_run else "undone"
     for one in undone:
@@ -384,7 +384,7 @@ def retry(context: typer.Context) -> None:
             deduplicator = assembly.build_deduplicator(store, context.obj, model)
             return await deduplicator.retry_pending(on_progress=tell)
 
-    with assembly.open_store(context.obj) as store, progress("asking again") as tell:
+    with assembly.open_existing_store(context.obj) as store, progress("asking again") as tell:
         report = asyncio.run(ask(store))
     show(view(report, groups=False))
 
@@ -395,7 +395,7 @@ def forget(
     memory_id: Annotated[str, typer.Argument(help="As `search` and `export` show it.")],
 ) -> None:
     """Erase a memory and all it was made from, for good."""
-    with assembly.open_store(context.obj) as store:
+    with assembly.open_existing_store(context.obj) as store:
         forgotten = store.forget(memory_id)
     if forgotten.erased:
         err().print("erased")
@@ -408,6 +408,7 @@ def reembed(context: typer.Context) -> None:
     """Make every vector again with the configured embedder, all or none."""
     from memory.store import reembed as make_again
 
+    assembly.read_ledger(context.obj).close()
     with assembly.open_ledger(context.obj) as ledger, progress("embedding") as tell:
         count = make_again(ledger, assembly.build_embedder(context.obj), tell)
     err().print(f"{count:,} texts embedded again")
@@ -423,7 +424,7 @@ def doctor(
     """Check ledger and index; say what is wrong and what to do."""
     from memory.doctor import examine, mend
 
-    with assembly.open_store(context.obj) as store:
+    with assembly.open_existing_store(context.obj) as store:
         found = examine(store)
         mendable = [finding for finding in found if finding.kind == "mendable"]
         if fix and mendable:

@@ -98,17 +98,18 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
         yield Finding(f"{missing:,} texts have no vector", "run with --fix", kind="mendable")
     if vectors:
         lengths_off = abs(np.linalg.norm(np.stack(list(vectors.values())), axis=1) - 1)
-        if count := int(np.count_nonzero(~(lengths_off < _UNIT))):
+        if count := int((~(lengths_off < _UNIT)).sum()):
             yield Finding(f"{count:,} vectors are not of length 1", "run `memory-dedup reembed`")
 
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
-    if pending := reader.counts().pending:
-        yield Finding(
-            f"{pending:,} questions wait for a model", "run `memory-dedup retry`", "yours"
-        )
-    if turns := reader.counts().turns:
-        yield Finding(f"{turns:,} turns wait to be extracted", "run `memory-chat`", "yours")
+    counts = reader.counts()
+    if counts.pending:
+        what = f"{counts.pending:,} questions wait for a model"
+        yield Finding(what, "run `memory-dedup retry`", "yours")
+    if counts.turns:
+        what = f"{counts.turns:,} turns wait to be extracted"
+        yield Finding(what, "run `memory-chat`", "yours")
 
 
 def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:

@@ -101,10 +101,14 @@ class MemoryExtractor:
     async def _only_extractor(self) -> AsyncIterator[None]:
         """Wait until no other process extracts: it may be at the same turns."""
         while True:
-            with self._store.ledger.exclusive("extraction") as mine:
+            lock = self._store.ledger.exclusive("extraction")
+            mine = await in_thread(lock.__enter__)
+            try:
                 if mine:
                     yield
                     return
+            finally:
+                await in_thread(lock.__exit__, None, None, None)
             await asyncio.sleep(_ASK_AGAIN_S)
 
     def _keep(self, turns: Sequence[Turn]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,12 +39,16 @@ from memory.models import (
 )
 
 SCHEMA_VERSION = "1"
-FORGOTTEN_KEY = t.TOMBSTONE["text_key"]
+FORGOTTEN_KEY = ""
 """What a tombstone has in place of the key of a text."""
+RESTORED = "restored"
+"""Set in a ledger that came from a backup until it has an index: what lies there is its own."""
 REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 """What can be taken back."""
 _PAGE = 2_000
 _CANDIDATES = TypeAdapter(tuple[Candidate, ...])
+_HIGHEST_NUMBER = 2**31 - 1
+"""PostgreSQL's integers end here."""
 _IN = 500
 """Values in one IN (...): far below SQLite's 32,766 variables."""
 
@@ -60,6 +64,11 @@ class Row:
     seq: int
     """Order of arrival."""
     revision: int
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether only the id is left of it."""
+        return self.text_key == FORGOTTEN_KEY
 
 
 @dataclass(frozen=True)
@@ -314,13 +323,16 @@ class Reader:
     def arrived_before(self, memory: Memory) -> Row | None:
         """The row of an earlier arrival of this very memory.
 
-        That is one with its id, about the same user, that says or once said the same; or one of
-        the same external id (or none), user, privacy, time and text.
+        That is one with its id, about the same user, that says or once said the same, or was
+        forgotten; or one of the same external id (or none), user, privacy, time and text, which
+        includes the one that was stored under another id because this one's was taken.
         """
         here = self.row(memory.id)
-        if here is not None and self._once_said(here, memory):
+        if here is not None and (here.forgotten or self._once_said(here, memory)):
             return here
-        query = sa.select(t.memories).where(t.memories.c.arrival == t.arrival_of(memory)).limit(1)
+        renamed = memory.model_copy(update={"external_id": memory.external_id or memory.id})
+        arrivals = [t.arrival_of(memory)] + ([t.arrival_of(renamed)] if here is not None else [])
+        query = sa.select(t.memories).where(t.memories.c.arrival.in_(arrivals)).limit(1)
         return next(iter(self._to_rows(query)), None)
 
     def _once_said(self, row: Row, memory: Memory) -> bool:
@@ -366,17 +378,8 @@ class Reader:
         ends: dict[str, list[MemoryLink]] = {}
         wanted = set(ids)
         for link in self._link_rows(ids):
-            seen_from = ((link.low_id, link.high_id, False), (link.high_id, link.low_id, True))
-            for source, target, inverse in seen_from:
-                if source in wanted:
-                    kind = INVERSE_LINK[link.link_type] if inverse else link.link_type
-                    end = MemoryLink(
-                        target_id=target,
-                        link_type=kind,
-                        note=link.note,
-                        confidence=link.confidence,
-                    )
-                    ends.setdefault(source, []).append(end)
+            for source in wanted & {link.low_id, link.high_id}:
+                ends.setdefault(source, []).append(_seen_from(source, link))
         return {source: tuple(found) for source, found in ends.items()}
 
     def _link_rows(self, ids: Sequence[str], *, dangling: bool = False) -> list[sa.Row[Any]]:
@@ -461,6 +464,8 @@ class Reader:
     # --- decisions ---
 
     def decision(self, number: int) -> Recorded | None:
+        if number > _HIGHEST_NUMBER:
+            return None
         query = sa.select(t.decisions).where(t.decisions.c.seq == number)
         return next(iter(self._recorded_by(query)), None)
 
@@ -554,7 +559,10 @@ class Reader:
         users = self._counted(live.group_by(t.memories.c.user).order_by(count.desc()))
         return Counts(
             live=sum(users.values()),
-            retired=self._count(t.memories, sa.not_(t.memories.c.live)),
+            retired=self._count(
+                t.memories,
+                sa.and_(sa.not_(t.memories.c.live), t.memories.c.text_key != FORGOTTEN_KEY),
+            ),
             users=users,
             decisions=self._counted(actions),
             pending=self._count(t.decisions, t.decisions.c.pending),
@@ -563,7 +571,7 @@ class Reader:
 
     def replaced_and_judged(self) -> tuple[int, int]:
         """Decisions that retired something without a model, and decisions that a model made."""
-        automatic = sa.and_(t.decisions.c.action == "replace", t.decisions.c.model.is_(None))
+        automatic = sa.and_(t.decisions.c.action == Action.REPLACE, t.decisions.c.model.is_(None))
         return self._count(t.decisions, automatic), self._count(
             t.decisions, t.decisions.c.model.is_not(None)
         )
@@ -580,6 +588,13 @@ class Reader:
         query = sa.select(t.index_state).where(t.index_state.c.collection == collection)
         row = self._connection.execute(query).first()
         return None if row is None else IndexState(row.watermark, row.stale)
+
+    def other_indexes(self, place: str, collection: str) -> list[IndexState]:
+        """Of the collections that were at this place before this one."""
+        state = t.index_state.c
+        query = sa.select(t.index_state).where(state.place == place, state.collection != collection)
+        found = self._connection.execute(query)
+        return [IndexState(row.watermark, row.stale) for row in found]
 
     def stale_indexes(self) -> int:
         """How many indexes may still hold the vector of what was forgotten."""
@@ -666,12 +681,8 @@ class Writer(Reader):
     def retire(self, memory_id: str, successor_id: str) -> None:
         """Keep a memory's text and vector, and say who stands for it now and inherits its links."""
         for link in self._link_rows([memory_id], dangling=True):
-            other = link.high_id if link.low_id == memory_id else link.low_id
-            kind = link.link_type if link.low_id == memory_id else INVERSE_LINK[link.link_type]
-            if other != successor_id:
-                end = MemoryLink(
-                    target_id=other, link_type=kind, note=link.note, confidence=link.confidence
-                )
+            end = _seen_from(memory_id, link)
+            if end.target_id != successor_id:
                 self._put_link(successor_id, end, replace=False)
         self._unlink(memory_id)
         self._connection.execute(
@@ -693,7 +704,7 @@ class Writer(Reader):
 
     def _put_link(self, memory_id: str, link: MemoryLink, *, replace: bool) -> None:
         target = self._heir(link.target_id)
-        if target == memory_id:
+        if target is None or target == memory_id:
             return
         self._touched |= {memory_id, target}
         low, high = sorted((memory_id, target))
@@ -707,8 +718,14 @@ class Writer(Reader):
             statement = statement.on_conflict_do_nothing(index_elements=ends)
         self._connection.execute(statement)
 
-    def _heir(self, memory_id: str) -> str:
+    def _heir(self, memory_id: str) -> str | None:
+        """Who lives for a memory; itself where it has not arrived yet, None where it is forgotten.
+
+        What is being retired has no heir that lives, and is named itself.
+        """
         row = self.row(memory_id)
+        if row is not None and row.forgotten:
+            return None
         alive = self.living(row) if row is not None else None
         return alive.memory.id if alive is not None else memory_id
 
@@ -717,26 +734,33 @@ class Writer(Reader):
 
         Text, metadata, vectors, links, remembered pairs, turns that wait, and what decisions
         recorded of them go. A vector or a pair that another memory's same text needs stays.
-        Indexes that followed this far are marked as stale.
+        Every index is marked as stale: an earlier state of the memory may have been copied.
         """
         ids = [memory_id, *self.ancestors(memory_id)]
         rows = self.rows(ids)
         self._forget_turns([row.memory for row in rows.values()])
+        self._bury(ids)
+        self._drop_unused({row.text_key for row in rows.values()})
+        self._scrub_decisions(set(ids))
+        self._connection.execute(t.index_state.update().values(stale=True))
+
+    def _bury(self, ids: Sequence[str]) -> None:
+        """Only the ids stay, so that nobody takes them and whoever follows hears of it."""
         for name in ids:
             self._unlink(name)
             self._connection.execute(
                 t.memories.update().where(t.memories.c.id == name).values(**t.TOMBSTONE)
             )
         self._touched |= set(ids)
-        for key in {row.text_key for row in rows.values()}:
+
+    def _drop_unused(self, keys: Iterable[str]) -> None:
+        """Vectors and remembered pairs of texts that no memory has any more."""
+        for key in keys:
             if not self._count(t.memories, t.memories.c.text_key == key):
                 self._connection.execute(t.vectors.delete().where(t.vectors.c.text_key == key))
                 pairs = t.distinct_pairs.c
                 either = sa.or_(pairs.low_key == key, pairs.high_key == key)
                 self._connection.execute(t.distinct_pairs.delete().where(either))
-        self._scrub_decisions(set(ids))
-        seen = t.index_state.c.watermark >= min(row.revision for row in rows.values())
-        self._connection.execute(t.index_state.update().where(seen).values(stale=True))
 
     def _forget_turns(self, memories: Sequence[Memory]) -> None:
         """Turns that wait neither keep the text nor bring it back."""
@@ -756,18 +780,21 @@ class Writer(Reader):
 
     def _scrub_decisions(self, ids: set[str]) -> None:
         """Decisions keep who was involved; what they recorded of the forgotten goes."""
-        query = sa.select(t.decisions.c.seq, t.decisions.c.before)
-        about: dict[int, str] = {}
+        about: dict[int, Recorded] = {}
         for some in _chunks(sorted(ids)):
-            compared = self._connection.execute(query.where(_about(some, involved_only=False)))
-            about |= {row.seq: row.before for row in compared}
-        for number, image in about.items():
-            before = json.loads(image)
+            query = sa.select(t.decisions).where(_about(some, involved_only=False))
+            about |= {recorded.number: recorded for recorded in self._recorded_by(query)}
+        for number, recorded in about.items():
+            before = json.loads(recorded.before)
             before["rows"] = {
                 key: None if key in ids else kept for key, kept in before["rows"].items()
             }
             before["links"] = [link for link in before["links"] if not ids & set(link[:2])]
-            scrubbed = {"before": json.dumps(before), "reason": "forgotten", "pending": False}
+            scrubbed = {
+                "before": json.dumps(before),
+                "reason": "forgotten",
+                "pending": recorded.pending and not ids & set(recorded.members),
+            }
             self._connection.execute(
                 t.decisions.update().where(t.decisions.c.seq == number).values(**scrubbed)
             )
@@ -822,7 +849,8 @@ class Writer(Reader):
         involved = {member.id for member in decision.members} | {
             name for one in decision.survivors for name in (one.memory.id, *one.stands_for)
         }
-        compared = {name for name, _ in decision.candidates} - involved
+        linked = {end for link in json.loads(before)["links"] for end in link[:2]}
+        compared = ({name for name, _ in decision.candidates} | linked) - involved
         self._connection.execute(
             t.mentions.insert(),
             [
@@ -851,48 +879,46 @@ class Writer(Reader):
         """
         before = json.loads(recorded.before)
         later = self._links_since(recorded, before["links"])
-        for name in (*recorded.members, *recorded.created):
+        made = {row.text_key for row in self.rows(recorded.created).values()}
+        changed = {row.text_key for row in self.rows(recorded.members).values()}
+        for name in recorded.members:
             self._unlink(name)
-        for some in _chunks(recorded.created):
-            self._connection.execute(t.memories.delete().where(t.memories.c.id.in_(some)))
+        self._bury(recorded.created)
         for name, columns in before["rows"].items():
             kept = {key: value for key, value in columns.items() if key not in ("seq", "revision")}
             self._connection.execute(
                 t.memories.update().where(t.memories.c.id == name).values(kept)
             )
-        columns = t.links.c.keys()
-        for link in [dict(zip(columns, values, strict=True)) for values in before["links"]]:
-            self._restore_link(link)
-        for link in later:
-            self._restore_link(link)
+        for source, end in [*_links_of_image(before["links"]), *later]:
+            self._restore_link(source, end)
         self._touched |= set(recorded.members)
+        self._drop_unused(made | changed)
         undone = t.decisions.update().where(t.decisions.c.seq == recorded.number)
         self._connection.execute(undone.values(undone=True, pending=keep_pending))
 
     def _links_since(
         self, recorded: Recorded, before: Sequence[Sequence[Any]]
-    ) -> list[dict[str, Any]]:
-        """Links of the survivors that the decision did not find, as they are after it is undone."""
+    ) -> list[tuple[str, MemoryLink]]:
+        """Links of the survivors that the decision did not find, with whom they stay."""
         heir_of = {name: heir for heir, retired in recorded.survivors for name in retired}
-        found = {frozenset(heir_of.get(end, end) for end in link[:2]) for link in before}
-        links = self._link_rows([heir for heir, _ in recorded.survivors], dangling=True)
-        newest = recorded.members[-1]
-        instead = dict.fromkeys(recorded.created, newest)
+        found = {
+            frozenset(heir_of.get(end) or self._heir(end) for end in link[:2]) for link in before
+        }
+        instead = dict.fromkeys(recorded.created, recorded.members[-1])
+        heirs = [heir for heir, _ in recorded.survivors]
         later = []
-        for link in links:
+        for link in self._link_rows(heirs, dangling=True):
             if frozenset((link.low_id, link.high_id)) not in found:
-                a, b = (instead.get(end, end) for end in (link.low_id, link.high_id))
-                swapped = a > b
-                kind = INVERSE_LINK[link.link_type] if swapped else link.link_type
-                ends = {"low_id": min(a, b), "high_id": max(a, b), "link_type": kind}
-                later.append({**link._mapping, **ends})
-        return [link for link in later if link["low_id"] != link["high_id"]]
+                end = _seen_from(link.low_id, link)
+                target = instead.get(end.target_id, end.target_id)
+                moved = end.model_copy(update={"target_id": target})
+                later.append((instead.get(link.low_id, link.low_id), moved))
+        return later
 
-    def _restore_link(self, values: Mapping[str, Any]) -> None:
-        self._connection.execute(
-            self._upsert(t.links).values(dict(values)).on_conflict_do_nothing()
-        )
-        self._touched |= {values["low_id"], values["high_id"]}
+    def _restore_link(self, source: str, end: MemoryLink) -> None:
+        """Between those who stand for its ends today; none that leads to a forgotten one."""
+        if (heir := self._heir(source)) is not None:
+            self._put_link(heir, end, replace=False)
 
     def keep_turn(self, turn: Turn, name: str) -> bool:
         """Keep a turn until it is extracted; whether it was not known before."""
@@ -938,17 +964,23 @@ class Writer(Reader):
         links = [list(link) for link in self._link_rows(ids, dangling=True)]
         return json.dumps({"rows": rows, "links": links})
 
-    def set_index_state(self, collection: str, watermark: int, *, stale: bool = False) -> None:
-        """An index has followed this far."""
-        values = {"watermark": watermark, "stale": stale}
+    def set_index_state(self, collection: str, place: str, watermark: int) -> None:
+        """The collection at a place has followed this far; it is as stale as it was."""
+        values = {"place": place, "watermark": watermark}
         statement = self._upsert(t.index_state).values(collection=collection, **values)
         self._connection.execute(
             statement.on_conflict_do_update(index_elements=["collection"], set_=values)
         )
 
-    def drop_index_state(self, collection: str) -> None:
-        """A collection is no more."""
-        gone = t.index_state.delete().where(t.index_state.c.collection == collection)
+    def index_is_clean(self, collection: str) -> None:
+        """A collection holds nothing any more of what was forgotten."""
+        mine = t.index_state.c.collection == collection
+        self._connection.execute(t.index_state.update().where(mine).values(stale=False))
+
+    def drop_other_indexes(self, place: str, collection: str) -> None:
+        """At this place there is only this collection now."""
+        state = t.index_state.c
+        gone = t.index_state.delete().where(state.place == place, state.collection != collection)
         self._connection.execute(gone)
 
     def load(self, table_name: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -1001,6 +1033,25 @@ def _to_change(row: sa.Row[Any]) -> Change:
         },
         vector=None if row.vector is None else np.frombuffer(row.vector, dtype=np.float32),
         revision=row.revision,
+    )
+
+
+def _links_of_image(links: Iterable[Sequence[Any]]) -> Iterator[tuple[str, MemoryLink]]:
+    for low_id, high_id, link_type, note, confidence in links:
+        yield (
+            low_id,
+            MemoryLink(target_id=high_id, link_type=link_type, note=note, confidence=confidence),
+        )
+
+
+def _seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
+    """The end of a link that one of its two memories carries."""
+    low = link.low_id == memory_id
+    return MemoryLink(
+        target_id=link.high_id if low else link.low_id,
+        link_type=link.link_type if low else INVERSE_LINK[link.link_type],
+        note=link.note,
+        confidence=link.confidence,
     )
 
 

@@ -159,9 +159,9 @@ class Frozen(BaseModel):
 class MemoryLink(Frozen):
     """One end of a link: what it leads to, seen from the memory that carries it."""
 
-    target_id: str
+    target_id: Annotated[str, AfterValidator(clean)]
     link_type: LinkType = "related"
-    note: str = ""
+    note: Annotated[str, AfterValidator(clean)] = ""
     confidence: float = Field(default=0.5, ge=0.0, le=1.0)
 
 

@@ -53,6 +53,8 @@ def run_shell(main: Callable[[], None]) -> None:
     def terminate(*_: object) -> None:
         nonlocal terminated
         terminated = True
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
     signal.signal(signal.SIGTERM, terminate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from memory.errors import (
     EmbeddingError,
     IndexFault,
     InputError,
+    LedgerError,
     MemoryNotFound,
     StillStatedBy,
 )
@@ -129,6 +131,9 @@ class MemoryStore:
             self._check_embedder(reader)
 
     def close(self) -> None:
+        if self._open_index is not None:
+            with contextlib.suppress(LedgerError):  # the next start does it
+                self.scrub()
         if self._index is not None:
             self._index.close()
         self.ledger.close()
@@ -148,13 +153,16 @@ class MemoryStore:
         return row.memory if row is not None and row.live else None
 
     def arrived_before(self, memory: Memory) -> Memory | None:
-        """What lives for an earlier arrival of this very memory; None where it is new."""
+        """What lives for an earlier arrival of this very memory; None where it is new.
+
+        What was forgotten since is not brought back: then that is the memory itself.
+        """
         with self.ledger.reading() as reader:
             row = reader.arrived_before(memory)
             if row is None:
                 return None
             alive = reader.living(row)
-        return alive.memory if alive is not None else row.memory
+        return alive.memory if alive is not None else memory
 
     def under_own_id(self, memory: Memory) -> Memory:
         """The memory, under a new id where another one has its id already."""
@@ -189,11 +197,11 @@ class MemoryStore:
         if not clean(query):
             return []
         vector = self._embedder.embed([normalise(clean(query))])[0]
+        self.check_embedder()
+        shortlist = self._exact.nearest(vector, scope or Scope(()), k, floor=-1.0)
         with self.ledger.reading() as reader:
-            self._check_embedder(reader)
-            shortlist = self._exact.nearest(vector, scope or Scope(()), k, floor=-1.0)
-            rows = reader.rows(shortlist.ids)
-            return _ranked(reader, vector, rows.values(), floor=-1.0)
+            rows = [row for row in reader.rows(shortlist.ids).values() if row.live]
+            return _ranked(reader, vector, rows, floor=-1.0)
 
     def find_similar(
         self, content: str, threshold: float = 0.90, *, user: str | None = None
@@ -204,9 +212,8 @@ class MemoryStore:
         """
         if not clean(content):
             return None
-        probe = self.new_memory(content, user=user)
-        with self.ledger.reading() as reader:
-            matches = self._matches(reader, self.embed([probe])[0], 1, threshold, ())
+        [probe] = self.embed([self.new_memory(content, user=user)])
+        matches = self._matches(probe, 1, threshold, ())
         return matches[0] if matches else None
 
     def scope_of(self, memory: Memory) -> Scope:
@@ -223,7 +230,7 @@ class MemoryStore:
             revision = reader.revision()
             apart = reader.told_apart(self.scope_of(new.memory), key)
             more = reader.rows_told_apart(self.scope_of(new.memory), apart)
-            matches = self._matches(reader, new, k + more, floor, apart)
+        matches = self._matches(new, k + more, floor, apart)
         return Found(tuple(matches[:k]), revision)
 
     def snapshot(self) -> Snapshot:
@@ -271,23 +278,27 @@ class MemoryStore:
 
     def add(self, memory: Memory) -> Memory:
         """Store a memory as it is. The same one twice is stored once; gives the one that lives."""
-        self.add_batch([memory])
-        return self.living_for(memory)
+        [added] = self._add_all([memory], None)
+        return self.living_for(added or memory)
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
         """Store memories as they are, all or none; gives how many were not there before."""
+        return sum(added is not None for added in self._add_all(memories, run))
+
+    def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Memory | None]:
+        """Each as it was stored; None where it was there before."""
         embedded = self.embed(memories)
-        added = 0
         with self.ledger.writing() as writer:
-            for new in embedded:
-                if writer.arrived_before(new.memory) is not None:
-                    continue
-                memory = self._under_own_id(writer, new.memory)
-                self._insert(writer, Embedded(memory, new.vector))
-                decision = Decision(Action.ADD, "stored as it is", (memory,))
-                writer.record(decision, writer.image([]), self.clock(), run)
-                added += 1
-        return added
+            return [self._add(writer, new, run) for new in embedded]
+
+    def _add(self, writer: Writer, new: Embedded, run: str | None) -> Memory | None:
+        if writer.arrived_before(new.memory) is not None:
+            return None
+        memory = self._under_own_id(writer, new.memory)
+        self._insert(writer, Embedded(memory, new.vector))
+        decision = Decision(Action.ADD, "stored as it is", (memory,))
+        writer.record(decision, writer.image([]), self.clock(), run)
+        return memory
 
     def update(self, memory_id: str, new_content: str) -> None:
         """Replace a memory's text in place; its old wording is kept as a retired version.
@@ -325,6 +336,7 @@ class MemoryStore:
 
         Raises: MemoryNotFound, StillStatedBy.
         """
+        memory_id = clean(memory_id)
         with self.ledger.writing() as writer:
             row = writer.row(memory_id)
             alive = writer.living(row) if row is not None else None
@@ -333,7 +345,7 @@ class MemoryStore:
             if alive.memory.id != memory_id:
                 raise StillStatedBy(memory_id, alive.memory.id)
             writer.forget(memory_id)
-            writer.set_meta(_UNSCRUBBED, memory_id)
+            writer.set_meta(_UNSCRUBBED, uuid4().hex)
             decision = Decision(Action.FORGET, "forgotten", (row.memory,))
             writer.record(decision, writer.image([]), self.clock(), None)
         return Forgotten(row.memory, erased=self.scrub())
@@ -341,26 +353,29 @@ class MemoryStore:
     def scrub(self) -> bool:
         """Clear index and log of what was forgotten; whether nothing is left anywhere."""
         with self.ledger.reading() as reader:
-            if reader.meta(_UNSCRUBBED) is None:
-                return True
+            forgotten = reader.meta(_UNSCRUBBED)
             stale = reader.stale_indexes()
+        if forgotten is None and not stale:
+            return True
         if stale:
-            try:
-                self._opened_index().scrub()
-            except IndexFault as exc:
-                logger.warning("the index is not scrubbed yet: %s", exc)
-        with self.ledger.reading() as reader:
-            stale = reader.stale_indexes()
-        if stale or not self.ledger.checkpoint():
-            return False
+            self._scrub_index()
+        emptied = self.ledger.checkpoint()
         with self.ledger.writing() as writer:
-            writer.drop_meta(_UNSCRUBBED)
-        return True
+            clean = emptied and not writer.stale_indexes()
+            if clean and writer.meta(_UNSCRUBBED) == forgotten:  # else another came meanwhile
+                writer.drop_meta(_UNSCRUBBED)
+        return clean
+
+    def _scrub_index(self) -> None:
+        try:
+            self._opened_index().scrub()
+        except IndexFault as exc:
+            logger.warning("the index is not scrubbed yet: %s", exc)
 
     def history(self, memory_id: str | None = None) -> list[Recorded]:
         """Decisions about a memory, or all but plain additions, oldest first."""
         with self.ledger.reading() as reader:
-            return reader.decisions(memory_id)
+            return reader.decisions(memory_id and clean(memory_id))
 
     def runs(self) -> list[Run]:
         """Every batch and import that decided something, oldest first."""
@@ -490,6 +505,16 @@ class MemoryStore:
             row = rows.get(name)
             if row is None or not row.live or row.revision > since:
                 return f"{name} changed"
+        return self._told_apart_meanwhile(writer, decision)
+
+    def _told_apart_meanwhile(self, writer: Writer, decision: Decision) -> str:
+        by_id = {member.id: member for member in decision.members}
+        for survivor in decision.survivors:
+            heir = survivor.memory
+            apart = writer.told_apart(self.scope_of(heir), text_key(heir.content))
+            for name in survivor.stands_for:
+                if text_key(by_id[name].content) in apart:
+                    return f"{name} was told apart from {heir.id}"
         return ""
 
     def _newcomer(
@@ -532,35 +557,44 @@ class MemoryStore:
     # --- inside ---
 
     def _matches(
-        self, reader: Reader, new: Embedded, k: int, floor: float, apart: Collection[str]
+        self, new: Embedded, k: int, floor: float, apart: Collection[str]
     ) -> list[SearchResult]:
-        self._check_embedder(reader)
+        """The index is asked between two looks at the ledger, never inside of one."""
         scope, key = self.scope_of(new.memory), text_key(new.memory.content)
-        same = reader.live_with_text(key, scope)
+        with self.ledger.reading() as reader:
+            self._check_embedder(reader)
+            same = reader.live_with_text(key, scope)
         matches = [SearchResult(row.memory, 1.0) for row in same if row.memory.id != new.memory.id]
         if new.vector is None or len(matches) >= k:
             return matches[:k]
-        rows = reader.rows(self._shortlist(new.vector, scope, k + 1, floor).ids).values()
-        others = [
-            row
-            for row in rows
-            if row.live
-            and row.text_key != key
-            and row.text_key not in apart
-            and self.scope_of(row.memory) == scope
-        ]
-        return (matches + _ranked(reader, new.vector, others, floor))[:k]
+        shortlist = self._shortlist(new.vector, scope, k + 1, floor)
+        with self.ledger.reading() as reader:
+            others = [
+                row
+                for row in reader.rows(shortlist.ids).values()
+                if row.live
+                and row.text_key != key
+                and row.text_key not in apart
+                and self.scope_of(row.memory) == scope
+            ]
+            return (matches + _ranked(reader, new.vector, others, floor))[:k]
 
     def _shortlist(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
         try:
             shortlist = self._opened_index().nearest(vector, scope, k, floor)
         except IndexFault as exc:
             logger.warning("similarity query failed, searching exactly from here on: %s", exc)
-            self._index = self._exact
+            self._give_up_the_index()
             shortlist = Shortlist((), complete=False)
         if shortlist.complete:
             return shortlist
         return self._exact.nearest(vector, scope, k, floor)
+
+    def _give_up_the_index(self) -> None:
+        with self._opening:
+            failed, self._index = self._index, self._exact
+        if failed is not None:
+            failed.close()
 
     @property
     def index(self) -> Index:

@@ -119,6 +119,7 @@ index_state = sa.Table(
     "index_state",
     schema,
     sa.Column("collection", sa.Text, primary_key=True),
+    sa.Column("place", sa.Text, nullable=False),
     sa.Column("watermark", sa.BigInteger, nullable=False),
     sa.Column("stale", sa.Boolean, nullable=False, default=False),
 )

@@ -20,7 +20,9 @@ def everything(ledger: Ledger) -> dict[str, list[dict[str, object]]]:
     found: dict[str, list[dict[str, object]]] = {}
     with ledger.reading() as reader:
         for table, rows in reader.dump():
-            found.setdefault(table, []).extend(row for row in rows if row.get("key") != "store_id")
+            found.setdefault(table, []).extend(
+                row for row in rows if row.get("key") not in ("store_id", "restored")
+            )
     return {table: sorted(rows, key=str) for table, rows in found.items()}
 
 
