@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,7 @@ from memory.errors import InputError, LedgerMissing
 from memory.shell import EXIT_PROBLEM, err, progress, run_shell, set_up_logging, show
 
 if TYPE_CHECKING:
+    from memory.ledger import Recorded
     from memory.models import DeduplicationReport, Memory, Outcome
     from memory.store import MemoryStore
 
@@ -293,10 +294,28 @@ def undo(
     else:
         with assembly.open_store(context.obj) as store:
             undone = store.undo(wanted)
+            _follow_undo(context.obj, store, undone)
     said = "would undo" if dry_run else "undone"
     for one in undone:
         what = f"{said} {one.number}: {one.action.value} of {len(one.members)} memories"
         err().print(f"{what}, {one.reason}")
+
+
+def _follow_undo(config: Config, store: MemoryStore, undone: list[Recorded]) -> None:
+    """Where an agent's workspace tells of these memories, it tells what is true again."""
+    workspace = assembly.build_workspace(config)
+    if workspace is not None:
+        with _workspace_told():
+            workspace.follow_undo(undone, store.get)
+
+
+@contextmanager
+def _workspace_told() -> Iterator[None]:
+    """The store has committed: what the workspace could not take is said, and no error."""
+    try:
+        yield
+    except OSError as exc:
+        err().print(f"the workspace is not up to date: {exc.strerror or type(exc).__name__}")
 
 
 @app.command()
@@ -339,7 +358,13 @@ def forget(
 ) -> None:
     """Erase a memory and all it was made from, for good."""
     with assembly.open_store(context.obj) as store:
+        workspace = assembly.build_workspace(context.obj)
+        if workspace is not None:
+            workspace.check()  # what is forgotten is gone from there too
         forgotten = store.forget(memory_id)
+        if workspace is not None:
+            with _workspace_told():
+                workspace.erase(forgotten)
     if forgotten.erased:
         err().print("erased")
     else:
@@ -354,3 +379,26 @@ def reembed(context: typer.Context) -> None:
     with assembly.open_ledger(context.obj) as ledger, progress("embedding") as tell:
         count = make_again(ledger, assembly.build_embedder(context.obj), tell)
     err().print(f"{count:,} texts embedded again")
+
+
+# --- serving --------------------------------------------------------------------------------------
+
+
+@app.command()
+def serve(
+    context: typer.Context,
+    user: Annotated[str | None, typer.Option(help="Only this user's memories.")] = None,
+    workspace: Annotated[
+        Path | None, typer.Option(help="Keep public memories there as Markdown too.")
+    ] = None,
+) -> None:
+    """Serve the agent's tools over stdio, for an MCP client that starts this command."""
+    from memory.agent.server import AgentServer, run_and_exit
+
+    given = {"user": user, "workspace_dir": str(workspace.absolute()) if workspace else None}
+    set_here = {key: value for key, value in given.items() if value is not None}
+    agent = context.obj.agent.model_copy(update=set_here)
+    config = context.obj.model_copy(update={"agent": agent})
+    store = assembly.open_store(config)
+    tools = assembly.build_tools(store, config)
+    run_and_exit(AgentServer(tools, store.open_index_in_background), store.close)
