@@ -400,5 +400,6 @@ def serve(
     agent = context.obj.agent.model_copy(update=set_here)
     config = context.obj.model_copy(update={"agent": agent})
     store = assembly.open_store(config)
+    store.postpone_index()
     tools = assembly.build_tools(store, config)
     run_and_exit(AgentServer(tools, store.open_index_in_background), store.close)

@@ -607,7 +607,8 @@ class MemoryStore:
             episode = reader.episode(episode_id)
             if episode is None:
                 return None
-            return episode, tuple(reader.living_ids(episode.memory_ids).values())
+            alive = reader.living_ids(episode.memory_ids)
+        return episode, tuple(dict.fromkeys(alive.values()))
 
     def drop_forgotten_from_episodes(self) -> int:
         """Take out of episodes the ids that nobody stands for any more; gives how many."""
@@ -622,14 +623,15 @@ class MemoryStore:
 
     # --- an index that nobody waits for ---
 
+    def postpone_index(self) -> None:
+        """Search exactly until `open_index_in_background` has opened the index."""
+        self._index = self._exact
+
     def open_index_in_background(self) -> None:
-        """Search exactly until the index is open; then clear it of what was forgotten meanwhile."""
-        with self._opening:
-            if self._index is not None or self._open_index is None:
-                return
-            self._index = self._exact
-        self._warming = threading.Thread(target=self._warm, name="index", daemon=True)
-        self._warming.start()
+        """Open the index and clear it of what was forgotten meanwhile; nothing waits for it."""
+        if self._open_index is not None and self._warming is None:
+            self._warming = threading.Thread(target=self._warm, name="index", daemon=True)
+            self._warming.start()
 
     def _warm(self) -> None:
         assert self._open_index is not None
