@@ -221,9 +221,7 @@ class MemoryStore:
 
         return await self._wait(look)
 
-    async def list_recent(
-        self, limit: int = 10, *, since: datetime | None = None
-    ) -> list[Memory]:
+    async def list_recent(self, limit: int = 10, *, since: datetime | None = None) -> list[Memory]:
         """The memories that were recorded last, newest first."""
         return await self._wait(self._store.newest, limit, self._own_scope(), since)
 

@@ -22,9 +22,7 @@ SCAFFOLD_FORGOT = (
     "This memory is gone. Was there anything worth preserving in a new form?\n"
     "If this was part of a merge, save the consolidated version with remember."
 )
-SCAFFOLD_NOT_FOUND = (
-    "Double-check the ID. Use recall to search for the memory you're looking for."
-)
+SCAFFOLD_NOT_FOUND = "Double-check the ID. Use recall to search for the memory you're looking for."
 NO_MEMORIES = "No memories found."
 INDEX_PENDING = (
     "Index pending: it is gone from the record; what an index or a log still holds of it is "

@@ -130,7 +130,8 @@ class WorkspaceMemorySync:
 
     def _remove_entries(self, memory_id: str) -> bool:
         marker = _marker(memory_id)
-        return any([self._remove_lines_with_marker(path, marker) for path in self._files()])
+        changed = [self._remove_lines_with_marker(path, marker) for path in self._files()]
+        return any(changed)
 
     def _remove_lines_with_marker(self, path: Path, marker: str) -> bool:
         """Whether the file held the marker."""

@@ -254,12 +254,12 @@ async def perform(agent: MemoryStore, store: CoreStore, what: str, i: int, j: in
         await ConsolidationEngine().run(agent)
     elif what == "undo":
         undo_latest(store)
-    elif a != b:
-        await {
-            "link": lambda: agent.link_memories(a, b, "leads_to"),
-            "bump": lambda: agent.bump_link_confidence(a, b),
-            "merge": lambda: agent.merge(a, b, f"text {i}" if i % 2 else None),
-        }[what]()
+    elif what == "bump":
+        await agent.bump_link_confidence(a, b)
+    elif what == "link" and a != b:
+        await agent.link_memories(a, b, "leads_to")
+    elif what == "merge" and a != b:
+        await agent.merge(a, b, f"text {i}" if i % 2 else None)
 
 
 def undo_latest(store: CoreStore) -> None:

@@ -10,13 +10,14 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memory.ledger import Ledger
+from memory.ledger import Ledger, Reader
 from memory.models import Memory
 from memory.store import MemoryStore
 from tests.agent.driving import PLACED, Agent, Wire, agent, environment, text_of
@@ -397,10 +398,16 @@ def test_bad_input_is_one_clear_sentence_and_nothing_is_written(
     assert (revision(folder), workspace_text(folder)) == before
 
 
+@contextmanager
+def reading(folder: Path) -> Iterator[Reader]:
+    ledger = Ledger.open(f"sqlite:///{folder / 'data' / 'ledger.db'}")
+    with ledger, ledger.reading() as reader:
+        yield reader
+
+
 def revision(folder: Path) -> int:
-    with Ledger.open(f"sqlite:///{folder / 'data' / 'ledger.db'}") as ledger:
-        with ledger.reading() as reader:
-            return reader.revision()
+    with reading(folder) as reader:
+        return reader.revision()
 
 
 def test_an_id_of_another_scope_is_refused_and_nothing_is_written(
@@ -520,9 +527,8 @@ def test_a_signal_ends_it_well_while_the_input_stays_open(
 
 
 def kept(folder: Path) -> list[str]:
-    with Ledger.open(f"sqlite:///{folder / 'data' / 'ledger.db'}") as ledger:
-        with ledger.reading() as reader:
-            return sorted(row.memory.content for row in reader.all_rows(live_only=True))
+    with reading(folder) as reader:
+        return sorted(row.memory.content for row in reader.all_rows(live_only=True))
 
 
 def test_calls_under_way_at_the_end_of_input_are_finished(tmp_path: Path, wire: Wire) -> None:
@@ -542,7 +548,9 @@ def test_several_servers_keep_one_memory_together(tmp_path: Path) -> None:
         with agent(tmp_path, AGENT_WORKSPACE_DIR=str(tmp_path / "workspace")) as one:
             mine = [f"Server {n} saw the colour {colour}." for colour in ("red", "blue", "green")]
             said = [*mine, "What all of them say."]
-            return [one.data("remember", content=told, force=told in mine)["saved"] for told in said]
+            return [
+                one.data("remember", content=told, force=told in mine)["saved"] for told in said
+            ]
 
     with ThreadPoolExecutor(3) as pool:
         saved = list(pool.map(talk, range(3)))
@@ -557,9 +565,8 @@ def test_several_servers_keep_one_memory_together(tmp_path: Path) -> None:
 
 def two_way(folder: Path) -> bool:
     """Whether every link is seen from both of its ends, and leads to a live memory."""
-    with Ledger.open(f"sqlite:///{folder / 'data' / 'ledger.db'}") as ledger:
-        with ledger.reading() as reader:
-            alive = {row.memory.id: row.memory for row in reader.all_rows(live_only=True)}
+    with reading(folder) as reader:
+        alive = {row.memory.id: row.memory for row in reader.all_rows(live_only=True)}
     ends = {(name, link.target_id) for name, one in alive.items() for link in one.linked_ids}
     return all((b, a) in ends for a, b in ends)
 
@@ -608,8 +615,8 @@ def test_remember_consolidate_recall_merge_forget_and_undo(tmp_path: Path) -> No
         episode = one.data("create_episode", memory_ids=ids, summary="A week")["id"]
         before = exported(tmp_path)
 
-        merged = one.data("merge_memories", keep_id=ids[0], remove_id=ids[1],
-                          merged_content="The shed in the garden needs a roof before winter.")  # fmt: skip
+        text = "The shed in the garden needs a roof before winter."
+        merged = one.data("merge_memories", keep_id=ids[0], remove_id=ids[1], merged_content=text)
         assert two_way(tmp_path)
         assert len(kept(tmp_path)) == 5
         assert one.data("get_episode", episode_id=episode)["memory_ids"] == [ids[0], *ids[2:]]
@@ -634,9 +641,8 @@ def test_remember_consolidate_recall_merge_forget_and_undo(tmp_path: Path) -> No
 
 
 def exported(folder: Path) -> dict[str, Memory]:
-    with Ledger.open(f"sqlite:///{folder / 'data' / 'ledger.db'}") as ledger:
-        with ledger.reading() as reader:
-            return {row.memory.id: row.memory for row in reader.all_rows(live_only=True)}
+    with reading(folder) as reader:
+        return {row.memory.id: row.memory for row in reader.all_rows(live_only=True)}
 
 
 def without(memories: dict[str, Memory], gone: str) -> dict[str, Memory]:

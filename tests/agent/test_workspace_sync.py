@@ -42,7 +42,8 @@ def test_every_public_memory_is_a_line_of_its_day(
         f"- [{DAY:%H:%M}] second [id:{other.id}]\n"
     )
     assert not (tmp_path / "MEMORY.md").exists()
-    assert sorted(os.listdir(tmp_path / "memory")) == [".sync.lock", daily(tmp_path).name]
+    names = sorted(path.name for path in (tmp_path / "memory").iterdir())
+    assert names == [".sync.lock", daily(tmp_path).name]
 
 
 @pytest.mark.parametrize(
