@@ -24,6 +24,7 @@ from memory.config import Config, load_config
 from memory.errors import InputError, MemoryPipelineError, ModelError
 from memory.models import MAX_CONTENT
 from memory.shell import err, progress, run_shell, set_up_logging, show
+from memory.threads import in_thread
 
 if TYPE_CHECKING:
     from memory.extractor import MemoryExtractor
@@ -291,7 +292,7 @@ class Chat:
 
         mine = Scope((("user", self._user),))
         try:
-            found = await asyncio.to_thread(self._store.search, text, RECALLED, scope=mine)
+            found = await in_thread(self._store.search, text, RECALLED, scope=mine)
         except MemoryPipelineError as exc:
             err().print(f"nothing recalled: {exc}")
             return []
@@ -389,16 +390,17 @@ def _interruptible() -> Iterator[asyncio.Event]:
     """An event that Ctrl-C, or SIGTERM, sets instead of raising."""
     interrupted = asyncio.Event()
     loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises as usual
-        for one in signals:
+        for one in before:
             loop.add_signal_handler(one, interrupted.set)
     try:
         yield interrupted
     finally:
         with contextlib.suppress(NotImplementedError):
-            for one in signals:
+            for one, handler in before.items():
                 loop.remove_signal_handler(one)
+                signal.signal(one, handler)
 
 
 async def _first(line: Coroutine[None, None, str | None], interrupted: asyncio.Event) -> str | None:

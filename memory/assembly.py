@@ -33,6 +33,7 @@ def open_store(config: Config) -> MemoryStore:
     store = _store(Ledger.create(config.memory.effective_ledger_url), config, with_index=True)
     try:
         store.check_embedder()
+        store.scrub()  # what a crash, or another process, left of the forgotten
     except BaseException:  # Ctrl-C too must not leave the ledger open
         store.close()
         raise
@@ -59,12 +60,25 @@ def open_ledger(config: Config) -> Ledger:
     return Ledger.create(config.memory.effective_ledger_url)
 
 
+def read_ledger(config: Config) -> Ledger:
+    """The existing ledger alone, for reading only.
+
+    Raises: LedgerMissing, LedgerError.
+    """
+    from memory.ledger import Ledger
+
+    return Ledger.open(config.memory.effective_ledger_url)
+
+
 def build_deduplicator(
     store: MemoryStore, config: Config, model: LanguageModel
 ) -> MemoryDeduplicator:
     from memory.deduplicator import MemoryDeduplicator
 
-    return MemoryDeduplicator(store, model, config.memory, concurrency=config.llm.concurrency)
+    llm = config.llm
+    return MemoryDeduplicator(
+        store, model, config.memory, concurrency=llm.concurrency, budget_s=llm.budget_s
+    )
 
 
 def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) -> MemoryExtractor:
@@ -98,15 +112,25 @@ def build_tools(
 def build_model(config: Config) -> LanguageModel:
     """Gemini where the configuration says so or a key is set, else the offline model.
 
+    Gemini is left alone for a while when it fails again and again.
+
     Raises: ConfigError where Gemini is wanted and no key is set.
     """
     from memory.language import OfflineModel
 
     if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
         return OfflineModel()
+    from memory.breaker import CircuitBreaker
     from memory.gemini import GeminiModel  # 0.4 s that the offline model does without
 
-    return GeminiModel(_key(config, "llm.provider"), config.llm)
+    llm = config.llm
+    return CircuitBreaker(
+        GeminiModel(_key(config, "llm.provider"), llm),
+        failures=llm.breaker_failures,
+        pause_s=llm.breaker_pause_s,
+        # A person waits timeout_s for a reply, a write budget_s: both leave later than this.
+        patience_s=min(llm.timeout_s, llm.budget_s) / 2,
+    )
 
 
 def build_embedder(config: Config) -> Embedder:

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 _BATCH = 100
 """Rows in one write: Chroma's writes hold the GIL, and 100 rows are 20 to 40 ms."""
-_LAG = 1_000
+LAG = 1_000
 """Rows that may be searched exactly before they are copied into Chroma."""
 _WIDER = 4
 """How many more neighbours than wanted are asked for, since some are out of scope or retired."""
@@ -42,6 +42,8 @@ _SLACK = 1e-5
 _PROBED = 100
 """Of each page, how many vectors are searched for when a folder is looked at."""
 COLLECTION = "memories"
+HNSW: dict[str, Any] = {"space": "cosine"}
+"""How a new collection is set up."""
 
 _PATIENCE_S = 5.0
 """How long a server may take to say that it is there; Chroma's own client waits for ever."""
@@ -144,6 +146,10 @@ class ChromaIndex:
         exhausted = len(found) < _WIDER * k or found[-1][2] < floor - _SLACK
         return Shortlist((*fits[:k], *recent.ids), complete=bool(fits) or exhausted)
 
+    @property
+    def name(self) -> str:
+        return "Chroma server" if self._served else "Chroma"
+
     def disagreement(self) -> str:
         """How Chroma differs from the ledger as of what it has followed; empty where it does not.
 
@@ -238,6 +244,8 @@ class ChromaIndex:
             self._start_again()
         else:
             self._copied = state.watermark if state is not None else 0
+            if state is None:  # before anything is in it, so that a kill leaves no stranger
+                self._note(0)
             self._follow_from(self._copied)
 
     def _start_again(self) -> None:
@@ -271,7 +279,7 @@ class ChromaIndex:
             lag = reader.lag(self._copied)
         if state is not None and state.stale and not self._served:
             self._start_again()
-        elif lag > _LAG:
+        elif lag > LAG:
             self._copy(everything=False)
 
     def _copy(
@@ -283,7 +291,7 @@ class ChromaIndex:
             while mine:
                 with self._ledger.reading() as reader:
                     left = reader.lag(self._copied)
-                    changes = reader.changes(self._copied, limit=_LAG)
+                    changes = reader.changes(self._copied, limit=LAG)
                 if changes:
                     self._write(changes)
                     self._note(changes[-1].revision)
@@ -292,7 +300,7 @@ class ChromaIndex:
                 if not everything or len(changes) == left:
                     break
         with self._ledger.reading() as reader:
-            caught_up = reader.lag(self._copied) <= _LAG
+            caught_up = reader.lag(self._copied) <= LAG
         if caught_up and self._copied > self._seen:
             self._follow_from(self._copied)
 
@@ -316,8 +324,8 @@ class ChromaIndex:
         """Every vector that Chroma holds, by id."""
         held: dict[str, Any] = {}
         with _mapped():
-            for offset in range(0, self._collection.count(), _LAG):
-                page = self._collection.get(limit=_LAG, offset=offset, include=["embeddings"])
+            for offset in range(0, self._collection.count(), LAG):
+                page = self._collection.get(limit=LAG, offset=offset, include=["embeddings"])
                 held |= dict(zip(page["ids"], page["embeddings"], strict=True))
         return held
 
@@ -355,7 +363,7 @@ def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
 def _collection(client: Any, name: str) -> Any:
     with _mapped():
         collection = client.get_or_create_collection(
-            name, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
+            name, configuration={"hnsw": HNSW}, embedding_function=None
         )
         space = collection.configuration_json["hnsw"]["space"]
     if space != "cosine":
@@ -423,8 +431,8 @@ def probe(path: str) -> None:
         if COLLECTION not in [collection.name for collection in client.list_collections()]:
             return
         collection = client.get_collection(COLLECTION, embedding_function=None)
-        for offset in range(0, collection.count(), _LAG):
-            page = collection.get(limit=_LAG, offset=offset, include=["embeddings"])
+        for offset in range(0, collection.count(), LAG):
+            page = collection.get(limit=LAG, offset=offset, include=["embeddings"])
             some = page["embeddings"][:_PROBED]
             found = collection.query(query_embeddings=some, n_results=1, include=["distances"])
             if any(not near or near[0] > _SLACK for near in found["distances"]):
@@ -482,8 +490,8 @@ def _rows(client: Any, path: Path, name: str) -> Iterator[ForeignRow]:
     with _mapped():
         collection = client.get_collection(name, embedding_function=None)
         total = collection.count()
-    for offset in range(0, total, _LAG):
+    for offset in range(0, total, LAG):
         with _mapped():
-            page = collection.get(limit=_LAG, offset=offset, include=["documents", "metadatas"])
+            page = collection.get(limit=LAG, offset=offset, include=["documents", "metadatas"])
         for row in zip(page["ids"], page["documents"], page["metadatas"], strict=True):
             yield ForeignRow(row[0], row[1], dict(row[2] or {}))

@@ -381,6 +381,59 @@ def reembed(context: typer.Context) -> None:
     err().print(f"{count:,} texts embedded again")
 
 
+@app.command()
+def doctor(
+    context: typer.Context,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Make again what can be made from the ledger.")
+    ] = False,
+) -> None:
+    """Check ledger and index; say what is wrong and what to do."""
+    from memory.doctor import examine, mend
+
+    with assembly.open_store(context.obj) as store:
+        found = examine(store)
+        mendable = [finding for finding in found if finding.kind == "mendable"]
+        if fix and mendable:
+            with progress("mending") as tell:
+                mend(store, tell)
+            err().print(f"mended: {'; '.join(finding.what for finding in mendable)}")
+            found = examine(store)
+        counts = store.counts()
+        searched = store.index.name
+    for finding in found:
+        sys.stdout.write(f"{finding.what}; {finding.remedy}\n")
+    if any(finding.kind != "yours" for finding in found):
+        raise typer.Exit(EXIT_PROBLEM)
+    held = f"{counts.live:,} memories live, {counts.retired:,} retired"
+    err().print(f"nothing is damaged: {held}, searched by {searched}")
+
+
+@app.command()
+def backup(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A file that is not there yet.")],
+) -> None:
+    """Write the whole ledger to one file, as of one moment, while others go on."""
+    from memory.backup import back_up
+
+    with assembly.read_ledger(context.obj) as ledger:
+        live = back_up(ledger, file)
+    err().print(f"backed up {live:,} memories to {file}")
+
+
+@app.command()
+def restore(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="What `backup` wrote.")],
+) -> None:
+    """Bring a backup back, where there are no memories yet or the ledger is damaged."""
+    from memory.backup import restore as bring_back
+
+    live = bring_back(file, context.obj.memory.effective_ledger_url)
+    err().print(f"restored {live:,} memories from {file}")
+
+
 # --- serving --------------------------------------------------------------------------------------
 
 

@@ -18,10 +18,11 @@ import filelock
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 
-from memory.errors import LedgerError, LedgerMissing
+from memory.errors import LedgerDamaged, LedgerError, LedgerMissing
 
 _PATIENCE_S = 30
 """How long a writer waits for the one before it."""
+_RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir elsewhere"
 _WRITER_LOCK = 0x6D656D6F7279
 """PostgreSQL's advisory lock that a writer holds until its commit: `memory` in ASCII."""
 
@@ -93,7 +94,8 @@ class Database(ABC):
             yield
         except sa.exc.DBAPIError as exc:
             problem, remedy = self._fault(str(exc.orig))
-            raise LedgerError(f"the ledger {self.name} {problem}", remedy) from exc
+            kind = LedgerDamaged if remedy == _RESTORE else LedgerError
+            raise kind(f"the ledger {self.name} {problem}", remedy) from exc
         except sa.exc.TimeoutError as exc:
             raise LedgerError(f"the ledger {self.name} is busy", "try again") from exc
 
@@ -184,6 +186,25 @@ class SqliteDatabase(Database):
         return f"failed: {told}", ""
 
 
+def set_aside(url: str) -> Path:
+    """Rename a damaged SQLite ledger and its log, to `NAME.damaged-1` or the next free number.
+
+    Raises: LedgerError.
+    """
+    path = Path(url.partition(":///")[2])
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            part = path.with_name(path.name + suffix)
+            if part.exists():
+                part.rename(aside.with_name(aside.name + suffix))
+    except OSError as exc:
+        raise LedgerError(f"{path} cannot be set aside: {exc.strerror}") from exc
+    return aside
+
+
 def _make_file(path: Path) -> None:
     """Others may not read what people told a chatbot."""
     try:
@@ -226,8 +247,8 @@ _SQLITE_FAULTS = (
     ("unable to open", "cannot be opened", "check the folder and its permissions"),
     ("database or disk is full", "has no room left on its disk", "make room and try again"),
     ("locked", "is being written by another process", "try again when it has finished"),
-    ("not a database", "is not a ledger", "restore a backup, or set memory.data_dir elsewhere"),
-    ("malformed", "is damaged", "restore a backup"),
+    ("not a database", "is not a ledger", _RESTORE),
+    ("malformed", "is damaged", _RESTORE),
 )
 
 
@@ -241,13 +262,9 @@ class PostgresDatabase(Database):
     def open(cls, url: URL, *, create: bool) -> PostgresDatabase:
         name = url.render_as_string(hide_password=True)
         try:
-            read_only = "off" if create else "on"
             engine = sa.create_engine(
                 url.set(drivername="postgresql+psycopg"),
-                connect_args={
-                    "connect_timeout": _PATIENCE_S,
-                    "options": f"-c default_transaction_read_only={read_only}",
-                },
+                connect_args={"connect_timeout": _PATIENCE_S},
                 pool_pre_ping=True,
             )
         except ImportError as exc:
@@ -279,7 +296,9 @@ class PostgresDatabase(Database):
 
     def _for_writing(self) -> Connection:
         """Each statement sees what was committed before it, so after the lock all is seen."""
-        return self.engine.connect().execution_options(isolation_level="READ COMMITTED")
+        return self.engine.connect().execution_options(
+            isolation_level="READ COMMITTED", postgresql_readonly=self.read_only
+        )
 
     def _become_the_writer(self, connection: Connection) -> None:
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'")

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import ParamSpec, TypeVar
 
 from pydantic import SecretStr
 
+from memory.budget import Budget
 from memory.config import LLMConfig, MemoryConfig
 from memory.errors import MemoryPipelineError, ModelError
 from memory.models import (
@@ -35,6 +35,7 @@ from memory.planning import RoundPlan, plan_round
 from memory.policy import GroupPlan, add, after_failure, decide_new, differences, resolve
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
+from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +46,6 @@ _TRIES = 2
 _QUOTED = 60
 _EMBED_AT_ONCE = 256
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
 
@@ -61,13 +60,18 @@ class MemoryDeduplicator:
         config: MemoryConfig | None = None,
         *,
         concurrency: int = 4,
+        budget_s: float = 60.0,
     ) -> None:
-        """`concurrency` is how many questions are with the model at once in a batch."""
+        """`concurrency` is how many questions are with the model at once in a batch.
+
+        `budget_s` is how long one new memory, or one group, may wait for the model in all.
+        """
         self._store = store
         self._model = model
         self._config = config or MemoryConfig()
         self._rules = self._config.rules
         self._concurrency = concurrency
+        self._budget_s = budget_s
 
     @classmethod
     def from_api_key(
@@ -111,7 +115,7 @@ class MemoryDeduplicator:
         outcomes: list[Outcome] = []
         for start in range(0, len(new_memories), _EMBED_AT_ONCE):
             some = new_memories[start : start + _EMBED_AT_ONCE]
-            for new in await _in_thread(self._store.embed, some):
+            for new in await in_thread(self._store.embed, some):
                 outcomes.append(await self._write(new.memory, new.vector, run))
                 if on_progress is not None:
                     on_progress(len(outcomes), len(new_memories))
@@ -119,15 +123,15 @@ class MemoryDeduplicator:
 
     async def _write(self, memory: Memory, vector: Vector | None, run: str | None) -> Outcome:
         """Decide and apply; again where others came first, in the end without the model."""
-        usage = Usage()
+        usage, budget = Usage(), Budget(self._budget_s)
         attempt = 0
-        while (known := await _in_thread(self._store.arrived_before, memory)) is None:
+        while (known := await in_thread(self._store.arrived_before, memory)) is None:
             attempt += 1
-            new = Embedded(await _in_thread(self._store.under_own_id, memory), vector)
-            decision, since = await self._decide(new, may_ask=attempt <= _ROUNDS)
+            new = Embedded(await in_thread(self._store.under_own_id, memory), vector)
+            decision, since = await self._decide(new, budget if attempt <= _ROUNDS else None)
             usage += decision.usage
             floor = self._rules.lower if self._config.dedup_enabled else None
-            moved = await _in_thread(
+            moved = await in_thread(
                 self._store.apply, decision, since=since, arrival=new, floor=floor, run=run
             )
             if not moved:
@@ -135,12 +139,15 @@ class MemoryDeduplicator:
             logger.info("decided again: %s", moved)
         return Outcome(known, Action.KNOWN, "it arrived before", usage)
 
-    async def _decide(self, new: Embedded, *, may_ask: bool) -> tuple[Decision, int | None]:
-        """The decision, and the revision it holds for; None where it holds whatever comes."""
+    async def _decide(self, new: Embedded, budget: Budget | None) -> tuple[Decision, int | None]:
+        """The decision, and the revision it holds for; None where it holds whatever comes.
+
+        Without a budget the model is not asked.
+        """
         if not self._config.dedup_enabled:
             return add(new.memory, "deduplication is off"), None
         try:
-            found = await _in_thread(
+            found = await in_thread(
                 self._store.find, new, self._config.dedup_candidates, self._rules.lower
             )
         except MemoryPipelineError as exc:
@@ -149,24 +156,24 @@ class MemoryDeduplicator:
         decision, match = decide_new(new.memory, found.matches, self._rules)
         _log_check(new.memory, match, decision)
         if isinstance(decision, Question):
-            if not may_ask:
+            if budget is None:
                 return add(new.memory, "others kept coming first", pending=True), None
-            decision = await self._answer(decision)
+            decision = await self._answer(decision, budget)
         candidates = tuple((match.memory.id, match.similarity) for match in found.matches)
         return replace(decision, candidates=candidates), found.revision
 
     async def _outcome(self, new: Embedded, decision: Decision, usage: Usage) -> Outcome:
-        alive = await _in_thread(self._store.living_for, new.memory)
+        alive = await in_thread(self._store.living_for, new.memory)
         return Outcome(alive, decision.action, decision.reason, usage)
 
     # --- the model ---
 
-    async def _answer(self, question: Question) -> Decision:
+    async def _answer(self, question: Question, budget: Budget) -> Decision:
         """What the model's verdict amounts to; after two that cannot be believed, the fallback."""
         usage = Usage()
         for _ in range(_TRIES):
             try:
-                verdict = await self._model.judge(question)
+                verdict = await budget.wait_for(self._model.judge, question)
             except ModelError as exc:
                 return self._failed(question, str(exc), usage)
             usage += verdict.usage
@@ -210,8 +217,8 @@ class MemoryDeduplicator:
     async def _run(
         self, on_progress: Progress | None, *, pending_only: bool
     ) -> DeduplicationReport:
-        await _in_thread(self._store.embed_missing)
-        reopened = await _in_thread(self._store.reopen_pending)
+        await in_thread(self._store.embed_missing)
+        reopened = await in_thread(self._store.reopen_pending)
         among = {name for one in reopened for name in one.members} if pending_only else None
         batch = _Batch(run=new_run(), first=await self._plan(), among=among)
         plan = batch.first
@@ -220,12 +227,12 @@ class MemoryDeduplicator:
             await self._settle_all(todo, batch, on_progress)
             plan = await self._plan()
         if reopened:
-            await _in_thread(self._store.close_pending, reopened)
+            await in_thread(self._store.close_pending, reopened)
         return batch.report(False, plan.memories, self._model.name)
 
     async def _plan(self) -> RoundPlan:
-        snapshot = await _in_thread(self._store.snapshot)
-        return await _in_thread(plan_round, snapshot, self._rules, self._store.scope_of)
+        snapshot = await in_thread(self._store.snapshot)
+        return await in_thread(plan_round, snapshot, self._rules, self._store.scope_of)
 
     async def _settle_all(
         self, groups: Sequence[GroupPlan], batch: _Batch, on_progress: Progress | None
@@ -241,8 +248,8 @@ class MemoryDeduplicator:
         decision = group.replacement
         if decision is None:
             assert group.question is not None
-            decision = await self._answer(group.question)
-        moved = await _in_thread(
+            decision = await self._answer(group.question, Budget(self._budget_s))
+        moved = await in_thread(
             self._store.apply, decision, since=batch.latest.revision, run=batch.run
         )
         batch.usage += decision.usage
@@ -371,7 +378,7 @@ def _group_report(
     )
 
 
-# --- log lines and threads ----------------------------------------------------------------------
+# --- log lines ----------------------------------------------------------------------------------
 
 
 def _quote(text: str) -> str:
@@ -393,8 +400,3 @@ def _log_merges(decision: Decision) -> None:
     for survivor in decision.survivors:
         count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
         logger.info('DEDUP_MERGE: %d memories -> "%s"', count, _quote(survivor.memory.content))
-
-
-async def _in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The one place where waiting code meets the store."""
-    return await asyncio.to_thread(call, *args, **kwargs)

@@ -5,6 +5,7 @@ MemoryPipelineError
 ├── InputError             a file or argument from outside is wrong: fix the named place
 ├── LedgerError            the record cannot be read or written: nothing was changed
 │   ├── LedgerMissing      there is no store here yet
+│   ├── LedgerDamaged      its files are broken: restore a backup
 │   └── EmbedderMismatch   the store was made with another embedder: `memory-dedup reembed`
 ├── MemoryNotFound         no live memory has this id
 ├── StillStatedBy          the memory lives on in another one: name that one
@@ -69,6 +70,10 @@ class LedgerError(MemoryPipelineError):
 
 class LedgerMissing(LedgerError):
     """Reading was asked for where no ledger has been made yet."""
+
+
+class LedgerDamaged(LedgerError):
+    """What lies where the ledger should be cannot be read as one."""
 
 
 class EmbedderMismatch(LedgerError):

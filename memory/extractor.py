@@ -8,8 +8,9 @@ them pending, and the next call goes on where this one stopped.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from memory.coverage import covers
@@ -20,11 +21,14 @@ from memory.models import MAX_CONTENT, Candidate, ExtractionResult, Memory, Turn
 from memory.protocols import LanguageModel
 from memory.statements import asked_to_remember, only_asks_to_remember, retold
 from memory.store import MemoryStore
+from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
 _ASKED = 1.0
 """The intensity of what somebody asked to remember."""
+_ASK_AGAIN_S = 0.1
+"""How often a process that waits for another one's extraction looks again."""
 _ATTEMPTS = 3
 """How often a turn that the model cannot read is tried before it is left alone."""
 
@@ -58,7 +62,7 @@ class MemoryExtractor:
 
         Raises: LedgerError.
         """
-        return await asyncio.to_thread(self._keep, turns)
+        return await in_thread(self._keep, turns)
 
     async def extract_and_store(
         self, turns: Sequence[Turn] = (), *, on_progress: Progress | None = None
@@ -71,23 +75,37 @@ class MemoryExtractor:
         """
         async with self._one_call:
             known = await self.keep(turns)
-            kept = await asyncio.to_thread(self._kept)
-            result = ExtractionResult(known=known)
-            chunks = _chunks([one for one in kept if one.attempts < _ATTEMPTS], self._at_once)
-            done = 0
-            for chunk in chunks:
-                try:
-                    part = await self._extract(chunk)
-                except ModelError as exc:
-                    result = replace(result, problem=str(exc))
-                    logger.warning("turns wait for the model: %s", exc)
-                    break
-                result = _sum(result, part)
-                done += len(chunk)
-                if on_progress is not None:
-                    on_progress(done, sum(map(len, chunks)))
-            left = await asyncio.to_thread(self._kept)
-            return replace(result, pending=len(left))
+            async with self._only_extractor():
+                return await self._extract_kept(known, on_progress)
+
+    async def _extract_kept(self, known: int, on_progress: Progress | None) -> ExtractionResult:
+        kept = await in_thread(self._kept)
+        result = ExtractionResult(known=known)
+        chunks = _chunks([one for one in kept if one.attempts < _ATTEMPTS], self._at_once)
+        done = 0
+        for chunk in chunks:
+            try:
+                part = await self._extract(chunk)
+            except ModelError as exc:
+                result = replace(result, problem=str(exc))
+                logger.warning("turns wait for the model: %s", exc)
+                break
+            result = _sum(result, part)
+            done += len(chunk)
+            if on_progress is not None:
+                on_progress(done, sum(map(len, chunks)))
+        left = await in_thread(self._kept)
+        return replace(result, pending=len(left))
+
+    @contextlib.asynccontextmanager
+    async def _only_extractor(self) -> AsyncIterator[None]:
+        """Wait until no other process extracts: it may be at the same turns."""
+        while True:
+            with self._store.ledger.exclusive("extraction") as mine:
+                if mine:
+                    yield
+                    return
+            await asyncio.sleep(_ASK_AGAIN_S)
 
     def _keep(self, turns: Sequence[Turn]) -> int:
         with self._store.ledger.writing() as writer:
@@ -112,7 +130,7 @@ class MemoryExtractor:
                 parts = [await self._extract([one]) for one in chunk]
                 return _sum(ExtractionResult(), *parts)
             logger.warning("turn %s of %s: %s", chunk[0].name, chunk[0].turn.conversation, exc)
-            await asyncio.to_thread(self._count_attempt, chunk[0])
+            await in_thread(self._count_attempt, chunk[0])
             return ExtractionResult(problem=str(exc))
         stored = await self._store_found(chunk, found)
         return replace(stored, usage=stored.usage + usage)
@@ -133,13 +151,13 @@ class MemoryExtractor:
             for candidate in extraction.candidates:
                 if (said := _turn_of(candidate, to_ask)) is not None:
                     found[said.seq].append(candidate)
-        await asyncio.to_thread(self._keep_candidates, found)
+        await in_thread(self._keep_candidates, found)
         return found, usage
 
     async def _store_found(
         self, chunk: Sequence[KeptTurn], found: dict[int, list[Candidate]]
     ) -> ExtractionResult:
-        recalled = await asyncio.to_thread(self._recalled, chunk)
+        recalled = await in_thread(self._recalled, chunk)
         speakers = {one.turn.speaker for one in chunk if not one.turn.is_bot}
         memories = [
             self._memory(kept, candidate, place, speakers)
@@ -152,7 +170,7 @@ class MemoryExtractor:
             if one.intensity == _ASKED or not any(covers(old, one.content) for old in recalled)
         ]
         outcomes = await self._deduplicator.check_and_merge_all(fresh)
-        await asyncio.to_thread(self._finish, chunk)
+        await in_thread(self._finish, chunk)
         return ExtractionResult(
             outcomes=tuple(outcomes),
             extracted=len(chunk),

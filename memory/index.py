@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ class ExactIndex:
     def __init__(self, ledger: Ledger, since: int = 0) -> None:
         self._ledger = ledger
         self._lock = threading.Lock()
+        self._since = since
         self._forget_all(since)
 
     def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:  # noqa: ARG002 - k suffices here
@@ -38,6 +39,18 @@ class ExactIndex:
         with self._lock:
             self._catch_up()
             return set(self._seen_ids)
+
+    @property
+    def name(self) -> str:
+        return "exact search"
+
+    def disagreement(self) -> str:
+        """It reads the ledger before each answer."""
+        return ""
+
+    def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:  # noqa: ARG002 - at once
+        with self._lock:
+            self._forget_all(self._since)
 
     def scrub(self) -> None:
         """Nothing on disk is held."""

@@ -72,10 +72,13 @@ class IndexFolder:
 
         `code` is Python that gets the folder's path as its argument and raises what is wrong.
         """
-        if not any(self.path.glob("chroma.sqlite3")):
+        if not (self.path / "chroma.sqlite3").exists():
             return "chroma.sqlite3 is missing"
         for links in self.path.glob("*/link_lists.bin"):
-            if links.stat().st_size > max(links.with_name("data_level0.bin").stat().st_size, 1):
+            linked = links.with_name("data_level0.bin")
+            if not linked.exists():
+                return f"{linked.name} is missing"
+            if links.stat().st_size > max(linked.stat().st_size, 1):
                 return f"{links.name} is larger than what it links"
         command = [sys.executable, "-c", code, str(self.path)]
         try:

@@ -41,6 +41,8 @@ from memory.models import (
 )
 
 SCHEMA_VERSION = "1"
+FORGOTTEN_KEY = t.TOMBSTONE["text_key"]
+"""What a tombstone has in place of the key of a text."""
 REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 """What can be taken back."""
 FORGOTTEN_SUMMARY = "(forgotten)"
@@ -407,7 +409,7 @@ class Reader:
         query = (
             sa.select(sa.func.min(t.memories.c.content))
             .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
-            .where(t.vectors.c.text_key.is_(None))
+            .where(t.vectors.c.text_key.is_(None), t.memories.c.text_key != FORGOTTEN_KEY)
             .group_by(t.memories.c.text_key)
         )
         return list(self._connection.scalars(query))
@@ -631,6 +633,30 @@ class Reader:
         names = list(self._connection.scalars(query.limit(limit)))
         rows = self.rows(names)
         return [rows[name] for name in names]
+
+    # --- what must hold ---
+
+    def successions(self) -> dict[str, str | None]:
+        """Who stands for each retired memory that was not forgotten."""
+        query = sa.select(t.memories.c.id, t.memories.c.successor_id).where(
+            sa.not_(t.memories.c.live), t.memories.c.text_key != FORGOTTEN_KEY
+        )
+        return {row.id: row.successor_id for row in self._connection.execute(query)}
+
+    def links_of_the_retired(self) -> int:
+        """How many links lead to a memory that somebody stands for."""
+        retired = sa.select(t.memories.c.id).where(sa.not_(t.memories.c.live))
+        ends = sa.or_(t.links.c.low_id.in_(retired), t.links.c.high_id.in_(retired))
+        return self._count(t.links, ends)
+
+    def vector_bytes(self) -> dict[int, int]:
+        """How many vectors there are of each length in bytes."""
+        size = sa.func.length(t.vectors.c.vector)
+        return self._counted(sa.select(size, sa.func.count()).group_by(size))
+
+    def highest_revision(self) -> int:
+        """The highest that a row has; never above `revision`."""
+        return int(self._connection.scalar(sa.select(sa.func.max(t.memories.c.revision))) or 0)
 
     # --- all of it ---
 

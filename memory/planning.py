@@ -49,7 +49,7 @@ def plan_round(snapshot: Snapshot, rules: Rules, scope_of: Callable[[Memory], Sc
             if score >= rules.lower and (scope.key, *sorted(pair)) not in snapshot.told_apart
         }
         alike |= {tuple(sorted(pair)): score for pair, score in close.items()}  # type: ignore[misc]
-        groups += _groups(nodes, close, snapshot, rules.lower)
+        groups += _groups(_mergeable(nodes, scope, snapshot), close, snapshot, rules.lower)
 
     def score_of(a: Memory, b: Memory) -> float:
         return _score(alike, keys[a.id], keys[b.id])
@@ -73,6 +73,12 @@ def _scopes(rows: Iterable[Row], scope_of: Callable[[Memory], Scope]) -> dict[Sc
         nodes = scopes.setdefault(scope_of(row.memory), {})
         nodes.setdefault(row.text_key, []).append(row)
     return scopes
+
+
+def _mergeable(nodes: _Nodes, scope: Scope, snapshot: Snapshot) -> _Nodes:
+    """All rows, but of a text that a person keeps several times only the newest."""
+    kept = {key for key in nodes if (scope.key, key, key) in snapshot.told_apart}
+    return {key: rows[-1:] if key in kept else rows for key, rows in nodes.items()}
 
 
 def _edges(nodes: _Nodes, vectors: Mapping[str, Vector], floor: float) -> _Edges:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -89,6 +89,22 @@ class Index(Protocol):
 
     def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
         """At most `k` memories of the scope; those less alike than `floor` may be left out.
+
+        Raises: IndexFault.
+        """
+
+    @property
+    def name(self) -> str:
+        """As people are shown it."""
+
+    def disagreement(self) -> str:
+        """How it differs from the ledger; empty where it does not.
+
+        Raises: IndexFault.
+        """
+
+    def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
+        """Make it again from the ledger's vectors; told how much is done, and of how much.
 
         Raises: IndexFault.
         """

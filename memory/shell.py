@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from memory.errors import MemoryPipelineError
 
 EXIT_PROBLEM = 1
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 
 def show(data: RenderableType) -> None:
@@ -42,7 +44,18 @@ def set_up_logging(debug: bool) -> None:
 
 
 def run_shell(main: Callable[[], None]) -> None:
-    """Run a command line: an error of ours is one line on stderr, without a traceback."""
+    """Run a command line: an error of ours is one line on stderr, without a traceback.
+
+    SIGTERM ends it as Ctrl-C does: what is open is closed. Unhandled it would be a kill.
+    """
+    terminated = False
+
+    def terminate(*_: object) -> None:
+        nonlocal terminated
+        terminated = True
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, terminate)
     try:
         main()
     except MemoryPipelineError as exc:
@@ -50,11 +63,12 @@ def run_shell(main: Callable[[], None]) -> None:
         sys.exit(EXIT_PROBLEM)
     except KeyboardInterrupt:
         err().print("interrupted")
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(EXIT_TERMINATED if terminated else EXIT_INTERRUPTED)
     except SystemExit as exc:  # typer has turned Ctrl-C into its exit code by now
-        if exc.code == EXIT_INTERRUPTED:
-            err().print("interrupted: what was decided is kept, the rest is untouched")
-        raise
+        if exc.code != EXIT_INTERRUPTED:
+            raise
+        err().print("interrupted: what was decided is kept, the rest is untouched")
+        sys.exit(EXIT_TERMINATED if terminated else EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of a pipe had enough; nothing more can be said to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_PROBLEM)

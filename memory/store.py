@@ -24,7 +24,17 @@ from memory.errors import (
     StillStatedBy,
 )
 from memory.index import ExactIndex
-from memory.ledger import REVERSIBLE, Counts, Ledger, Reader, Recorded, Row, Run, Writer
+from memory.ledger import (
+    FORGOTTEN_KEY,
+    REVERSIBLE,
+    Counts,
+    Ledger,
+    Reader,
+    Recorded,
+    Row,
+    Run,
+    Writer,
+)
 from memory.models import (
     Action,
     Decision,
@@ -680,6 +690,14 @@ class MemoryStore:
             return shortlist
         return self._exact.nearest(vector, scope, k, floor)
 
+    @property
+    def index(self) -> Index:
+        """The index, opened now where it was not.
+
+        Raises: IndexFault.
+        """
+        return self._opened_index()
+
     def _opened_index(self) -> Index:
         with self._opening:
             if self._index is None:
@@ -803,7 +821,8 @@ def reembed(
     Raises: EmbeddingError, LedgerError; the old vectors are then still there.
     """
     with ledger.reading() as reader:
-        texts = {row.text_key: row.memory.content for row in reader.all_rows(live_only=False)}
+        rows = reader.all_rows(live_only=False)
+        texts = {row.text_key: row.memory.content for row in rows if row.text_key != FORGOTTEN_KEY}
     parts = []
     names = list(texts)
     for start in range(0, len(names), _EMBED_AT_ONCE):

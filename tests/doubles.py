@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -98,6 +99,26 @@ class ScriptedModel:
     async def aclose(self) -> None: ...
 
 
+class HangingModel(ScriptedModel):
+    """Answers as scripted, but not before it is let go; in any event loop."""
+
+    def __init__(self, *answers: Verdict | ModelError | Callable[[Question], Verdict]) -> None:
+        super().__init__(*answers)
+        self.hangs = True
+        self.waiting = 0
+
+    async def judge(self, question: Question) -> Verdict:
+        self.waiting += 1
+        while self.hangs:
+            await asyncio.sleep(0.001)
+        return await super().judge(question)
+
+    async def reached(self, times: int = 1) -> None:
+        """Until so many questions hang."""
+        while self.waiting < times:
+            await asyncio.sleep(0.001)
+
+
 class BrokenIndex:
     """An index that fails at every question."""
 
@@ -107,6 +128,15 @@ class BrokenIndex:
     def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
         self.asked += 1
         raise IndexFault("the index is broken")
+
+    @property
+    def name(self) -> str:
+        return "broken"
+
+    def disagreement(self) -> str:
+        return ""
+
+    def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None: ...
 
     def scrub(self) -> None:
         pass

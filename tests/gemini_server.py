@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +37,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Raw:
-    """An answer as it goes over the wire; `hang_s` before it, `cut` sends half of the body."""
+    """An answer as it goes over the wire; `hang_s` before it, `cut` sends half of the body.
+
+    `stall_s` is a silence between head and body; `drop` closes the connection without a word,
+    `reset` breaks it.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -42,6 +49,8 @@ class Raw:
     hang_s: float = 0.0
     cut: bool = False
     drop: bool = False
+    stall_s: float = 0.0
+    reset: bool = False
 
 
 Answer = Raw | Callable[[Asked], "Raw | dict[str, Any] | str"] | dict[str, Any] | str
@@ -106,8 +115,10 @@ class GeminiServer:
 
     def _send(self, raw: Raw, handler: BaseHTTPRequestHandler) -> None:
         time.sleep(raw.hang_s)
-        handler.close_connection = raw.drop or raw.cut
-        if raw.drop:
+        handler.close_connection = raw.drop or raw.cut or raw.reset
+        if raw.reset:
+            _reset(handler.connection)
+        if raw.drop or raw.reset:
             return
         try:
             handler.send_response(raw.status)
@@ -115,6 +126,7 @@ class GeminiServer:
                 handler.send_header(name, value)
             handler.send_header("content-length", str(len(raw.body)))
             handler.end_headers()
+            time.sleep(raw.stall_s)
             handler.wfile.write(raw.body[: len(raw.body) // 2] if raw.cut else raw.body)
         except OSError:
             pass  # the client did not wait
@@ -129,6 +141,12 @@ class GeminiServer:
             self._server.shutdown()
             self._server.server_close()
             thread.join()
+
+
+def _reset(connection: socket.socket) -> None:
+    """Close so that the other side sees a reset instead of an end."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    os.close(connection.detach())
 
 
 def embeddings(asked: Asked) -> dict[str, Any]:

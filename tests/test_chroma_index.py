@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chroma_index, "_LAG", 40)
+    monkeypatch.setattr(chroma_index, "LAG", 40)
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +16,13 @@ from pathlib import Path
 import chromadb
 import numpy as np
 import pytest
+import typer.main
 from chromadb.config import Settings
+
+from memory.assembly import open_store
+from memory.cli import app
+from memory.config import Config, MemoryConfig
+from memory.index_folder import IndexFolder
 
 ROOT = Path(__file__).parent.parent
 MODULES = {"memory-dedup": "memory", "memory-chat": "orchestrator"}
@@ -27,9 +35,11 @@ def run(tmp_path: Path) -> Run:
     """Run a command in a folder with a config.yaml; with `ok`, it must succeed and not complain."""
     (tmp_path / "config.yaml").write_text("memory:\n  data_dir: data\n")
 
-    def start(command: str, *args: str, ok: bool = True) -> subprocess.CompletedProcess[str]:
+    def start(
+        command: str, *args: str, ok: bool = True, before: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-W", "error", "-m", MODULES[command], *args],
+            [*before, sys.executable, "-W", "error", "-m", MODULES[command], *args],
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "80"},
             capture_output=True,
@@ -132,6 +142,88 @@ def test_history_shows_why_and_undo_takes_it_back(run: Run, tmp_path: Path) -> N
     assert run("memory-dedup", "export").stdout == before
     assert "(undone)" in run("memory-dedup", "history").stdout
     assert "undone already" in failed(run("memory-dedup", "undo", number, ok=False))
+
+
+def test_a_run_is_listed_and_taken_back_whole(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    before = run("memory-dedup", "export").stdout
+    run("memory-chat", "--deduplicate-memories")
+    [shown] = run("memory-dedup", "runs").stdout.splitlines()
+    name = shown.split()[0]
+    assert "1 replace" in shown
+    after = run("memory-dedup", "export").stdout
+    planned = run("memory-dedup", "undo", name, "--dry-run").stderr
+    assert planned.startswith("would undo ")
+    assert run("memory-dedup", "export").stdout == after
+    assert run("memory-dedup", "undo", name).stderr == planned.replace("would undo", "undone")
+    assert run("memory-dedup", "export").stdout == before
+    assert "nothing left" in failed(run("memory-dedup", "undo", name, ok=False))
+    assert "no such run" in failed(run("memory-dedup", "undo", "run_x", ok=False))
+    run("memory-chat", "--deduplicate-memories")
+    assert run("memory-dedup", "export").stdout == before, "kept apart by a person"
+
+
+def test_a_run_that_later_decisions_build_on_is_not_taken_back(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES[:1]))
+    run("memory-dedup", "import", lines(tmp_path, {"content": "Mia adopted a cat in 2023!"}))
+    run("memory-dedup", "import", lines(tmp_path, {"content": "MIA adopted a cat in 2023."}))
+    runs = run("memory-dedup", "runs").stdout.splitlines()
+    said = failed(run("memory-dedup", "undo", runs[1].split()[0], ok=False))
+    assert re.search(r"decisions \[\d+\] build on it; undo those first", said)
+
+
+def test_what_is_forgotten_is_in_no_file_of_the_data_folder(run: Run, tmp_path: Path) -> None:
+    secret = "The access code of Mia is 4711-quartz."
+    run(
+        "memory-dedup",
+        "import",
+        lines(tmp_path, {"content": secret}, {"content": secret.upper()}, *COPIES),
+    )
+    (tmp_path / "in.jsonl").unlink()
+    [found] = [one for one in exported(run) if "4711" in str(one["content"])]
+    vector = run("memory-dedup", "search", "access code").stdout
+    assert str(found["id"]) in vector
+    assert run("memory-dedup", "forget", str(found["id"])).stderr == "erased\n"
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert len(files) > 2
+    for path in files:
+        assert b"quartz" not in path.read_bytes().lower(), path
+    assert len(exported(run)) == 4
+    assert "no live memory" in failed(run("memory-dedup", "forget", str(found["id"]), ok=False))
+    assert run("memory-dedup", "doctor").stderr.startswith("nothing is damaged: ")
+
+
+def test_while_another_process_has_chroma_forget_says_what_is_left(
+    run: Run, tmp_path: Path
+) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    [first, *_] = exported(run)
+    with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as owner:
+        assert owner.index.name == "Chroma"
+        owner.index.rebuild()
+        said = run("memory-dedup", "forget", str(first["id"])).stderr
+        assert said.startswith("index pending: gone from the ledger")
+        assert len(exported(run)) == 3
+        assert owner.scrub()
+    assert run("memory-dedup", "doctor").stderr.startswith("nothing is damaged: ")
+
+
+def test_a_store_is_backed_up_lost_and_restored(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    before = run("memory-dedup", "export").stdout
+    run("memory-dedup", "backup", "kept.db")
+    (tmp_path / "data" / "ledger.db").write_bytes(b"torn" * 5_000)
+    assert "restore" in failed(run("memory-dedup", "export", ok=False))
+    run("memory-dedup", "restore", "kept.db")
+    assert run("memory-dedup", "export").stdout == before
+    assert run("memory-dedup", "doctor").stderr.startswith("nothing is damaged: 5 memories live")
+
+
+def test_retry_with_nothing_pending_changes_nothing(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    before = (tmp_path / "data" / "ledger.db").read_bytes()
+    assert "decisions       none" in run("memory-dedup", "retry").stdout
+    assert (tmp_path / "data" / "ledger.db").read_bytes() == before
 
 
 def test_the_audit_as_json_is_the_report(run: Run, tmp_path: Path) -> None:
@@ -245,11 +337,51 @@ def test_a_chroma_server_that_is_not_there_is_one_warning_and_no_loss(
     assert len(exported(run)) == 4
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_data_folder_that_cannot_be_written_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+ORDINARY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+"""Root may write everywhere, unless it gives up that right."""
+
+
+@pytest.fixture
+def as_anybody() -> tuple[str, ...]:
+    """What to put before a command so that permissions count."""
+    if os.geteuid() != 0:
+        return ()
+    if shutil.which(ORDINARY[0]) is None:
+        pytest.skip("root may write everywhere, and there is no setpriv")
+    return ORDINARY
+
+
+def test_a_data_folder_that_cannot_be_written_is_one_clear_line(
+    run: Run, tmp_path: Path, as_anybody: tuple[str, ...]
+) -> None:
     (tmp_path / "data").mkdir(mode=0o500)
-    said = failed(run("memory-dedup", "import", lines(tmp_path, *COPIES), ok=False))
+    told = lines(tmp_path, *COPIES)
+    said = failed(run("memory-dedup", "import", told, ok=False, before=as_anybody))
     assert "cannot be opened: Permission denied" in said
+    (tmp_path / "data").chmod(0o700)
+    run("memory-dedup", "import", told)
+    assert exported(run)
+
+
+def test_a_folder_that_became_read_only_is_read_and_not_written(
+    run: Run, tmp_path: Path, as_anybody: tuple[str, ...]
+) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    before = exported(run)
+    data = tmp_path / "data"
+    (data / "ledger.db").chmod(0o400)
+    data.chmod(0o500)
+    more = lines(tmp_path, {"content": "Mia learnt to juggle.", "id": "9"})
+    said = failed(run("memory-dedup", "import", more, ok=False, before=as_anybody))
+    assert "ledger" in said
+    assert "Permission denied" in said or "cannot be written" in said
+    found = run("memory-dedup", "search", "cat", before=as_anybody).stdout
+    assert "adopted a cat" in found
+    data.chmod(0o700)
+    (data / "ledger.db").chmod(0o600)
+    assert exported(run) == before
+    run("memory-dedup", "import", more)
+    assert len(exported(run)) == len(before) + 1
 
 
 def test_a_data_folder_that_is_a_file_is_one_clear_line(run: Run, tmp_path: Path) -> None:
@@ -258,7 +390,10 @@ def test_a_data_folder_that_is_a_file_is_one_clear_line(run: Run, tmp_path: Path
     assert "cannot be opened" in said
 
 
-def test_ctrl_c_ends_an_import_cleanly_and_keeps_what_was_stored(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_an_import_cleanly_and_keeps_what_was_stored(
+    run: Run, tmp_path: Path, sent: signal.Signals, code: int
+) -> None:
     many: list[dict[str, object]] = [
         {"content": f"Mia saw bird number {n}.", "id": str(n)} for n in range(2_000)
     ]
@@ -274,12 +409,14 @@ def test_ctrl_c_ends_an_import_cleanly_and_keeps_what_was_stored(run: Run, tmp_p
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and not (ledger.exists() and ledger.stat().st_size > 300_000):
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     _, said = process.communicate(timeout=120)  # a loaded machine is slow, not wrong
-    assert process.returncode == 130
+    assert process.returncode == code
     assert said == "interrupted: what was decided is kept, the rest is untouched\n"
     kept = len(exported(run))
     assert 0 < kept < 2_000
+    chroma = tmp_path / "data" / "chroma"
+    assert IndexFolder(chroma).closed_whole(), "nothing has to be looked at again"
 
 
 def test_versions_are_said(run: Run) -> None:
@@ -288,7 +425,7 @@ def test_versions_are_said(run: Run) -> None:
 
 
 def test_every_command_and_option_says_what_it_does(run: Run) -> None:
-    for command in ("import", "export", "search", "stats", "audit", "history", "undo", "reembed"):
+    for command in typer.main.get_group(app).commands:
         help_text = run("memory-dedup", command, "--help").stdout
         options = [line for line in help_text.splitlines() if line.strip().startswith("--")]
         assert options

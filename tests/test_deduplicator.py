@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,15 +14,14 @@ from hypothesis import strategies as st
 
 from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import IndexFault, ModelError
+from memory.errors import ModelError
 from memory.language import OfflineModel
 from memory.ledger import Ledger
-from memory.models import DeduplicationReport, Memory, Part, Question, Scope, Vector, Verdict
+from memory.models import DeduplicationReport, Memory, Part, Question, Verdict
 from memory.neighbours import similarity
-from memory.protocols import Shortlist
 from memory.store import MemoryStore
 from tests.conftest import Tell
-from tests.doubles import START, PlacedEmbedder, ScriptedModel, ticking
+from tests.doubles import START, BrokenIndex, HangingModel, PlacedEmbedder, ScriptedModel, ticking
 
 CAT, TABBY, DOG = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
 MERGED = Verdict(parts=(Part(members=(0, 1), text=TABBY),))
@@ -296,20 +296,61 @@ def test_two_empty_merges_are_a_failure(store: MemoryStore, tell: Tell) -> None:
     assert (live(store), store.counts().pending) == ({CAT, TABBY}, 1)
 
 
+@pytest.mark.usefixtures("close_pair")
+def test_a_model_that_hangs_costs_a_write_its_budget_and_then_has_failed(
+    store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    deduplicator = MemoryDeduplicator(store, HangingModel(), budget_s=0.2)
+    write(deduplicator, tell(CAT))
+    started = time.monotonic()
+    write(deduplicator, tell(TABBY))
+    assert 0.2 <= time.monotonic() - started < 5.0
+    assert (live(store), every_text(store)) == ({TABBY}, {CAT, TABBY})
+    told = "DEDUP_FAIL: LLM merge failed, falling back to replace (no answer within 0.2 s"
+    assert told in caplog.text
+    [decision] = store.history()
+    assert (decision.pending, decision.reason.startswith("no answer within 0.2 s")) == (True, True)
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_second_try_waits_for_what_the_first_has_left(store: MemoryStore, tell: Tell) -> None:
+    def empty_and_then_hanging(_question: Question) -> Verdict:
+        model.hangs = True
+        return Verdict(parts=(Part(members=(0, 1), text=""),))
+
+    model = HangingModel(empty_and_then_hanging)
+    deduplicator = MemoryDeduplicator(store, model, budget_s=1.0)
+    write(deduplicator, tell(CAT))
+
+    async def slow() -> float:
+        started = time.monotonic()
+        writing = asyncio.create_task(deduplicator.check_and_merge(tell(DOG)))
+        await asyncio.sleep(0.7)
+        model.hangs = False
+        await writing
+        return time.monotonic() - started
+
+    took_s = asyncio.run(slow())
+    assert took_s < 1.6, "a budget for each try would end at 1.7 s"
+    assert (model.waiting, live(store)) == (2, {CAT, DOG})
+    [decision] = store.history()
+    assert decision.reason.startswith("no answer within 1 s")
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_each_group_of_a_batch_has_a_budget_of_its_own(store: MemoryStore, tell: Tell) -> None:
+    store.add_batch([tell(CAT), tell(TABBY), tell(CAT, user="Mia"), tell(DOG, user="Mia")])
+    report = batch(MemoryDeduplicator(store, HangingModel(), budget_s=0.2, concurrency=1))
+    assert (report.pending, live(store)) == (2, {CAT, TABBY, DOG})
+    assert all(one.reason.startswith("no answer within 0.2 s") for one in report.groups)
+
+
 def test_when_no_query_answers_the_memory_is_stored_anyway(
     ledger: Ledger, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel,
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    class Broken:
-        def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
-            raise IndexFault("broken")
-
-        def scrub(self) -> None: ...
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr("memory.store.ExactIndex", lambda _ledger: Broken())
-    with MemoryStore(ledger, embedder, lambda _store: Broken()) as store:
+    monkeypatch.setattr("memory.store.ExactIndex", lambda _ledger: BrokenIndex())
+    with MemoryStore(ledger, embedder, lambda _store: BrokenIndex()) as store:
         store.add(tell(DOG))
         write(MemoryDeduplicator(store, model), tell(CAT))
         assert live(store) == {CAT, DOG}

@@ -281,6 +281,16 @@ def test_a_server_that_hangs_does_not_hang_the_chat(folder: Path, gemini: Gemini
     assert "2 turns wait for the next start" in done.stderr
 
 
+def test_a_model_that_fails_again_and_again_is_not_asked_and_the_reply_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLM_BREAKER_FAILURES", "2")
+    with GeminiServer(failed(503)).running() as server:
+        done = chat(folder, "--user", "Mia", said="I sail.\nI run.\nI swim.\n", gemini=server)
+    assert "(no answer: the model is not asked: 2 questions in a row failed" in done.stdout
+    assert len(server.asked) == 4, "two questions, two tries each"
+
+
 def test_gemini_without_a_key_is_one_clear_line(folder: Path) -> None:
     (folder / "config.yaml").write_text("llm:\n  provider: gemini\n")
     done = chat(folder, said="hello\n")

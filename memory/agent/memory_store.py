@@ -1,15 +1,10 @@
-"""The agent's async face of the store: a guard before each save, links both ways, clean deletion.
-
-The only place in which the agent waits for the store.
-"""
+"""The agent's async face of the store: a guard before each save, two-way links, clean deletion."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
@@ -29,6 +24,7 @@ from memory.models import (
 from memory.policy import in_order, inherit
 from memory.store import Forgotten, Found
 from memory.store import MemoryStore as CoreStore
+from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +38,6 @@ FORCE = 0.0
 """As `dedup_threshold`: no distance is below it, so nothing is blocked."""
 _ROUNDS = 5
 """How often a save looks again where others save something alike at the same moment."""
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 class MemoryStore:
@@ -99,7 +93,7 @@ class MemoryStore:
             is_private=is_private,
         )
         save = self._guarded if replaces is None else self._replacing(replaces)
-        result = await self._wait(save, memory, link_threshold, max_links, dedup_threshold)
+        result = await in_thread(save, memory, link_threshold, max_links, dedup_threshold)
         if result[0] is not None:
             self._tell(result[0])
         return result
@@ -174,7 +168,7 @@ class MemoryStore:
     # --- reading ---
 
     async def get_by_id(self, memory_id: str) -> Memory | None:
-        return await self._wait(self._known, memory_id)
+        return await in_thread(self._known, memory_id)
 
     async def search(
         self,
@@ -193,7 +187,7 @@ class MemoryStore:
         def look() -> list[MemorySearchResult]:
             return self._within(content, n_results, Scope(given), date_from, date_to)
 
-        return await self._wait(look)
+        return await in_thread(look)
 
     def _within(
         self, content: str, n: int, scope: Scope, first: datetime | None, last: datetime | None
@@ -219,11 +213,11 @@ class MemoryStore:
             [known] = self._store.embed([memory])
             return list(self._store.find(known, n_results, -1.0).matches)
 
-        return await self._wait(look)
+        return await in_thread(look)
 
     async def list_recent(self, limit: int = 10, *, since: datetime | None = None) -> list[Memory]:
         """The memories that were recorded last, newest first."""
-        return await self._wait(self._store.newest, limit, self._own_scope(), since)
+        return await in_thread(self._store.newest, limit, self._own_scope(), since)
 
     async def still_open(self) -> list[str]:
         """What the store could not decide for want of a model, and turns that wait to be read."""
@@ -236,7 +230,7 @@ class MemoryStore:
             questions = [f"Are {' and '.join(one.members)} the same?" for one in known]
             return questions + ([f"{turns} turns of talk wait to be read."] if turns else [])
 
-        return await self._wait(look)
+        return await in_thread(look)
 
     # --- changing ---
 
@@ -265,7 +259,7 @@ class MemoryStore:
             except MemoryNotFound:  # it is a tombstone
                 return None
 
-        return await self._wait(erase)
+        return await in_thread(erase)
 
     async def merge(
         self, keep_id: str, remove_id: str, content: str | None = None
@@ -281,7 +275,7 @@ class MemoryStore:
             kept = self._store.merge(keep_id, remove_id, content)
             return kept, self._last_decision(keep_id)
 
-        return await self._wait(join)
+        return await in_thread(join)
 
     async def link_memories(
         self,
@@ -304,17 +298,17 @@ class MemoryStore:
             self._visible(target_id)
             return self._store.link(source_id, target_id, link_type, note, replace=replace)
 
-        return await self._wait(link)
+        return await in_thread(link)
 
     async def bump_link_confidence(
         self, source_id: str, target_id: str, delta: float = 0.1
     ) -> bool:
         """Trust a link more, up to 1; False where there is none."""
-        return await self._wait(self._store.bump_confidence, source_id, target_id, delta)
+        return await in_thread(self._store.bump_confidence, source_id, target_id, delta)
 
     async def number_of_last_decision(self, memory_id: str) -> int:
         """What `memory-dedup undo` takes."""
-        return await self._wait(self._last_decision, memory_id)
+        return await in_thread(self._last_decision, memory_id)
 
     def _last_decision(self, memory_id: str) -> int:
         reversible = (Action.MERGE, Action.REPLACE)
@@ -324,7 +318,7 @@ class MemoryStore:
     # --- episodes ---
 
     async def put_episode(self, episode: Episode) -> None:
-        await self._wait(self._store.put_episode, episode)
+        await in_thread(self._store.put_episode, episode)
 
     async def episode(self, episode_id: str) -> tuple[Episode, tuple[str, ...]] | None:
         """An episode as it was told, and the live memories it is about today."""
@@ -337,7 +331,7 @@ class MemoryStore:
                 self._visible(memory_id)
             return found
 
-        return await self._wait(look)
+        return await in_thread(look)
 
     async def count_living(self, memory_ids: Sequence[str]) -> int:
         """Of how many of these ids a memory lives today, under this id or another one."""
@@ -346,10 +340,10 @@ class MemoryStore:
             with self._store.ledger.reading() as reader:
                 return len(reader.living_ids(memory_ids))
 
-        return await self._wait(look)
+        return await in_thread(look)
 
     async def drop_forgotten_from_episodes(self) -> int:
-        return await self._wait(self._store.drop_forgotten_from_episodes)
+        return await in_thread(self._store.drop_forgotten_from_episodes)
 
     # --- inside ---
 
@@ -380,9 +374,6 @@ class MemoryStore:
 
     def _own_scope(self) -> Scope:
         return Scope(()) if self.user is None else Scope((("user", self.user),))
-
-    async def _wait(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return await asyncio.to_thread(work, *args, **kwargs)
 
 
 def _near(

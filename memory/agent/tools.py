@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from memory.agent.memory_store import FORCE, MemorySearchResult, MemoryStore
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError, MemoryNotFound
 from memory.models import Episode, Memory
+from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -228,14 +228,14 @@ class AgentTools:
     async def _check_workspace(self) -> None:
         """Before anything is written. Raises: InputError."""
         if self._workspace is not None:
-            await asyncio.to_thread(self._workspace.check)
+            await in_thread(self._workspace.check)
 
     async def _in_workspace(self, work: Callable[[WorkspaceMemorySync], object]) -> list[str]:
         """Best effort, since the store has committed by now: what failed, to be told."""
         if self._workspace is None:
             return []
         try:
-            await asyncio.to_thread(work, self._workspace)
+            await in_thread(work, self._workspace)
         except OSError as exc:
             problem = exc.strerror or type(exc).__name__
             logger.warning("the workspace is not up to date: %s", problem)

@@ -1,0 +1,374 @@
+"""Writes while the language model fails in every way it can: is anything lost or unexplained?
+
+    python -m benchmarks.model_drill [--writes N] [--seed N] [--json]
+
+The real google-genai client, wired as in production, asks a server on loopback that speaks
+Gemini's wire format and whose answers are drawn: right, or one of `FAULTS`; now and then it is
+down for a while, so that the circuit breaker opens. Eight people tell near-copies of facts (cosine
+0.92: the judge is asked), all at the same time. Time-outs, pauses and budgets are short.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import random
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import SecretStr
+
+from memory.assembly import build_deduplicator, build_model
+from memory.config import Config, LLMConfig
+from memory.coverage import covers
+from memory.ledger import Ledger, Recorded
+from memory.models import (
+    Extraction,
+    Memory,
+    Question,
+    Reply,
+    Scope,
+    Turn,
+    Vectors,
+    Verdict,
+)
+from memory.protocols import LanguageModel
+from memory.store import MemoryStore
+from tests.doubles import START
+from tests.gemini_server import Answer, Asked, GeminiServer, Raw, failed, said
+
+PEOPLE = "Mia Jonas Aya Omar Ines Tom Lena Raj".split()
+THINGS = [a + b for a in "ba de ki lo nu".split() for b in "lan mor rin sek tup".split()]
+DETAILS = "big old red loud".split()
+"""In the order in which every text names them."""
+TIMEOUT_S = 0.2
+_TO_A_FACT = 10
+"""How often a fact is told in near-copies."""
+_SHARE_OF_FAULTS = 0.4
+_OUTAGE_EVERY = 400
+"""Requests, the first after half as many."""
+_OUTAGE_S = 1.0
+"""Enough to open the breaker, and to fail a trial or two."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a drill found; `lost` and `unexplained` are to be 0."""
+
+    writes: int
+    asked: int
+    """Requests that reached the server."""
+    faults: dict[str, int]
+    pending: int
+    lost: int
+    unexplained: int
+    reasons: dict[str, int]
+    """Why questions stayed open, as the ledger tells."""
+    undecided: int
+    """Of the pending questions, those about memories that all live still."""
+    undecided_after: int | None
+    """The same after a batch on a model that works again."""
+    lost_after: int | None
+    seconds: float
+
+    def figures(self) -> dict[str, Any]:
+        named = ("writes", "asked", "faults", "pending", "lost", "unexplained")
+        return {name: getattr(self, name) for name in named}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--writes", type=int, default=2_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        report = drill(args.writes, args.seed, Path(folder))
+    if args.json:
+        print(json.dumps(report.figures()))
+        return
+    for name, value in (report.figures() | {"reasons": report.reasons}).items():
+        print(f"{name:12} {value}")
+    print(f"{'seconds':12} {report.seconds:.1f}")
+
+
+def drill(writes: int, seed: int, folder: Path, *, settle: bool = False) -> Report:
+    """Tell so many texts while the model fails, then look at the ledger.
+
+    `settle` runs a batch afterwards, on a model that works again.
+    """
+    weather, told = Weather(random.Random(seed)), tell(writes, random.Random(seed))
+    ledger = Ledger.create(f"sqlite:///{folder / 'ledger.db'}")
+    with GeminiServer(weather).running() as server, MemoryStore(ledger, Embedder()) as store:
+        config, started = impatient(server.url), time.monotonic()
+        witness = asyncio.run(write_all(store, config, told))
+        seconds = time.monotonic() - started
+        report = look(store, told, weather, witness, len(server.asked), seconds)
+        if not settle:
+            return report
+        server.default = lambda asked: right_answer(asked.data["memories"])
+        asyncio.run(clean_up(store, server.url))
+        after = (len(undecided(store)), len(lost(store, told)))
+        return replace(report, undecided_after=after[0], lost_after=after[1])
+
+
+def look(
+    store: MemoryStore, told: Sequence[Memory], weather: Weather, witness: Witness, asked: int,
+    seconds: float,
+) -> Report:  # fmt: skip
+    pending = open_questions(store)
+    return Report(
+        writes=len(told),
+        asked=asked,
+        faults=dict(weather.faults),
+        pending=len(pending),
+        lost=len(lost(store, told)),
+        unexplained=len(unexplained(store, witness)),
+        reasons=dict(Counter(kind_of(decision.reason) for decision in pending)),
+        undecided=len(undecided(store)),
+        undecided_after=None,
+        lost_after=None,
+        seconds=seconds,
+    )
+
+
+def impatient(url: str) -> Config:
+    llm = LLMConfig(
+        base_url=url,
+        timeout_s=TIMEOUT_S,
+        max_attempts=2,
+        concurrency=len(PEOPLE),
+        budget_s=2.5 * TIMEOUT_S,
+        breaker_pause_s=0.1,
+    )
+    return Config(llm=llm, api_key=SecretStr("loopback"))
+
+
+# --- what is told ---------------------------------------------------------------------------------
+
+
+def tell(writes: int, draw: random.Random) -> list[Memory]:
+    """Near-copies in time order: the same thing with another number is another fact."""
+    facts = THINGS[: max(1, min(len(THINGS), writes // len(PEOPLE) // _TO_A_FACT))]
+    return [
+        Memory(
+            content=text_of(
+                user := draw.choice(PEOPLE),
+                draw.choice(["3", "4"]),
+                {one for one in DETAILS if draw.random() < 0.5},
+                draw.choice(facts),
+            ),
+            user=user,
+            timestamp=START + timedelta(minutes=number),
+        )
+        for number in range(writes)
+    ]
+
+
+def text_of(user: str, number: str, details: set[str], thing: str) -> str:
+    return " ".join([user, "keeps", number, *(d for d in DETAILS if d in details), thing]) + "."
+
+
+class Embedder:
+    """Texts about one thing at cosine 0.92 to each other, about different things at most 0.08."""
+
+    fingerprint = "drill-64"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.zeros((len(texts), 64), np.float32)
+        for vector, text in zip(vectors, texts, strict=True):
+            digest = hashlib.sha256(text.encode()).digest()
+            vector[THINGS.index(text.split()[-1])] = 0.96
+            vector[len(THINGS) + digest[0] % (64 - len(THINGS))] = 0.28
+        return vectors
+
+
+async def write_all(store: MemoryStore, config: Config, told: Sequence[Memory]) -> Witness:
+    """Everybody at once, each person's memories in order."""
+    async with aclosing(build_model(config)) as model:
+        witness = Witness(model)
+        deduplicator = build_deduplicator(store, config, witness)
+        of_each = [[one for one in told if one.user == user] for user in PEOPLE]
+        await asyncio.gather(*map(deduplicator.check_and_merge_all, of_each))
+        return witness
+
+
+async def clean_up(store: MemoryStore, url: str) -> None:
+    """A batch with as much patience as by default."""
+    config = Config(llm=LLMConfig(base_url=url), api_key=SecretStr("loopback"))
+    async with aclosing(build_model(config)) as model:
+        await build_deduplicator(store, config, model).deduplicate_all()
+
+
+# --- the model's weather --------------------------------------------------------------------------
+
+
+def right_answer(memories: Sequence[dict[str, Any]]) -> str:
+    """Those with the same number are one, with the details of all; as the judge is told."""
+    groups: dict[str, list[list[str]]] = {}
+    members: dict[str, list[int]] = {}
+    for memory in memories:
+        words = str(memory["content"]).rstrip(".").split()
+        groups.setdefault(words[2], []).append(words)
+        members.setdefault(words[2], []).append(int(memory["number"]))
+    answer = [
+        {
+            "members": members[number],
+            "text": text_of(told[0][0], number, set().union(*told) & set(DETAILS), told[0][-1]),
+        }
+        for number, told in groups.items()
+    ]
+    return json.dumps({"groups": answer, "reason": "by number"})
+
+
+def _whole(text: str, **faults: Any) -> Raw:
+    body = json.dumps(said(text)).encode()
+    return Raw(200, body, {"content-type": "application/json"}, **faults)
+
+
+DOWN: dict[str, Callable[[str], Answer]] = {
+    "503": lambda _right: failed(503, "overloaded"),
+    "429 with Retry-After": lambda _right: failed(429, "slow down", retry_after="0.05"),
+    "time-out": lambda right: _whole(right, hang_s=1.5 * TIMEOUT_S),
+    "hang": lambda right: _whole(right, stall_s=5 * TIMEOUT_S),
+    "half a body": lambda right: _whole(right, cut=True),
+    "connection reset": lambda _right: Raw(reset=True),
+}
+FAULTS: dict[str, Callable[[str], Answer]] = DOWN | {
+    "cut off": lambda right: said(right[: len(right) // 2], "MAX_TOKENS"),
+    "blocked": lambda _right: {"promptFeedback": {"blockReason": "SAFETY"}},
+    "fenced JSON": lambda right: said(f"```json\n{right}\n```"),
+    "wrong schema": lambda _right: said('{"groups": [{"members": "all"}]}'),
+    "empty": lambda _right: said(""),
+    "invented": lambda _right: said('{"groups": [{"members": [1, 2], "text": "Pip sails."}]}'),
+}
+"""By kind, what is answered in the place of the right answer."""
+
+
+class Weather:
+    """Draws each answer. Requests come from several threads."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self._draw = draw
+        self._requests = _OUTAGE_EVERY // 2
+        self._down_until_s = 0.0
+        self._one_at_a_time = threading.Lock()
+        self.faults: Counter[str] = Counter()
+
+    def __call__(self, asked: Asked) -> Raw | dict[str, Any] | str:
+        right = right_answer(asked.data["memories"])
+        with self._one_at_a_time:
+            kind = self._kind()
+            self.faults.update([kind] if kind else [])
+        if kind is None:
+            return right
+        answer = FAULTS[kind](right)
+        assert not callable(answer)
+        return answer
+
+    def _kind(self) -> str | None:
+        self._requests += 1
+        if self._requests % _OUTAGE_EVERY == 0:
+            self._down_until_s = time.monotonic() + _OUTAGE_S
+        if time.monotonic() < self._down_until_s:
+            return self._draw.choice(sorted(DOWN))
+        if self._draw.random() < _SHARE_OF_FAULTS:
+            return self._draw.choice(sorted(FAULTS))
+        return None
+
+
+# --- what became of it ----------------------------------------------------------------------------
+
+
+@dataclass
+class Witness:
+    """The model, and how each question to it ended: by its members, empty where it was answered."""
+
+    model: LanguageModel
+    ended: dict[tuple[str, ...], str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    async def judge(self, question: Question) -> Verdict:
+        members = tuple(member.id for member in question.members)
+        self.ended[members] = ""
+        try:
+            return await self.model.judge(question)
+        except asyncio.CancelledError:
+            self.ended[members] = "no answer within"
+            raise
+        except Exception as exc:
+            self.ended[members] = str(exc)
+            raise
+
+    async def extract(self, turns: Sequence[Turn]) -> Extraction:
+        return await self.model.extract(turns)
+
+    async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
+        return await self.model.reply(turns, recalled)
+
+    async def aclose(self) -> None:
+        await self.model.aclose()
+
+
+def lost(store: MemoryStore, told: Sequence[Memory]) -> list[str]:
+    """Texts that no live memory stands for and states, or whose memory a search does not find."""
+    return [memory.content for memory in told if not _kept(store, memory)]
+
+
+def _kept(store: MemoryStore, memory: Memory) -> bool:
+    known = store.arrived_before(memory)
+    if known is None or store.get(known.id) != known or not covers(known.content, memory.content):
+        return False
+    hits = store.search(memory.content, 40, scope=Scope((("user", memory.user),)))
+    return any(hit.memory == known for hit in hits)
+
+
+def unexplained(store: MemoryStore, witness: Witness) -> list[tuple[str, ...]]:
+    """Questions whose end the ledger does not tell: what was decided, and why it stayed open."""
+    told: dict[tuple[str, ...], list[Recorded]] = {}
+    for decision in store.history():
+        told.setdefault(decision.members, []).append(decision)
+    return [
+        members
+        for members, failure in witness.ended.items()
+        if not any(_explains(decision, failure, witness) for decision in told.get(members, []))
+    ]
+
+
+def _explains(decision: Recorded, failure: str, witness: Witness) -> bool:
+    if not decision.reason or decision.model != witness.name:
+        return False
+    return not failure or (decision.pending and failure in decision.reason)
+
+
+def open_questions(store: MemoryStore) -> list[Recorded]:
+    with store.ledger.reading() as reader:
+        return reader.pending_decisions()
+
+
+def undecided(store: MemoryStore) -> list[Recorded]:
+    """Open questions whose members all live still: no later decision has overtaken them."""
+    return [one for one in open_questions(store) if all(map(store.get, one.members))]
+
+
+def kind_of(reason: str) -> str:
+    """A reason without what differs from one time to the next."""
+    return reason.partition(";")[0].partition(":")[0]
+
+
+if __name__ == "__main__":
+    main()
