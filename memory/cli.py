@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -305,17 +305,10 @@ def _follow_undo(config: Config, store: MemoryStore, undone: list[Recorded]) -> 
     """Where an agent's workspace tells of these memories, it tells what is true again."""
     workspace = assembly.build_workspace(config)
     if workspace is not None:
-        with _workspace_told():
+        try:
             workspace.follow_undo(undone, store.get)
-
-
-@contextmanager
-def _workspace_told() -> Iterator[None]:
-    """The store has committed: what the workspace could not take is said, and no error."""
-    try:
-        yield
-    except OSError as exc:
-        err().print(f"the workspace is not up to date: {exc.strerror or type(exc).__name__}")
+        except OSError as exc:  # the store has committed
+            err().print(f"the workspace is not up to date: {exc.strerror or type(exc).__name__}")
 
 
 @app.command()
@@ -357,14 +350,13 @@ def forget(
     memory_id: Annotated[str, typer.Argument(help="As `search` and `export` show it.")],
 ) -> None:
     """Erase a memory and all it was made from, for good."""
+    from memory.agent.workspace_sync import forget_everywhere
+
     with assembly.open_store(context.obj) as store:
         workspace = assembly.build_workspace(context.obj)
-        if workspace is not None:
-            workspace.check()  # what is forgotten is gone from there too
-        forgotten = store.forget(memory_id)
-        if workspace is not None:
-            with _workspace_told():
-                workspace.erase(forgotten)
+        forgotten, problem = forget_everywhere(store, workspace, memory_id)
+    if problem:
+        err().print(problem)
     if forgotten.erased:
         err().print("erased")
     else:
@@ -454,5 +446,9 @@ def serve(
     config = context.obj.model_copy(update={"agent": agent})
     store = assembly.open_store(config)
     store.postpone_index()
-    tools = assembly.build_tools(store, config)
-    run_and_exit(AgentServer(tools, store.open_index_in_background), store.close)
+
+    def when_idle() -> None:
+        store.open_index_in_background()
+        store.scrub()
+
+    run_and_exit(AgentServer(assembly.build_tools(store, config), when_idle), store.close)

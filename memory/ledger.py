@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -627,9 +627,12 @@ class Reader:
 
     def newest(self, limit: int, scope: Scope, since: datetime | None = None) -> list[Row]:
         """The live memories of the scope that were recorded last, newest first."""
-        recorded = [] if since is None else [t.memories.c.timestamp >= since.isoformat()]
+        written: sa.ColumnElement[str] = t.memories.c.timestamp
+        if self._connection.dialect.name == "postgresql":
+            written = written.collate("C")  # in time, not as a language sorts
+        recorded = [] if since is None else [written >= since.astimezone(UTC).isoformat()]
         query = sa.select(t.memories.c.id).where(t.memories.c.live, *_in_scope(scope), *recorded)
-        query = query.order_by(t.memories.c.timestamp.desc(), t.memories.c.seq.desc())
+        query = query.order_by(written.desc(), t.memories.c.seq.desc())
         names = list(self._connection.scalars(query.limit(limit)))
         rows = self.rows(names)
         return [rows[name] for name in names]

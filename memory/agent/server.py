@@ -22,11 +22,14 @@ from mcp.server.stdio import stdio_server
 from memory import __version__
 from memory.agent.tools import TOOLS, AgentTools, Tool
 from memory.errors import MemoryPipelineError
+from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
 """How long the end waits for calls under way; what is cut off then is wholly undone."""
+_IDLE_S = 0.5
+"""So that the first answer is out, and often the second, before a slow import takes the GIL."""
 INSTRUCTIONS = (
     "Your long-term memory. recall before you answer from memory; remember what is worth keeping, "
     "one thing at a time; introspect now and then; consolidate when memory feels fragmented."
@@ -34,13 +37,12 @@ INSTRUCTIONS = (
 
 
 class AgentServer:
-    """The tools behind the protocol; `after_first_answer` is called once, when it is given."""
+    """The tools behind the protocol; `when_idle` is called in a thread, soon after answers."""
 
-    def __init__(
-        self, tools: AgentTools, after_first_answer: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, tools: AgentTools, when_idle: Callable[[], None] = lambda: None) -> None:
         self._tools = tools
-        self._after_first_answer: Callable[[], None] | None = after_first_answer
+        self._when_idle = when_idle
+        self._resting: asyncio.Task[None] | None = None
         self._under_way: set[asyncio.Task[Any]] = set()
         self.protocol: Server[Any] = Server(
             "memory-dedup",
@@ -56,6 +58,9 @@ class AgentServer:
             talking = asyncio.create_task(self._talk())
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({talking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if self._resting is not None:
+                self._resting.cancel()
+                self._under_way.add(self._resting)
             if self._under_way:
                 await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
             if talking.done():
@@ -94,13 +99,15 @@ class AgentServer:
         )
 
     def _answered(self) -> None:
-        once, self._after_first_answer = self._after_first_answer, None
-        if once is not None:
-            asyncio.get_running_loop().call_later(_AFTER_S, once)
+        if self._resting is None or self._resting.done():
+            self._resting = asyncio.create_task(self._rest())
 
-
-_AFTER_S = 0.5
-"""So that the first answer is out, and often the second, before a slow import takes the GIL."""
+    async def _rest(self) -> None:
+        await asyncio.sleep(_IDLE_S)
+        try:
+            await in_thread(self._when_idle)
+        except MemoryPipelineError as exc:
+            logger.warning("left for later: %s", exc)
 
 
 def run_and_exit(server: AgentServer, close: Callable[[], None]) -> None:
@@ -149,6 +156,4 @@ def _described(tool: Tool) -> wire.Tool:
 
 
 def _failure(problem: str) -> wire.CallToolResult:
-    return wire.CallToolResult(
-        content=[wire.TextContent(type="text", text=f"error: {problem}")], is_error=True
-    )
+    return wire.CallToolResult(content=[wire.TextContent(type="text", text=problem)], is_error=True)

@@ -17,7 +17,7 @@ import filelock
 from memory.errors import InputError
 from memory.ledger import Recorded
 from memory.models import Memory
-from memory.store import Forgotten
+from memory.store import Forgotten, MemoryStore
 
 CURATION_CATEGORIES = frozenset({"introspection", "relationship", "self_discovery", "lesson"})
 _CURATED_FROM = 4
@@ -156,6 +156,25 @@ class WorkspaceMemorySync:
                 yield
         except filelock.Timeout as exc:
             raise OSError(None, "another process is writing it") from exc
+
+
+def forget_everywhere(
+    store: MemoryStore, workspace: WorkspaceMemorySync | None, memory_id: str
+) -> tuple[Forgotten, str]:
+    """Forget a memory in the store and in the workspace; why the latter failed, or empty.
+
+    Raises: MemoryNotFound, StillStatedBy, InputError where the workspace cannot be written: then
+    nothing is forgotten yet.
+    """
+    if workspace is None:
+        return store.forget(memory_id), ""
+    workspace.check()
+    forgotten = store.forget(memory_id)
+    try:
+        workspace.erase(forgotten)
+    except OSError as exc:
+        return forgotten, f"the workspace still names it: {exc.strerror or type(exc).__name__}"
+    return forgotten, ""
 
 
 def _is_curated(memory: Memory) -> bool:

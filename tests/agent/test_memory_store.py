@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,12 @@ from memory.store import MemoryStore as CoreStore
 from tests.doubles import PlacedEmbedder, ticking
 
 run = asyncio.run
+
+
+@pytest.fixture
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    with Ledger.create(ledger_url) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -102,6 +110,16 @@ def test_two_saves_of_one_text_at_the_same_moment_store_it_once(agent: MemorySto
 
 def test_a_search_result_is_the_store_s_own() -> None:
     assert MemorySearchResult is SearchResult
+
+
+def test_the_newest_come_first_and_only_of_the_window(agent: MemoryStore, store: CoreStore) -> None:
+    old = store.new_memory("old")
+    store.add(old.model_copy(update={"timestamp": old.timestamp.replace(microsecond=5)}))
+    fresh = save(agent, "fresh")
+    assert [one.content for one in run(agent.list_recent())] == ["fresh", "old"]
+    assert [one.content for one in run(agent.list_recent(1))] == ["fresh"]
+    since = fresh.timestamp - timedelta(seconds=1)
+    assert [one.content for one in run(agent.list_recent(since=since))] == ["fresh"]
 
 
 # --- deletion -----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.ledger import Ledger, Reader
 from memory.models import Memory
 from memory.store import MemoryStore
@@ -107,7 +108,10 @@ def test_a_correction_shows_what_differs_and_replaces_recorded_and_undoable(
     [found] = placed.data("recall", context=NEW_ADDRESS, n_results=1)["memories"]
     assert (found["id"], found["importance"]) == (answer["id"], 5)
     assert ADDRESS not in workspace_text(folder)
-    undo(folder, answer["undo"])
+    url = f"sqlite:///{folder / 'data' / 'ledger.db'}"
+    with MemoryStore(Ledger.create(url), RoomyEmbedder()) as store:
+        taken = store.undo(answer["undo"])
+        WorkspaceMemorySync(folder / "workspace").follow_undo(taken, store.get)
     found = placed.data("recall", context=ADDRESS, n_results=2)["memories"]
     assert {one["id"] for one in found} == {old, answer["id"]}
     assert ADDRESS in workspace_text(folder)
@@ -574,19 +578,30 @@ def two_way(folder: Path) -> bool:
 # --- the whole flow -------------------------------------------------------------------------------
 
 
-def undo(folder: Path, number: int) -> None:
+def command(folder: Path, *args: str, module: str = "memory", said: str = "") -> None:
     env = environment(folder, AGENT_WORKSPACE_DIR=str(folder / "workspace"))
-    command = [sys.executable, "-m", "memory", "undo", str(number)]
-    if (folder / "placed.json").exists():
-        with MemoryStore(
-            Ledger.create(f"sqlite:///{folder / 'data' / 'ledger.db'}"), RoomyEmbedder()
-        ) as store:
-            taken = store.undo(number)
-            from memory.agent.workspace_sync import WorkspaceMemorySync
+    subprocess.run(
+        [sys.executable, "-m", module, *args],
+        cwd=folder,
+        env=env,
+        input=said,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
 
-            WorkspaceMemorySync(folder / "workspace").follow_undo(taken, store.get)
-        return
-    subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
+
+@pytest.mark.parametrize("by_command", [True, False])
+def test_whoever_forgets_the_workspace_forgets_too(tmp_path: Path, by_command: bool) -> None:
+    (tmp_path / "workspace").mkdir()
+    with agent(tmp_path, AGENT_WORKSPACE_DIR=str(tmp_path / "workspace")) as one:
+        gone = one.remember("A passing worry.", category="introspection", user="Mia")
+    assert len(holding(tmp_path / "workspace", "passing worry")) == 3
+    if by_command:
+        command(tmp_path, "forget", gone)
+    else:
+        command(tmp_path, "--user", "Mia", module="orchestrator", said=f"/forget {gone}\n")
+    assert holding(tmp_path, "passing worry") == []
 
 
 SIX = [
@@ -629,7 +644,7 @@ def test_remember_consolidate_recall_merge_forget_and_undo(tmp_path: Path) -> No
         assert ids[4] not in told
         assert told.endswith("Note: 1 memory(ies) no longer exist.")
 
-    undo(tmp_path, merged["undo"])
+    command(tmp_path, "undo", str(merged["undo"]))
     assert two_way(tmp_path)
     assert exported(tmp_path) == without(before, ids[4])
     assert all(content in workspace_text(tmp_path) for content in SIX if content != SIX[4])
