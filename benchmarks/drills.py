@@ -275,7 +275,9 @@ def kill_drill(folder: Path, kills: int, seed: int, *, base: int = 0) -> KillRep
 def _context() -> Any:
     """Processes from a server that has imported everything slow and opened nothing."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.drills", "chromadb", "wordllama"])
+    context.set_forkserver_preload(
+        ["chromadb", "memory.doctor", "memory.deduplicator", "wordllama"]
+    )
     return context
 
 

@@ -47,6 +47,8 @@ HNSW: dict[str, Any] = {"space": "cosine"}
 
 _PATIENCE_S = 5.0
 """How long a server may take to say that it is there; Chroma's own client waits for ever."""
+_CALL_S = 30.0
+"""How long a server may take for one call."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,11 @@ class ChromaIndex:
     def __init__(self, client: Any, name: str, ledger: Ledger, folder: IndexFolder | None) -> None:
         """Use `embedded` or `served`; `folder` is what this process owns of an embedded one."""
         self._client = client
+        self._name = name
         self._ledger = ledger
         self._folder = folder
         self._lock = threading.Lock()
-        self._start_following(_collection(client, name))
+        self._start_following()
 
     @classmethod
     def embedded(cls, path: Path, ledger: Ledger) -> ChromaIndex | None:
@@ -189,6 +192,7 @@ class ChromaIndex:
         """
         with self._lock:
             if self._folder is None:
+                self._catch_up()
                 self._copy(everything=True)
                 self._note(self._copied)
             else:
@@ -219,6 +223,8 @@ class ChromaIndex:
         client, self._client = self._client, None
         with contextlib.suppress(Exception):  # nothing is left to save
             client.close()
+            for session in _sessions(client) if self._served else ():
+                session.close()
 
     # --- following the ledger ---
 
@@ -226,12 +232,12 @@ class ChromaIndex:
     def _served(self) -> bool:
         return self._folder is None
 
-    def _start_following(self, collection: Any) -> None:
-        """From where this collection has followed to; a new one from the start.
+    def _start_following(self) -> None:
+        """From where the collection has followed to; a new one from the start.
 
         Raises: ForeignIndex where a folder holds a collection that this ledger does not know.
         """
-        self._collection = collection
+        self._collection = collection = _collection(self._client, self._name)
         with self._ledger.reading() as reader:
             state = reader.index_state(str(collection.id))
         with _mapped():
@@ -250,7 +256,6 @@ class ChromaIndex:
 
     def _start_again(self) -> None:
         """With nothing in it, whatever was."""
-        name = self._collection.name
         with self._ledger.writing() as writer:
             writer.drop_index_state(str(self._collection.id))
         if self._folder is None:
@@ -260,13 +265,12 @@ class ChromaIndex:
         self._folder.set_aside("damaged")
         self._folder.remove_damaged()
         self._client = _persistent_client(self._folder.path)
-        self._start_following(_collection(self._client, name))
+        self._start_following()
 
     def _drop_collection(self) -> None:
-        name = self._collection.name
         with _mapped():
-            self._client.delete_collection(name)
-        self._start_following(_collection(self._client, name))
+            self._client.delete_collection(self._name)
+        self._start_following()
 
     def _follow_from(self, revision: int) -> None:
         self._seen = revision
@@ -277,7 +281,9 @@ class ChromaIndex:
         with self._ledger.reading() as reader:
             state = reader.index_state(str(self._collection.id))
             lag = reader.lag(self._copied)
-        if state is not None and state.stale and not self._served:
+        if state is None:  # another process made the collection again
+            self._start_following()
+        elif state.stale and not self._served:
             self._start_again()
         elif lag > LAG:
             self._copy(everything=False)
@@ -385,7 +391,7 @@ def _http_client(server: ChromaServer) -> Any:
         beat = f"{scheme}://{server.host}:{server.port}/api/v2/heartbeat"
         httpx2.get(beat, headers=server.headers, timeout=_PATIENCE_S).raise_for_status()
         chromadb, settings = _load()
-        return chromadb.HttpClient(
+        client = chromadb.HttpClient(
             host=server.host,
             port=server.port,
             ssl=server.ssl,
@@ -394,6 +400,14 @@ def _http_client(server: ChromaServer) -> Any:
             headers=server.headers,
             settings=settings,
         )
+        for session in _sessions(client):
+            session.timeout = _CALL_S
+        return client
+
+
+def _sessions(client: Any) -> list[Any]:
+    """Chroma has no other way to say how long its calls may take, nor to close its connections."""
+    return [part._server._session for part in (client, client._admin_client)]
 
 
 def _load() -> tuple[Any, Any]:

@@ -22,6 +22,8 @@ from memory.errors import LedgerDamaged, LedgerError, LedgerMissing
 
 _PATIENCE_S = 30
 """How long a writer waits for the one before it."""
+_SHORT_PATIENCE_S = 1
+"""How long emptying the log waits for whoever reads it."""
 _RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir elsewhere"
 _WRITER_LOCK = 0x6D656D6F7279
 """PostgreSQL's advisory lock that a writer holds until its commit: `memory` in ASCII."""
@@ -146,7 +148,10 @@ class SqliteDatabase(Database):
     def checkpoint(self) -> bool:
         """Move the log into the file and empty it; False while another process reads."""
         with self._mapped(), contextlib.closing(self.engine.raw_connection()) as raw:
-            busy, _, _ = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            cursor = raw.cursor()
+            cursor.execute(f"PRAGMA busy_timeout={1_000 * _SHORT_PATIENCE_S}")
+            busy, _, _ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            cursor.execute(f"PRAGMA busy_timeout={1_000 * _PATIENCE_S}")
         return not busy
 
     @contextlib.contextmanager

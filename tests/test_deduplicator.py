@@ -272,6 +272,37 @@ def test_what_was_replaced_for_want_of_a_model_is_asked_again_and_nothing_was_lo
 
 
 @pytest.mark.usefixtures("close_pair")
+def test_retry_asks_what_is_pending_and_leaves_other_copies_alone(
+    store: MemoryStore, tell: Tell
+) -> None:
+    model = ScriptedModel(ModelError("503"), APART)
+    deduplicator = MemoryDeduplicator(store, model)
+    copies = [store.add(tell(text)) for text in ("Mia sails.", "MIA SAILS")]
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    assert store.counts().pending == 1
+    report = asyncio.run(deduplicator.retry_pending())
+    assert (report.decisions, store.counts().pending) == ({"keep_both": 1}, 0)
+    assert {memory.content for memory in copies} <= live(store)
+    assert len(model.asked) == 2
+    assert asyncio.run(deduplicator.retry_pending()).decisions == {}
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_retry_that_dies_before_it_asked_leaves_the_question_open(
+    store: MemoryStore, tell: Tell
+) -> None:
+    model = ScriptedModel(ModelError("503"), APART)
+    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    store.reopen_pending()
+    assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
+    asyncio.run(deduplicator.retry_pending())
+    assert (live(store), store.counts().pending) == ({CAT, DOG}, 0)
+
+
+@pytest.mark.usefixtures("close_pair")
 def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
     store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
 ) -> None:

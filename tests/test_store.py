@@ -270,6 +270,47 @@ def test_undo_of_a_replacement_at_write_time_brings_both_back_as_told(
     assert everything(store) == sorted([old, new.memory], key=lambda memory: memory.id)
 
 
+def test_undo_of_an_update_brings_the_old_words_back_and_leaves_no_version_behind(
+    store: MemoryStore, tell: Tell
+) -> None:
+    memory = store.add(tell("Mia sails."))
+    store.update(memory.id, "Mia dives.")
+    [update] = [one.number for one in store.history() if one.action is Action.UPDATE]
+    store.undo(update)
+    assert everything(store) == [memory]
+    assert store.counts().retired == 0
+
+
+def test_a_link_that_came_after_a_decision_outlives_its_undo(
+    store: MemoryStore, tell: Tell
+) -> None:
+    """With whom it led to; where that one goes, with the newest member."""
+    old, new = store.add(tell("Mia has a cat.")), store.add(tell("Mia has a tabby."))
+    joined = new.model_copy(update={"id": store.new_id(), "content": "Mia has a tabby, a cat."})
+    merge = Decision(Action.MERGE, "test", (old, new), (Survivor(joined, (old.id, new.id)),))
+    assert store.apply(merge, since=revision(store)) == ""
+    link = MemoryLink(target_id=joined.id, link_type="caused_by", note="later", confidence=0.9)
+    other = store.add(tell("Mia sneezes.", linked_ids=(link,)))
+    store.undo(store.history()[-1].number)
+    found = {memory.id: memory.linked_ids for memory in everything(store)}
+    moved = link.model_copy(update={"target_id": new.id})
+    back = link.model_copy(update={"target_id": other.id, "link_type": "leads_to"})
+    assert found == {old.id: (), new.id: (back,), other.id: (moved,)}
+
+
+def test_the_same_text_is_never_added_twice_whatever_was_decided(
+    store: MemoryStore, tell: Tell
+) -> None:
+    """Not even by a decision that could not look for neighbours."""
+    first = store.add(tell("Mia sails.", user="Mia"))
+    [again] = store.embed([tell("MIA sails!", user="Mia")])
+    addition = Decision(Action.ADD, "the search failed", (again.memory,), pending=True)
+    assert store.apply(addition, since=None, arrival=again, floor=0.9) == (
+        f"{first.id} says the same"
+    )
+    assert store.counts().live == 1
+
+
 def test_undo_is_refused_where_later_decisions_build_on_it(store: MemoryStore, tell: Tell) -> None:
     a, b, c = (
         store.add(tell(text)) for text in ("Mia sails.", "Mia sails a lot.", "Mia sails it.")
