@@ -149,9 +149,7 @@ class MemoryStore:
     def _correctable(self, old_id: str, memory: Memory) -> Memory:
         old = self._visible(old_id)
         if self._store.scope_of(old) != self._store.scope_of(memory):
-            raise InputError(
-                old_id, "is of another user or privacy", "give the same user and is_private"
-            )
+            raise InputError(old_id, "is of another scope", "give the same user and is_private")
         return old
 
     def _saved(self, memory: Memory) -> Memory:

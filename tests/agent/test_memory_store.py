@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.agent.consolidation import ConsolidationEngine
+from memory.agent.episodes import create_episode, get_episode
 from memory.agent.memory_store import MemorySearchResult, MemoryStore
 from memory.errors import CannotUndo, InputError, MemoryNotFound, StillStatedBy
 from memory.ledger import REVERSIBLE, Ledger
@@ -150,6 +151,36 @@ def test_a_merged_memory_cannot_be_deleted_alone(agent: MemoryStore) -> None:
     with pytest.raises(StillStatedBy, match=a.id):
         run(agent.delete(b.id))
     assert run(agent.delete(a.id)) is not None
+
+
+def test_an_episode_that_quotes_what_is_forgotten_loses_its_words(
+    agent: MemoryStore, ledger: Ledger
+) -> None:
+    a, b = save(agent, "the secret recipe"), save(agent, "another dish")
+    quoting = run(create_episode(agent, [a.id, b.id], "We tasted the secret recipe."))
+    other = run(create_episode(agent, [a.id], "A meal."))
+    run(agent.delete(a.id))
+    told = [run(get_episode(agent, one.id)) for one in (quoting, other)]
+    assert [view.episode.summary for view in told if view] == ["(forgotten)", "A meal."]
+    assert [view.episode.memory_ids for view in told if view] == [(b.id,), ()]
+    assert [view.gone for view in told if view] == [1, 1]
+    assert run(agent.drop_forgotten_from_episodes()) == 2
+    assert run(agent.drop_forgotten_from_episodes()) == 0
+    after = run(get_episode(agent, other.id))
+    assert after is not None
+    assert (after.episode.memory_ids, after.gone) == ((), 0)
+
+
+def test_an_episode_spans_the_time_of_its_memories(agent: MemoryStore) -> None:
+    saved = [save(agent, name) for name in "abc"]
+    ids = [saved[n].id for n in (1, 2, 0)]
+    episode = run(create_episode(agent, ids, "All of it"))
+    assert (episode.start_time, episode.end_time) == (saved[0].timestamp, saved[2].timestamp)
+    assert run(get_episode(agent, "ep_000000000000")) is None
+    with pytest.raises(MemoryNotFound):
+        run(create_episode(agent, [ids[0], "mem_000000000000"], "x"))
+    with pytest.raises(InputError, match="content is empty"):
+        run(create_episode(agent, ids, " "))
 
 
 # --- links and merges -----------------------------------------------------------------------------
