@@ -3,8 +3,8 @@
     python benchmarks/first_answer.py [--memories 0] [--rounds 7] [--json]
 
 The clock starts before the process does and stops when the answer to the first `remember` (or
-`recall`) has been read from its pipe; it includes starting Python, every import, opening the ledger,
-the handshake, loading the embedder and writing. Each figure is the median of the rounds.
+`recall`) has been read from its pipe; it includes starting Python, every import, opening the
+ledger, the handshake, loading the embedder and writing. Each figure is the median of the rounds.
 """
 
 from __future__ import annotations
