@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 MemorySearchResult = SearchResult
 """`memory`, `similarity` and `distance`, under the name that an agent's code knows."""
-OnSaved = Callable[[Memory], None]
+OnSaved = Callable[[Memory], object]
 Guarded = tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]
 """The saved memory or None, links made, the linked memories, the one that it repeats or None."""
 

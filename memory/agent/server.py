@@ -90,7 +90,7 @@ class AgentServer:
         except Exception as exc:  # a fault of ours must not end the conversation
             logger.error("%s failed: %s", params.name, type(exc).__name__)
             logger.debug("where %s failed", params.name, exc_info=exc)
-            return _failure(f"{params.name} failed for a reason of its own; nothing was decided")
+            return _failure(f"{params.name} failed: {type(exc).__name__}; see the server's log")
         finally:
             self._answered()
         return wire.CallToolResult(

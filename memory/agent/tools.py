@@ -18,6 +18,7 @@ from memory.agent.memory_store import FORCE, MemorySearchResult, MemoryStore
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError, MemoryNotFound
 from memory.models import Episode, Memory
+from memory.store import Forgotten
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ class AgentTools:
     async def _saved(
         self, memory: Memory, links: int, related: list[MemorySearchResult], old: Memory | None
     ) -> Answer:
-        warnings = await self._in_workspace(lambda workspace: workspace.sync_memory(memory))
+        warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
         lines = [scaffolds.saved(memory, links, related, self._store.now())]
         undo = None
         if old is not None:
@@ -216,7 +217,7 @@ class AgentTools:
             workspace.remove_memory(asked.remove_id)
             workspace.refresh(kept)
 
-        warnings = await self._in_workspace(follow)
+        warnings = await self._write(kept, follow)
         data = schemas.Merged(
             kept=schemas.Told.of(kept), removed_id=asked.remove_id, undo=undo, warnings=warnings
         )
@@ -229,6 +230,19 @@ class AgentTools:
         """Before anything is written. Raises: InputError."""
         if self._workspace is not None:
             await in_thread(self._workspace.check)
+
+    async def _write(
+        self, memory: Memory, work: Callable[[WorkspaceMemorySync], object]
+    ) -> list[str]:
+        """Write a memory's entries; nothing stays of one that another server forgot meanwhile.
+
+        Whoever forgets does it in the store first, and so is seen here or cleans up after us.
+        """
+        warnings = await self._in_workspace(work)
+        if self._workspace is not None and await self._store.get_by_id(memory.id) is None:
+            gone = Forgotten(memory, erased=False)
+            warnings += await self._in_workspace(lambda workspace: workspace.erase(gone))
+        return warnings
 
     async def _in_workspace(self, work: Callable[[WorkspaceMemorySync], object]) -> list[str]:
         """Best effort, since the store has committed by now: what failed, to be told."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from memory.agent.tools import TOOLS, Tool
-from tests.agent.driving import ROOT, Agent, agent
+from tests.agent.driving import ROOT, Agent, agent, environment
 
 REFERENCE = (ROOT / "docs" / "tool-reference.md").read_text(encoding="utf-8")
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.ja.md")}
@@ -60,6 +62,19 @@ def perform(one: Agent, call: str, real: dict[str, str]) -> str:
     assert isinstance(node.func, ast.Name)
     arguments = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
     return one.says(node.func.id, **arguments).partition("\n\n---\n")[0]
+
+
+def test_the_tools_work_in_a_program_as_shown(tmp_path: Path) -> None:
+    [shown] = re.findall(r"```python\n(.*?)```", REFERENCE, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", shown],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("A thought worth keeping.\nTrue Saved (id: mem_")
 
 
 @pytest.mark.parametrize("page", PAGES)
