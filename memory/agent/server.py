@@ -114,13 +114,16 @@ def run_and_exit(server: AgentServer, close: Callable[[], None]) -> None:
     """Serve, close, and end this process: whoever reads stdin cannot be woken in any other way."""
 
     async def run() -> None:
-        status = 0
+        status = 1
         try:
             await server.serve()
+            status = 0
         except Exception as exc:  # the pipe broke
             logger.error("the conversation broke off: %s", type(exc).__name__)
-            status = 1
-        close()
+        try:
+            close()
+        except Exception as exc:  # what was answered is committed
+            logger.error("the store did not close: %s", exc)
         sys.stderr.flush()
         os._exit(status)
 
