@@ -24,8 +24,8 @@ from memory.store import MemoryStore
 from tests.agent.driving import PLACED, Agent, Wire, agent, environment, text_of
 from tests.agent.placed_server import RoomyEmbedder
 
-OLD_NEWS = "今日の会話は楽しかった。相手から多くのことを学んだ。"
-NEWS = "今日の会話は楽しかった。相手との対話は学びが多い。"
+OLD_NEWS = "今日の会話は楽しかった。Masterから多くのことを学んだ。"
+NEWS = "今日の会話は楽しかった。Masterとの対話は学びが多い。"
 EDGES = {cosine: f"at {cosine}" for cosine in (0.89, 0.90, 0.91, 0.949999, 0.95, 0.96)}
 PAIRS = [(f"one of pair {n}", f"other of pair {n}") for n in range(7)]
 ADDRESS = "The printer answers at 192.168.7.1."
@@ -233,7 +233,7 @@ def test_public_memories_are_lines_of_the_workspace_and_leave_it(
     thought = "A thought of\n# two lines - [x] *marked*"
     saved = placed.remember(thought, category="introspection")
     line = f"A thought of # two lines - [x] *marked* [id:{saved}]"
-    [daily] = (folder / "workspace" / "memory").glob("????-??-??.md")
+    daily = max((folder / "workspace" / "memory").glob("????-??-??.md"))
     curated = folder / "workspace" / "MEMORY.md"
     latest = folder / "workspace" / "memory" / "inner-monologue-latest.md"
     assert any(one.endswith(line) for one in daily.read_text().splitlines())
@@ -672,7 +672,7 @@ def without(memories: dict[str, Memory], gone: str) -> dict[str, Memory]:
 
 
 def test_the_same_sentence_twice_is_blocked_offline(tmp_path: Path) -> None:
-    sentence = "今日の会話は楽しかった。相手との対話は学びが多い。"
+    sentence = NEWS
     with agent(tmp_path) as one:
         first = one.remember(sentence)
         again = one.call("remember", content=sentence)
