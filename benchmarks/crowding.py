@@ -4,9 +4,11 @@
 
 `--memories`: JSON Lines in time order with `user`, `content`, `timestamp`, `conversation`,
 `evidence` (turn ids), and for judging only `fact` and `variant` (original, reworded, changed).
-`--qa`: `conversation`, `question`, `evidence`. The stores: the originals alone, all rows as
-they are, and all rows through the deduplicator one by one and as a batch, with the guard and with
-plain thresholds; the model is the offline one.
+`--qa`: `conversation`, `question`, `evidence`. The stores: the originals alone; every fact once, as
+it was first and as it was last told (what a perfect deduplicator could reach); all rows as they
+are; and all rows through the deduplicator, one by one in time order and as a batch, with the guard
+and with plain thresholds. The judge is the offline model, or a scripted one that keeps everything
+apart, so that what is left is what was decided without any judge.
 """
 
 from __future__ import annotations
@@ -18,19 +20,22 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
 from memory.jsonl import to_memory
 from memory.language import OfflineModel
-from memory.models import Memory, Scope, normalise
+from memory.models import Memory, Question, Scope, Usage, Verdict, normalise
+from memory.protocols import LanguageModel
 from memory.store import MemoryStore
 
 TOP = 10
 Row = dict[str, Any]
+Fact = tuple[str, str]
+"""Whose, and which."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,34 @@ class Result:
     facts_lost: int
     copies_left: int
     automatic: int
-    judged: int
+    """Replaced without asking anybody."""
+    asked: int
+    """Decided by the judge, offline or scripted."""
+    model_calls: int
     recall_at_10: float
     distinct_facts_at_10: float
     characters_at_10: float
     seconds: float
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How a store is filled."""
+
+    name: str
+    rows: Sequence[Row]
+    how: Literal["raw", "write", "batch"] = "raw"
+    guard: bool = True
+    model: LanguageModel = field(default_factory=OfflineModel)
+
+
+class KeepsApart(OfflineModel):
+    """A judge that calls everything different, at a call each."""
+
+    name = "keeps apart"
+
+    async def judge(self, question: Question) -> Verdict:  # noqa: ARG002 - whatever is asked
+        return Verdict(reason="kept apart", usage=Usage(calls=1))
 
 
 def main() -> None:
@@ -56,68 +84,74 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     rows, questions = _read(args.memories), _read(args.qa)
-    results = [
-        measure(name, subset, rows, questions, guard=guard, how=how)
-        for name, subset, guard, how in [
-            ("originals alone", [r for r in rows if r["variant"] == "original"], True, "raw"),
-            ("all as they are", rows, True, "raw"),
-            ("one by one, guard", rows, True, "write"),
-            ("one by one, plain", rows, False, "write"),
-            ("batch, guard", rows, True, "batch"),
-            ("batch, plain", rows, False, "batch"),
-        ]
-    ]
+    results = [measure(filling, rows, questions) for filling in fillings(rows)]
     if args.json:
         print(json.dumps([asdict(result) for result in results], indent=1))
     else:
         _print(results)
 
 
-def measure(
-    name: str, rows: Sequence[Row], every: Sequence[Row], qa: Sequence[Row], *, guard: bool,
-    how: str,
-) -> Result:  # fmt: skip
+def fillings(rows: Sequence[Row]) -> list[Filling]:
+    first, last = {_fact(row): row for row in reversed(rows)}, {_fact(row): row for row in rows}
+    return [
+        Filling("originals alone", [row for row in rows if row["variant"] == "original"]),
+        Filling("each fact once, first wording", list(first.values())),
+        Filling("each fact once, last wording", list(last.values())),
+        Filling("all as they are", rows),
+        Filling("one by one, guard", rows, "write"),
+        Filling("one by one, plain", rows, "write", guard=False),
+        Filling("one by one, guard, judge keeps apart", rows, "write", model=KeepsApart()),
+        Filling("one by one, plain, judge keeps apart", rows, "write", False, KeepsApart()),
+        Filling("batch, guard", rows, "batch"),
+        Filling("batch, plain", rows, "batch", guard=False),
+    ]
+
+
+def measure(filling: Filling, every: Sequence[Row], qa: Sequence[Row]) -> Result:
     """Fill a store and ask it everything; the clock covers the filling only."""
     with tempfile.TemporaryDirectory() as folder:
-        config = Config(memory=MemoryConfig(data_dir=folder, dedup_guard=guard))
+        config = Config(memory=MemoryConfig(data_dir=folder, dedup_guard=filling.guard))
         with open_store(config) as store:
-            memories = [to_memory(row, keep_id=False, assume_utc=False) for row in rows]
+            memories = [to_memory(row, keep_id=False, assume_utc=False) for row in filling.rows]
             started = time.perf_counter()
-            fill(store, config, memories, how)
+            calls = asyncio.run(fill(store, config, memories, filling))
             seconds = time.perf_counter() - started
-            return judge(name, store, every, qa, seconds)
+            return judge(filling, store, every, qa, calls, seconds)
 
 
-def fill(store: MemoryStore, config: Config, memories: list[Memory], how: str) -> None:
-    deduplicator = build_deduplicator(store, config, OfflineModel())
-    if how == "write":
-        asyncio.run(deduplicator.check_and_merge_all(memories))
-        return
+async def fill(store: MemoryStore, config: Config, memories: list[Memory], filling: Filling) -> int:
+    """Bring the memories in; gives how often a language model was called."""
+    deduplicator = build_deduplicator(store, config, filling.model)
+    if filling.how == "write":
+        outcomes = await deduplicator.check_and_merge_all(memories)
+        return sum(outcome.usage.calls for outcome in outcomes)
     store.add_batch(memories)
-    if how == "batch":
-        asyncio.run(deduplicator.deduplicate_all())
+    if filling.how == "raw":
+        return 0
+    return (await deduplicator.deduplicate_all()).usage.calls
 
 
 def judge(
-    name: str, store: MemoryStore, rows: Sequence[Row], qa: Sequence[Row], seconds: float
+    filling: Filling,
+    store: MemoryStore,
+    rows: Sequence[Row],
+    qa: Sequence[Row],
+    calls: int,
+    seconds: float,
 ) -> Result:
-    told = _facts(rows)
-    live = list(store.memories())
-    stated = {memory.id: _stated(memory, told) for memory in live}
+    stated = what_is_stated(store, rows)
     count = Counter(fact for facts in stated.values() for fact in facts)
-    everything = {(row["user"], row["fact"]) for row in rows if row["variant"] == "original"}
-    if name != "originals alone":
-        everything = {(row["user"], row["fact"]) for row in rows}
     with store.ledger.reading() as reader:
-        automatic, judged = reader.replaced_and_judged()
+        automatic, asked = reader.replaced_and_judged()
     recall, distinct, characters = ask(store, rows, qa, stated)
     return Result(
-        store=name,
-        live=len(live),
-        facts_lost=len(everything - set(count)),
+        store=filling.name,
+        live=len(stated),
+        facts_lost=len({_fact(row) for row in filling.rows} - set(count)),
         copies_left=sum(count.values()) - len(count),
         automatic=automatic,
-        judged=judged,
+        asked=asked,
+        model_calls=calls,
         recall_at_10=round(recall, 4),
         distinct_facts_at_10=round(distinct, 2),
         characters_at_10=round(characters),
@@ -125,23 +159,26 @@ def judge(
     )
 
 
-Fact = tuple[str, str]
+def _fact(row: Row) -> Fact:
+    return row["user"], row["fact"]
 
 
-def _facts(rows: Iterable[Row]) -> dict[str, dict[str, Fact]]:
-    """By user, the fact that each normalised text states."""
-    told: dict[str, dict[str, Fact]] = defaultdict(dict)
-    for row in rows:
-        told[row["user"]][normalise(row["content"])] = (row["user"], row["fact"])
-    return told
+def what_is_stated(store: MemoryStore, rows: Sequence[Row]) -> dict[str, set[Fact]]:
+    """The facts that each live memory states, by its id.
 
-
-def _stated(memory: Memory, told: dict[str, dict[str, Fact]]) -> set[Fact]:
-    """The facts a live memory states: by its text, or, where it was synthesised, by its parts."""
-    mine, text = told[memory.user or ""], normalise(memory.content)
-    if text in mine:
-        return {mine[text]}
-    return {fact for wording, fact in mine.items() if wording in text}
+    By text: the fact that is told in these words. By lineage and text: where it stands for others,
+    the facts of those whose words are part of its own. That it stands for a memory is not enough.
+    """
+    told = {(row["user"], normalise(row["content"])): _fact(row) for row in rows}
+    stated: dict[str, set[Fact]] = {}
+    for memory in store.memories():
+        text, user = normalise(memory.content), memory.user or ""
+        with store.ledger.reading() as reader:
+            kin = reader.rows(reader.ancestors(memory.id)).values()
+        wordings = (normalise(row.memory.content) for row in kin)
+        known = {text, *(wording for wording in wordings if wording in text)}
+        stated[memory.id] = {told[user, wording] for wording in known if (user, wording) in told}
+    return stated
 
 
 def ask(

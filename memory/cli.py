@@ -18,8 +18,11 @@ from memory.errors import InputError, LedgerMissing
 from memory.shell import EXIT_PROBLEM, err, progress, run_shell, set_up_logging, show
 
 if TYPE_CHECKING:
+    from memory.answers import Answers
+    from memory.calibration import AlikePair
     from memory.ledger import Recorded
     from memory.models import DeduplicationReport, Memory, Outcome
+    from memory.protocols import LanguageModel
     from memory.store import MemoryStore
 
 app = typer.Typer(
@@ -273,6 +276,60 @@ def history(
         score = f"{one.similarity:.2f}" if one.similarity is not None else ""
         grid.add_row(str(one.number), f"{one.at:%Y-%m-%d %H:%M}", one.action.value, score, told)
     show(grid)
+
+
+@app.command()
+def calibrate(
+    context: typer.Context,
+    person: Annotated[
+        bool, typer.Option("--person", help="Ask you: y, n, s to skip, q for today.")
+    ] = False,
+    per_band: Annotated[int, typer.Option(min=1, max=10_000, help="Pairs of each band.")] = 30,
+    wanted: Annotated[
+        float, typer.Option(min=0.5, max=1.0, help="Precision of what is replaced unasked.")
+    ] = 0.99,
+) -> None:
+    """Find thresholds for this store: asks which pairs are duplicates; changes no memory."""
+    from memory.answers import Answers
+    from memory.calibrate import lines, pairs_of, view
+    from memory.calibration import sample, suggest, tally
+
+    config: Config = context.obj
+    model = assembly.build_model(config)
+    answers = Answers(
+        Path(config.memory.data_dir) / "calibration.jsonl", "person" if person else model.name
+    )
+    with assembly.read_store(config) as store:
+        pairs = pairs_of(store)
+    known = answers.read()
+    drawn = [pair for pair in sample(pairs, per_band) if pair.key not in known]
+    _ask(drawn, answers, config, None if person else model)
+    bands = tally(pairs, answers.read())
+    show(view(bands))
+    guard = config.memory.dedup_guard
+    for line in lines(suggest(bands, wanted, guard=guard), wanted, guard=guard):
+        sys.stdout.write(f"{line}\n")
+
+
+def _ask(
+    pairs: list[AlikePair], answers: Answers, config: Config, model: LanguageModel | None
+) -> None:
+    """Ask the model, or where there is none the person, who is shown each pair on stderr."""
+    from memory.calibrate import ask_model, ask_person
+
+    if model is None:
+        ask_person(pairs, answers, lambda text: err().print(text, markup=False), _heard)
+        return
+    if model.name == "offline":
+        err().print("the offline judge knows coverage alone: --person or a key says more")
+    with progress("asking") as tell:
+        ask_model(pairs, model, answers, config.llm.concurrency, tell)
+
+
+def _heard() -> str | None:
+    """One line of the person's, in small letters; None at the end of input."""
+    line = sys.stdin.readline()
+    return line.strip().lower() if line else None
 
 
 # --- keeping ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memory.coverage import beyond, compare, shared
+from memory.coverage import compare, covers, shared
 from memory.models import (
     Candidate,
     Extraction,
@@ -21,6 +21,7 @@ from memory.models import (
     Verdict,
 )
 from memory.statements import is_japanese, sentences, statements
+from memory.verification import unbelievable
 
 _FREE = Usage()
 _RECALLED = 3
@@ -39,19 +40,13 @@ class OfflineModel:
         The newest text of a group, and the sentences of the older ones that it does not cover;
         members whose values conflict stay apart.
         """
-        texts = [member.content for member in question.members]
-        left = list(range(len(texts)))
+        left = list(range(len(question.members)))
         parts = []
         while left:
-            newest = left.pop()
-            group, text = [newest], texts[newest]
-            for older in reversed(left):
-                joined = combine(text, texts[older])
-                if joined is not None:
-                    group, text = [older, *group], joined
+            group, text = _told_as_one(question.members, left)
             left = [index for index in left if index not in group]
             if len(group) > 1:
-                parts.append(Part(members=tuple(group), text=text))
+                parts.append(Part(members=group, text=text))
         reason = "said in one text" if parts else "values conflict"
         return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
 
@@ -85,6 +80,18 @@ class OfflineModel:
         """Nothing is held."""
 
 
+def _told_as_one(members: Sequence[Memory], left: Sequence[int]) -> tuple[tuple[int, ...], str]:
+    """The newest of those left, with all that can be told in one text with it."""
+    group: tuple[int, ...] = (left[-1],)
+    text = members[left[-1]].content
+    for older in reversed(left[:-1]):
+        joined = combine(text, members[older].content)
+        wider = tuple(sorted((older, *group)))
+        if joined is not None and not unbelievable(joined, [members[n] for n in wider]):
+            group, text = wider, joined
+    return group, text
+
+
 def combine(newer: str, older: str) -> str | None:
     """One text that states all that both state; None where the two may conflict."""
     difference = compare(newer, older)
@@ -97,7 +104,9 @@ def combine(newer: str, older: str) -> str | None:
         return None
     if any(_may_conflict(new, old) for new in said for old in told):
         return None
-    return " ".join([newer.rstrip(), *(sentence for sentence in told if beyond(sentence, newer))])
+    return " ".join(
+        [newer.rstrip(), *(sentence for sentence in told if not covers(newer, sentence))]
+    )
 
 
 def _may_conflict(a: str, b: str) -> bool:

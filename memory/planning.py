@@ -34,8 +34,10 @@ def plan_round(snapshot: Snapshot, rules: Rules, scope_of: Callable[[Memory], Sc
 
     Exact pairs inside each scope, among texts (rows of the same text are one node); union-find;
     cohesion: every two members of a group are at or above `lower`, and so is every text that a
-    member was synthesised from. So a pair that was split is split again after its neighbours
-    have merged, and nothing is merged on hearsay.
+    member was synthesised from. Why: whoever survives then is close to every memory that it stands
+    for, and no memory is merged because a third one is like both. A pair that was split is split
+    again after its neighbours have merged, since their ancestors still count. Which groups they
+    are depends on the texts alone, not on the order in which they came in.
     """
     bands: Counter[str] = Counter({f"{band:.2f}": 0 for band in BANDS})
     alike: dict[tuple[str, str], float] = {}
@@ -60,6 +62,22 @@ def plan_round(snapshot: Snapshot, rules: Rules, scope_of: Callable[[Memory], Sc
     groups.sort(key=lambda group: order[group[0].memory.id])
     plans = (plan_group([row.memory for row in group], score_of, rules) for group in groups)
     return RoundPlan(tuple(plans), score_of, len(snapshot.rows), dict(bands), snapshot.revision)
+
+
+def alike_pairs(
+    snapshot: Snapshot, scope_of: Callable[[Memory], Scope], floor: float
+) -> list[tuple[Row, Row, float]]:
+    """Every two texts of one scope at or above the floor: the older's row, the newer's, how alike.
+
+    Of rows with the same text, the oldest stands for all.
+    """
+    order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
+    found = []
+    for nodes in _scopes(snapshot.rows, scope_of).values():
+        for (a, b), score in _edges(nodes, snapshot.vectors, floor).items():
+            pair = sorted((nodes[a][0], nodes[b][0]), key=lambda row: order[row.memory.id])
+            found.append((pair[0], pair[1], score))
+    return found
 
 
 _Nodes = dict[str, list[Row]]
@@ -100,7 +118,7 @@ def _count(bands: Counter[str], nodes: _Nodes, edges: _Edges) -> None:
 
 
 def _groups(nodes: _Nodes, close: _Edges, snapshot: Snapshot, lower: float) -> list[list[Row]]:
-    keys = list(nodes)
+    keys = sorted(nodes)  # ties go by position: the same groups whatever order they came in
     place = {key: n for n, key in enumerate(keys)}
     edges = [(place[a], place[b], score) for (a, b), score in close.items()]
     by_pair = {(i, j): score for i, j, score in edges} | {(j, i): s for i, j, s in edges}

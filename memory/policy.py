@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from memory.coverage import beyond, compare, negations
+from memory.coverage import compare
 from memory.models import (
     Action,
     Decision,
@@ -23,6 +23,7 @@ from memory.models import (
     Verdict,
     normalise,
 )
+from memory.verification import unbelievable
 
 Similarity = Callable[[Memory, Memory], float]
 
@@ -226,28 +227,6 @@ def _partition_fault(question: Question, verdict: Verdict) -> str:
         return "the answer names a memory that was not shown"
     if len(set(named)) < len(named):
         return "the answer puts one memory into two groups"
-    return ""
-
-
-def unbelievable(text: str, sources: Sequence[Memory]) -> str:
-    """Why a merged text cannot be believed; empty where it can.
-
-    It must state nothing that no source states, everything that the newest states, and be no
-    longer than its sources together.
-    """
-    if not text.strip():
-        return "the merged text is empty"
-    if len(text) > sum(len(source.content) + 1 for source in sources):
-        return "the merged text is longer than its sources together"
-    invented = beyond(text, "\n".join(source.content for source in sources))
-    if invented:
-        return "the merged text states what no source states: " + ", ".join(invented)
-    said_no = [negations(source.content) for source in sources]
-    if not said_no[-1] <= negations(text) <= sum(said_no):
-        return "the merged text turns a negation around"
-    lost = beyond(sources[-1].content, text)
-    if lost:
-        return "the merged text drops what the newest states: " + ", ".join(lost)
     return ""
 
 

@@ -411,18 +411,16 @@ class MemoryStore:
     def reopen_pending(self) -> list[Recorded]:
         """Take back what was decided for want of a model, to be asked again; gives the questions.
 
-        They count as open until `close_pending`. What later decisions build on stays as it is.
+        They count as open until `close_pending`. What later decisions build on stays as it is, and
+        is asked again with them.
         """
-        reopened = []
         with self.ledger.writing() as writer:
-            for recorded in reversed(writer.pending_decisions()):
+            questions = writer.pending_decisions()
+            for recorded in reversed(questions):
                 reversible = recorded.action in REVERSIBLE and not recorded.undone
-                if reversible and writer.decisions_after(recorded):
-                    continue
-                if reversible:
+                if reversible and not writer.decisions_after(recorded):
                     writer.take_back(recorded, keep_pending=True)
-                reopened.append(recorded)
-        return reopened
+        return questions
 
     def close_pending(self, questions: Iterable[Recorded]) -> None:
         """These questions were asked again."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from memory.coverage import beyond, negations
 from memory.language import OfflineModel, combine
-from memory.models import Question
-from memory.policy import unbelievable
+from memory.models import Memory, Question
 from memory.statements import sentences
+from memory.verification import unbelievable
 from tests.conftest import Tell
+from tests.doubles import START
 
 
 @pytest.mark.parametrize(
@@ -55,3 +60,44 @@ def test_sentences_end_in_any_script() -> None:
     assert sentences("Mia left. Why? 猫がいる。犬もいる。") == [
         "Mia left.", "Why?", "猫がいる。", "犬もいる。",
     ]  # fmt: skip
+
+
+SENTENCES = [
+    "Mia has a cat.", "Mia has no cat.", "Mia has 2 cats.", "Her sister studies law.",
+    "Mia moved to Porto in 2021.", "Mia moved to Rome in 2021.", "Jo lent Bela a tent.",
+    "Bela lent Jo a tent.", "Mia may move.", "ミアは猫を飼っている。", "ミアは犬を飼っている。",
+]  # fmt: skip
+texts = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=4, unique=True).map(" ".join)
+
+
+@given(texts, texts)
+def test_what_is_joined_states_what_both_state_and_nothing_else(newer: str, older: str) -> None:
+    joined = combine(newer, older)
+    if joined is not None:
+        assert beyond(newer, joined) == beyond(older, joined) == ()
+        assert beyond(joined, f"{newer} {older}") == ()
+        assert negations(joined) >= max(negations(newer), negations(older))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Jo lent Bela a tent.", "Bela lent Jo a tent."),
+        ("Mia moved to Porto in 2021.", "Mia moved to Rome in 2021."),
+        ("Mia has a cat.", "Mia has no cat."),
+        ("Mia eats at 5 pm.", "Mia eats at 6 pm."),
+    ],
+)
+def test_values_that_conflict_are_kept_both(tell: Tell, a: str, b: str) -> None:
+    verdict = asyncio.run(OfflineModel().judge(Question((tell(a), tell(b)), "test", 0.97)))
+    assert (verdict.parts, verdict.reason) == ((), "values conflict")
+
+
+@given(st.lists(texts, min_size=2, max_size=4, unique=True))
+def test_whatever_it_merges_is_believed(told: list[str]) -> None:
+    members = tuple(
+        Memory(content=text, timestamp=START + timedelta(days=n)) for n, text in enumerate(told)
+    )
+    verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95)))
+    for part in verdict.parts:
+        assert unbelievable(part.text, [members[n] for n in part.members]) == ""

@@ -17,7 +17,7 @@ from memory.models import (
     SearchResult,
     Verdict,
 )
-from memory.policy import after_failure, decide_new, plan_group, resolve, unbelievable
+from memory.policy import after_failure, decide_new, plan_group, resolve
 from tests.conftest import Tell
 from tests.doubles import START
 
@@ -198,21 +198,6 @@ def test_an_answer_that_is_no_partition_is_not_believed(
     answer = resolve(ask(tell(SHORT), tell(LONG)), Verdict(parts=parts), lambda: "unused", "m")
     assert isinstance(answer, str)
     assert fault in answer
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("Mia has a tabby cat since 2019.", "2019"),
-        ("Mia has a tabby cat from Lisbon.", "Lisbon"),
-        ("Mia has no tabby cat.", "negation"),
-        ("Mia has a cat.", "drops"),
-        ("Mia has a tabby cat. " * 10, "longer"),
-        ("", "empty"),
-    ],
-)
-def test_a_merge_that_invents_or_drops_is_not_believed(tell: Tell, text: str, fault: str) -> None:
-    assert fault in unbelievable(text, (tell(SHORT), tell(LONG)))
 
 
 def test_after_a_failure_what_is_covered_is_replaced_and_the_rest_kept(tell: Tell) -> None:

@@ -12,11 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ORDER = [
-    "errors", "models", "protocols", "config", "coverage", "policy", "neighbours", "prompts",
+    "errors", "models", "protocols", "config", "vocabulary", "synonyms", "inflection", "tokens",
+    "numbers", "reading", "coverage", "verification", "policy", "neighbours", "prompts",
     "embeddings", "statements", "language", "gemini", "breaker", "budget",
     "tables", "database", "ledger", "index", "index_folder", "chroma_index", "store", "threads",
     "backup", "doctor",
-    "planning", "deduplicator", "extractor", "jsonl", "report",
+    "planning", "intervals", "calibration", "answers", "calibrate", "deduplicator",
+    "extractor", "jsonl", "report",
     "agent.scaffolds", "agent.memory_store", "agent.episodes", "agent.consolidation",
     "agent.workspace_sync", "agent.schemas", "agent.tools",
     "assembly", "shell", "agent.server", "cli", "__main__", "orchestrator",

@@ -119,7 +119,8 @@ def not_saved(duplicate_of: SearchResult, content: str, now: datetime) -> str:
 def difference(old: str, new: str) -> str:
     """`192.168.7.1 -> 192.168.9.1`; empty where nothing that could matter differs."""
     found = compare(old, new)
-    before, after = " ".join(found.only_a), " ".join(found.only_b)
+    both = (" ".join(found.only_a), " ".join(found.only_b))
+    before, after = (truncate_for_quote(side, QUOTE) for side in both)
     if before == after:
         return before
     if before and after:

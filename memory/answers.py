@@ -1,0 +1,44 @@
+"""Answers about pairs, kept in a file as they are given, so that asking can go on another day."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from memory.errors import InputError
+
+
+class Answers:
+    """One line an answer: the pair by the hashes of its texts, the answer, who gave it."""
+
+    def __init__(self, path: Path, by: str) -> None:
+        self._path = path
+        self._by = by
+
+    def read(self) -> dict[str, bool]:
+        """What this judge has said so far, by the pairs' keys; the last answer counts.
+
+        Raises: InputError.
+        """
+        if not self._path.exists():
+            return {}
+        said: dict[str, bool] = {}
+        for number, line in enumerate(self._path.read_text(encoding="utf-8").splitlines(), 1):
+            if line.strip():
+                said |= self._one(line, number)
+        return said
+
+    def _one(self, line: str, number: int) -> dict[str, bool]:
+        try:
+            answer = json.loads(line)
+            key, duplicate, by = answer["pair"], answer["duplicate"], answer["by"]
+        except (ValueError, TypeError, KeyError) as exc:
+            remedy = "mend or remove this line"
+            raise InputError(self._path, "this is no answer", remedy, number) from exc
+        return {key: duplicate is True} if by == self._by else {}
+
+    def add(self, key: str, duplicate: bool) -> None:
+        """Keep one more."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"pair": key, "duplicate": duplicate, "by": self._by}) + "\n")

@@ -1,0 +1,223 @@
+"""The closed classes of words: what says no, what turns a statement around, what says nothing.
+
+English and German by the word; Japanese and Chinese by what stands between the content.
+"""
+
+from __future__ import annotations
+
+NOT = "not"
+
+NEGATIONS = frozenset(
+    "not no never none nobody nothing neither nor nowhere without cannot nope "
+    "nicht kein keine keinen keinem keiner keines nie niemals niemand nirgends ohne weder "
+    "ne pas jamais sans nunca não sin не нет без".split()
+)
+NEGATING_HAN = frozenset("不没沒未无無非别別勿")
+
+TURNING = frozenset(
+    "was were had once formerly previously barely hardly scarcely almost nearly only might may "
+    "maybe perhaps probably possibly presumably apparently reportedly allegedly could would should "
+    "must if unless whether or except excluding besides unlike instead until till yet rarely "
+    "seldom sometimes occasionally partly partially half former ex vice deputy fake false future "
+    "hope want wish plan intend consider will going stop quit cease refuse fail avoid lack deny "
+    "decline pretend claim try attempt endeavor forget cancel doubt dream imagine envision wonder "
+    "expect promise desire regard "
+    "suppose hesitate threaten seem appear "
+    "vielleicht früher war waren hatte hatten möchte wollte würde könnte sollte falls "
+    "oder außer statt kaum selten".split()
+)
+"""Words, verbs by their plain form, that make of a statement a wish, a doubt, a past, a half."""
+
+FILLERS = frozenset(
+    "a an the and but that this these those there then so which who whom whose also just very "
+    "really quite too truly absolutely definitely totally extremely completely actually certainly "
+    "simply literally genuinely deeply honestly highly incredibly super rather pretty indeed again "
+    "is are am be been being it its itself own such "
+    "well oh yes".split()
+)
+"""Words that may come and go. Forms of "be" too: what they tell of time stands beside them."""
+
+GOVERNING = {
+    "of": "of", "in": "in", "on": "in", "at": "in", "into": "in", "onto": "in", "within": "in",
+    "inside": "in", "for": "for", "with": "with", "by": "by", "about": "about", "as": "as",
+    "to": "to", "from": "from", "than": "than", "over": "over", "through": "through",
+    "across": "through",
+}  # fmt: skip
+"""Prepositions, by what they make of the word that follows; Mia's place is in or at or on it."""
+
+PRONOUNS = {
+    word: person
+    for person, words in {
+        "I": "i me my mine myself",
+        "you": "you your yours yourself",
+        "he": "he him his himself",
+        "she": "she her hers herself",
+        "we": "we us our ours ourselves",
+        "they": "they them their theirs themselves",
+    }.items()
+    for word in words.split()
+}
+
+ORDINALS = {
+    word: str(value)
+    for value, word in enumerate(
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth "
+        "thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth "
+        "twentieth".split(),
+        start=1,
+    )
+} | {"thirtieth": "30"}
+
+NUMBERS = {
+    word: value
+    for value, words in enumerate(
+        "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"
+        "fifteen|sixteen|seventeen|eighteen|nineteen|twenty".split("|")
+    )
+    for word in words.split()
+} | {"thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
+NUMBERS |= {
+    word: value
+    for value, word in enumerate(
+        "null eins zwei drei vier fünf sechs sieben acht neun zehn".split()
+    )
+}
+SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "dozen": 12}
+
+MONTHS = {
+    name: full
+    for full, names in {
+        "january": "january jan januar", "february": "february feb februar",
+        "march": "march märz", "april": "april apr", "may": "mai", "june": "june jun juni",
+        "july": "july jul juli", "august": "august aug", "september": "september sep sept",
+        "october": "october oct oktober", "november": "november nov",
+        "december": "december dec dezember",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
+MONTH_NAMES = tuple(
+    "january february march april may june july august september october november december".split()
+)
+MONTH_SET = frozenset(MONTH_NAMES)
+
+WEEKDAYS = {
+    name: full
+    for full, names in {
+        "monday": "monday mon montag", "tuesday": "tuesday tue tues dienstag",
+        "wednesday": "wednesday wed mittwoch", "thursday": "thursday thu thur thurs donnerstag",
+        "friday": "friday fri freitag", "saturday": "saturday samstag",
+        "sunday": "sunday sonntag",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
+
+TEMPORAL = MONTH_SET | frozenset(WEEKDAYS.values()) | frozenset(
+    "today yesterday tomorrow tonight now morning evening afternoon night noon midnight weekend "
+    "week month year day summer winter spring autumn last next every each am pm lately "
+    "daily weekly monthly yearly early late".split()
+)  # fmt: skip
+"""Words of time: a phrase of them may stand at either end of a sentence."""
+
+UNITS = {
+    name: unit
+    for unit, names in {
+        "kilometre": "km kms kilometer kilometers kilometre kilometres",
+        "metre": "meter meters metre metres",
+        "centimetre": "cm centimeter centimeters centimetre centimetres",
+        "millimetre": "mm millimeter millimeters millimetre millimetres",
+        "mile": "mi mile miles", "foot": "ft foot feet", "inch": "inch inches",
+        "kilogram": "kg kgs kilo kilos kilogram kilograms kilogramme",
+        "gram": "gram grams gramme", "milligram": "mg milligram milligrams",
+        "pound": "lb lbs pound pounds £ gbp", "ounce": "oz ounce ounces",
+        "litre": "liter liters litre litres", "millilitre": "ml milliliter millilitre millilitres",
+        "hour": "hr hrs hour hours", "minute": "min mins minute minutes",
+        "second": "sec secs seconds", "percent": "% pct percent percents",
+        "dollar": "$ usd buck bucks dollar dollars", "euro": "€ eur euro euros",
+        "yen": "¥ jpy yen", "degree": "° degree degrees",
+        "gigabyte": "gb gigabyte gigabytes", "megabyte": "mb megabyte megabytes",
+        "year": "yr yrs year years", "week": "wk wks week weeks",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
+
+PAST = {
+    form: base
+    for base, forms in (
+        entry.split(":")
+        for entry in (
+            "arise:arose,arisen|awake:awoke,awoken|bear:bore,borne|beat:beaten|become:became|"
+            "begin:began,begun|bend:bent|bind:bound|bite:bit,bitten|bleed:bled|blow:blew,blown|"
+            "break:broke,broken|breed:bred|bring:brought|build:built|burn:burnt|buy:bought|"
+            "catch:caught|choose:chose,chosen|cling:clung|come:came|creep:crept|deal:dealt|"
+            "dig:dug|do:did,done|draw:drew,drawn|drink:drank,drunk|drive:drove,driven|eat:ate,eaten|"
+            "fall:fell,fallen|feed:fed|feel:felt|fight:fought|find:found|flee:fled|fly:flew,flown|"
+            "forbid:forbade,forbidden|forgive:forgave,forgiven|freeze:froze,frozen|get:got,gotten|"
+            "give:gave,given|go:went,gone|grind:ground|grow:grew,grown|hang:hung|hear:heard|"
+            "hide:hid,hidden|hold:held|keep:kept|kneel:knelt|know:knew,known|lay:laid|lead:led|"
+            "learn:learnt|leave:left|lend:lent|lie:lain|light:lit|lose:lost|make:made|mean:meant|"
+            "meet:met|mistake:mistook,mistaken|overcome:overcame|pay:paid|ride:rode,ridden|"
+            "ring:rang,rung|rise:rose,risen|run:ran|say:said|see:saw,seen|seek:sought|sell:sold|"
+            "send:sent|sew:sewn|shake:shook,shaken|shine:shone|shoot:shot|show:shown|shrink:shrank|"
+            "sing:sang,sung|sink:sank,sunk|sit:sat|sleep:slept|slide:slid|speak:spoke,spoken|"
+            "spend:spent|spin:spun|stand:stood|steal:stole,stolen|stick:stuck|sting:stung|"
+            "strike:struck,stricken|swear:swore,sworn|sweep:swept|swim:swam,swum|swing:swung|"
+            "take:took,taken|teach:taught|tear:tore,torn|tell:told|think:thought|throw:threw,thrown|"
+            "understand:understood|undertake:undertook,undertaken|wake:woke,woken|wear:wore,worn|"
+            "weave:wove,woven|weep:wept|win:won|wind:wound|withdraw:withdrew,withdrawn|"
+            "write:wrote,written"
+        ).split("|")
+    )
+    for form in forms.split(",")
+}
+"""Irregular pasts and participles. Those like "saw" or "found" that are other words too stay past
+of themselves: what matters is that both texts are read the same way."""
+
+SAME_IN_PAST = frozenset(
+    "bet burst cost cut hit hurt let put read set shut split spread thrust upset".split()
+)
+"""Verbs whose participle is their plain form."""
+
+IRREGULAR_PLURALS = {
+    "children": "child", "men": "man", "women": "woman", "feet": "foot", "teeth": "tooth",
+    "mice": "mouse", "geese": "goose", "wives": "wife", "knives": "knife", "lives": "live",
+    "leaves": "leave", "shelves": "shelf", "wolves": "wolf", "halves": "half",
+}  # fmt: skip
+NOT_INFLECTED = frozenset(
+    "morning evening nothing something anything everything during wedding ceiling sibling hundred "
+    "sacred naked wicked species series news always perhaps sometimes besides towards afterwards "
+    "mathematics physics economics politics athletics texas paris james thomas charles "
+    "christmas canvas atlas ms mrs his this thus plus bus gas yes less pass".split()
+)
+SPELLINGS = {
+    "has": "have",
+    "grey": "gray", "centre": "center", "theatre": "theater", "colour": "color",
+    "favourite": "favorite", "favour": "favor", "neighbour": "neighbor", "humour": "humor",
+    "honour": "honor", "labour": "labor", "flavour": "flavor", "harbour": "harbor",
+    "behaviour": "behavior", "organise": "organize", "realise": "realize", "defence": "defense",
+    "recognise": "recognize", "apologise": "apologize", "licence": "license", "tyre": "tire",
+    "programme": "program", "jewellery": "jewelry", "pyjamas": "pajamas", "cheque": "check",
+    "travelling": "traveling", "travelled": "traveled", "ok": "okay", "mum": "mom",
+    "catalogue": "catalog", "dialogue": "dialog", "aeroplane": "airplane", "plough": "plow",
+}  # fmt: skip
+CONTRACTED = {
+    "gonna": "going", "wanna": "want", "gotta": "must", "lemme": "let", "kinda": "kind",
+    "havent": NOT, "dont": NOT, "doesnt": NOT, "didnt": NOT, "isnt": NOT, "wasnt": NOT,
+    "cant": NOT, "wont": NOT, "arent": NOT, "werent": NOT, "hasnt": NOT, "hadnt": NOT,
+    "couldnt": NOT, "wouldnt": NOT, "shouldnt": NOT, "aint": NOT,
+}  # fmt: skip
+
+GERMAN = frozenset(
+    "der dem eine einen einem einer eines und ist nicht ich auf mit für wird hat sind einem "
+    "zum zur vom beim im ein".split()
+)
+"""Words that only a German text holds."""
+GERMAN_TURNING = frozenset({"fast", "beinahe", "nur", "wohl"})
+GERMAN_ARTICLES = dict.fromkeys("der die das ein eine und ist sind wird auch sehr".split(), "") | {
+    "den": "den", "einen": "den", "dem": "dem", "einem": "dem", "des": "des", "eines": "des",
+    "einer": "dem",
+}  # fmt: skip
+GERMAN_GOVERNING = {
+    "auf": "in", "an": "in", "im": "in", "am": "in", "in": "in", "ins": "in", "bei": "in",
+    "beim": "in", "mit": "with", "von": "of", "vom": "of", "zu": "to", "zum": "to", "zur": "to",
+    "nach": "to", "für": "for", "aus": "from", "als": "as", "über": "over", "durch": "through",
+}  # fmt: skip
