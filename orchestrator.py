@@ -27,6 +27,7 @@ from memory.shell import err, progress, run_shell, set_up_logging, show
 from memory.threads import in_thread
 
 if TYPE_CHECKING:
+    from memory.agent.workspace_sync import WorkspaceMemorySync
     from memory.extractor import MemoryExtractor
     from memory.models import ExtractionResult, Memory, Outcome, Turn
     from memory.protocols import LanguageModel
@@ -108,7 +109,8 @@ async def _run(
         if turns is not None:
             await _replay(store, extractor, turns)
         elif not deduplicate or sys.stdin.isatty():
-            await Chat(store, extractor, model, user, settings.llm.timeout_s).run()
+            workspace = assembly.build_workspace(settings)
+            await Chat(store, extractor, model, user, settings.llm.timeout_s, workspace).run()
 
 
 async def _deduplicate(store: MemoryStore, settings: Config, model: LanguageModel) -> None:
@@ -180,8 +182,13 @@ class Chat:
         model: LanguageModel,
         user: str,
         patience_s: float,
+        workspace: WorkspaceMemorySync | None,
     ) -> None:
-        """`patience_s` is how long a person waits for a reply, all tries together."""
+        """`patience_s` is how long a person waits for a reply, all tries together.
+
+        What is forgotten here leaves an agent's workspace too.
+        """
+        self._workspace = workspace
         self._patience_s = patience_s
         self._store = store
         self._extractor = extractor
@@ -308,17 +315,21 @@ class Chat:
             _dim("nothing yet")
 
     def _forget(self, memory_id: str) -> None:
+        from memory.agent.workspace_sync import forget_everywhere
+
         try:
             mine = self._store.get(memory_id)
             if mine is not None and mine.user != self._user:
                 _dim(f"{memory_id} is not about {self._user}")
                 return
-            forgotten = self._store.forget(memory_id)
+            forgotten, problem = forget_everywhere(self._store, self._workspace, memory_id)
         except MemoryPipelineError as exc:
             _dim(str(exc))
         else:
             left = "" if forgotten.erased else " (index pending)"
             _dim(f"forgotten{left}: {forgotten.memory.content}")
+            if problem:
+                _dim(problem)
 
     # --- the hook ---
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from memory.errors import ConfigError
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
+    from memory.agent.memory_store import OnSaved
+    from memory.agent.tools import AgentTools
+    from memory.agent.workspace_sync import WorkspaceMemorySync
     from memory.deduplicator import MemoryDeduplicator
     from memory.extractor import MemoryExtractor
     from memory.ledger import Ledger
@@ -91,6 +95,27 @@ def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) ->
     from memory.extractor import MemoryExtractor
 
     return MemoryExtractor(store, build_deduplicator(store, config, model), model)
+
+
+def build_workspace(config: Config) -> WorkspaceMemorySync | None:
+    """The Markdown beside the store, where a folder for it is configured."""
+    if config.agent.workspace_dir is None:
+        return None
+    from memory.agent.workspace_sync import WorkspaceMemorySync
+
+    return WorkspaceMemorySync(Path(config.agent.workspace_dir))
+
+
+def build_tools(
+    store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
+) -> AgentTools:
+    """The agent's tools on a store; `observers` hear of each memory that was really saved."""
+    from memory.agent.consolidation import ConsolidationEngine
+    from memory.agent.memory_store import MemoryStore as AgentStore
+    from memory.agent.tools import AgentTools
+
+    own = AgentStore(store, user=config.agent.user, observers=observers)
+    return AgentTools(own, ConsolidationEngine(), build_workspace(config))
 
 
 def build_model(config: Config) -> LanguageModel:

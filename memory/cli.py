@@ -20,6 +20,7 @@ from memory.shell import EXIT_PROBLEM, err, progress, run_shell, set_up_logging,
 if TYPE_CHECKING:
     from memory.answers import Answers
     from memory.calibration import AlikePair
+    from memory.ledger import Recorded
     from memory.models import DeduplicationReport, Memory, Outcome
     from memory.protocols import LanguageModel
     from memory.store import MemoryStore
@@ -350,10 +351,21 @@ def undo(
     else:
         with assembly.open_existing_store(context.obj) as store:
             undone = store.undo(wanted)
+            _follow_undo(context.obj, store, undone)
     said = "would undo" if dry_run else "undone"
     for one in undone:
         what = f"{said} {one.number}: {one.action.value} of {len(one.members)} memories"
         err().print(f"{what}, {one.reason}")
+
+
+def _follow_undo(config: Config, store: MemoryStore, undone: list[Recorded]) -> None:
+    """Where an agent's workspace tells of these memories, it tells what is true again."""
+    workspace = assembly.build_workspace(config)
+    if workspace is not None:
+        try:
+            workspace.follow_undo(undone, store.get)
+        except OSError as exc:  # the store has committed
+            err().print(f"the workspace is not up to date: {exc.strerror or type(exc).__name__}")
 
 
 @app.command()
@@ -395,8 +407,13 @@ def forget(
     memory_id: Annotated[str, typer.Argument(help="As `search` and `export` show it.")],
 ) -> None:
     """Erase a memory and all it was made from, for good."""
+    from memory.agent.workspace_sync import forget_everywhere
+
     with assembly.open_existing_store(context.obj) as store:
-        forgotten = store.forget(memory_id)
+        workspace = assembly.build_workspace(context.obj)
+        forgotten, problem = forget_everywhere(store, workspace, memory_id)
+    if problem:
+        err().print(problem)
     if forgotten.erased:
         err().print("erased")
     else:
@@ -465,3 +482,31 @@ def restore(
 
     live = bring_back(file, context.obj.memory.effective_ledger_url)
     err().print(f"restored {live:,} memories from {file}")
+
+
+# --- serving --------------------------------------------------------------------------------------
+
+
+@app.command()
+def serve(
+    context: typer.Context,
+    user: Annotated[str | None, typer.Option(help="Only this user's memories.")] = None,
+    workspace: Annotated[
+        Path | None, typer.Option(help="Keep public memories there as Markdown too.")
+    ] = None,
+) -> None:
+    """Serve the agent's tools over stdio, for an MCP client that starts this command."""
+    from memory.agent.server import AgentServer, run_and_exit
+
+    given = {"user": user, "workspace_dir": str(workspace.absolute()) if workspace else None}
+    set_here = {key: value for key, value in given.items() if value is not None}
+    agent = context.obj.agent.model_copy(update=set_here)
+    config = context.obj.model_copy(update={"agent": agent})
+    store = assembly.open_store(config)
+    store.postpone_index()
+
+    def when_idle() -> None:
+        store.open_index_in_background()
+        store.scrub()
+
+    run_and_exit(AgentServer(assembly.build_tools(store, config), when_idle), store.close)

@@ -102,16 +102,30 @@ class LLMConfig(Frozen):
     breaker_pause_s: float = Field(default=30.0, gt=0.0, le=600.0)
 
 
+class AgentConfig(Frozen):
+    """What an agent's server keeps, and where people may read it."""
+
+    user: str | None = None
+    """Keeps to the memories of this user; None is everyone's."""
+    workspace_dir: str | None = None
+    """Absolute once loaded; None writes no Markdown."""
+
+
 class Config(Frozen):
     """Everything that can be set."""
 
     memory: MemoryConfig = MemoryConfig()
     llm: LLMConfig = LLMConfig()
+    agent: AgentConfig = AgentConfig()
     api_key: SecretStr | None = Field(default=None, exclude=True)
     """Gemini's, from the environment only: GEMINI_API_KEY, else GOOGLE_API_KEY."""
 
 
-_SECTIONS: dict[str, type[BaseModel]] = {"memory": MemoryConfig, "llm": LLMConfig}
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "memory": MemoryConfig,
+    "llm": LLMConfig,
+    "agent": AgentConfig,
+}
 _KeyPath = tuple[str, ...]
 _SET_KEY = "set GEMINI_API_KEY in the environment"
 
@@ -150,7 +164,15 @@ def _with_absolute_paths(config: Config, path: Path | None) -> Config:
     if scheme == "sqlite" and file and path is not None:
         places["ledger_url"] = f"sqlite:///{(path.parent / file).absolute()}"
     memory = config.memory.model_copy(update=places)
-    return config.model_copy(update={"memory": memory})
+    return config.model_copy(update={"memory": memory, "agent": _agent_at(config.agent, path)})
+
+
+def _agent_at(agent: AgentConfig, path: Path | None) -> AgentConfig:
+    if agent.workspace_dir is None:
+        return agent
+    base = path.parent if path is not None else Path()
+    folder = (base / Path(agent.workspace_dir).expanduser()).absolute()
+    return agent.model_copy(update={"workspace_dir": str(folder)})
 
 
 # --- the file ---------------------------------------------------------------------------------

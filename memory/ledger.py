@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ from memory.models import (
     Action,
     Candidate,
     Decision,
+    Episode,
+    LinkType,
     Memory,
     MemoryLink,
     Scope,
@@ -45,6 +47,8 @@ RESTORED = "restored"
 """Set in a ledger that came from a backup until it has an index: what lies there is its own."""
 REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 """What can be taken back."""
+FORGOTTEN_SUMMARY = "(forgotten)"
+"""What an episode says that quoted a memory since forgotten."""
 _PAGE = 2_000
 _CANDIDATES = TypeAdapter(tuple[Candidate, ...])
 _HIGHEST_NUMBER = 2**31 - 1
@@ -600,6 +604,54 @@ class Reader:
         """How many indexes may still hold the vector of what was forgotten."""
         return self._count(t.index_state, t.index_state.c.stale)
 
+    # --- episodes and time, for the agent ---
+
+    def episode(self, episode_id: str) -> Episode | None:
+        """As it was told: its ids may be of memories since retired or forgotten."""
+        return next(iter(self.episodes(t.episodes.c.id == episode_id)), None)
+
+    def episodes(self, where: sa.ColumnElement[bool] | None = None) -> list[Episode]:
+        """Every episode, in the order in which they were made."""
+        query = sa.select(t.episodes).order_by(t.episodes.c.seq)
+        found = self._connection.execute(query if where is None else query.where(where))
+        return [
+            Episode.model_construct(
+                id=row.id,
+                summary=row.summary,
+                memory_ids=tuple(json.loads(row.memory_ids)),
+                start_time=datetime.fromisoformat(row.start_time),
+                end_time=datetime.fromisoformat(row.end_time),
+                importance=row.importance,
+            )
+            for row in found
+        ]
+
+    def living_ids(self, ids: Iterable[str]) -> dict[str, str]:
+        """Who stands for each of these memories today; those that nobody stands for are left out.
+
+        In the given order.
+        """
+        wanted = list(dict.fromkeys(ids))
+        rows = self.rows(wanted)
+        found = {}
+        for name in wanted:
+            alive = self.living(rows[name]) if name in rows else None
+            if alive is not None:
+                found[name] = alive.memory.id
+        return found
+
+    def newest(self, limit: int, scope: Scope, since: datetime | None = None) -> list[Row]:
+        """The live memories of the scope that were recorded last, newest first."""
+        written: sa.ColumnElement[str] = t.memories.c.timestamp
+        if self._connection.dialect.name == "postgresql":
+            written = written.collate("C")  # in time, not as a language sorts
+        recorded = [] if since is None else [written >= since.astimezone(UTC).isoformat()]
+        query = sa.select(t.memories.c.id).where(t.memories.c.live, *_in_scope(scope), *recorded)
+        query = query.order_by(written.desc(), t.memories.c.seq.desc())
+        names = list(self._connection.scalars(query.limit(limit)))
+        rows = self.rows(names)
+        return [rows[name] for name in names]
+
     # --- what must hold ---
 
     def successions(self) -> dict[str, str | None]:
@@ -650,6 +702,7 @@ class Writer(Reader):
     def prepare_schema(self) -> None:
         """Make the tables where they are missing."""
         if self.has_schema():
+            t.episodes.create(self._connection, checkfirst=True)  # came after the others
             return
         t.schema.create_all(self._connection)
         self._connection.execute(t.counter.insert().values(value=0))
@@ -739,6 +792,7 @@ class Writer(Reader):
         ids = [memory_id, *self.ancestors(memory_id)]
         rows = self.rows(ids)
         self._forget_turns([row.memory for row in rows.values()])
+        self.forget_in_episodes({row.memory.content for row in rows.values()})
         self._bury(ids)
         self._drop_unused({row.text_key for row in rows.values()})
         self._scrub_decisions(set(ids))
@@ -963,6 +1017,58 @@ class Writer(Reader):
                 rows[row["id"]] = dict(row)
         links = [list(link) for link in self._link_rows(ids, dangling=True)]
         return json.dumps({"rows": rows, "links": links})
+
+    # --- links and episodes, for the agent ---
+
+    def link(
+        self, source_id: str, target_id: str, kind: LinkType, note: str = "", *, replace: bool
+    ) -> bool:
+        """Link two memories; whether they were not linked before.
+
+        A link that is there keeps its confidence, and with `replace` takes the new kind and note.
+        """
+        known = self._link_between(source_id, target_id)
+        confidence = known.confidence if known else MemoryLink(target_id=target_id).confidence
+        end = MemoryLink(target_id=target_id, link_type=kind, note=note, confidence=confidence)
+        if known is None or replace:
+            self._put_link(source_id, end, replace=replace)
+        return known is None
+
+    def bump_confidence(self, a: str, b: str, by: float) -> bool:
+        """Trust a link more, up to 1; False where there is none."""
+        known = self._link_between(a, b)
+        if known is None:
+            return False
+        raised = min(1.0, round(known.confidence + by, 6))
+        here = sa.and_(t.links.c.low_id == known.low_id, t.links.c.high_id == known.high_id)
+        self._connection.execute(t.links.update().where(here).values(confidence=raised))
+        self._touched |= {a, b}
+        return True
+
+    def _link_between(self, a: str, b: str) -> sa.Row[Any] | None:
+        low, high = sorted((a, b))
+        query = sa.select(t.links).where(t.links.c.low_id == low, t.links.c.high_id == high)
+        return self._connection.execute(query).first()
+
+    def put_episode(self, episode: Episode) -> None:
+        """Store an episode, or new values for it."""
+        values = {
+            "summary": episode.summary,
+            "memory_ids": json.dumps(episode.memory_ids),
+            "start_time": episode.start_time.isoformat(),
+            "end_time": episode.end_time.isoformat(),
+            "importance": episode.importance,
+        }
+        statement = self._upsert(t.episodes).values(id=episode.id, **values)
+        self._connection.execute(
+            statement.on_conflict_do_update(index_elements=["id"], set_=values)
+        )
+
+    def forget_in_episodes(self, contents: Collection[str]) -> None:
+        """Summaries that quote a text lose their words; the ids are filtered by who reads."""
+        for episode in self.episodes():
+            if any(content in episode.summary for content in contents):
+                self.put_episode(episode.model_copy(update={"summary": FORGOTTEN_SUMMARY}))
 
     def set_index_state(self, collection: str, place: str, watermark: int) -> None:
         """The collection at a place has followed this far; it is as stale as it was."""

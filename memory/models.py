@@ -92,6 +92,11 @@ def is_memory_id(text: str) -> bool:
     return re.fullmatch(r"mem_[0-9a-f]{12}", text) is not None
 
 
+def new_episode_id() -> str:
+    """`ep_` + 12 hex digits."""
+    return "ep_" + secrets.token_hex(6)
+
+
 # --- memories ---------------------------------------------------------------------------------
 
 
@@ -231,6 +236,18 @@ class Scope:
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Whether a row with these values belongs here; a missing value reads as None."""
         return all(values.get(name) == value for name, value in self.values)
+
+
+class Episode(Frozen):
+    """Memories that belong together in time, and what they were about."""
+
+    id: str = Field(default_factory=new_episode_id, pattern=r"^ep_[0-9a-f]{12}$")
+    summary: Content
+    memory_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = Field(min_length=1)
+    """As they were told; those since merged or forgotten are resolved by who reads."""
+    start_time: UtcTime
+    end_time: UtcTime
+    importance: int = Field(default=3, ge=1, le=5)
 
 
 # --- decisions --------------------------------------------------------------------------------

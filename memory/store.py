@@ -22,6 +22,7 @@ from memory.errors import (
     InputError,
     LedgerError,
     MemoryNotFound,
+    MemoryPipelineError,
     StillStatedBy,
 )
 from memory.index import ExactIndex
@@ -40,6 +41,8 @@ from memory.models import (
     Action,
     Decision,
     Embedded,
+    Episode,
+    LinkType,
     Memory,
     Scope,
     ScopeField,
@@ -53,11 +56,14 @@ from memory.models import (
     text_key,
 )
 from memory.neighbours import similarities
+from memory.policy import in_order
 from memory.protocols import Clock, Embedder, Index, Shortlist
 
 logger = logging.getLogger(__name__)
 
 _EMBED_AT_ONCE = 1_000
+_WARMING_S = 10.0
+"""How long closing waits for an index that is still being opened in the background."""
 _UNSCRUBBED = "unscrubbed"
 """Set in the ledger until index and log hold nothing more of what was forgotten."""
 
@@ -80,6 +86,8 @@ class Forgotten:
 
     memory: Memory
     erased: bool
+    origins: tuple[Memory, ...] = ()
+    """All that it was made from, gone with it."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +131,8 @@ class MemoryStore:
         self._open_index = open_index
         self._index: Index | None = None if open_index else self._exact
         self._opening = threading.Lock()
+        self._warming: threading.Thread | None = None
+        self._closed = False
         self._scope_fields = scope_fields
 
     def check_embedder(self) -> None:
@@ -131,6 +141,10 @@ class MemoryStore:
             self._check_embedder(reader)
 
     def close(self) -> None:
+        with self._opening:
+            self._closed = True
+        if self._warming is not None:
+            self._warming.join(_WARMING_S)
         if self._open_index is not None:
             with contextlib.suppress(LedgerError):  # the next start does it
                 self.scrub()
@@ -308,23 +322,18 @@ class MemoryStore:
         current = self.get(memory_id)
         if current is None:
             raise MemoryNotFound(memory_id)
-        try:
-            checked = Memory.model_validate({**dict(current), "content": new_content})
-        except ValidationError as exc:
-            raise InputError(memory_id, str(exc.errors()[0]["ctx"]["error"])) from exc
+        checked = _with_content(current, new_content)
         [updated] = self.embed([checked])
         with self.ledger.writing() as writer:
             row = writer.row(memory_id)
             if row is None or not row.live:
                 raise MemoryNotFound(memory_id)
             before = writer.image([memory_id])
-            old = row.memory.model_copy(update={"id": self.new_id(), "linked_ids": ()})
-            self._insert(writer, Embedded(old, None))
-            writer.retire(old.id, memory_id)
+            old_id = self._keep_wording(writer, row.memory)
             new = row.memory.model_copy(update={"content": checked.content})
             writer.rewrite(new)
             self._put_vector(writer, updated)
-            survivor = Survivor(new, stands_for=(old.id,))
+            survivor = Survivor(new, stands_for=(old_id,))
             decision = Decision(Action.UPDATE, "text replaced", (row.memory,), (survivor,))
             writer.record(decision, before, self.clock(), None)
 
@@ -344,11 +353,13 @@ class MemoryStore:
                 raise MemoryNotFound(memory_id)
             if alive.memory.id != memory_id:
                 raise StillStatedBy(memory_id, alive.memory.id)
+            origins = writer.rows(writer.ancestors(memory_id))
             writer.forget(memory_id)
             writer.set_meta(_UNSCRUBBED, uuid4().hex)
             decision = Decision(Action.FORGET, "forgotten", (row.memory,))
             writer.record(decision, writer.image([]), self.clock(), None)
-        return Forgotten(row.memory, erased=self.scrub())
+        made_from = tuple(origin.memory for origin in origins.values())
+        return Forgotten(row.memory, erased=self.scrub(), origins=made_from)
 
     def scrub(self) -> bool:
         """Clear index and log of what was forgotten; whether nothing is left anywhere."""
@@ -554,6 +565,121 @@ class MemoryStore:
                     writer.put_vector(text, vector)
         return len(texts)
 
+    # --- for the agent: what it links, merges, and tells as episodes ---
+
+    def link(
+        self, source_id: str, target_id: str, kind: LinkType, note: str = "", *, replace: bool
+    ) -> bool:
+        """Link two live memories of one user and privacy; whether they were not linked before.
+
+        With `replace` a link that is there takes the new kind and note.
+
+        Raises: MemoryNotFound, InputError.
+        """
+        with self.ledger.writing() as writer:
+            source, target = _live_pair(writer, source_id, target_id)
+            _check_one_scope(source, target, ("user",))
+            return writer.link(source_id, target_id, kind, note, replace=replace)
+
+    def bump_confidence(self, a: str, b: str, by: float) -> bool:
+        """Trust the link between two memories more, up to 1; False where there is none."""
+        with self.ledger.writing() as writer:
+            return writer.bump_confidence(a, b, by)
+
+    def merge(self, keep_id: str, remove_id: str, content: str | None = None) -> Memory:
+        """Retire a memory in favour of another of its scope; gives the one that stays.
+
+        It keeps its id, time, category and emotion; it takes the other's links and tags, the
+        higher importance and intensity, and `content` where that is given: its own wording is
+        then kept as a retired version. One decision, which `undo` takes back.
+
+        Raises: MemoryNotFound, InputError.
+        """
+        with self.ledger.reading() as reader:
+            keep, remove = _live_pair(reader, keep_id, remove_id)
+        new = [] if content is None else self.embed([_with_content(keep, content)])
+        with self.ledger.writing() as writer:
+            keep, remove = _live_pair(writer, keep_id, remove_id)
+            _check_one_scope(keep, remove, self._scope_fields)
+            members = in_order(keep, remove)
+            before = writer.image([member.id for member in members])
+            retired = [remove.id]
+            text = new[0].memory.content if new else keep.content
+            if text != keep.content:
+                retired.append(self._keep_wording(writer, keep))
+            heir = _heir(keep, remove, text, tuple(retired))
+            writer.rewrite(heir)
+            writer.retire(remove.id, keep.id)
+            for one in new:
+                self._put_vector(writer, one)
+            writer.close_pending_about({keep.id, remove.id})
+            survivor = Survivor(heir, tuple(retired))
+            decision = Decision(Action.MERGE, "merged by the agent", members, (survivor,))
+            writer.record(decision, before, self.clock(), None)
+        return self.get(keep_id) or heir
+
+    def _keep_wording(self, writer: Writer, memory: Memory) -> str:
+        """A retired row that holds the memory as it was; its id."""
+        old = memory.model_copy(update={"id": self.new_id(), "linked_ids": ()})
+        self._insert(writer, Embedded(old, None))
+        writer.retire(old.id, memory.id)
+        return old.id
+
+    def newest(self, limit: int, scope: Scope, since: datetime | None = None) -> list[Memory]:
+        """The live memories of the scope that were recorded last, newest first."""
+        with self.ledger.reading() as reader:
+            return [row.memory for row in reader.newest(limit, scope, since)]
+
+    def put_episode(self, episode: Episode) -> None:
+        with self.ledger.writing() as writer:
+            writer.put_episode(episode)
+
+    def episode(self, episode_id: str) -> tuple[Episode, tuple[str, ...]] | None:
+        """An episode as it was told, and the live memories it is about today, each once."""
+        with self.ledger.reading() as reader:
+            episode = reader.episode(episode_id)
+            if episode is None:
+                return None
+            alive = reader.living_ids(episode.memory_ids)
+        return episode, tuple(dict.fromkeys(alive.values()))
+
+    def drop_forgotten_from_episodes(self) -> int:
+        """Take out of episodes the ids that nobody stands for any more; gives how many."""
+        dropped = 0
+        with self.ledger.writing() as writer:
+            for episode in writer.episodes():
+                alive = tuple(writer.living_ids(episode.memory_ids))
+                if len(alive) < len(episode.memory_ids):
+                    dropped += len(episode.memory_ids) - len(alive)
+                    writer.put_episode(episode.model_copy(update={"memory_ids": alive}))
+        return dropped
+
+    # --- an index that nobody waits for ---
+
+    def postpone_index(self) -> None:
+        """Search exactly until `open_index_in_background` has opened the index."""
+        self._index = self._exact
+
+    def open_index_in_background(self) -> None:
+        """Open the index and clear it of what was forgotten meanwhile; nothing waits for it."""
+        if self._open_index is not None and self._warming is None:
+            self._warming = threading.Thread(target=self._warm, name="index", daemon=True)
+            self._warming.start()
+
+    def _warm(self) -> None:
+        assert self._open_index is not None
+        try:
+            index = self._open_index(self)
+            with self._opening:
+                closed = self._closed
+                self._index = self._exact if closed else index
+            if closed:
+                index.close()
+            else:
+                self.scrub()
+        except MemoryPipelineError as exc:
+            logger.warning("the index did not open, searching exactly: %s", exc)
+
     # --- inside ---
 
     def _matches(
@@ -637,6 +763,46 @@ class MemoryStore:
         if stored is not None and stored != self._embedder.fingerprint:
             raise EmbedderMismatch(stored, self._embedder.fingerprint)
         return stored is not None
+
+
+def _live_pair(reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
+    """Raises: MemoryNotFound, InputError where they are one."""
+    if a == b:
+        raise InputError(a, "a memory and itself", "give two ids")
+    rows = reader.rows([a, b])
+    for name in (a, b):
+        if name not in rows or not rows[name].live:
+            raise MemoryNotFound(name)
+    return rows[a].memory, rows[b].memory
+
+
+def _check_one_scope(a: Memory, b: Memory, fields: tuple[ScopeField, ...]) -> None:
+    """Raises: InputError."""
+    if Scope.of(a, fields) != Scope.of(b, fields):
+        remedy = "only memories of one user and privacy belong together"
+        raise InputError(a.id, f"is of another scope than {b.id}", remedy)
+
+
+def _with_content(memory: Memory, content: str) -> Memory:
+    """Raises: InputError where the new text is empty or too long."""
+    try:
+        return Memory.model_validate({**dict(memory), "content": content})
+    except ValidationError as exc:
+        raise InputError(memory.id, str(exc.errors()[0]["ctx"]["error"])) from exc
+
+
+def _heir(keep: Memory, remove: Memory, content: str, retired: tuple[str, ...]) -> Memory:
+    """`keep` as the one that stands for both; a new text is synthesised from what was retired."""
+    origins = (*keep.merged_from, *retired) if content != keep.content else keep.merged_from
+    return keep.model_copy(
+        update={
+            "content": content,
+            "tags": tuple(dict.fromkeys((*keep.tags, *remove.tags))),
+            "importance": max(keep.importance, remove.importance),
+            "intensity": max(keep.intensity, remove.intensity),
+            "merged_from": origins,
+        }
+    )
 
 
 def _undoable(reader: Reader, target: int | str) -> list[Recorded]:

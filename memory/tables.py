@@ -115,6 +115,18 @@ turns = sa.Table(
     sa.UniqueConstraint("conversation", "name", "digest"),
     sqlite_autoincrement=True,
 )
+episodes = sa.Table(
+    "episodes",
+    schema,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("id", sa.Text, nullable=False, unique=True),
+    sa.Column("summary", sa.Text, nullable=False),
+    sa.Column("memory_ids", sa.Text, nullable=False),
+    sa.Column("start_time", sa.Text, nullable=False),
+    sa.Column("end_time", sa.Text, nullable=False),
+    sa.Column("importance", sa.Integer, nullable=False),
+    sqlite_autoincrement=True,
+)
 index_state = sa.Table(
     "index_state",
     schema,

@@ -45,6 +45,14 @@ def test_a_ledger_file_too_is_relative_to_the_file(tmp_path: Path) -> None:
     assert config.memory.effective_ledger_url == f"sqlite:///{tmp_path / 'other' / 'l.db'}"
 
 
+def test_the_workspace_is_relative_to_the_file_and_can_be_set_by_a_variable(tmp_path: Path) -> None:
+    file = written(tmp_path, "agent:\n  workspace_dir: notes\n")
+    assert load_config(file, {}).agent.workspace_dir == str(tmp_path / "notes")
+    given = {"AGENT_WORKSPACE_DIR": "other", "AGENT_USER": "Mia"}
+    agent = load_config(file, given).agent
+    assert (agent.workspace_dir, agent.user) == (str(tmp_path / "other"), "Mia")
+
+
 def test_the_key_comes_from_the_environment_and_is_never_shown() -> None:
     config = load_config(SHIPPED, {"GEMINI_API_KEY": "first", "GOOGLE_API_KEY": "second"})
     assert config.api_key is not None

@@ -339,7 +339,7 @@ def test_what_was_forgotten_does_not_come_back(store: MemoryStore, tell: Tell) -
     number = store.history()[-1].number
     with pytest.raises(StillStatedBy, match=b.id):
         store.forget(a.id)
-    assert store.forget(b.id) == Forgotten(b, erased=True)
+    assert store.forget(b.id) == Forgotten(b, erased=True, origins=(a,))
     with pytest.raises(CannotUndo, match="forgotten"):
         store.undo(number)
     assert everything(store) == []

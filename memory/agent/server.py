@@ -1,0 +1,162 @@
+"""The MCP server over stdio: the only `mcp` import. stdout belongs to the protocol.
+
+It answers before Chroma is loaded, and ends well: at the end of input, at SIGTERM and at Ctrl-C it
+finishes the calls under way, closes the store and goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mcp.types as wire
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from memory import __version__
+from memory.agent.tools import TOOLS, AgentTools, Tool
+from memory.errors import MemoryPipelineError
+from memory.threads import in_thread
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE_S = 10.0
+"""How long the end waits for calls under way; what is cut off then is wholly undone."""
+_IDLE_S = 0.5
+"""So that the first answer is out, and often the second, before a slow import takes the GIL."""
+INSTRUCTIONS = (
+    "Your long-term memory. recall before you answer from memory; remember what is worth keeping, "
+    "one thing at a time; introspect now and then; consolidate when memory feels fragmented."
+)
+
+
+class AgentServer:
+    """The tools behind the protocol; `when_idle` is called in a thread, soon after answers."""
+
+    def __init__(self, tools: AgentTools, when_idle: Callable[[], None] = lambda: None) -> None:
+        self._tools = tools
+        self._when_idle = when_idle
+        self._resting: asyncio.Task[None] | None = None
+        self._under_way: set[asyncio.Task[Any]] = set()
+        self.protocol: Server[Any] = Server(
+            "memory-dedup",
+            version=__version__,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+
+    async def serve(self) -> None:
+        """Until the end of input, SIGTERM or SIGINT; calls under way are finished."""
+        with _stop_signals() as stop:
+            talking = asyncio.create_task(self._talk())
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait({talking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if self._resting is not None:
+                self._resting.cancel()
+                self._under_way.add(self._resting)
+            if self._under_way:
+                await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
+            if talking.done():
+                await talking
+
+    async def _talk(self) -> None:
+        async with stdio_server() as (incoming, outgoing):
+            options = self.protocol.create_initialization_options()
+            await self.protocol.run(incoming, outgoing, options)
+
+    async def _list_tools(
+        self, _context: Any, _params: wire.PaginatedRequestParams | None
+    ) -> wire.ListToolsResult:
+        return wire.ListToolsResult(tools=[_described(tool) for tool in TOOLS])
+
+    async def _call_tool(
+        self, _context: Any, params: wire.CallToolRequestParams
+    ) -> wire.CallToolResult:
+        """A call that its client gives up is finished all the same: nothing stays half done."""
+        task = asyncio.create_task(self._tools.call(params.name, params.arguments or {}))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        try:
+            answer = await asyncio.shield(task)
+        except MemoryPipelineError as exc:
+            return _failure(str(exc))
+        except Exception as exc:  # a fault of ours must not end the conversation
+            logger.error("%s failed: %s", params.name, type(exc).__name__)
+            logger.debug("where %s failed", params.name, exc_info=exc)
+            return _failure(f"{params.name} failed: {type(exc).__name__}; see the server's log")
+        finally:
+            self._answered()
+        return wire.CallToolResult(
+            content=[wire.TextContent(type="text", text=answer.text)],
+            structured_content=answer.data.model_dump(mode="json"),
+        )
+
+    def _answered(self) -> None:
+        if self._resting is None or self._resting.done():
+            self._resting = asyncio.create_task(self._rest())
+
+    async def _rest(self) -> None:
+        await asyncio.sleep(_IDLE_S)
+        try:
+            await in_thread(self._when_idle)
+        except MemoryPipelineError as exc:
+            logger.warning("left for later: %s", exc)
+
+
+def run_and_exit(server: AgentServer, close: Callable[[], None]) -> None:
+    """Serve, close, and end this process: whoever reads stdin cannot be woken in any other way."""
+
+    async def run() -> None:
+        status = 1
+        try:
+            await server.serve()
+            status = 0
+        except Exception as exc:  # the pipe broke
+            logger.error("the conversation broke off: %s", type(exc).__name__)
+        try:
+            close()
+        except Exception as exc:  # what was answered is committed
+            logger.error("the store did not close: %s", exc)
+        sys.stderr.flush()
+        os._exit(status)
+
+    asyncio.run(run())
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[asyncio.Event]:
+    """Set by SIGTERM and SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(name, stop.set)
+        except NotImplementedError:  # Windows
+            signal.signal(name, lambda *_: loop.call_soon_threadsafe(stop.set))
+    yield stop
+
+
+def _described(tool: Tool) -> wire.Tool:
+    return wire.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.arguments.model_json_schema(),
+        output_schema=tool.answer.model_json_schema(),
+        annotations=wire.ToolAnnotations(
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+    )
+
+
+def _failure(problem: str) -> wire.CallToolResult:
+    return wire.CallToolResult(content=[wire.TextContent(type="text", text=problem)], is_error=True)

@@ -1,0 +1,407 @@
+"""The agent's tools: what each does with the store, the workspace and the words it answers with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, time
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from memory.agent import scaffolds, schemas
+from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats
+from memory.agent.episodes import create_episode, get_episode
+from memory.agent.memory_store import FORCE, MemorySearchResult, MemoryStore
+from memory.agent.workspace_sync import WorkspaceMemorySync
+from memory.errors import InputError, MemoryNotFound
+from memory.models import Episode, Memory
+from memory.store import Forgotten
+from memory.threads import in_thread
+
+logger = logging.getLogger(__name__)
+
+_RECENT = 5
+_OPEN = 5
+_GUARD = 0.05
+"""The distance below which a new memory repeats an existing one."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a tool says, and the same as data."""
+
+    text: str
+    data: BaseModel
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool, as a client sees it and as it runs."""
+
+    name: str
+    description: str
+    arguments: type[schemas.Arguments]
+    answer: type[BaseModel]
+    run: Callable[[AgentTools, Any], Awaitable[Answer]]
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+
+
+class AgentTools:
+    """The tools on one store, and on a workspace where there is one."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        engine: ConsolidationEngine,
+        workspace: WorkspaceMemorySync | None = None,
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._workspace = workspace
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Run a tool.
+
+        Raises: MemoryPipelineError, in one sentence; then nothing was written.
+        """
+        tool = next((tool for tool in TOOLS if tool.name == name), None)
+        if tool is None:
+            known = ", ".join(tool.name for tool in TOOLS)
+            raise InputError(name[:100], "there is no such tool", f"there are: {known}")
+        try:
+            checked = tool.arguments.model_validate(dict(arguments))
+        except ValidationError as exc:
+            raise InputError(name, _explained(exc.errors()[0], tool.arguments)) from exc
+        try:
+            return await tool.run(self, checked)
+        except MemoryNotFound as exc:
+            problem = f"there is no memory {exc.memory_id}"
+            raise InputError(name, problem, "use recall to find its id") from exc
+
+    # --- surface ---
+
+    async def remember(self, told: schemas.Remember) -> Answer:
+        if not told.is_private:
+            await self._check_workspace()
+        old = await self._store.get_by_id(told.replaces) if told.replaces else None
+        memory, links, related, duplicate_of = await self._store.save_with_auto_link(
+            told.content,
+            emotion=told.emotion,
+            importance=told.importance,
+            category=told.category,
+            intensity=told.intensity,
+            tags=told.tags,
+            is_private=told.is_private,
+            user=told.user,
+            replaces=told.replaces,
+            dedup_threshold=FORCE if told.force else _GUARD,
+        )
+        if memory is None:
+            assert duplicate_of is not None
+            return self._not_saved(duplicate_of, told.content)
+        return await self._saved(memory, links, related, old)
+
+    def _not_saved(self, duplicate_of: MemorySearchResult, content: str) -> Answer:
+        text = scaffolds.not_saved(duplicate_of, content, self._store.now())
+        data = schemas.Remembered(
+            saved=False,
+            duplicate_of=schemas.Told.found(duplicate_of),
+            differs=scaffolds.difference(duplicate_of.memory.content, content),
+        )
+        return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_DUPLICATE), data)
+
+    async def _saved(
+        self, memory: Memory, links: int, related: list[MemorySearchResult], old: Memory | None
+    ) -> Answer:
+        warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
+        lines = [scaffolds.saved(memory, links, related, self._store.now())]
+        undo = None
+        if old is not None:
+            undo = await self._store.number_of_last_decision(memory.id)
+            lines.append(scaffolds.replaced(old, undo))
+            warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
+        text = "\n".join([*lines, *warnings])
+        data = schemas.Remembered(
+            saved=True,
+            id=memory.id,
+            links=links,
+            related=[schemas.Told.found(hit) for hit in related],
+            replaced=old.id if old else None,
+            undo=undo,
+            warnings=warnings,
+        )
+        return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_SAVED), data)
+
+    async def recall(self, asked: schemas.Recall) -> Answer:
+        found = await self._store.search(
+            asked.context,
+            n_results=asked.n_results,
+            emotion=asked.emotion_filter,
+            category=asked.category_filter,
+            date_from=_moment("date_from", asked.date_from, time.min),
+            date_to=_moment("date_to", asked.date_to, time.max),
+        )
+        data = schemas.Recalled(memories=[schemas.Told.found(hit) for hit in found])
+        return Answer(scaffolds.recalled(found, self._store.now()), data)
+
+    async def introspect(self, _asked: schemas.Introspect) -> Answer:
+        recent = await self._store.list_recent(_RECENT)
+        still_open = (await self._store.still_open())[:_OPEN]
+        text = scaffolds.introspected(recent, still_open, self._store.now())
+        data = schemas.Introspected(
+            recent=[schemas.Told.of(memory) for memory in recent], still_open=still_open
+        )
+        return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_INTROSPECT), data)
+
+    # --- backend ---
+
+    async def consolidate(self, _asked: schemas.Consolidate) -> Answer:
+        stats = await self._engine.run(self._store)
+        data = schemas.Consolidated.model_validate(stats.to_dict())
+        return Answer(_consolidated(stats), data)
+
+    async def forget(self, asked: schemas.Forget) -> Answer:
+        await self._check_workspace()
+        forgotten = await self._store.forget(asked.memory_id)
+        if forgotten is None:
+            text = scaffolds.memory_not_found(asked.memory_id)
+            composed = scaffolds.compose_response(text, scaffolds.SCAFFOLD_NOT_FOUND)
+            return Answer(composed, schemas.Forgot(found=False))
+        warnings = await self._in_workspace(lambda workspace: workspace.erase(forgotten))
+        lines = [scaffolds.forgotten(forgotten.memory, self._store.now())]
+        lines += [] if forgotten.erased else [scaffolds.INDEX_PENDING]
+        data = schemas.Forgot(
+            found=True,
+            memory=schemas.Told.of(forgotten.memory),
+            erased=forgotten.erased,
+            warnings=warnings,
+        )
+        text = "\n".join([*lines, *warnings])
+        return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_FORGOT), data)
+
+    async def link_memories(self, asked: schemas.LinkMemories) -> Answer:
+        fresh = await self._store.link_memories(
+            asked.source_id, asked.target_id, asked.link_type, asked.note
+        )
+        data = schemas.Linked(
+            source_id=asked.source_id,
+            target_id=asked.target_id,
+            link_type=asked.link_type,
+            created=fresh,
+        )
+        text = scaffolds.linked(asked.source_id, asked.target_id, asked.link_type, fresh=fresh)
+        return Answer(text, data)
+
+    async def create_episode(self, told: schemas.CreateEpisode) -> Answer:
+        episode = await create_episode(self._store, told.memory_ids, told.summary, told.importance)
+        return Answer(scaffolds.episode_created(episode), _told_episode(episode))
+
+    async def get_episode(self, asked: schemas.GetEpisode) -> Answer:
+        view = await get_episode(self._store, asked.episode_id)
+        if view is None:
+            data = schemas.EpisodeTold(found=False, id=asked.episode_id)
+            return Answer(scaffolds.episode_not_found(asked.episode_id), data)
+        text = scaffolds.episode_shown(view.episode, view.gone)
+        return Answer(text, _told_episode(view.episode, view.gone))
+
+    async def merge_memories(self, asked: schemas.MergeMemories) -> Answer:
+        await self._check_workspace()
+        kept, undo = await self._store.merge(asked.keep_id, asked.remove_id, asked.merged_content)
+
+        def follow(workspace: WorkspaceMemorySync) -> None:
+            workspace.remove_memory(asked.remove_id)
+            workspace.refresh(kept)
+
+        warnings = await self._write(kept, follow)
+        data = schemas.Merged(
+            kept=schemas.Told.of(kept), removed_id=asked.remove_id, undo=undo, warnings=warnings
+        )
+        text = scaffolds.merged(kept, asked.remove_id, undo)
+        return Answer("\n".join([text, *warnings]), data)
+
+    # --- the workspace ---
+
+    async def _check_workspace(self) -> None:
+        """Before anything is written. Raises: InputError."""
+        if self._workspace is not None:
+            await in_thread(self._workspace.check)
+
+    async def _write(
+        self, memory: Memory, work: Callable[[WorkspaceMemorySync], object]
+    ) -> list[str]:
+        """Write a memory's entries; nothing stays of one that another server forgot meanwhile.
+
+        Whoever forgets does it in the store first, and so is seen here or cleans up after us.
+        """
+        warnings = await self._in_workspace(work)
+        if self._workspace is not None and await self._store.get_by_id(memory.id) is None:
+            gone = Forgotten(memory, erased=False)
+            warnings += await self._in_workspace(lambda workspace: workspace.erase(gone))
+        return warnings
+
+    async def _in_workspace(self, work: Callable[[WorkspaceMemorySync], object]) -> list[str]:
+        """Best effort, since the store has committed by now: what failed, to be told."""
+        if self._workspace is None:
+            return []
+        try:
+            await in_thread(work, self._workspace)
+        except OSError as exc:
+            problem = exc.strerror or type(exc).__name__
+            logger.warning("the workspace is not up to date: %s", problem)
+            return [scaffolds.workspace_unclean(problem)]
+        return []
+
+
+# --- the list -------------------------------------------------------------------------------------
+
+SURFACE_TOOLS = (
+    Tool(
+        "remember",
+        "Save a memory. Blocked where a very similar one exists: then correct that one with "
+        "replaces, or save all the same with force.",
+        schemas.Remember,
+        schemas.Remembered,
+        AgentTools.remember,
+    ),
+    Tool(
+        "recall",
+        "Search memories by meaning; filter by emotion, category or time.",
+        schemas.Recall,
+        schemas.Recalled,
+        AgentTools.recall,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        "introspect",
+        "See recent memories and what is still open, and reflect on them.",
+        schemas.Introspect,
+        schemas.Introspected,
+        AgentTools.introspect,
+        read_only=True,
+        idempotent=True,
+    ),
+)
+BACKEND_TOOLS = (
+    Tool(
+        "consolidate",
+        "Replay and link recent memories, and propose pairs that may be one. Merges nothing.",
+        schemas.Consolidate,
+        schemas.Consolidated,
+        AgentTools.consolidate,
+    ),
+    Tool(
+        "forget",
+        "Delete a memory by ID. Returns the deleted memory's summary for confirmation.",
+        schemas.Forget,
+        schemas.Forgot,
+        AgentTools.forget,
+        destructive=True,
+        idempotent=True,
+    ),
+    Tool(
+        "link_memories",
+        "Link two memories, both ways. A link that is there takes the new type and note.",
+        schemas.LinkMemories,
+        schemas.Linked,
+        AgentTools.link_memories,
+        idempotent=True,
+    ),
+    Tool(
+        "merge_memories",
+        "Make one memory of two: one is kept, with merged_content where given; the other is "
+        "retired in its favour. Can be undone by a person.",
+        schemas.MergeMemories,
+        schemas.Merged,
+        AgentTools.merge_memories,
+        destructive=True,
+    ),
+    Tool(
+        "create_episode",
+        "Tie memories together as one episode.",
+        schemas.CreateEpisode,
+        schemas.EpisodeTold,
+        AgentTools.create_episode,
+    ),
+    Tool(
+        "get_episode",
+        "See an episode and those of its memories that still exist.",
+        schemas.GetEpisode,
+        schemas.EpisodeTold,
+        AgentTools.get_episode,
+        read_only=True,
+        idempotent=True,
+    ),
+)
+TOOLS = (*SURFACE_TOOLS, *BACKEND_TOOLS)
+
+
+# --- small parts --------------------------------------------------------------------------------
+
+
+def _consolidated(stats: ConsolidationStats) -> str:
+    lines = [
+        f"Consolidation complete. Replayed {stats.replay_events} events, "
+        f"updated {stats.coactivation_updates} co-activations, "
+        f"created {stats.link_updates} links, refreshed {stats.refreshed_memories} memories."
+    ]
+    if not stats.merge_candidates:
+        return lines[0]
+    lines.append(f"\nFound {len(stats.merge_candidates)} near-duplicate pair(s):")
+    for pair in stats.merge_candidates:
+        similarity = max(0.0, min(1.0, 1.0 - pair.distance))
+        lines += [
+            f"- {pair.memory_a_id} <-> {pair.memory_b_id} (similarity: {similarity:.2f})",
+            f"  A: {scaffolds.one_line(pair.snippet_a)}",
+            f"  B: {scaffolds.one_line(pair.snippet_b)}",
+        ]
+    return "\n".join([*lines, f"\n{scaffolds.MERGE_ADVICE}"])
+
+
+def _told_episode(episode: Episode, gone: int = 0) -> schemas.EpisodeTold:
+    return schemas.EpisodeTold(
+        found=True,
+        id=episode.id,
+        summary=episode.summary,
+        memory_ids=list(episode.memory_ids),
+        start_time=episode.start_time.isoformat(),
+        end_time=episode.end_time.isoformat(),
+        importance=episode.importance,
+        gone=gone,
+    )
+
+
+def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
+    """A day begins or ends here; a time without a zone is local.
+
+    Raises: InputError.
+    """
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        if len(text) <= len("2026-05-01"):
+            moment = datetime.combine(moment, of_day)
+        return moment.astimezone()
+    except (ValueError, OverflowError) as exc:
+        raise InputError(name, f"{text!r} is no day or time", "write 2026-05-01") from exc
+
+
+def _explained(error: ErrorDetails, arguments: type[schemas.Arguments]) -> str:
+    """One sentence; what was given is not repeated, since it may be long."""
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "missing":
+        return f"the argument {where} is missing"
+    if error["type"] == "extra_forbidden":
+        return f"there is no argument {where[:100]!r}; there are: " + (
+            ", ".join(arguments.model_fields) or "none"
+        )
+    if error["type"] == "literal_error":
+        return f"{where} is none of {error['ctx']['expected']}".replace("'", "")
+    problem = error["msg"].removeprefix("Value error, ")
+    return f"{where}: {problem[0].lower()}{problem[1:]}"

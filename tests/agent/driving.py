@@ -1,0 +1,165 @@
+"""A real MCP client, a real server process, and the wire itself: what the agent's tests drive."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters
+from mcp.types import CallToolResult, Tool
+
+ROOT = Path(__file__).parent.parent.parent
+SERVE = ["-m", "memory", "serve"]
+PLACED = ["-m", "tests.agent.placed_server"]
+
+
+class Agent:
+    """An MCP client that is called like any object; the server is a process of its own."""
+
+    def __init__(self, portal: BlockingPortal, client: Client) -> None:
+        self._portal = portal
+        self._client = client
+
+    def call(self, tool: str, **arguments: Any) -> CallToolResult:
+        result = self._portal.call(self._client.call_tool, tool, arguments)
+        assert isinstance(result, CallToolResult)
+        return result
+
+    def says(self, tool: str, **arguments: Any) -> str:
+        """The text of an answer that is no error."""
+        result = self.call(tool, **arguments)
+        assert not result.is_error, text_of(result)
+        return text_of(result)
+
+    def data(self, tool: str, **arguments: Any) -> Any:
+        """The structured part of an answer that is no error."""
+        result = self.call(tool, **arguments)
+        assert not result.is_error, text_of(result)
+        return result.structured_content
+
+    def refuses(self, tool: str, **arguments: Any) -> str:
+        """What a tool error says."""
+        result = self.call(tool, **arguments)
+        assert result.is_error, text_of(result)
+        assert result.structured_content is None
+        return text_of(result)
+
+    def remember(self, content: str, **arguments: Any) -> str:
+        """The id of what was really saved."""
+        answer = self.data("remember", content=content, **arguments)
+        assert answer["saved"], answer
+        return str(answer["id"])
+
+    def links(self, memory_id: str, content: str) -> set[str]:
+        """What a memory is linked with, as recall of its own words tells."""
+        found = self.data("recall", context=content, n_results=10)["memories"]
+        [links] = [set(one["linked_ids"]) for one in found if one["id"] == memory_id]
+        return links
+
+    def tools(self) -> list[Tool]:
+        return self._portal.call(self._client.list_tools).tools
+
+
+def text_of(result: CallToolResult) -> str:
+    [block] = result.content
+    assert block.type == "text"
+    return block.text
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """Offline, with all data in this folder."""
+    keys = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    kept = {name: value for name, value in os.environ.items() if name not in keys}
+    return kept | {"PYTHONPATH": str(ROOT), "MEMORY_DATA_DIR": str(folder / "data")} | more
+
+
+@contextmanager
+def agent(folder: Path, command: list[str] = SERVE, **env: str) -> Iterator[Agent]:
+    """A client and its server, which ends with it."""
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-W", "error", *command],
+        env=environment(folder, **env),
+        cwd=str(folder),
+    )
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(Client(server)) as client,
+    ):
+        yield Agent(portal, client)
+
+
+class Wire:
+    """The server's process and its pipes, without a client between."""
+
+    def __init__(self, folder: Path, *options: str, python: tuple[str, ...] = ()) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by drop
+        self.process = subprocess.Popen(
+            [sys.executable, *python, *SERVE, *options],
+            cwd=folder,
+            env=environment(folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            encoding="utf-8",
+        )
+        self.lines: list[str] = []
+        self._number = 0
+
+    def send(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, method: str, **params: Any) -> Any:
+        self._number += 1
+        message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        self.send(json.dumps(message))
+        return json.loads(self.read_line())
+
+    def read_line(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        self.lines.append(line)
+        return line
+
+    def begin(self) -> None:
+        who = {"name": "test", "version": "0"}
+        self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=who)
+        self.send(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        return self.ask("tools/call", name=tool, arguments=arguments)
+
+    def end(self) -> int:
+        """Close the input and wait; all that was printed is in `lines`."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.wait()
+
+    def wait(self) -> int:
+        assert self.process.stdout is not None
+        self.lines += self.process.stdout.readlines()
+        return self.process.wait(timeout=20)
+
+    def errors(self) -> str:
+        self._said.seek(0)
+        return self._said.read().decode()
+
+    def drop(self) -> None:
+        """After a test, however it went."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._said.close()

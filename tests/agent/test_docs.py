@@ -1,0 +1,86 @@
+"""What the pages about the agent show is what it does."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory.agent.tools import TOOLS, Tool
+from tests.agent.driving import ROOT, Agent, agent, environment
+
+REFERENCE = (ROOT / "docs" / "tool-reference.md").read_text(encoding="utf-8")
+PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.ja.md")}
+SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", REFERENCE, re.MULTILINE | re.DOTALL))
+ID = re.compile(r"(?:mem|ep)_[0-9a-f]{12}")
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_every_tool_is_described_with_all_it_takes_and_gives(tool: Tool) -> None:
+    section = SECTIONS[tool.name]
+    rows = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert rows == list(tool.arguments.model_fields)
+    given = SECTIONS["get_episode"] if tool.name == "create_episode" else section
+    told = given.partition("Structured")[2]
+    assert all(f"`{name}`" in told for name in tool.answer.model_fields)
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_the_table_of_hints_is_true(tool: Tool) -> None:
+    [row] = re.findall(rf"^\| \[`{tool.name}`\].*$", REFERENCE, re.MULTILINE)
+    hints = [cell.strip() == "yes" for cell in row.split("|")[2:5]]
+    assert hints == [tool.read_only, tool.destructive, tool.idempotent]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_session_shown_goes_as_shown(page: str, tmp_path: Path) -> None:
+    shown = re.findall(r"```\n(remember\(.*?)```", PAGES[page], re.DOTALL)[0]
+    calls = re.findall(r"^(\w+\(.*\))\n((?:  .*\n|\n(?=  ))+)", shown, re.MULTILINE)
+    assert len(calls) >= 2
+    real: dict[str, str] = {}
+    with agent(tmp_path) as one:
+        for call, answer in calls:
+            expected = re.sub("^  ", "", answer, flags=re.MULTILINE).strip()
+            said = perform(one, call, real)
+            real |= zip(ID.findall(expected), ID.findall(said), strict=True)
+            assert said == with_ids(real, expected)
+
+
+def with_ids(real: dict[str, str], text: str) -> str:
+    return ID.sub(lambda found: real[found.group()], text)
+
+
+def perform(one: Agent, call: str, real: dict[str, str]) -> str:
+    """Make a call as it is shown, with the ids of this run; its answer without the question."""
+    node = ast.parse(with_ids(real, call), mode="eval").body
+    assert isinstance(node, ast.Call)
+    assert isinstance(node.func, ast.Name)
+    arguments = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
+    return one.says(node.func.id, **arguments).partition("\n\n---\n")[0]
+
+
+def test_the_tools_work_in_a_program_as_shown(tmp_path: Path) -> None:
+    [shown] = re.findall(r"```python\n(.*?)```", REFERENCE, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", shown],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("A thought worth keeping.\nTrue Saved (id: mem_")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_client_configuration_shown_is_one(page: str) -> None:
+    [block] = re.findall(r"```json\n(.*?)```", PAGES[page], re.DOTALL)
+    server = json.loads(block)["mcpServers"]["memory"]
+    assert Path(server["command"]).name == "memory-dedup"
+    assert server["args"][0] == "serve"
+    assert list(server["env"]) == ["MEMORY_DATA_DIR"]

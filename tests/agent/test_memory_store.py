@@ -1,0 +1,354 @@
+"""The agent's face of the store: the guard, links that are always two-way, clean deletion."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.agent.consolidation import ConsolidationEngine
+from memory.agent.episodes import create_episode, get_episode
+from memory.agent.memory_store import MemorySearchResult, MemoryStore
+from memory.errors import CannotUndo, InputError, MemoryNotFound, StillStatedBy
+from memory.ledger import REVERSIBLE, Ledger
+from memory.models import INVERSE_LINK, Memory, SearchResult
+from memory.store import MemoryStore as CoreStore
+from tests.doubles import PlacedEmbedder, ticking
+
+run = asyncio.run
+
+
+@pytest.fixture
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    with Ledger.create(ledger_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def agent(store: CoreStore) -> MemoryStore:
+    return MemoryStore(store)
+
+
+def save(agent: MemoryStore, content: str, **given: Any) -> Memory:
+    memory, *_ = run(agent.save_with_auto_link(content, **given))
+    assert memory is not None
+    return memory
+
+
+def test_the_second_of_two_near_copies_is_blocked_with_the_first_as_reason(
+    agent: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    embedder.place("again", 0.97, "once")
+    first = save(agent, "once")
+    result = run(agent.save_with_auto_link("again"))
+    assert len(result) == 4
+    memory, links, linked, duplicate_of = result
+    assert (memory, links, linked) == (None, 0, [])
+    assert duplicate_of is not None
+    assert duplicate_of.memory.id == first.id
+    assert duplicate_of.distance == pytest.approx(0.03)
+
+
+def test_into_an_empty_store_anything_is_saved(agent: MemoryStore) -> None:
+    memory, links, linked, duplicate_of = run(agent.save_with_auto_link("the first"))
+    assert memory is not None
+    assert (links, linked, duplicate_of) == (0, [], None)
+
+
+@pytest.mark.parametrize(("cosine", "blocked"), [(0.95, False), (0.950001, True)])
+def test_the_guard_is_strict(
+    agent: MemoryStore, embedder: PlacedEmbedder, cosine: float, blocked: bool
+) -> None:
+    embedder.place("near", cosine, "there")
+    save(agent, "there")
+    memory, *_ = run(agent.save_with_auto_link("near"))
+    assert (memory is None) is blocked
+
+
+def test_a_blocked_save_writes_nothing(agent: MemoryStore, ledger: Ledger) -> None:
+    save(agent, "told")
+    with ledger.reading() as reader:
+        before = reader.revision()
+    run(agent.save_with_auto_link("told"))
+    with ledger.reading() as reader:
+        assert reader.revision() == before
+
+
+def test_the_guard_never_compares_across_users_or_privacy(agent: MemoryStore) -> None:
+    save(agent, "likes tea", user="Alice")
+    save(agent, "likes tea", user="Bob")
+    save(agent, "likes tea", user="Alice", is_private=True)
+
+
+def test_at_most_max_links_of_the_nearest_are_linked(
+    agent: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    saved = []
+    for n in range(4):
+        embedder.place(f"near {n}", 0.75 + n / 100, "hub")
+        saved.append(save(agent, f"near {n}"))
+    memory, links, linked, _ = run(agent.save_with_auto_link("hub", max_links=2))
+    assert memory is not None
+    assert links == 2
+    assert [hit.memory.id for hit in linked] == [saved[3].id, saved[2].id]
+    assert {link.target_id for link in memory.linked_ids} == {saved[3].id, saved[2].id}
+
+
+def test_two_saves_of_one_text_at_the_same_moment_store_it_once(agent: MemoryStore) -> None:
+    async def both() -> list[Any]:
+        return await asyncio.gather(*(agent.save_with_auto_link("the same") for _ in range(4)))
+
+    results = run(both())
+    assert sum(result[0] is not None for result in results) == 1
+
+
+def test_a_search_result_is_the_store_s_own() -> None:
+    assert MemorySearchResult is SearchResult
+
+
+def test_the_newest_come_first_and_only_of_the_window(agent: MemoryStore, store: CoreStore) -> None:
+    old = store.new_memory("old")
+    store.add(old.model_copy(update={"timestamp": old.timestamp.replace(microsecond=5)}))
+    fresh = save(agent, "fresh")
+    assert [one.content for one in run(agent.list_recent())] == ["fresh", "old"]
+    assert [one.content for one in run(agent.list_recent(1))] == ["fresh"]
+    since = fresh.timestamp - timedelta(seconds=1)
+    assert [one.content for one in run(agent.list_recent(since=since))] == ["fresh"]
+
+
+# --- deletion -----------------------------------------------------------------------------------
+
+
+def test_delete_gives_the_memory_and_unlinks_the_others(agent: MemoryStore) -> None:
+    a, b = save(agent, "a"), save(agent, "b")
+    run(agent.link_memories(a.id, b.id))
+    deleted = run(agent.delete(a.id))
+    assert deleted is not None
+    assert deleted.content == "a"
+    assert run(agent.get_by_id(a.id)) is None
+    left = run(agent.get_by_id(b.id))
+    assert left is not None
+    assert left.linked_ids == ()
+
+
+def test_delete_of_a_memory_without_links_and_of_an_unknown_one(agent: MemoryStore) -> None:
+    alone = save(agent, "alone")
+    assert run(agent.delete(alone.id)) is not None
+    assert run(agent.delete(alone.id)) is None
+    assert run(agent.delete("mem_000000000000")) is None
+
+
+def test_a_merged_memory_cannot_be_deleted_alone(agent: MemoryStore) -> None:
+    a, b = save(agent, "a"), save(agent, "b")
+    run(agent.merge(a.id, b.id, "a and b"))
+    with pytest.raises(StillStatedBy, match=a.id):
+        run(agent.delete(b.id))
+    assert run(agent.delete(a.id)) is not None
+
+
+def test_an_episode_that_quotes_what_is_forgotten_loses_its_words(
+    agent: MemoryStore, ledger: Ledger
+) -> None:
+    a, b = save(agent, "the secret recipe"), save(agent, "another dish")
+    quoting = run(create_episode(agent, [a.id, b.id], "We tasted the secret recipe."))
+    other = run(create_episode(agent, [a.id], "A meal."))
+    run(agent.delete(a.id))
+    told = [run(get_episode(agent, one.id)) for one in (quoting, other)]
+    assert [view.episode.summary for view in told if view] == ["(forgotten)", "A meal."]
+    assert [view.episode.memory_ids for view in told if view] == [(b.id,), ()]
+    assert [view.gone for view in told if view] == [1, 1]
+    assert run(agent.drop_forgotten_from_episodes()) == 2
+    assert run(agent.drop_forgotten_from_episodes()) == 0
+    after = run(get_episode(agent, other.id))
+    assert after is not None
+    assert (after.episode.memory_ids, after.gone) == ((), 0)
+
+
+def test_an_episode_spans_the_time_of_its_memories(agent: MemoryStore) -> None:
+    saved = [save(agent, name) for name in "abc"]
+    ids = [saved[n].id for n in (1, 2, 0)]
+    episode = run(create_episode(agent, ids, "All of it"))
+    assert (episode.start_time, episode.end_time) == (saved[0].timestamp, saved[2].timestamp)
+    assert run(get_episode(agent, "ep_000000000000")) is None
+    with pytest.raises(MemoryNotFound):
+        run(create_episode(agent, [ids[0], "mem_000000000000"], "x"))
+    with pytest.raises(InputError, match="content is empty"):
+        run(create_episode(agent, ids, " "))
+
+
+# --- links and merges -----------------------------------------------------------------------------
+
+
+def test_a_link_is_seen_from_both_ends_with_its_inverse_type(agent: MemoryStore) -> None:
+    cause, effect = save(agent, "rain"), save(agent, "a wet street")
+    assert run(agent.link_memories(effect.id, cause.id, "caused_by", "of course"))
+    seen = [run(agent.get_by_id(one.id)) for one in (effect, cause)]
+    assert [one.linked_ids[0].link_type for one in seen if one] == ["caused_by", "leads_to"]
+    assert [one.linked_ids[0].note for one in seen if one] == ["of course"] * 2
+
+
+def test_confidence_grows_up_to_one(agent: MemoryStore) -> None:
+    a, b = save(agent, "a"), save(agent, "b")
+    assert not run(agent.bump_link_confidence(a.id, b.id))
+    run(agent.link_memories(a.id, b.id))
+    grown = []
+    for _ in range(7):
+        assert run(agent.bump_link_confidence(a.id, b.id, delta=0.1))
+        seen = run(agent.get_by_id(b.id))
+        grown.append(seen.linked_ids[0].confidence if seen else None)
+    assert grown == [0.6, 0.7, 0.8, 0.9, 1.0, 1.0, 1.0]
+
+
+def test_a_merge_keeps_time_and_category_and_takes_links_tags_and_importance(
+    agent: MemoryStore,
+) -> None:
+    keep = save(agent, "keep", category="lesson", tags=["x"], importance=2)
+    remove = save(agent, "remove", tags=["y"], importance=5)
+    friend = save(agent, "friend")
+    run(agent.link_memories(remove.id, friend.id, "leads_to"))
+    kept, _ = run(agent.merge(keep.id, remove.id))
+    assert (kept.id, kept.content, kept.category) == (keep.id, "keep", "lesson")
+    assert (kept.timestamp, kept.importance, kept.tags) == (keep.timestamp, 5, ("x", "y"))
+    assert [(link.target_id, link.link_type) for link in kept.linked_ids] == [
+        (friend.id, "leads_to")
+    ]
+
+
+@pytest.mark.parametrize("text", [None, "both in one"])
+def test_the_undo_of_a_merge_is_exact(
+    agent: MemoryStore, store: CoreStore, text: str | None
+) -> None:
+    a, b, c = (save(agent, name) for name in ("one", "two", "three"))
+    run(agent.link_memories(a.id, b.id))
+    run(agent.link_memories(b.id, c.id, "caused_by"))
+    before = list(store.memories())
+    _, number = run(agent.merge(a.id, b.id, text))
+    assert len(list(store.memories())) == 2
+    store.undo(number)
+    assert list(store.memories()) == before
+    assert run(agent.get_by_id(a.id)) == before[0]
+    found = run(agent.near_copies(before[0], 3))
+    assert b.id not in [hit.memory.id for hit in found], "kept apart by a person"
+
+
+def test_a_correction_is_a_decision_that_names_the_old_wording(
+    agent: MemoryStore, store: CoreStore
+) -> None:
+    old = save(agent, "Rent is 900.", importance=5)
+    new = save(agent, "Rent is 950.", replaces=old.id)
+    assert run(agent.get_by_id(old.id)) is None
+    assert new.importance == 5
+    number = run(agent.number_of_last_decision(new.id))
+    [decision] = [one for one in store.history(old.id) if one.number == number]
+    assert decision.survivors == ((new.id, (old.id,)),)
+
+
+def test_what_is_no_memory_cannot_be_linked_merged_or_corrected(agent: MemoryStore) -> None:
+    a = save(agent, "a")
+    for attempt in (
+        agent.link_memories(a.id, "mem_000000000000"),
+        agent.merge(a.id, "mem_000000000000"),
+        agent.save_with_auto_link("b", replaces="mem_000000000000"),
+    ):
+        with pytest.raises(MemoryNotFound):
+            run(attempt)
+    with pytest.raises(InputError, match="itself"):
+        run(agent.link_memories(a.id, a.id))
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["save", "save", "link", "bump", "delete", "merge", "correct", "undo", "consolidate"]
+        ),
+        st.integers(0, 7),
+        st.integers(0, 7),
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(OPERATIONS)
+def test_links_are_two_way_after_every_operation(operations: list[tuple[str, int, int]]) -> None:
+    embedder = PlacedEmbedder()
+    for n in range(1, 8):
+        embedder.place(f"text {n}", 0.6 + n / 20, f"text {n - 1}")
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger.create(f"sqlite:///{Path(folder) / 'ledger.db'}")
+        with CoreStore(ledger, embedder, clock=ticking()) as store:
+            for operation in operations:
+                run(perform(MemoryStore(store), store, *operation))
+                check_two_way(list(store.memories()))
+
+
+async def perform(agent: MemoryStore, store: CoreStore, what: str, i: int, j: int) -> None:
+    ids = [memory.id for memory in store.memories()]
+    if what == "save" or not ids:
+        await agent.save_with_auto_link(f"text {i}", dedup_threshold=0.05 if j else 0.0)
+        return
+    a, b = ids[i % len(ids)], ids[j % len(ids)]
+    if what == "delete":
+        await agent.delete(a)
+    elif what == "correct":
+        await agent.save_with_auto_link(f"text {j}", replaces=a)
+    elif what == "consolidate":
+        await ConsolidationEngine().run(agent)
+    elif what == "undo":
+        undo_latest(store)
+    elif what == "bump":
+        await agent.bump_link_confidence(a, b)
+    elif what == "link" and a != b:
+        await agent.link_memories(a, b, "leads_to")
+    elif what == "merge" and a != b:
+        await agent.merge(a, b, f"text {i}" if i % 2 else None)
+
+
+def undo_latest(store: CoreStore) -> None:
+    decided = [one for one in store.history() if one.action in REVERSIBLE and not one.undone]
+    try:
+        if decided:
+            store.undo(decided[-1].number)
+    except CannotUndo:
+        assert any(one.scrubbed for one in decided), "only what was forgotten stays decided"
+
+
+def check_two_way(memories: list[Memory]) -> None:
+    by_id = {memory.id: memory for memory in memories}
+    for memory in memories:
+        targets = [link.target_id for link in memory.linked_ids]
+        assert len(set(targets)) == len(targets)
+        assert memory.id not in targets
+        for link in memory.linked_ids:
+            [back] = [one for one in by_id[link.target_id].linked_ids if one.target_id == memory.id]
+            assert back.link_type == INVERSE_LINK[link.link_type]
+            assert back.confidence == link.confidence
+
+
+# --- observers ------------------------------------------------------------------------------------
+
+
+def test_observers_hear_of_saves_and_of_nothing_else(
+    store: CoreStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[str] = []
+
+    def broken(_memory: Memory) -> None:
+        raise RuntimeError("secret words")
+
+    agent = MemoryStore(store, observers=(broken, lambda memory: heard.append(memory.id)))
+    first = save(agent, "once")
+    run(agent.save_with_auto_link("once"))
+    second = save(agent, "twice", replaces=first.id)
+    third = save(agent, "more")
+    run(agent.merge(second.id, third.id))
+    run(agent.delete(second.id))
+    assert heard == [first.id, second.id, third.id]
+    assert "secret words" not in caplog.text

@@ -1,0 +1,90 @@
+"""The tools in this process: what stays of a memory that vanishes while it is written down."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from memory.agent.consolidation import ConsolidationEngine
+from memory.agent.memory_store import MemoryStore, OnSaved
+from memory.agent.schemas import Forgot, Remembered
+from memory.agent.tools import AgentTools
+from memory.agent.workspace_sync import WorkspaceMemorySync
+from memory.errors import LedgerError
+from memory.ledger import Ledger
+from memory.models import Action, Decision
+from memory.store import MemoryStore as CoreStore
+
+run = asyncio.run
+
+
+def tools_on(store: CoreStore, workspace: Path, *observers: OnSaved) -> AgentTools:
+    agent = MemoryStore(store, observers=observers)
+    return AgentTools(agent, ConsolidationEngine(), WorkspaceMemorySync(workspace))
+
+
+def written(workspace: Path) -> str:
+    return "".join(path.read_text() for path in workspace.rglob("*.md"))
+
+
+def test_what_another_server_forgets_meanwhile_is_in_no_file(
+    store: CoreStore, tmp_path: Path
+) -> None:
+    tools = tools_on(store, tmp_path, lambda memory: store.forget(memory.id))
+    told = {"content": "Forgotten at once.", "category": "introspection"}
+    assert "Saved" in run(tools.call("remember", told)).text
+    assert "Forgotten at once" not in written(tmp_path)
+
+
+def test_an_answer_says_when_a_log_still_holds_the_text_and_it_is_cleared_later(
+    store: CoreStore, tmp_path: Path
+) -> None:
+    tools = tools_on(store, tmp_path)
+    saved = run(tools.call("remember", {"content": "Read by somebody."})).data
+    assert isinstance(saved, Remembered)
+    with Ledger.open(f"sqlite:///{store.ledger.name}") as other, other.reading() as reader:
+        reader.revision()
+        answer = run(tools.call("forget", {"memory_id": saved.id}))
+    assert "\nIndex pending: it is gone from the record" in answer.text
+    assert isinstance(answer.data, Forgot)
+    assert answer.data.erased is False
+    assert store.scrub()
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"Read by somebody" in path.read_bytes()]
+
+
+def test_a_workspace_that_fails_after_the_save_is_told_and_the_memory_stays(
+    store: CoreStore, tmp_path: Path
+) -> None:
+    def spoil(_memory: object) -> None:
+        for path in (tmp_path / "memory").glob("*"):
+            path.unlink()
+        (tmp_path / "memory").rmdir()
+        (tmp_path / "memory").write_text("in the way")
+
+    tools = tools_on(store, tmp_path, spoil)
+    answer = run(tools.call("remember", {"content": "Kept."}))
+    assert "The workspace could not be brought up to date: File exists." in answer.text
+    assert [memory.content for memory in store.memories()] == ["Kept."]
+
+
+def test_what_no_model_could_judge_is_still_open(store: CoreStore, tmp_path: Path) -> None:
+    a, b = (store.add(store.new_memory(name)) for name in ("one", "other"))
+    open_question = Decision(Action.KEEP_BOTH, "no model", (a, b), pending=True)
+    store.apply(open_question, since=None)
+    text = run(tools_on(store, tmp_path).call("introspect", {})).text
+    assert f"Still open:\n- Are {a.id} and {b.id} the same?\n" in text
+
+
+def test_a_ledger_that_fails_is_an_error_of_ours(
+    store: CoreStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> None:
+        raise LedgerError("the ledger has no room left on its disk", "make room")
+
+    monkeypatch.setattr(store.ledger, "writing", full)
+    with pytest.raises(LedgerError, match="no room"):
+        run(tools_on(store, tmp_path).call("remember", {"content": "Lost?"}))
+    assert written(tmp_path) == ""

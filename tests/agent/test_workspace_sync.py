@@ -1,0 +1,142 @@
+"""The workspace: one line a memory, nothing else is touched, files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.agent.workspace_sync import WorkspaceMemorySync
+from memory.errors import InputError
+from memory.models import Memory, new_memory_id
+from tests.doubles import START
+
+DAY = START.astimezone()
+
+
+def told(content: str, **fields: Any) -> Memory:
+    return Memory(id=new_memory_id(), content=content, timestamp=START, **fields)
+
+
+@pytest.fixture
+def sync(tmp_path: Path) -> WorkspaceMemorySync:
+    return WorkspaceMemorySync(tmp_path)
+
+
+def daily(workspace: Path) -> Path:
+    return workspace / "memory" / f"{DAY:%Y-%m-%d}.md"
+
+
+def test_every_public_memory_is_a_line_of_its_day(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    one, other = told("first\nin two lines\u2028or three"), told("second")
+    for memory in (one, other):
+        sync.sync_memory(memory)
+    assert daily(tmp_path).read_text() == (
+        f"# {DAY:%Y-%m-%d}\n\n"
+        f"- [{DAY:%H:%M}] first in two lines or three [id:{one.id}]\n"
+        f"- [{DAY:%H:%M}] second [id:{other.id}]\n"
+    )
+    assert not (tmp_path / "MEMORY.md").exists()
+    names = sorted(path.name for path in (tmp_path / "memory").iterdir())
+    assert names == [".sync.lock", daily(tmp_path).name]
+
+
+@pytest.mark.parametrize(
+    ("fields", "curated"),
+    [
+        ({"importance": 4}, True),
+        ({"importance": 3}, False),
+        ({"category": "lesson"}, True),
+        ({"category": "relationship"}, True),
+        ({"category": "self_discovery"}, True),
+        ({"category": "introspection"}, True),
+        ({"category": "daily"}, False),
+    ],
+)
+def test_what_matters_is_curated(
+    sync: WorkspaceMemorySync, tmp_path: Path, fields: dict[str, Any], curated: bool
+) -> None:
+    sync.sync_memory(told("it", **fields))
+    assert (tmp_path / "MEMORY.md").exists() is curated
+    latest = tmp_path / "memory" / "inner-monologue-latest.md"
+    assert latest.exists() is (fields.get("category") == "introspection")
+
+
+def test_a_private_memory_is_never_written(sync: WorkspaceMemorySync, tmp_path: Path) -> None:
+    sync.sync_memory(told("secret", category="introspection", importance=5, is_private=True))
+    assert [path.name for path in (tmp_path / "memory").glob("*.md")] == []
+
+
+def test_a_removed_memory_leaves_both_files_and_other_lines_stay(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    gone, stays = told("gone", importance=5), told("stays", importance=5)
+    (tmp_path / "MEMORY.md").write_bytes(b"# Mine\r\n\r\nby hand \xff\r\n")
+    for memory in (gone, stays):
+        sync.sync_memory(memory)
+    assert sync.remove_memory(gone.id)
+    assert "gone" not in daily(tmp_path).read_text()
+    assert "stays" in daily(tmp_path).read_text()
+    curated = (tmp_path / "MEMORY.md").read_bytes()
+    assert curated.startswith(b"# Mine\r\n\r\nby hand \xff\r\n- [")
+    assert b"gone" not in curated
+    assert b"stays" in curated
+
+
+def test_where_there_is_no_file_nothing_is_removed(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    assert not sync.remove_memory("mem_000000000000")
+    assert [path.name for path in tmp_path.rglob("*.md")] == []
+
+
+def test_other_markdown_files_are_never_touched(sync: WorkspaceMemorySync, tmp_path: Path) -> None:
+    memory = told("known")
+    sync.sync_memory(memory)
+    notes = [tmp_path / "README.md", tmp_path / "memory" / "notes.md"]
+    for path in notes:
+        path.write_text(f"see [id:{memory.id}]")
+    assert sync.remove_memory(memory.id)
+    assert [path.read_text() for path in notes] == [f"see [id:{memory.id}]"] * 2
+
+
+def test_a_marker_in_a_text_is_no_marker(sync: WorkspaceMemorySync, tmp_path: Path) -> None:
+    victim = told("quotes [id:mem_000000000000] and [id:[id:mem_000000000000]")
+    sync.sync_memory(victim)
+    assert not sync.remove_memory("mem_000000000000")
+    assert victim.id in daily(tmp_path).read_text()
+
+
+def test_a_file_that_cannot_be_replaced_stays_whole(
+    sync: WorkspaceMemorySync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync.sync_memory(told("before"))
+    whole = daily(tmp_path).read_bytes()
+
+    def full(_handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        sync.sync_memory(told("after"))
+    assert daily(tmp_path).read_bytes() == whole
+    assert [path.name for path in (tmp_path / "memory").glob(".*.tmp")] == []
+
+
+def test_many_writers_lose_no_entry(tmp_path: Path) -> None:
+    told_by_many = [told(f"number {n}") for n in range(24)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda one: WorkspaceMemorySync(tmp_path).sync_memory(one), told_by_many))
+    lines = daily(tmp_path).read_text().splitlines()
+    assert len([line for line in lines if "number" in line]) == 24
+
+
+def test_a_workspace_that_is_a_file_is_no_workspace(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="not a folder"):
+        WorkspaceMemorySync(tmp_path / "file").check()
