@@ -119,6 +119,28 @@ def test_a_damaged_ledger_is_set_aside_for_what_is_restored(
     assert (tmp_path / "broken.db.damaged-1").read_bytes().startswith(b"no database")
 
 
+def test_a_ledger_with_torn_pages_is_set_aside_too(
+    store: MemoryStore, tmp_path: Path, tell: Tell
+) -> None:
+    file, broken = tmp_path / "backup.db", tmp_path / "broken.db"
+    store.add_batch([tell(f"Mia sails {n}.", metadata={"log": "x" * 20_000}) for n in range(30)])
+    back_up(store.ledger, file)
+    whole = file.read_bytes()
+    for share in (0.2, 0.4, 0.6, 0.8):
+        at = int(len(whole) * share) // 4096 * 4096
+        broken.write_bytes(whole[:at] + b"\xa5" * 12 * 4096 + whole[at + 12 * 4096 :])
+        assert restore(file, f"sqlite:///{broken}") == 30
+    assert len(list(tmp_path.glob("broken.db.damaged-*"))) == 4
+
+
+def test_a_backup_touches_no_neighbour(lived: MemoryStore, tmp_path: Path) -> None:
+    neighbours = [tmp_path / name for name in ("b.part", "b.partners.csv", "b.db-wal")]
+    for one in neighbours:
+        one.write_text("mine")
+    back_up(lived.ledger, tmp_path / "b")
+    assert all(one.read_text() == "mine" for one in neighbours)
+
+
 @pytest.mark.parametrize("content", [None, b"", b"something else entirely" * 100])
 def test_what_is_no_backup_is_refused_and_nothing_is_made(
     tmp_path: Path, content: bytes | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -343,3 +344,41 @@ def test_what_was_forgotten_does_not_come_back(store: MemoryStore, tell: Tell) -
     with pytest.raises(CannotUndo, match="forgotten"):
         store.undo(number)
     assert everything(store) == []
+
+
+def test_an_id_that_is_taken_is_stored_once_under_another(store: MemoryStore, tell: Tell) -> None:
+    first = store.add(tell("Mia sails."))
+    second = tell("Mia dives.").model_copy(update={"id": first.id})
+    added = [store.add(second) for _ in range(3)]
+    assert {memory.content for memory in added} == {"Mia dives."}
+    assert len({memory.id for memory in added} | {first.id}) == 2
+    assert contents(store) == ["Mia sails.", "Mia dives."]
+
+
+def test_what_an_undo_takes_away_is_no_ghost_among_the_neighbours(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place("Mia knits.")
+    near = store.add(tell(embedder.place("Mia knits socks.", 0.93, "Mia knits.")))
+    for number in range(8):
+        pair = [
+            store.add(tell(embedder.place(f"Mia knits {what} {number}.", 0.5, "Mia knits.")))
+            for what in ("hat", "scarf")
+        ]
+        text = embedder.place(f"Mia knits both {number}.", 0.95, "Mia knits.")
+        joined = pair[1].model_copy(update={"id": store.new_id(), "content": text})
+        survivor = Survivor(joined, (pair[0].id, pair[1].id))
+        merge = Decision(Action.MERGE, "test", tuple(pair), (survivor,))
+        assert store.apply(merge, since=revision(store)) == ""
+        store.search("Mia knits.")
+        store.undo(store.history()[-1].number)
+    [probe] = store.embed([tell("Mia knits.")])
+    assert [hit.memory.id for hit in store.find(probe, 5, 0.9).matches] == [near.id]
+    assert len(store.search("Mia knits.", 5)) == 5
+
+
+def test_more_threads_than_connections_may_search_at_once(store: MemoryStore, tell: Tell) -> None:
+    store.add_batch([tell(f"Mia knows word {n}.") for n in range(20)])
+    with ThreadPoolExecutor(40) as pool:
+        found = list(pool.map(lambda n: store.find_similar(f"Mia knows word {n}.", 0.9), range(40)))
+    assert sum(hit is not None for hit in found) == 20

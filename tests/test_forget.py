@@ -1,0 +1,160 @@
+"""What is forgotten is in no file: not the text, not the vector, whatever was done before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memory.chroma_index import ChromaIndex
+from memory.ledger import Ledger
+from memory.models import Action, Decision, Memory, MemoryLink, Survivor
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import PlacedEmbedder, ScriptedModel
+
+
+@pytest.fixture
+def open_it(tmp_path: Path, embedder: PlacedEmbedder) -> Callable[[], MemoryStore]:
+    """Opens a store with a real Chroma beside its ledger."""
+
+    def open_index(store: MemoryStore) -> ChromaIndex:
+        index = ChromaIndex.embedded(tmp_path / "data" / "chroma", store.ledger)
+        assert index is not None
+        return index
+
+    def open_store() -> MemoryStore:
+        ledger = Ledger.create(f"sqlite:///{tmp_path / 'data' / 'ledger.db'}")
+        return MemoryStore(ledger, embedder, open_index)
+
+    return open_store
+
+
+@pytest.fixture
+def store(open_it: Callable[[], MemoryStore]) -> Iterator[MemoryStore]:
+    with open_it() as opened:
+        yield opened
+
+
+def holders(folder: Path, needle: bytes) -> list[str]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    return [path.name for path in files if needle in path.read_bytes()]
+
+
+def vector_of(store: MemoryStore, memory: Memory) -> bytes:
+    [embedded] = store.embed([memory])
+    assert embedded.vector is not None
+    return embedded.vector.tobytes()
+
+
+def update(store: MemoryStore, memory: Memory, other: Memory) -> None:
+    store.update(memory.id, "Mia rows.")
+
+
+def link(store: MemoryStore, memory: Memory, other: Memory) -> None:
+    end = MemoryLink(target_id=memory.id, note="the secret reason")
+    store.add(store.new_memory("Mia sneezes.").model_copy(update={"linked_ids": (end,)}))
+
+
+def replace(store: MemoryStore, memory: Memory, other: Memory) -> None:
+    with store.ledger.reading() as reader:
+        since = reader.revision()
+    survivor = Survivor(memory, (other.id,))
+    decision = Decision(Action.REPLACE, "the secret reason", (other, memory), (survivor,))
+    assert store.apply(decision, since=since) == ""
+
+
+@pytest.mark.parametrize("change", [None, update, link, replace])
+def test_text_vector_and_reasons_are_gone_whatever_happened_after_chroma_copied_them(
+    store: MemoryStore, tmp_path: Path, tell: Tell,
+    change: Callable[[MemoryStore, Memory, Memory], None] | None,
+) -> None:  # fmt: skip
+    memory, other = store.add(tell("Mia sails.")), store.add(tell("Mia sails a boat."))
+    vectors = [vector_of(store, memory)]
+    store.index.rebuild()
+    if change is not None:
+        change(store, memory, other)
+        [*_, now] = [row for row in store.memories() if row.id == memory.id]
+        vectors.append(vector_of(store, now))
+    assert holders(tmp_path / "data", vectors[0])
+    assert store.forget(memory.id).erased
+    for needle in (b"Mia sails.", b"Mia rows.", b"secret reason", *vectors):
+        assert holders(tmp_path / "data", needle) == []
+
+
+def test_what_another_process_forgot_is_cleared_by_whoever_has_chroma(
+    open_it: Callable[[], MemoryStore], tmp_path: Path, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    with open_it() as owner:
+        memory = owner.add(tell("Mia sails."))
+        vector = vector_of(owner, memory)
+        owner.index.rebuild()
+        with MemoryStore(Ledger.create(f"sqlite:///{owner.ledger.name}"), embedder) as other:
+            assert not other.forget(memory.id).erased
+        assert holders(tmp_path / "data", vector) == ["chroma.sqlite3"]
+    assert holders(tmp_path / "data", vector) == []
+    with open_it() as owner:
+        assert owner.scrub()
+
+
+def test_a_folder_that_was_deleted_leaves_nothing_pending(
+    open_it: Callable[[], MemoryStore], tmp_path: Path, tell: Tell
+) -> None:
+    with open_it() as store:
+        memory = store.add(tell("Mia sails."))
+        store.index.rebuild()
+    (tmp_path / "data" / "chroma").rename(tmp_path / "elsewhere")
+    with open_it() as store:
+        assert store.forget(memory.id).erased
+
+
+def test_the_vector_of_an_undone_merge_goes_with_its_members(
+    store: MemoryStore, tmp_path: Path, tell: Tell
+) -> None:
+    old, new = store.add(tell("Mia sails.")), store.add(tell("Mia dives."))
+    joined = new.model_copy(update={"id": store.new_id(), "content": "Mia sails and dives."})
+    with store.ledger.reading() as reader:
+        since = reader.revision()
+    merge = Decision(Action.MERGE, "test", (old, new), (Survivor(joined, (old.id, new.id)),))
+    assert store.apply(merge, since=since) == ""
+    vector = vector_of(store, joined)
+    store.undo(store.history()[-1].number)
+    store.forget(old.id)
+    assert holders(tmp_path / "data", vector) == []
+
+
+def test_nothing_brings_a_forgotten_memory_back(store: MemoryStore, tell: Tell) -> None:
+    memory = store.add(tell("Mia sails."))
+    store.forget(memory.id)
+    store.add(memory)
+    assert list(store.memories()) == []
+
+
+def test_an_undo_restores_no_link_to_what_was_forgotten(
+    store: MemoryStore, tmp_path: Path, tell: Tell
+) -> None:
+    a, b = store.add(tell("Mia sails.")), store.add(tell("Mia sails a boat."))
+    end = MemoryLink(target_id=a.id, note="the secret note")
+    x = store.add(tell("Mia sneezes.", linked_ids=(end,)))
+    replace(store, b, store.living_for(a))
+    store.forget(x.id)
+    assert holders(tmp_path / "data", b"secret note") == []
+    number = next(one.number for one in store.history() if one.action is Action.REPLACE)
+    store.undo(number)
+    assert all(memory.linked_ids == () for memory in store.memories())
+
+
+def test_to_forget_a_bystander_answers_nobody_elses_question(
+    store: MemoryStore, model: ScriptedModel, tell: Tell
+) -> None:
+    a, b, c = (store.add(tell(text)) for text in ("Mia sails.", "Mia dives.", "Mia rows."))
+    question = Decision(
+        Action.KEEP_BOTH, "no answer", (a, b), candidates=((c.id, 0.91),), pending=True
+    )
+    assert store.apply(question, since=None) == ""
+    store.forget(c.id)
+    assert store.counts().pending == 1
+    store.forget(b.id)
+    assert store.counts().pending == 0
