@@ -67,7 +67,9 @@ memories = st.builds(
 )  # fmt: skip
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None
+)
 @given(memory=memories)
 def test_every_field_comes_back_from_the_ledger_and_from_an_export(
     tmp_path: Path, memory: Memory
