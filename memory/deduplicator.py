@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 _ROUNDS = 2
 """How often the model is asked about a new memory because others came first."""
+_ATTEMPTS = 50
+"""How often it is decided at all; the last time it is stored whatever came."""
 _TRIES = 2
 """How often the model is asked, the second time with what was wrong."""
 _QUOTED = 60
@@ -130,7 +132,9 @@ class MemoryDeduplicator:
             new = Embedded(await in_thread(self._store.under_own_id, memory), vector)
             decision, since = await self._decide(new, budget if attempt <= _ROUNDS else None)
             usage += decision.usage
-            floor = self._rules.lower if self._config.dedup_enabled else None
+            compared = self._config.dedup_enabled and attempt < _ATTEMPTS
+            floor = self._rules.lower if compared else None
+            since = since if compared else None
             moved = await in_thread(
                 self._store.apply, decision, since=since, arrival=new, floor=floor, run=run
             )

@@ -522,7 +522,8 @@ class MemoryStore:
         by_id = {member.id: member for member in decision.members}
         for survivor in decision.survivors:
             heir = survivor.memory
-            apart = writer.told_apart(self.scope_of(heir), text_key(heir.content))
+            key = text_key(heir.content)
+            apart = writer.told_apart(self.scope_of(heir), key) - {key}
             for name in survivor.stands_for:
                 if text_key(by_id[name].content) in apart:
                     return f"{name} was told apart from {heir.id}"
@@ -539,7 +540,7 @@ class MemoryStore:
         considered = {name for name, _ in decision.candidates}
         scope, key = self.scope_of(arrival.memory), text_key(arrival.memory.content)
         for row in writer.live_with_text(key, scope):
-            if row.memory.id not in considered:
+            if row.memory.id not in considered and row.revision > (since or 0):
                 return f"{row.memory.id} says the same"
         if since is None or arrival.vector is None:
             return ""

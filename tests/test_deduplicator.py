@@ -302,6 +302,26 @@ def test_a_retry_that_dies_before_it_asked_leaves_the_question_open(
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 0)
 
 
+def test_more_copies_than_candidates_do_not_keep_a_new_one_waiting(
+    store: MemoryStore, tell: Tell
+) -> None:
+    store.add_batch([tell(CAT) for _ in range(9)])
+    deduplicator = MemoryDeduplicator(store, ScriptedModel())
+    write(deduplicator, tell(CAT.upper()))
+    assert store.counts().live == 9
+
+
+def test_a_text_that_a_person_keeps_twice_still_takes_a_new_copy_in(
+    store: MemoryStore, tell: Tell
+) -> None:
+    deduplicator = MemoryDeduplicator(store, ScriptedModel())
+    store.add_batch([tell(CAT), tell(CAT.upper())])
+    batch(deduplicator)
+    store.undo(store.history()[-1].number)
+    write(deduplicator, tell(CAT + "!"))
+    assert store.counts().live == 2
+
+
 @pytest.mark.usefixtures("close_pair")
 def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
     store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
