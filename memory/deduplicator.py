@@ -132,9 +132,10 @@ class MemoryDeduplicator:
             new = Embedded(await in_thread(self._store.under_own_id, memory), vector)
             decision, since = await self._decide(new, budget if attempt <= _ROUNDS else None)
             usage += decision.usage
-            compared = self._config.dedup_enabled and attempt < _ATTEMPTS
-            floor = self._rules.lower if compared else None
-            since = since if compared else None
+            floor = self._rules.lower if self._config.dedup_enabled else None
+            if attempt == _ATTEMPTS:
+                decision = add(new.memory, "others kept coming first", pending=True)
+                since, floor = None, None
             moved = await in_thread(
                 self._store.apply, decision, since=since, arrival=new, floor=floor, run=run
             )
