@@ -39,8 +39,8 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.doctor import examine
 from memory.errors import CannotUndo, MemoryPipelineError
 from memory.language import OfflineModel
-from memory.ledger import REVERSIBLE
 from memory.models import Memory, new_memory_id, normalise, text_key
+from memory.records import REVERSIBLE
 from memory.store import MemoryStore, utc_now
 
 PEOPLE = "Aiko Bruno Carla Dmitri Elif Farid Greta Hana Ivo Jun Kofi Lena".split()

@@ -8,7 +8,8 @@ from uuid import uuid4
 
 from memory.database import set_aside
 from memory.errors import InputError, LedgerDamaged, LedgerError
-from memory.ledger import RESTORED, Ledger
+from memory.ledger import Ledger
+from memory.records import RESTORED
 
 _NOT_COPIED = "store_id"
 """A restored ledger is a store of its own: it must not share the other one's index."""

@@ -24,9 +24,10 @@ import numpy as np
 from memory.errors import ForeignIndex, IndexFault, InputError, LedgerError
 from memory.index import ExactIndex
 from memory.index_folder import IndexFolder
-from memory.ledger import RESTORED, Change, Ledger
+from memory.ledger import Ledger
 from memory.models import Scope, Vector
 from memory.protocols import Shortlist
+from memory.records import RESTORED, Change
 
 logger = logging.getLogger(__name__)
 

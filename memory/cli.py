@@ -20,9 +20,9 @@ from memory.shell import EXIT_PROBLEM, err, progress, run_shell, set_up_logging,
 if TYPE_CHECKING:
     from memory.answers import Answers
     from memory.calibration import AlikePair
-    from memory.ledger import Recorded
     from memory.models import DeduplicationReport, Memory, Outcome
     from memory.protocols import LanguageModel
+    from memory.records import Recorded
     from memory.store import MemoryStore
 
 app = typer.Typer(

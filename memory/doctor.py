@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 
 from memory.errors import IndexFault
-from memory.ledger import FORGOTTEN_KEY, Reader
 from memory.models import text_key
+from memory.reader import Reader
+from memory.records import FORGOTTEN_KEY
 from memory.store import MemoryStore
 
 _UNIT = 1e-3

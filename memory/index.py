@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from memory.ledger import Change, Ledger
+from memory.ledger import Ledger
 from memory.models import Scope, Vector, Vectors
 from memory.neighbours import nearest
 from memory.protocols import Shortlist
+from memory.records import Change
 
 
 class ExactIndex:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memory.ledger import Row
 from memory.models import Memory, Rules, Scope, Vector
 from memory.neighbours import cohesive, connected, similar_pairs, similarity
 from memory.policy import GroupPlan, plan_group
+from memory.records import Row
 from memory.store import Snapshot
 
 BANDS = (0.98, 0.95, 0.90)

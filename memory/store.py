@@ -26,17 +26,7 @@ from memory.errors import (
     StillStatedBy,
 )
 from memory.index import ExactIndex
-from memory.ledger import (
-    FORGOTTEN_KEY,
-    REVERSIBLE,
-    Counts,
-    Ledger,
-    Reader,
-    Recorded,
-    Row,
-    Run,
-    Writer,
-)
+from memory.ledger import Ledger
 from memory.models import (
     Action,
     Decision,
@@ -58,6 +48,9 @@ from memory.models import (
 from memory.neighbours import similarities
 from memory.policy import in_order
 from memory.protocols import Clock, Embedder, Index, Shortlist
+from memory.reader import Reader
+from memory.records import FORGOTTEN_KEY, REVERSIBLE, Counts, Recorded, Row, Run
+from memory.writer import Writer
 
 logger = logging.getLogger(__name__)
 

@@ -11,6 +11,8 @@ import sqlalchemy as sa
 
 from memory.models import Memory, MemoryLink, text_key
 
+SCHEMA_VERSION = "1"
+
 schema = sa.MetaData()
 
 meta = sa.Table(

@@ -15,8 +15,9 @@ from memory import chroma_index
 from memory.chroma_index import ChromaIndex, read_collection
 from memory.errors import IndexFault, InputError
 from memory.index import ExactIndex
-from memory.ledger import IndexState, Ledger
+from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
+from memory.records import IndexState
 from tests.doubles import START
 
 MIA = Scope((("is_private", False), ("user", "Mia")))

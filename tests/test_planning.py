@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.language import OfflineModel
-from memory.ledger import Ledger, Row
+from memory.ledger import Ledger
 from memory.models import Memory, Rules, Scope, Vector, Vectors, text_key
 from memory.neighbours import similarity
 from memory.planning import plan_round
+from memory.records import Row
 from memory.store import MemoryStore, Snapshot
 from tests.doubles import START, PlacedEmbedder, ticking
 

@@ -17,8 +17,9 @@ from memory.doctor import examine
 from memory.embeddings import WordLlamaEmbedder
 from memory.errors import CannotUndo, MemoryNotFound, StillStatedBy
 from memory.language import OfflineModel
-from memory.ledger import REVERSIBLE, Ledger
+from memory.ledger import Ledger
 from memory.models import Memory, MemoryLink, text_key
+from memory.records import REVERSIBLE
 from memory.store import MemoryStore
 from tests.doubles import ticking
 

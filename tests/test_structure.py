@@ -15,7 +15,8 @@ ORDER = [
     "errors", "models", "protocols", "config", "vocabulary", "synonyms", "inflection", "tokens",
     "numbers", "reading", "coverage", "verification", "policy", "neighbours", "prompts",
     "embeddings", "statements", "language", "gemini", "breaker", "budget",
-    "tables", "database", "ledger", "index", "index_folder", "chroma_index", "store", "threads",
+    "tables", "database", "records", "reader", "writer", "ledger",
+    "index", "index_folder", "chroma_index", "store", "threads",
     "backup", "doctor",
     "planning", "intervals", "calibration", "answers", "calibrate", "deduplicator",
     "extractor", "jsonl", "report",
@@ -25,7 +26,7 @@ ORDER = [
 ]  # fmt: skip
 HOME_OF = {
     "chromadb": {"chroma_index"},
-    "sqlalchemy": {"tables", "database", "ledger"},
+    "sqlalchemy": {"tables", "database", "reader", "writer"},
     "wordllama": {"embeddings"},
     "google": {"gemini"},
     "mcp": {"agent.server"},
