@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import signal
 import sys
@@ -12,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Coroutine, Iterator
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,7 +111,7 @@ async def _run(
         if turns is not None:
             await _replay(store, extractor, turns)
         elif not deduplicate or sys.stdin.isatty():
-            workspace = assembly.build_workspace(settings)
+            workspace = assembly.build_workspace(settings, store.ledger)
             await Chat(store, extractor, model, user, settings.llm.timeout_s, workspace).run()
 
 
@@ -372,7 +374,7 @@ class _Lines:
     """Lines from standard input, read by a thread of their own so that the loop goes on."""
 
     def __init__(self, prompt: str) -> None:
-        self._prompt = prompt
+        self._ask = partial(input, prompt) if sys.stdin.isatty() else _PipedLines()
         self._wanted = threading.Semaphore(0)
         self._read: asyncio.Queue[str | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
@@ -387,13 +389,30 @@ class _Lines:
         while True:
             self._wanted.acquire()
             try:
-                line: str | None = input(self._prompt)
+                line: str | None = self._ask()
             except UnicodeDecodeError:
                 line = ""
             except EOFError:
                 line = None
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 self._loop.call_soon_threadsafe(self._read.put_nowait, line)
+
+
+class _PipedLines:
+    """Lines of a pipe, read without a lock that a thread would still hold when Python ends."""
+
+    def __init__(self) -> None:
+        self._read = b""
+
+    def __call__(self) -> str:
+        """The next line. Raises: EOFError, UnicodeDecodeError."""
+        while b"\n" not in self._read:
+            more = os.read(sys.stdin.fileno(), 65_536)
+            if not more and not self._read:
+                raise EOFError
+            self._read += more or b"\n"
+        line, _, self._read = self._read.partition(b"\n")
+        return line.decode().removesuffix("\r")
 
 
 @contextlib.contextmanager

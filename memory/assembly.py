@@ -97,13 +97,27 @@ def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) ->
     return MemoryExtractor(store, build_deduplicator(store, config, model), model)
 
 
-def build_workspace(config: Config) -> WorkspaceMemorySync | None:
-    """The Markdown beside the store, where a folder for it is configured."""
-    if config.agent.workspace_dir is None:
+def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMemorySync | None:
+    """The Markdown beside the store: in the configured folder, else where a server last kept it."""
+    folder = config.agent.workspace_dir
+    if folder is None and ledger is not None:
+        with ledger.reading() as reader:
+            folder = reader.meta(_WORKSPACE)
+    if folder is None:
         return None
     from memory.agent.workspace_sync import WorkspaceMemorySync
 
-    return WorkspaceMemorySync(Path(config.agent.workspace_dir))
+    return WorkspaceMemorySync(Path(folder))
+
+
+def keep_workspace(config: Config, ledger: Ledger) -> None:
+    """Note where a server keeps its Markdown, so that every command can follow it."""
+    if config.agent.workspace_dir is not None:
+        with ledger.writing() as writer:
+            writer.set_meta(_WORKSPACE, config.agent.workspace_dir)
+
+
+_WORKSPACE = "workspace"
 
 
 def build_tools(

@@ -40,6 +40,7 @@ _WIDER = 4
 
 _SLACK = 1e-5
 """How far Chroma's float32 similarity may lie from ours."""
+_NO_ROOM = "disk is full"
 _PROBED = 100
 """Of each page, how many vectors are searched for when a folder is looked at."""
 COLLECTION = "memories"
@@ -105,6 +106,8 @@ class ChromaIndex:
                 raise IndexFault(f"damaged: {damage}")
             return cls._opened(folder, ledger, compare=not whole)
         except IndexFault as exc:
+            if _NO_ROOM in exc.problem:  # nothing is damaged, and nothing can be made again
+                raise
             kind = "foreign" if isinstance(exc, ForeignIndex) else "damaged"
             aside = folder.set_aside(kind)
             logger.warning("the index is %s; set aside as %s, made again", exc.problem, aside)

@@ -360,7 +360,7 @@ def undo(
 
 def _follow_undo(config: Config, store: MemoryStore, undone: list[Recorded]) -> None:
     """Where an agent's workspace tells of these memories, it tells what is true again."""
-    workspace = assembly.build_workspace(config)
+    workspace = assembly.build_workspace(config, store.ledger)
     if workspace is not None:
         try:
             workspace.follow_undo(undone, store.get)
@@ -410,12 +410,15 @@ def forget(
     from memory.agent.workspace_sync import forget_everywhere
 
     with assembly.open_existing_store(context.obj) as store:
-        workspace = assembly.build_workspace(context.obj)
+        workspace = assembly.build_workspace(context.obj, store.ledger)
         forgotten, problem = forget_everywhere(store, workspace, memory_id)
     if problem:
         err().print(problem)
     if forgotten.erased:
         err().print("erased")
+    elif forgotten.set_aside:
+        names = ", ".join(forgotten.set_aside)
+        err().print(f"gone from the ledger; delete what was set aside, it may hold it: {names}")
     else:
         err().print("index pending: gone from the ledger; the process that uses it clears the rest")
 
@@ -498,11 +501,14 @@ def serve(
     """Serve the agent's tools over stdio, for an MCP client that starts this command."""
     from memory.agent.server import AgentServer, run_and_exit
 
+    if user is not None and not user.strip():
+        raise InputError("--user", "is empty", "name the user, or leave it out")
     given = {"user": user, "workspace_dir": str(workspace.absolute()) if workspace else None}
     set_here = {key: value for key, value in given.items() if value is not None}
     agent = context.obj.agent.model_copy(update=set_here)
     config = context.obj.model_copy(update={"agent": agent})
     store = assembly.open_store(config)
+    assembly.keep_workspace(config, store.ledger)
     store.postpone_index()
 
     def when_idle() -> None:

@@ -7,6 +7,7 @@ one; a transaction happens wholly or not at all; every fault of theirs is a Ledg
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -72,6 +73,10 @@ class Database(ABC):
 
         Raises: LedgerError.
         """
+
+    def set_aside_files(self) -> list[str]:
+        """Damaged ledgers beside this one, that a restore has renamed."""
+        return []
 
     @abstractmethod
     def problems(self) -> list[str]:
@@ -169,6 +174,10 @@ class SqliteDatabase(Database):
             yield True
         finally:
             lock.release()
+
+    def set_aside_files(self) -> list[str]:
+        found = self._path.parent.glob(f"{glob.escape(self._path.name)}.damaged-*")
+        return sorted(str(path) for path in found)
 
     def problems(self) -> list[str]:
         with self.reading() as connection:

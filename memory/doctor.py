@@ -43,7 +43,11 @@ def examine(store: MemoryStore) -> list[Finding]:
     ]
     with store.ledger.reading() as reader:
         found = chain(_rows(reader), _vectors(reader), _left_to_do(reader))
-        return [*damaged, *found, *_repeated(store, reader), *_index(store)]
+        aside = [
+            Finding(f"{name} was set aside", "delete it when you need it no more", "yours")
+            for name in store.ledger.set_aside_files()
+        ]
+        return [*damaged, *found, *_repeated(store, reader), *_index(store), *aside]
 
 
 def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = None) -> None:
@@ -114,11 +118,13 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
 
 
 def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
-    """A scope says each text once."""
+    """A scope says each text once, but for those that a person keeps."""
+    kept = reader.all_told_apart()
     stated: dict[tuple[str, str], list[str]] = {}
     for row in reader.all_rows(live_only=True):
         place = (store.scope_of(row.memory).key, row.text_key)
-        stated.setdefault(place, []).append(row.memory.id)
+        if (*place, row.text_key) not in kept:
+            stated.setdefault(place, []).append(row.memory.id)
     again = [name for names in stated.values() for name in names[1:]]
     if again:
         remedy = "run `memory-chat --deduplicate-memories`"

@@ -106,7 +106,10 @@ class IndexFolder:
     def remove_damaged(self) -> None:
         """Delete what was set aside as damaged: it holds vectors of memories since forgotten."""
         for aside in self.path.parent.glob(f"{self.path.name}.damaged-*"):
-            shutil.rmtree(aside, ignore_errors=True)
+            if aside.is_dir():
+                shutil.rmtree(aside, ignore_errors=True)
+            else:
+                aside.unlink(missing_ok=True)
 
     def _files(self) -> dict[str, list[int]]:
         found = {}

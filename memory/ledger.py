@@ -101,6 +101,10 @@ class Ledger:
         """Empty the log that may hold what was erased; False where another process reads it."""
         return self._database.checkpoint()
 
+    def set_aside_files(self) -> list[str]:
+        """Damaged ledgers beside this one, that a restore has renamed; they may hold anything."""
+        return self._database.set_aside_files()
+
     def problems(self) -> list[str]:
         """What the database finds wrong with its own files."""
         return self._database.problems()

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 from rich.console import Console, RenderableType
 
@@ -59,7 +60,10 @@ def run_shell(main: Callable[[], None]) -> None:
 
     signal.signal(signal.SIGTERM, terminate)
     try:
-        main()
+        try:
+            main()
+        finally:
+            sys.stdout.flush()  # here, where a full disk can still be said
     except MemoryPipelineError as exc:
         err().print(f"error: {exc}")
         sys.exit(EXIT_PROBLEM)
@@ -72,8 +76,16 @@ def run_shell(main: Callable[[], None]) -> None:
         err().print("interrupted: what was decided is kept, the rest is untouched")
         sys.exit(EXIT_TERMINATED if terminated else EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of a pipe had enough; nothing more can be said to it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_PROBLEM)
+        _give_up_stdout()
+    except OSError as exc:
+        err().print(f"error: {exc.filename or 'standard output'}: {exc.strerror or exc}")
+        _give_up_stdout()
+
+
+def _give_up_stdout() -> NoReturn:
+    """Python would try once more at its end to write what is left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(EXIT_PROBLEM)
 
 
 @contextmanager

@@ -81,6 +81,8 @@ class Forgotten:
     erased: bool
     origins: tuple[Memory, ...] = ()
     """All that it was made from, gone with it."""
+    set_aside: tuple[str, ...] = ()
+    """Damaged ledgers that a restore set aside: they may hold anything, and are left to people."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,12 @@ class MemoryStore:
         """Which memories this one may be compared with."""
         return Scope.of(memory, self._scope_fields)
 
+    def kept_twice(self, memory: Memory) -> bool:
+        """Whether a person keeps this text several times in its scope."""
+        key = text_key(memory.content)
+        with self.ledger.reading() as reader:
+            return key in reader.told_apart(self.scope_of(memory), key)
+
     def find(self, new: Embedded, k: int, floor: float) -> Found:
         """The k live memories in scope most like the new one, of those at or above the floor.
 
@@ -352,7 +360,9 @@ class MemoryStore:
             decision = Decision(Action.FORGET, "forgotten", (row.memory,))
             writer.record(decision, writer.image([]), self.clock(), None)
         made_from = tuple(origin.memory for origin in origins.values())
-        return Forgotten(row.memory, erased=self.scrub(), origins=made_from)
+        aside = tuple(self.ledger.set_aside_files())
+        erased = self.scrub() and not aside
+        return Forgotten(row.memory, erased=erased, origins=made_from, set_aside=aside)
 
     def scrub(self) -> bool:
         """Clear index and log of what was forgotten; whether nothing is left anywhere."""

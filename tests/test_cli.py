@@ -430,3 +430,29 @@ def test_every_command_and_option_says_what_it_does(run: Run) -> None:
         options = [line for line in help_text.splitlines() if line.strip().startswith("--")]
         assert options
         assert all(len(line.split(maxsplit=1)) == 2 for line in options)
+
+
+def test_a_full_output_device_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "memory", "export"],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: standard output: No space left on device\n"
+
+
+def test_forget_names_a_damaged_ledger_that_was_set_aside(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    run("memory-dedup", "backup", "kept.db")
+    (tmp_path / "data" / "ledger.db").write_bytes(b"torn" * 5_000)
+    run("memory-dedup", "restore", "kept.db")
+    [first, *_] = exported(run)
+    assert "ledger.db.damaged-1" in run("memory-dedup", "forget", str(first["id"])).stderr
+    assert "was set aside; delete it" in run("memory-dedup", "doctor").stdout

@@ -406,3 +406,25 @@ def test_a_second_ctrl_c_leaves_the_rest_for_the_next_start(
     gemini.default = scripted
     chat(folder, "--user", "Mia", said="", gemini=gemini)
     assert memories(folder) == [("Mia", "Mia said: I moved to Porto.")]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_chat_whose_pipe_stays_open(folder: Path, sent: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orchestrator", "--user", "Mia"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("I adopted a parrot.\n")
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.send_signal(sent)
+    process.wait(60)
+    said = process.communicate()[1]
+    assert (process.returncode, "Fatal" in said) == (0, False), said

@@ -20,6 +20,7 @@ from memory.models import (
     Scope,
     SearchResult,
     Survivor,
+    text_key,
 )
 from memory.policy import in_order, inherit
 from memory.store import Forgotten, Found
@@ -209,7 +210,11 @@ class MemoryStore:
 
         def look() -> list[MemorySearchResult]:
             [known] = self._store.embed([memory])
-            return list(self._store.find(known, n_results, -1.0).matches)
+            found = self._store.find(known, n_results, -1.0).matches
+            if not self._store.kept_twice(memory):
+                return list(found)
+            same = text_key(memory.content)
+            return [hit for hit in found if text_key(hit.memory.content) != same]
 
         return await in_thread(look)
 

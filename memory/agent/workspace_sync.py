@@ -123,7 +123,9 @@ class WorkspaceMemorySync:
                     self.refresh(memory)
 
     def _has_entry(self, memory_id: str) -> bool:
-        return any(_marker(memory_id) in _read(path) for path in self._files())
+        marker = _marker(memory_id)
+        lines = (line for path in self._files() for line in _read(path).split("\n"))
+        return any(_is_entry(line, marker) for line in lines)
 
     def _files(self) -> list[Path]:
         return [*sorted(self._memory_dir.glob(_DAILY)), self._curated_memory]
@@ -138,7 +140,7 @@ class WorkspaceMemorySync:
         content = _read(path)
         if marker not in content:
             return False
-        kept = [line for line in content.split("\n") if marker not in line]
+        kept = [line for line in content.split("\n") if not _is_entry(line, marker)]
         _replace(path, "\n".join(kept))
         return True
 
@@ -179,6 +181,11 @@ def forget_everywhere(
 
 def _is_curated(memory: Memory) -> bool:
     return memory.importance >= _CURATED_FROM or memory.category in CURATION_CATEGORIES
+
+
+def _is_entry(line: str, marker: str) -> bool:
+    """Whether a line is the entry of a memory; one that only cites it is somebody's own."""
+    return line.rstrip().endswith(marker)
 
 
 def _marker(memory_id: str) -> str:

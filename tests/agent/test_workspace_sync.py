@@ -140,3 +140,16 @@ def test_a_workspace_that_is_a_file_is_no_workspace(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="not a folder"):
         WorkspaceMemorySync(tmp_path / "file").check()
+
+
+def test_a_line_of_ones_own_that_cites_a_memory_stays(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    memory = told("Mia sails.")
+    sync.sync_memory(memory)
+    mine = f"I wrote about boats, see [id:{memory.id}] and more."
+    page = daily(tmp_path)
+    page.write_text(page.read_text() + mine + "\n")
+    assert sync.remove_memory(memory.id)
+    assert mine in page.read_text()
+    assert "Mia sails." not in page.read_text()
