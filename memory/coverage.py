@@ -83,13 +83,6 @@ def covers(a: str, b: str) -> bool:
     return compare(a, b).a_covers_b
 
 
-def beyond(a: str, b: str) -> tuple[str, ...]:
-    """What `a` states and `b` does not, whatever the order and however often it is told."""
-    left, right = reading(a), reading(b)
-    missing = set(left.keys) - set(right.keys) - {NOT}
-    return _once(tuple(w.surface for w in left.words if w.key in missing))
-
-
 def negations(text: str) -> int:
     """How many times it says no."""
     return reading(text).negations

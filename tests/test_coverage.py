@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.coverage import beyond, compare, covers, negations
+from memory.coverage import compare, covers, negations
 
 OWN = [
     json.loads(line)
@@ -92,10 +92,6 @@ def test_an_added_negation_covers_nothing() -> None:
     assert comparison.conflict == ("not",)
     assert not comparison.a_covers_b
     assert not comparison.b_covers_a
-
-
-def test_beyond_pays_no_heed_to_order() -> None:
-    assert beyond("Jonas met Aiko.", "Aiko met Jonas. It rained.") == ()
 
 
 def test_negations_are_counted() -> None:

@@ -161,7 +161,7 @@ class MemoryStore:
         for on_saved in self._observers:
             try:
                 on_saved(memory)
-            except Exception as exc:
+            except Exception as exc:  # whatever a host hangs here
                 logger.warning("an observer of saves failed: %s", type(exc).__name__)
 
     # --- reading ---

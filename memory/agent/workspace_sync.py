@@ -217,7 +217,7 @@ def _replace(path: Path, text: str) -> None:
             os.fsync(handle)
         Path(name).chmod(mode)
         Path(name).replace(path)
-    except BaseException:
+    except BaseException:  # Ctrl-C too must not leave a stray file
         with suppress(OSError):
             Path(name).unlink()
         raise
