@@ -21,15 +21,14 @@ import typer
 from rich.text import Text
 
 from memory import __version__, assembly
-from memory.cli import show_audit
+from memory.cli import err, progress, run_shell, set_up_logging, show, show_audit
 from memory.config import Config, load_config
 from memory.errors import InputError, MemoryPipelineError, ModelError
 from memory.models import MAX_CONTENT
-from memory.shell import err, progress, run_shell, set_up_logging, show
 from memory.threads import in_thread
 
 if TYPE_CHECKING:
-    from memory.agent.workspace_sync import WorkspaceMemorySync
+    from memory.agent import WorkspaceMemorySync
     from memory.extractor import MemoryExtractor
     from memory.models import ExtractionResult, Memory, Outcome, Turn
     from memory.protocols import LanguageModel
@@ -117,7 +116,7 @@ async def _run(
 
 async def _deduplicate(store: MemoryStore, settings: Config, model: LanguageModel) -> None:
     """Run the batch and print its report."""
-    from memory.report import view
+    from memory.cli import view
 
     with progress("deduplicating") as tell:
         deduplicator = assembly.build_deduplicator(store, settings, model)
@@ -133,7 +132,7 @@ def _transcript(path: Path) -> Iterator[Turn]:
 
     Raises: InputError, naming the line; nothing is remembered of a file that is not whole.
     """
-    from memory.jsonl import read_objects, to_turn
+    from memory.interchange import read_objects, to_turn
 
     for number, fields in read_objects(path):
         try:
@@ -146,7 +145,7 @@ def _transcript(path: Path) -> Iterator[Turn]:
 
 async def _replay(store: MemoryStore, extractor: MemoryExtractor, turns: list[Turn]) -> None:
     """Every turn through the hook, as if it were just spoken; never a reply."""
-    from memory.report import table
+    from memory.cli import table
 
     before, started = store.counts().live, time.monotonic()
     known = await extractor.keep(turns)
@@ -222,7 +221,7 @@ class Chat:
             await self._wait_for(hook, interrupted)
 
     def _greet(self) -> None:
-        from memory.language import OfflineModel
+        from memory.providers import OfflineModel
 
         if self._tty:
             offline = isinstance(self._model, OfflineModel)
@@ -317,7 +316,7 @@ class Chat:
             _dim("nothing yet")
 
     def _forget(self, memory_id: str) -> None:
-        from memory.agent.workspace_sync import forget_everywhere
+        from memory.agent import forget_everywhere
 
         try:
             mine = self._store.get(memory_id)

@@ -26,10 +26,10 @@ from typing import Any, Literal
 
 from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
-from memory.jsonl import to_memory
-from memory.language import OfflineModel
+from memory.interchange import to_memory
 from memory.models import Memory, Question, Scope, Usage, Verdict, normalise
 from memory.protocols import LanguageModel
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 
 TOP = 10

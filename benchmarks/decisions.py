@@ -25,13 +25,12 @@ from typing import Any
 
 from memory.assembly import build_embedder
 from memory.config import load_config
-from memory.coverage import compare
-from memory.intervals import wilson
+from memory.decide import decide_new
+from memory.index import similarities
 from memory.models import Action, Decision, Memory, Rules, SearchResult, normalise
-from memory.neighbours import similarities
-from memory.policy import decide_new
 from memory.protocols import Embedder
-from memory.reading import reading
+from memory.text import compare, reading
+from memory.upkeep import wilson
 
 FALSE_IF = frozenset({"changed", "contradiction", "distinct"})
 _RUNS = 5

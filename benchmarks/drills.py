@@ -32,16 +32,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memory import chroma_index
 from memory.assembly import build_deduplicator, open_store
 from memory.config import ChromaConfig, Config, LLMConfig, MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
-from memory.doctor import examine
 from memory.errors import CannotUndo, MemoryPipelineError
-from memory.language import OfflineModel
+from memory.index import chroma as chroma_index
+from memory.ledger import REVERSIBLE
 from memory.models import Memory, new_memory_id, normalise, text_key
-from memory.records import REVERSIBLE
+from memory.providers import OfflineModel
 from memory.store import MemoryStore, utc_now
+from memory.upkeep import examine
 
 PEOPLE = "Aiko Bruno Carla Dmitri Elif Farid Greta Hana Ivo Jun Kofi Lena".split()
 DEEDS = "bought sold lost found painted repaired borrowed returned hid planted".split()

@@ -31,19 +31,9 @@ from pydantic import SecretStr
 
 from memory.assembly import build_deduplicator, build_model
 from memory.config import Config, LLMConfig
-from memory.ledger import Ledger
-from memory.models import (
-    Extraction,
-    Memory,
-    Question,
-    Reply,
-    Scope,
-    Turn,
-    Vectors,
-    Verdict,
-)
+from memory.ledger import Ledger, Recorded
+from memory.models import Extraction, Memory, Question, Reply, Scope, Turn, Vectors, Verdict
 from memory.protocols import LanguageModel
-from memory.records import Recorded
 from memory.store import MemoryStore
 from tests.doubles import START
 from tests.gemini_server import Answer, Asked, GeminiServer, Raw, failed, said

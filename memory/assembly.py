@@ -13,9 +13,7 @@ from memory.errors import ConfigError
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
-    from memory.agent.memory_store import OnSaved
-    from memory.agent.tools import AgentTools
-    from memory.agent.workspace_sync import WorkspaceMemorySync
+    from memory.agent import AgentTools, OnSaved, WorkspaceMemorySync
     from memory.deduplicator import MemoryDeduplicator
     from memory.extractor import MemoryExtractor
     from memory.ledger import Ledger
@@ -105,7 +103,7 @@ def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMe
             folder = reader.meta(_WORKSPACE)
     if folder is None:
         return None
-    from memory.agent.workspace_sync import WorkspaceMemorySync
+    from memory.agent import WorkspaceMemorySync
 
     return WorkspaceMemorySync(Path(folder))
 
@@ -124,9 +122,8 @@ def build_tools(
     store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
 ) -> AgentTools:
     """The agent's tools on a store; `observers` hear of each memory that was really saved."""
-    from memory.agent.consolidation import ConsolidationEngine
-    from memory.agent.memory_store import MemoryStore as AgentStore
-    from memory.agent.tools import AgentTools
+    from memory.agent import AgentTools, ConsolidationEngine
+    from memory.agent import MemoryStore as AgentStore
 
     own = AgentStore(store, user=config.agent.user, observers=observers)
     return AgentTools(own, ConsolidationEngine(), build_workspace(config))
@@ -139,12 +136,14 @@ def build_model(config: Config) -> LanguageModel:
 
     Raises: ConfigError where Gemini is wanted and no key is set.
     """
-    from memory.language import OfflineModel
+    from memory.providers import OfflineModel
 
     if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
         return OfflineModel()
-    from memory.breaker import CircuitBreaker
-    from memory.gemini import GeminiModel  # 0.4 s that the offline model does without
+    from memory.providers import (
+        CircuitBreaker,
+        GeminiModel,  # 0.4 s that the offline model does without
+    )
 
     llm = config.llm
     return CircuitBreaker(
@@ -161,15 +160,15 @@ def build_embedder(config: Config) -> Embedder:
 
     Raises: ConfigError where Gemini is wanted and no key is set.
     """
-    from memory.embeddings import MiniLMEmbedder, WordLlamaEmbedder
+    from memory.providers import MiniLMEmbedder, WordLlamaEmbedder
 
     embedding = config.memory.embedding
     if embedding.provider == "minilm":
-        from memory.chroma_index import load_minilm
+        from memory.index import load_minilm
 
         return MiniLMEmbedder(load_minilm)
     if embedding.provider == "gemini":
-        from memory.gemini import GeminiEmbedder
+        from memory.providers import GeminiEmbedder
 
         key = _key(config, "memory.embedding.provider")
         return GeminiEmbedder(key, config.llm, embedding.model, embedding.dim)
@@ -199,8 +198,7 @@ def _store(ledger: Ledger, config: Config, *, with_index: bool) -> MemoryStore:
 
 def _open_index(store: MemoryStore, config: Config) -> Index:
     """Chroma, embedded or served; exact search where another process owns the embedded one."""
-    from memory.chroma_index import ChromaIndex, ChromaServer
-    from memory.index import ExactIndex
+    from memory.index import ChromaIndex, ChromaServer, ExactIndex
     from memory.store import store_id
 
     chroma = config.memory.chroma

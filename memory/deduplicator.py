@@ -13,8 +13,17 @@ from itertools import combinations
 
 from pydantic import SecretStr
 
-from memory.budget import Budget
 from memory.config import LLMConfig, MemoryConfig
+from memory.decide import (
+    GroupPlan,
+    RoundPlan,
+    add,
+    after_failure,
+    decide_new,
+    differences,
+    plan_round,
+    resolve,
+)
 from memory.errors import MemoryPipelineError, ModelError
 from memory.models import (
     Action,
@@ -31,9 +40,8 @@ from memory.models import (
     Vector,
     normalise,
 )
-from memory.planning import RoundPlan, plan_round
-from memory.policy import GroupPlan, add, after_failure, decide_new, differences, resolve
 from memory.protocols import LanguageModel
+from memory.providers import Budget
 from memory.store import MemoryStore
 from memory.threads import in_thread
 
@@ -85,7 +93,7 @@ class MemoryDeduplicator:
         lower_threshold: float = 0.90,
     ) -> MemoryDeduplicator:
         """A deduplicator with Gemini as judge and everything else as configured by default."""
-        from memory.gemini import GeminiModel  # 0.4 s that other models do without
+        from memory.providers import GeminiModel  # 0.4 s that other models do without
 
         config = MemoryConfig(
             dedup_upper_threshold=upper_threshold, dedup_lower_threshold=lower_threshold

@@ -13,14 +13,13 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from memory.coverage import covers
 from memory.deduplicator import MemoryDeduplicator, Progress
 from memory.errors import ModelAnswerError, ModelError
+from memory.ledger import KeptTurn
 from memory.models import MAX_CONTENT, Candidate, ExtractionResult, Memory, Turn, Usage
 from memory.protocols import LanguageModel
-from memory.records import KeptTurn
-from memory.statements import asked_to_remember, only_asks_to_remember, retold
 from memory.store import MemoryStore
+from memory.text import asked_to_remember, covers, only_asks_to_remember, retold
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)

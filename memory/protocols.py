@@ -7,17 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memory.models import (
-    Extraction,
-    Memory,
-    Question,
-    Reply,
-    Scope,
-    Turn,
-    Vector,
-    Vectors,
-    Verdict,
-)
+from memory.models import Extraction, Memory, Question, Reply, Scope, Turn, Vector, Vectors, Verdict
 
 
 class Clock(Protocol):

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.decisions import Pair, figures, measure
-from memory.embeddings import WordLlamaEmbedder
 from memory.models import Rules
+from memory.providers import WordLlamaEmbedder
 
 ROOT = Path(__file__).parent.parent
 PAIRS = ROOT / "examples" / "pairs.jsonl"

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelError
-from memory.language import OfflineModel
+from memory.index import similarity
 from memory.ledger import Ledger
 from memory.models import DeduplicationReport, Memory, Part, Question, Verdict
-from memory.neighbours import similarity
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import START, BrokenIndex, HangingModel, PlacedEmbedder, ScriptedModel, ticking
@@ -400,7 +400,7 @@ def test_when_no_query_answers_the_memory_is_stored_anyway(
     ledger: Ledger, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel,
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("memory.store.ExactIndex", lambda _ledger: BrokenIndex())
+    monkeypatch.setattr("memory.store.store.ExactIndex", lambda _ledger: BrokenIndex())
     with MemoryStore(ledger, embedder, lambda _store: BrokenIndex()) as store:
         store.add(tell(DOG))
         write(MemoryDeduplicator(store, model), tell(CAT))

@@ -54,7 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store whose index has files of every kind."""
     import random
 
-    from memory import chroma_index
+    from memory.index import chroma as chroma_index
 
     folder = tmp_path_factory.mktemp("whole")
     lag, chroma_index.LAG = chroma_index.LAG, 100

@@ -12,9 +12,9 @@ import pytest
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelAnswerError, ModelError, ModelUnavailable
 from memory.extractor import MemoryExtractor
-from memory.language import OfflineModel
 from memory.ledger import Ledger
 from memory.models import Candidate, ExtractionResult, Turn, Vectors
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import START, PlacedEmbedder, ScriptedModel
@@ -210,7 +210,7 @@ def test_a_memory_forgotten_before_its_turn_was_finished_does_not_come_back(
 ) -> None:  # fmt: skip
     model.extractions = [[Candidate(content=CAT, turn=0)]]
     with monkeypatch.context() as crashing:
-        crashing.setattr("memory.ledger.Writer.finish_turn", lambda _writer, _seq: 1 / 0)
+        crashing.setattr("memory.ledger.ledger.Writer.finish_turn", lambda _writer, _seq: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hook(extractor, turn("I adopted a cat!"))
     store.forget(next(store.memories()).id)
@@ -270,7 +270,7 @@ def test_after_a_crash_before_the_end_nothing_is_stored_twice(
 ) -> None:  # fmt: skip
     model.extractions = [[Candidate(content=CAT, turn=0)]]
     with monkeypatch.context() as crashing:
-        crashing.setattr("memory.ledger.Writer.finish_turn", lambda _writer, _seq: 1 / 0)
+        crashing.setattr("memory.ledger.ledger.Writer.finish_turn", lambda _writer, _seq: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hook(extractor, turn("I adopted a cat!"))
     before = list(store.memories())

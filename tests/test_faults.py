@@ -14,12 +14,12 @@ import sqlalchemy as sa
 from memory.assembly import build_deduplicator, build_extractor, open_store
 from memory.config import Config, LLMConfig, MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
-from memory.doctor import examine
 from memory.errors import LedgerError
-from memory.language import OfflineModel
 from memory.ledger import Ledger
 from memory.models import Turn
+from memory.providers import OfflineModel
 from memory.store import MemoryStore
+from memory.upkeep import examine
 from tests import servers
 from tests.conftest import Tell
 from tests.doubles import START, PlacedEmbedder, ScriptedModel

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.chroma_index import ChromaIndex
+from memory.index import ChromaIndex
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Survivor
 from memory.store import MemoryStore

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from memory import gemini
 from memory.config import LLMConfig
 from memory.deduplicator import MemoryDeduplicator
-from memory.gemini import GeminiModel
 from memory.models import DeduplicationReport, Memory, Outcome
-from memory.prompts import JUDGE
+from memory.providers import JUDGE, GeminiModel, gemini
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder

@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from memory.deduplicator import MemoryDeduplicator
-from memory.doctor import examine
-from memory.embeddings import WordLlamaEmbedder
 from memory.errors import CannotUndo, MemoryNotFound, StillStatedBy
-from memory.language import OfflineModel
-from memory.ledger import Ledger
+from memory.ledger import REVERSIBLE, Ledger
 from memory.models import Memory, MemoryLink, text_key
-from memory.records import REVERSIBLE
+from memory.providers import OfflineModel, WordLlamaEmbedder
 from memory.store import MemoryStore
+from memory.upkeep import examine
 from tests.doubles import ticking
 
 EMBEDDER = WordLlamaEmbedder()

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
+from memory.decide import in_order, inherit
 from memory.errors import InputError, MemoryNotFound
 from memory.models import (
     Action,
@@ -22,7 +23,6 @@ from memory.models import (
     Survivor,
     text_key,
 )
-from memory.policy import in_order, inherit
 from memory.store import Forgotten, Found
 from memory.store import MemoryStore as CoreStore
 from memory.threads import in_thread

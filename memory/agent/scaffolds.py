@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from memory.coverage import compare
 from memory.models import Episode, Memory, SearchResult
+from memory.text import compare
 
 SCAFFOLD_SAVED = "Do any of these connections surprise you? Is there a pattern forming?"
 SCAFFOLD_DUPLICATE = (

@@ -15,8 +15,8 @@ from pathlib import Path
 import filelock
 
 from memory.errors import InputError
+from memory.ledger import Recorded
 from memory.models import Memory
-from memory.records import Recorded
 from memory.store import Forgotten, MemoryStore
 
 CURATION_CATEGORIES = frozenset({"introspection", "relationship", "self_discovery", "lesson"})

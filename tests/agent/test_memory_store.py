@@ -17,9 +17,8 @@ from memory.agent.consolidation import ConsolidationEngine
 from memory.agent.episodes import create_episode, get_episode
 from memory.agent.memory_store import MemorySearchResult, MemoryStore
 from memory.errors import CannotUndo, InputError, MemoryNotFound, StillStatedBy
-from memory.ledger import Ledger
+from memory.ledger import REVERSIBLE, Ledger
 from memory.models import INVERSE_LINK, Memory, SearchResult
-from memory.records import REVERSIBLE
 from memory.store import MemoryStore as CoreStore
 from tests.doubles import PlacedEmbedder, ticking
 

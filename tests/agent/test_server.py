@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from memory.agent.workspace_sync import WorkspaceMemorySync
-from memory.ledger import Ledger
+from memory.ledger import Ledger, Reader
 from memory.models import Memory
-from memory.reader import Reader
 from memory.store import MemoryStore
 from tests.agent.driving import PLACED, Agent, Wire, agent, environment, text_of
 from tests.agent.placed_server import RoomyEmbedder

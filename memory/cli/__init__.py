@@ -1,0 +1,5 @@
+"""The command `memory-dedup`, and what all shells share: parse, call, render."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,5 @@
+"""From memories, similarities and a verdict to a decision. Pure."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

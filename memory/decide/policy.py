@@ -1,0 +1,269 @@
+"""From memories, their similarity, what they state, and a verdict to a decision. Pure.
+
+Where only a model can tell, the answer is a `Question`; whoever drives asks it and comes back
+with the `Verdict`. DESIGN's decision table, row by row, is `decide_new` and `plan_group`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from memory.models import (
+    Action,
+    Decision,
+    Memory,
+    Part,
+    Question,
+    Rules,
+    SearchResult,
+    Survivor,
+    Verdict,
+    normalise,
+)
+from memory.text import compare, unbelievable
+
+Similarity = Callable[[Memory, Memory], float]
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """What to do about a group: replacements first, then a question about those that remain."""
+
+    members: tuple[Memory, ...]
+    replacement: Decision | None
+    question: Question | None
+
+
+# --- one new memory ---------------------------------------------------------------------------
+
+
+def decide_new(
+    new: Memory, matches: Sequence[SearchResult], rules: Rules
+) -> tuple[Decision | Question, SearchResult | None]:
+    """What to do with a new memory, and the match it was decided against.
+
+    `matches` are in scope, most similar first, without those known to be different. The nearest
+    one that can be decided without a model decides; where none can, the nearest is the question.
+    """
+    close = [match for match in matches if match.similarity >= rules.lower]
+    for match in close:
+        members = in_order(match.memory, new)
+        replacement = replace_covered(members, _always(match.similarity), rules)
+        if replacement is not None:
+            return replacement, match
+    if close:
+        members = in_order(close[0].memory, new)
+        return _question(members, close[0].similarity, rules), close[0]
+    nearest = matches[0] if matches else None
+    reason = f"nearest is below {rules.lower:.2f}" if nearest else "nothing similar"
+    similarity = nearest.similarity if nearest else None
+    return add(new, reason, similarity=similarity), nearest
+
+
+def _always(similarity: float) -> Similarity:
+    return lambda _a, _b: similarity
+
+
+def in_order(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
+    """Oldest first; at the same time, what was stored first is the older."""
+    return (stored, new) if new.timestamp >= stored.timestamp else (new, stored)
+
+
+def add(
+    new: Memory, reason: str, *, similarity: float | None = None, pending: bool = False
+) -> Decision:
+    """Keep the new memory beside everything else."""
+    return Decision(Action.ADD, reason, (new,), similarity=similarity, pending=pending)
+
+
+# --- a group ----------------------------------------------------------------------------------
+
+
+def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) -> GroupPlan:
+    """What to do about members, oldest to newest, that may all be one memory."""
+    replacement = replace_covered(members, similarity, rules)
+    gone = set(replacement.retired) if replacement else set()
+    left = tuple(member for member in members if member.id not in gone)
+    question = None
+    if len(left) > 1:
+        lowest = min(similarity(a, b) for a, b in combinations(left, 2))
+        question = _question(left, lowest, rules)
+    return GroupPlan(tuple(members), replacement, question)
+
+
+def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Question:
+    if similarity < rules.upper:
+        return Question(members, f"between {rules.lower:.2f} and {rules.upper:.2f}", similarity)
+    return Question(members, f"at or above {rules.upper:.2f}, neither covers the other", similarity)
+
+
+def differences(members: Sequence[Memory]) -> tuple[str, ...]:
+    """What differs from the newest, each difference once."""
+    newest = members[-1].content
+    told = (compare(member.content, newest).summary for member in members[:-1])
+    return tuple(dict.fromkeys(filter(None, told)))
+
+
+def replace_covered(
+    members: Sequence[Memory], similarity: Similarity, rules: Rules
+) -> Decision | None:
+    """Retire the members, oldest to newest, that another at or above `upper` covers.
+
+    The member that covers most stays, the newest where several cover the same; it takes the
+    newest time and metadata of those it stands for. None where nobody covers anybody.
+    """
+    place = {member.id: n for n, member in enumerate(members)}
+    copies: dict[str, list[Memory]] = {}
+    for member in reversed(members):
+        copies.setdefault(normalise(member.content), []).append(member)
+    newest_first = [same[0] for same in copies.values()]
+    survivors, reasons, lowest = [], [], 1.0
+    for member in _widest_first(newest_first, rules):
+        if all(member is not one for one in newest_first):
+            continue
+        covered = [
+            other
+            for other in newest_first
+            if other is not member
+            and similarity(member, other) >= rules.upper
+            and _covers(member, other, rules)
+        ]
+        taken = {member.id, *(other.id for other in covered)}
+        newest_first = [one for one in newest_first if one.id not in taken]
+        group = [same for one in (member, *covered) for same in copies[normalise(one.content)]]
+        if len(group) > 1:
+            survivors.append(survive(member, sorted(group, key=lambda one: place[one.id])))
+            newer = all(place[member.id] > place[other.id] for other in covered)
+            reasons.append(_replace_reason(covered, newer, rules))
+            lowest = min([lowest, *(similarity(member, other) for other in covered)])
+    if not survivors:
+        return None
+    reason = "; ".join(dict.fromkeys(reasons))
+    return Decision(Action.REPLACE, reason, tuple(members), tuple(survivors), similarity=lowest)
+
+
+def _widest_first(newest_first: Sequence[Memory], rules: Rules) -> list[Memory]:
+    """Most covering first, then newest first; ties cannot cycle, since each is taken once."""
+    reach = {
+        member.id: sum(_covers(member, other, rules) for other in newest_first)
+        for member in newest_first
+    }
+    return sorted(newest_first, key=lambda member: -reach[member.id])
+
+
+def _covers(a: Memory, b: Memory, rules: Rules) -> bool:
+    return not rules.guard or compare(a.content, b.content).a_covers_b
+
+
+def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str:
+    if not covered:
+        return "same text"
+    if not rules.guard:
+        return f"at or above {rules.upper:.2f}, guard off"
+    return "the newer states all of the older" if newer else "the older states all of the newer"
+
+
+def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
+    """The member, with the newest time and metadata of the group it stands for."""
+    others = tuple(other for other in group if other.id != member.id)
+    return Survivor(inherit(member, group), tuple(other.id for other in others))
+
+
+def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
+    """`text_of` as the one that stands for a group, oldest to newest.
+
+    It keeps its id and text; it takes the newest one's metadata and time, the union of tags, the
+    highest intensity and importance. Links follow in the ledger.
+    """
+    newest = group[-1]
+    return text_of.model_copy(
+        update={
+            "category": newest.category,
+            "emotion": newest.emotion,
+            "metadata": newest.metadata,
+            "timestamp": newest.timestamp,
+            "intensity": max(member.intensity for member in group),
+            "importance": max(member.importance for member in group),
+            "tags": tuple(dict.fromkeys(tag for member in group for tag in member.tags)),
+        }
+    )
+
+
+# --- after the model --------------------------------------------------------------------------
+
+
+def resolve(
+    question: Question, verdict: Verdict, new_id: Callable[[], str], model: str
+) -> Decision | str:
+    """The decision that a verdict amounts to, or why the verdict cannot be believed."""
+    fault = _partition_fault(question, verdict)
+    if fault:
+        return fault
+    survivors = []
+    for part in verdict.parts:
+        group = tuple(question.members[index] for index in sorted(part.members))
+        problem = unbelievable(part.text, group)
+        if problem:
+            return problem
+        survivors.append(_merged(part, group, new_id))
+    return Decision(
+        Action.MERGE if survivors else Action.KEEP_BOTH,
+        verdict.reason or ("told the same" if survivors else "told apart"),
+        question.members,
+        tuple(survivors),
+        similarity=question.similarity,
+        distinct=_told_apart(question, verdict),
+        model=model,
+        usage=verdict.usage,
+    )
+
+
+def _partition_fault(question: Question, verdict: Verdict) -> str:
+    named = [index for part in verdict.parts for index in part.members]
+    if any(not 0 <= index < len(question.members) for index in named):
+        return "the answer names a memory that was not shown"
+    if len(set(named)) < len(named):
+        return "the answer puts one memory into two groups"
+    return ""
+
+
+def _merged(part: Part, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
+    same = [member for member in group if normalise(member.content) == normalise(part.text)]
+    if same:
+        return survive(same[-1], group)
+    seed = group[-1].model_copy(
+        update={
+            "id": new_id(),
+            "external_id": None,
+            "content": part.text.strip(),
+            "merged_from": tuple(member.id for member in group),
+        }
+    )
+    return Survivor(inherit(seed, group), tuple(member.id for member in group))
+
+
+def _told_apart(question: Question, verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    part_of = {index: n for n, part in enumerate(verdict.parts) for index in part.members}
+    return tuple(
+        (question.members[a].id, question.members[b].id)
+        for a, b in combinations(range(len(question.members)), 2)
+        if part_of.get(a, -1 - a) != part_of.get(b, -1 - b)
+    )
+
+
+def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
+    """The model failed: replace what is covered, keep the rest, and leave the question open."""
+    floor = replace(rules, upper=0.0)
+    fallback = None
+    if rules.on_merge_failure == "replace":
+        fallback = replace_covered(question.members, _always(question.similarity), floor)
+    if fallback is None:
+        fallback = Decision(
+            Action.KEEP_BOTH,
+            "neither covers the other" if rules.on_merge_failure == "replace" else "kept both",
+            question.members,
+            similarity=question.similarity,
+        )
+    return replace(fallback, reason=f"{reason}; {fallback.reason}", pending=True)

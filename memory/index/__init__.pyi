@@ -1,0 +1,11 @@
+from .chroma import ChromaIndex as ChromaIndex
+from .chroma import ChromaServer as ChromaServer
+from .chroma import load_minilm as load_minilm
+from .chroma import read_collection as read_collection
+from .exact import ExactIndex as ExactIndex
+from .folder import IndexFolder as IndexFolder
+from .pairs import cohesive as cohesive
+from .pairs import connected as connected
+from .pairs import similar_pairs as similar_pairs
+from .pairs import similarities as similarities
+from .pairs import similarity as similarity

@@ -1,0 +1,534 @@
+"""Nearest neighbours by Chroma: the only `chromadb` import, loaded when first needed.
+
+Chroma holds ids, vectors and the few values that scopes are made of; no text. It follows the
+ledger: rows above its watermark are searched exactly until there are enough to copy in one go.
+Whatever is wrong with it, the ledger can make it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+
+from memory.errors import ForeignIndex, IndexFault, InputError, LedgerError
+from memory.index.exact import ExactIndex
+from memory.index.folder import IndexFolder
+from memory.ledger import RESTORED, Change, Ledger
+from memory.models import Scope, Vector
+from memory.protocols import Shortlist
+
+logger = logging.getLogger(__name__)
+
+_BATCH = 100
+"""Rows in one write: Chroma's writes hold the GIL, and 100 rows are 20 to 40 ms."""
+LAG = 1_000
+"""Rows that may be searched exactly before they are copied into Chroma."""
+_WIDER = 4
+"""How many more neighbours than wanted are asked for, since some are out of scope or retired."""
+
+_SLACK = 1e-5
+"""How far Chroma's float32 similarity may lie from ours."""
+_NO_ROOM = "disk is full"
+_PROBED = 100
+"""Of each page, how many vectors are searched for when a folder is looked at."""
+COLLECTION = "memories"
+HNSW: dict[str, Any] = {"space": "cosine"}
+"""How a new collection is set up."""
+
+_PATIENCE_S = 5.0
+"""How long a server may take to say that it is there; Chroma's own client waits for ever."""
+_CALL_S = 30.0
+"""How long a server may take for one call."""
+
+
+@dataclass(frozen=True)
+class ChromaServer:
+    """Where a Chroma server listens."""
+
+    host: str
+    port: int
+    ssl: bool
+    tenant: str
+    database: str
+    headers: dict[str, str] = field(repr=False)
+
+
+class ChromaIndex:
+    """The promise of `Index` on one Chroma collection that follows one ledger."""
+
+    def __init__(self, client: Any, name: str, ledger: Ledger, folder: IndexFolder | None) -> None:
+        """Use `embedded` or `served`; `folder` is what this process owns of an embedded one."""
+        self._client = client
+        self._name = name
+        self._ledger = ledger
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._start_following()
+
+    @classmethod
+    def embedded(cls, path: Path, ledger: Ledger) -> ChromaIndex | None:
+        """Chroma in this process; None where another process has this folder.
+
+        A folder that is damaged, or another store's, is set aside, and made again from the ledger.
+
+        Raises: IndexFault.
+        """
+        with _mapped():
+            _load()
+        folder = IndexFolder(path)
+        if not folder.acquire():
+            return None
+        try:
+            return cls._open_or_rebuild(folder, ledger)
+        except BaseException:  # Ctrl-C too must not leave the folder locked
+            folder.release()
+            raise
+
+    @classmethod
+    def _open_or_rebuild(cls, folder: IndexFolder, ledger: Ledger) -> ChromaIndex:
+        whole = folder.closed_whole()
+        try:
+            damage = "" if whole else folder.probe(_PROBE)
+            folder.opened()
+            if damage:
+                raise IndexFault(f"damaged: {damage}")
+            return cls._opened(folder, ledger, compare=not whole)
+        except IndexFault as exc:
+            if _NO_ROOM in exc.problem:  # nothing is damaged, and nothing can be made again
+                raise
+            kind = "foreign" if isinstance(exc, ForeignIndex) else "damaged"
+            aside = folder.set_aside(kind)
+            logger.warning("the index is %s; set aside as %s, made again", exc.problem, aside)
+            return cls._opened(folder, ledger, again=True)
+
+    @classmethod
+    def _opened(
+        cls, folder: IndexFolder, ledger: Ledger, *, compare: bool = False, again: bool = False
+    ) -> ChromaIndex:
+        """Raises: IndexFault, and then nothing is open."""
+        client = _persistent_client(folder.path, again=again)
+        try:
+            index = cls(client, COLLECTION, ledger, folder)
+            if compare and (difference := index.disagreement()):
+                raise IndexFault(f"damaged: {difference}")
+        except BaseException:
+            with contextlib.suppress(Exception):  # what is wrong was said
+                client.close()
+            raise
+        return index
+
+    @classmethod
+    def served(cls, server: ChromaServer, ledger: Ledger, store_id: str) -> ChromaIndex:
+        """A collection of this store's own on a Chroma server.
+
+        Raises: IndexFault.
+        """
+        try:
+            return cls(_http_client(server), f"{COLLECTION}-{store_id}", ledger, None)
+        except IndexFault as exc:
+            where = f"the Chroma server at {server.host}:{server.port} gave no answer"
+            raise IndexFault(f"{where} ({exc})", "check memory.chroma.host and port") from exc
+
+    def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
+        """Chroma's nearest, without its slow filter, and the nearest of what it does not know yet.
+
+        Incomplete where all that Chroma named is out of scope, and as similar as the floor.
+        """
+        with self._lock:
+            self._catch_up()
+            changed = self._recent.changed()
+            found = self._query(vector, _WIDER * k)
+            recent = self._recent.nearest(vector, scope, k, floor)
+        fits = [name for name, values, _ in found if name not in changed and scope.holds(values)]
+        exhausted = len(found) < _WIDER * k or found[-1][2] < floor - _SLACK
+        complete = len(fits) >= k or exhausted
+        return Shortlist((*fits[:k], *recent.ids), complete=complete)
+
+    @property
+    def name(self) -> str:
+        return "Chroma server" if self._served else "Chroma"
+
+    def disagreement(self) -> str:
+        """How Chroma differs from the ledger as of what it has followed; empty where it does not.
+
+        Raises: IndexFault.
+        """
+        with self._lock, self._ledger.reading() as reader:
+            expected = {
+                change.id: change.vector
+                for change in reader.changes(0)
+                if change.live and change.vector is not None and change.revision <= self._copied
+            }
+            changed = {change.id for change in reader.changes(self._copied)}
+            held = self._held()
+        missing = expected.keys() - held.keys()
+        surplus = held.keys() - expected.keys() - changed
+        both = [name for name in expected if name in held]
+        wrong = [name for name in both if not _same(held[name], expected[name])]
+        kinds = {"missing": missing, "too many": surplus, "with another vector": wrong}
+        return ", ".join(f"{len(ids):,} {what}" for what, ids in kinds.items() if ids)
+
+    def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
+        """Make the index again from the ledger's vectors.
+
+        Raises: IndexFault.
+        """
+        with self._lock:
+            self._start_again()
+            self._copy(everything=True, on_progress=on_progress)
+
+    def scrub(self) -> None:
+        """Leave no vector of a forgotten memory in any file of an embedded index.
+
+        Chroma keeps deleted vectors in its files, so the folder is made anew, and filled as
+        queries come. Of a server's files only the server disposes: there the rows are deleted.
+
+        Raises: IndexFault.
+        """
+        with self._lock:
+            self._catch_up()
+            if self._served and self._copy(everything=True):
+                with self._ledger.writing() as writer:
+                    writer.index_is_clean(str(self._collection.id))
+
+    def close(self) -> None:
+        """Copy some of what Chroma does not know yet, and let go of the folder."""
+        with self._lock:
+            if self._client is None:
+                return
+            try:
+                self._catch_up()
+                self._copy(everything=False)
+            except (IndexFault, LedgerError) as exc:
+                logger.warning("the index is behind (%s); the next start catches up", exc)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the files as they are, and let another process have them."""
+        with self._lock:
+            self._close_client()
+            if self._folder is not None:
+                with contextlib.suppress(OSError):  # then the next start looks closer
+                    self._folder.closed()
+                self._folder.release()
+
+    def _close_client(self) -> None:
+        client, self._client = self._client, None
+        with contextlib.suppress(Exception):  # nothing is left to save
+            client.close()
+            for session in _sessions(client) if self._served else ():
+                session.close()
+
+    # --- following the ledger ---
+
+    @property
+    def _served(self) -> bool:
+        return self._folder is None
+
+    @property
+    def _place(self) -> str:
+        """What stays the same when the collection is made again."""
+        return self._name if self._folder is None else str(self._folder.path.absolute())
+
+    def _start_following(self) -> None:
+        """From where the collection has followed to; a new one from the start.
+
+        Raises: ForeignIndex where a folder holds a collection that this ledger does not know.
+        """
+        self._collection = collection = _collection(self._client, self._name)
+        with self._ledger.reading() as reader:
+            state = reader.index_state(str(collection.id))
+            restored = reader.meta(RESTORED) is not None
+        with _mapped():
+            unknown = state is None and collection.count()
+        if unknown and not self._served:
+            raise ForeignIndex("another store's") if not restored else IndexFault("outdated")
+        if unknown:
+            self._drop_collection()
+        elif state is not None and state.stale and not (self._served and state.watermark):
+            self._start_again()
+        else:
+            self._copied = state.watermark if state is not None else 0
+            if state is None:  # before anything is in it, so that a kill leaves no stranger
+                with self._ledger.writing() as writer:
+                    writer.set_index_state(str(collection.id), self._place, 0)
+                    writer.drop_meta(RESTORED)
+            self._forget_others()
+            self._follow_from(self._copied)
+
+    def _forget_others(self) -> None:
+        """The collections that were here before are no more, nor the folders they were in."""
+        mine = (self._place, str(self._collection.id))
+        with self._ledger.reading() as reader:
+            others = reader.other_indexes(*mine)
+        if any(other.stale for other in others) and self._folder is not None:
+            self._folder.remove_damaged()
+        if others:
+            with self._ledger.writing() as writer:
+                writer.drop_other_indexes(*mine)
+
+    def _start_again(self) -> None:
+        """With nothing in it, whatever was: what was there goes before the ledger forgets it."""
+        if self._folder is None:
+            self._drop_collection()
+            return
+        self._client.close()
+        self._folder.set_aside("damaged")
+        self._folder.remove_damaged()
+        self._client = _persistent_client(self._folder.path)
+        self._start_following()
+
+    def _drop_collection(self) -> None:
+        with _mapped():
+            self._client.delete_collection(self._name)
+        self._start_following()
+
+    def _follow_from(self, revision: int) -> None:
+        self._seen = revision
+        self._recent = ExactIndex(self._ledger, since=revision)
+
+    def _catch_up(self) -> None:
+        """A page at a time: what is not copied yet is searched exactly, so nothing waits."""
+        with self._ledger.reading() as reader:
+            state = reader.index_state(str(self._collection.id))
+            lag = reader.lag(self._copied)
+        if state is None:  # another process made the collection again
+            self._start_following()
+        elif state.stale and not self._served:
+            self._start_again()
+        elif lag > LAG:
+            self._copy(everything=False)
+
+    def _copy(
+        self, *, everything: bool, on_progress: Callable[[int, int], None] | None = None
+    ) -> bool:
+        """Copy the next page of changes, or all; False where another process is at it."""
+        with self._only_follower() as mine:
+            self._copied = self._watermark()
+            while mine:
+                with self._ledger.reading() as reader:
+                    left = reader.lag(self._copied)
+                    changes = reader.changes(self._copied, limit=LAG)
+                if changes:
+                    self._write(changes)
+                    self._note(changes[-1].revision)
+                if on_progress is not None:
+                    on_progress(len(changes), left)
+                if not everything or len(changes) == left:
+                    break
+        with self._ledger.reading() as reader:
+            caught_up = reader.lag(self._copied) <= LAG
+        if caught_up and self._copied > self._seen:
+            self._follow_from(self._copied)
+        return mine
+
+    def _only_follower(self) -> contextlib.AbstractContextManager[bool]:
+        """Whoever owns the folder is; of those that share a server's collection, one at a time."""
+        if self._folder is not None:
+            return contextlib.nullcontext(True)
+        return self._ledger.exclusive(f"index-{self._collection.id}")
+
+    def _watermark(self) -> int:
+        with self._ledger.reading() as reader:
+            state = reader.index_state(str(self._collection.id))
+        return state.watermark if state is not None else 0
+
+    def _note(self, revision: int) -> None:
+        with self._ledger.writing() as writer:
+            writer.set_index_state(str(self._collection.id), self._place, revision)
+        self._copied = revision
+
+    def _held(self) -> dict[str, Any]:
+        """Every vector that Chroma holds, by id."""
+        held: dict[str, Any] = {}
+        with _mapped():
+            for offset in range(0, self._collection.count(), LAG):
+                page = self._collection.get(limit=LAG, offset=offset, include=["embeddings"])
+                held |= dict(zip(page["ids"], page["embeddings"], strict=True))
+        return held
+
+    def _write(self, changes: Sequence[Change]) -> None:
+        live = [change for change in changes if change.live and change.vector is not None]
+        gone = [change.id for change in changes if not change.live or change.vector is None]
+        with _mapped():
+            for some in _batches(live):
+                self._collection.upsert(
+                    ids=[change.id for change in some],
+                    embeddings=np.stack([change.vector for change in some]),
+                    metadatas=[_scope_values(change) for change in some],
+                )
+            for some in _batches(gone):
+                self._collection.delete(ids=list(some))
+
+    def _query(self, vector: Vector, k: int) -> list[tuple[str, dict[str, Any], float]]:
+        with _mapped():
+            answer = self._collection.query(
+                query_embeddings=[vector], n_results=k, include=["metadatas", "distances"]
+            )
+        found = zip(answer["ids"][0], answer["metadatas"][0], answer["distances"][0], strict=True)
+        return [(name, values or {}, 1.0 - distance) for name, values, distance in found]
+
+
+def _scope_values(change: Change) -> dict[str, str | bool]:
+    """Chroma's metadata: it cannot hold None, and a scope reads what is missing as None."""
+    return {name: value for name, value in change.values.items() if value is not None}
+
+
+def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
+
+
+def _collection(client: Any, name: str) -> Any:
+    with _mapped():
+        collection = client.get_or_create_collection(
+            name, configuration={"hnsw": HNSW}, embedding_function=None
+        )
+        space = collection.configuration_json["hnsw"]["space"]
+    if space != "cosine":
+        raise IndexFault(f"collection {name!r} has space {space!r}, not cosine")
+    return collection
+
+
+def _persistent_client(folder: Path, *, again: bool = False) -> Any:
+    """Chroma keeps what it opened, even broken, by the path's spelling; `again` spells it new."""
+    path = str(folder.absolute()) + (os.sep if again else "")
+    with _mapped():
+        chromadb, settings = _load()
+        return chromadb.PersistentClient(path=path, settings=settings)
+
+
+def _http_client(server: ChromaServer) -> Any:
+    with _mapped():
+        scheme = "https" if server.ssl else "http"
+        beat = f"{scheme}://{server.host}:{server.port}/api/v2/heartbeat"
+        httpx2.get(beat, headers=server.headers, timeout=_PATIENCE_S).raise_for_status()
+        chromadb, settings = _load()
+        client = chromadb.HttpClient(
+            host=server.host,
+            port=server.port,
+            ssl=server.ssl,
+            tenant=server.tenant,
+            database=server.database,
+            headers=server.headers,
+            settings=settings,
+        )
+        for session in _sessions(client):
+            session.timeout = _CALL_S
+        return client
+
+
+def _sessions(client: Any) -> list[Any]:
+    """Chroma has no other way to say how long its calls may take, nor to close its connections."""
+    return [part._server._session for part in (client, client._admin_client)]
+
+
+def _load() -> tuple[Any, Any]:
+    import chromadb  # 0.5 s and 80 MB that most commands do without
+    from chromadb.config import Settings
+
+    return chromadb, Settings(anonymized_telemetry=False, chroma_server_ssl_verify=True)
+
+
+@contextlib.contextmanager
+def _mapped() -> Iterator[None]:
+    try:
+        yield
+    except IndexFault:
+        raise
+    except Exception as exc:  # Chroma raises its own, httpx's, pydantic's and bare Exceptions
+        first_line = (str(exc) or type(exc).__name__).splitlines()[0]
+        raise IndexFault(f"Chroma failed: {first_line}") from exc
+
+
+_PROBE = """
+import sys
+from memory.index.chroma import probe
+probe(sys.argv[1])
+"""
+
+
+def probe(path: str) -> None:
+    """Read and search all that a folder holds, as a process that may die of it.
+
+    Raises: IndexFault with what is wrong.
+    """
+    client = _persistent_client(Path(path))
+    with _mapped():
+        if COLLECTION not in [collection.name for collection in client.list_collections()]:
+            return
+        collection = client.get_collection(COLLECTION, embedding_function=None)
+        for offset in range(0, collection.count(), LAG):
+            page = collection.get(limit=LAG, offset=offset, include=["embeddings"])
+            some = page["embeddings"][:_PROBED]
+            found = collection.query(query_embeddings=some, n_results=1, include=["distances"])
+            if any(not near or near[0] > _SLACK for near in found["distances"]):
+                raise IndexFault("a search does not find what is there")
+        client.close()
+
+
+def _same(held: Any, expected: Any) -> bool:
+    """Chroma's vectors come back with a relative error of up to 1e-6."""
+    return bool(np.allclose(held, expected, rtol=0, atol=_SLACK))
+
+
+def load_minilm() -> Any:
+    """Chroma's default embedding function, for `MiniLMEmbedder`."""
+    from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
+
+    return ONNXMiniLM_L6_V2()
+
+
+@dataclass(frozen=True)
+class ForeignRow:
+    """What somebody else's collection holds for one id."""
+
+    id: str
+    document: str | None
+    metadata: dict[str, Any]
+
+
+def read_collection(path: Path, name: str) -> Iterator[ForeignRow]:
+    """Every row of a collection somebody else made, from a copy of its folder.
+
+    Opening a Chroma folder may write to it, so theirs is left alone.
+
+    Raises: InputError.
+    """
+    if not (path / "chroma.sqlite3").is_file():
+        raise InputError(path, "is not a Chroma folder", "give the folder with chroma.sqlite3")
+    with tempfile.TemporaryDirectory(prefix="memory-import-") as scratch:
+        copy = Path(scratch) / "chroma"
+        shutil.copytree(path, copy)
+        try:
+            client = _persistent_client(copy)
+            yield from _rows(client, path, name)
+            client.close()
+        except IndexFault as exc:
+            raise InputError(path, exc.problem, "is it complete, and not in use?") from exc
+
+
+def _rows(client: Any, path: Path, name: str) -> Iterator[ForeignRow]:
+    with _mapped():
+        names = [collection.name for collection in client.list_collections()]
+    if name not in names:
+        there = ", ".join(sorted(names)) or "none"
+        raise InputError(path, f"has no collection {name!r}", f"there are: {there}")
+    with _mapped():
+        collection = client.get_collection(name, embedding_function=None)
+        total = collection.count()
+    for offset in range(0, total, LAG):
+        with _mapped():
+            page = collection.get(limit=LAG, offset=offset, include=["documents", "metadatas"])
+        for row in zip(page["ids"], page["documents"], page["metadatas"], strict=True):
+            yield ForeignRow(row[0], row[1], dict(row[2] or {}))

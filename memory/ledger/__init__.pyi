@@ -1,0 +1,14 @@
+from .database import set_aside as set_aside
+from .ledger import Ledger as Ledger
+from .reader import Reader as Reader
+from .records import FORGOTTEN_KEY as FORGOTTEN_KEY
+from .records import RESTORED as RESTORED
+from .records import REVERSIBLE as REVERSIBLE
+from .records import Change as Change
+from .records import Counts as Counts
+from .records import IndexState as IndexState
+from .records import KeptTurn as KeptTurn
+from .records import Recorded as Recorded
+from .records import Row as Row
+from .records import Run as Run
+from .writer import Writer as Writer

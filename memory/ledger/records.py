@@ -1,0 +1,124 @@
+"""What the ledger answers with: memories, decisions, runs, turns, as it holds them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memory.models import Action, Candidate, Memory, Turn, Vector
+
+FORGOTTEN_KEY = ""
+"""What a tombstone has in place of the key of a text."""
+RESTORED = "restored"
+"""Set in a ledger that came from a backup until it has an index: what lies there is its own."""
+REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
+"""What can be taken back."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A memory as the ledger holds it."""
+
+    memory: Memory
+    live: bool
+    successor_id: str | None
+    text_key: str
+    seq: int
+    """Order of arrival."""
+    revision: int
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether only the id is left of it."""
+        return self.text_key == FORGOTTEN_KEY
+
+
+@dataclass(frozen=True)
+class Change:
+    """The current state of a row, for whoever follows; no vector where none could be made."""
+
+    id: str
+    live: bool
+    values: dict[str, Any]
+    """The fields a scope can be made of."""
+    vector: Vector | None
+    revision: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A decision as the ledger holds it; `before` is the state that undo goes back to, as JSON."""
+
+    number: int
+    run: str | None
+    at: datetime
+    action: Action
+    reason: str
+    similarity: float | None
+    members: tuple[str, ...]
+    survivors: tuple[tuple[str, tuple[str, ...]], ...]
+    """Ids of those that lived on, each with the ids of those it stands for."""
+    before: str
+    pending: bool
+    undone: bool
+    model: str | None
+
+    @property
+    def scrubbed(self) -> bool:
+        """Whether a member was forgotten since."""
+        return None in json.loads(self.before)["rows"].values()
+
+    @property
+    def created(self) -> tuple[str, ...]:
+        """Ids of the rows that this decision made and its members did not have before."""
+        involved = [name for heir, retired in self.survivors for name in (heir, *retired)]
+        return tuple(name for name in dict.fromkeys(involved) if name not in self.members)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one batch or import decided."""
+
+    name: str
+    began_at: datetime
+    decisions: dict[str, int]
+    """How many of each action."""
+    pending: int
+    undone: int
+
+
+@dataclass(frozen=True)
+class IndexState:
+    """How far an index has followed, and whether it may still hold what was forgotten."""
+
+    watermark: int
+    stale: bool
+
+
+@dataclass(frozen=True)
+class KeptTurn:
+    """A turn that waits to be extracted, under the name that makes it known again.
+
+    `candidates` is what a model found in it, once one was asked.
+    """
+
+    seq: int
+    name: str
+    turn: Turn
+    attempts: int
+    candidates: tuple[Candidate, ...] | None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the ledger holds."""
+
+    live: int
+    retired: int
+    users: dict[str | None, int]
+    decisions: dict[str, int]
+    pending: int
+    turns: int
+    """Turns that wait to be extracted."""

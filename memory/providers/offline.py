@@ -1,0 +1,105 @@
+"""The offline language model: no key, no network, and nothing said that was not told.
+
+A default, not a mock: it merges only what it can merge without losing a statement, extracts what
+is declared, and replies with what it recalls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memory.models import Candidate, Extraction, Memory, Part, Question, Reply, Turn, Usage, Verdict
+from memory.text import compare, covers, is_japanese, sentences, shared, statements, unbelievable
+
+_FREE = Usage()
+_RECALLED = 3
+_MOST_PAIRS = 400
+"""Pairs of sentences that are compared; longer texts are documents, and stay apart."""
+
+
+class OfflineModel:
+    """Judges by coverage alone, and merges by putting sentences together."""
+
+    name = "offline"
+
+    async def judge(self, question: Question) -> Verdict:
+        """Groups of members that can be told as one without losing or inventing anything.
+
+        The newest text of a group, and the sentences of the older ones that it does not cover;
+        members whose values conflict stay apart.
+        """
+        left = list(range(len(question.members)))
+        parts = []
+        while left:
+            group, text = _told_as_one(question.members, left)
+            left = [index for index in left if index not in group]
+            if len(group) > 1:
+                parts.append(Part(members=group, text=text))
+        reason = "said in one text" if parts else "values conflict"
+        return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
+
+    async def extract(self, turns: Sequence[Turn]) -> Extraction:
+        """What the speakers declare, a sentence each, told of them by name."""
+        candidates = [
+            Candidate(
+                content=statement.text,
+                user=turn.speaker,
+                category="opinion" if statement.is_opinion else "fact",
+                intensity=statement.strength,
+                turn=number,
+            )
+            for number, turn in enumerate(turns)
+            if not turn.is_bot
+            for statement in statements(turn.text, turn.speaker, turn.at)
+        ]
+        return Extraction(candidates=tuple(candidates), usage=_FREE)
+
+    async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
+        """The memories that come to mind, most similar first; nothing else is made up."""
+        japanese = bool(turns) and is_japanese(turns[-1].text)
+        if not recalled:
+            text = "なるほど。" if japanese else "I see."
+        else:
+            opening = "覚えています: " if japanese else "I remember: "
+            text = opening + " ".join(memory.content for memory in recalled[:_RECALLED])
+        return Reply(text=text, usage=_FREE)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+def _told_as_one(members: Sequence[Memory], left: Sequence[int]) -> tuple[tuple[int, ...], str]:
+    """The newest of those left, with all that can be told in one text with it."""
+    group: tuple[int, ...] = (left[-1],)
+    text = members[left[-1]].content
+    for older in reversed(left[:-1]):
+        joined = combine(text, members[older].content)
+        wider = tuple(sorted((older, *group)))
+        if joined is not None and not unbelievable(joined, [members[n] for n in wider]):
+            group, text = wider, joined
+    return group, text
+
+
+def combine(newer: str, older: str) -> str | None:
+    """One text that states all that both state; None where the two may conflict."""
+    difference = compare(newer, older)
+    if difference.a_covers_b:
+        return newer
+    if difference.b_covers_a:
+        return older
+    said, told = sentences(newer), sentences(older)
+    if len(said) * len(told) > _MOST_PAIRS:
+        return None
+    if any(_may_conflict(new, old) for new in said for old in told):
+        return None
+    return " ".join(
+        [newer.rstrip(), *(sentence for sentence in told if not covers(newer, sentence))]
+    )
+
+
+def _may_conflict(a: str, b: str) -> bool:
+    """Two sentences about the same thing, of which neither covers the other."""
+    in_common, fewest = shared(a, b)
+    difference = compare(a, b)
+    covered = difference.a_covers_b or difference.b_covers_a
+    return not covered and 2 * in_common >= fewest

@@ -1,0 +1,164 @@
+"""Numbers in any form as one: twenty-one and 21, 1.5 million, $5 and 5 dollars, 17:00 and 5 pm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from memory.text.tokens import Kind, Token
+from memory.text.vocabulary import MONTH_NAMES, MONTH_SET, SCALES
+
+_CURRENCIES = frozenset({"dollar", "euro", "pound", "yen"})
+_ISO_DATE = re.compile(r"^(\d{4})-(\d{1,2})-(\d{1,2})$")
+_CLOCK = re.compile(r"^(\d{1,2}):(\d{2})$")
+_ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th"})
+_HALVES = frozenset({"am", "pm"})
+
+
+def with_numbers_joined(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with each number, date, time and amount in one form and one order."""
+    joined: list[Token] = []
+    place = 0
+    while place < len(tokens):
+        token = tokens[place]
+        if token.kind is Kind.NUMBER or token.kind is Kind.SCALE:
+            found, place = _number(tokens, place)
+            joined += found
+        elif token.key in _CURRENCIES and _kind_at(tokens, place + 1) is Kind.NUMBER:
+            found, place = _number(tokens, place + 1)
+            joined += [*found, token]
+        else:
+            joined.append(token)
+            place += 1
+    return _dated(joined)
+
+
+def _kind_at(tokens: Sequence[Token], place: int) -> str:
+    return tokens[place].kind if place < len(tokens) else ""
+
+
+def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
+    """The number that starts here, as tokens, and where it ends."""
+    first = tokens[start]
+    place = start + 1
+    following = tokens[place].key if place < len(tokens) else ""
+    if following in _ORDINAL_ENDINGS:
+        return [_made(f"{first.key}.", tokens[start : place + 1])], place + 1
+    if first.kind is Kind.NUMBER and (found := _moment(first, following)):
+        return found, place + (following in _HALVES)
+    value = _value(first)
+    if value is None:
+        return [first], place
+    count = _Count(value, in_words=not first.surface[:1].isdigit())
+    while (after := count.grown(tokens, place)) > place:
+        place = after
+    return [_made(_written(count.total + count.part), tokens[start:place])], place
+
+
+def _made(key: str, of: Sequence[Token]) -> Token:
+    return Token(key, Kind.NUMBER, " ".join(token.surface for token in of if token.surface))
+
+
+def _value(token: Token) -> float | None:
+    if token.kind is Kind.SCALE:
+        return float(SCALES[token.key])
+    if token.key[0] == "0" and token.key.isdigit() and len(token.key) > 1:
+        return None  # 0042 is a code
+    if token.key.lstrip("-").isdigit() or re.fullmatch(r"-?\d+\.\d+", token.key):
+        return float(token.key)
+    return None
+
+
+def _written(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+class _Count:
+    """A number that grows word by word: two + hundred, and + six, thousand, twenty + one."""
+
+    def __init__(self, first: float, *, in_words: bool) -> None:
+        self.total, self.part = 0.0, first
+        self._in_words = in_words
+
+    def grown(self, tokens: Sequence[Token], place: int) -> int:
+        """The place after the words that belong to it; the same place where it ends."""
+        token = tokens[place] if place < len(tokens) else None
+        if token is None:
+            return place
+        if token.kind is Kind.SCALE:
+            self._scale(SCALES[token.key])
+            return place + 1
+        joined = token.key == "and" and place + 1 < len(tokens)
+        following = tokens[place + 1] if joined else token
+        more = _value(following) if following.kind is Kind.NUMBER else None
+        if more is None or not self._takes(more, following):
+            return place
+        self.part += more
+        return place + 1 + joined
+
+    def _scale(self, scale: int) -> None:
+        if scale > 100 and self.part:
+            self.total, self.part = self.total + self.part * scale, 0.0
+        else:
+            self.part *= scale
+
+    def _takes(self, more: float, told_as: Token) -> bool:
+        if not self._in_words or told_as.surface[:1].isdigit() or more < 1:
+            return False
+        if self.part == 0.0:
+            return self.total > 0.0
+        rest = self.part % 100
+        return (rest == 0.0 and more < 100) or (rest >= 20 and rest % 10 == 0 and more < 10)
+
+
+def _moment(first: Token, following: str) -> list[Token]:
+    """A time of day or an ISO date in one form; nothing where it is neither."""
+    date = _ISO_DATE.match(first.key)
+    if date and 1 <= int(date[2]) <= 12:
+        month, day = MONTH_NAMES[int(date[2]) - 1], str(int(date[3]))
+        return [
+            Token(month, Kind.CONTENT, first.surface),
+            Token(f"day {day}", Kind.NUMBER, first.surface),
+            Token(date[1], Kind.NUMBER, first.surface),
+        ]
+    clock = _CLOCK.match(first.key)
+    if clock is None and not (following in _HALVES and first.key.isdigit()):
+        return []
+    hour, minute = (int(clock[1]), clock[2]) if clock else (int(first.key), "00")
+    half = following if following in _HALVES else "pm" if hour > 12 else ""
+    told = Token(f"at {hour - 12 if hour > 12 else hour}:{minute}", Kind.NUMBER, first.surface)
+    return [told, Token(half, Kind.CONTENT, half)] if half else [told]
+
+
+def _dated(tokens: list[Token]) -> list[Token]:
+    """Months before their days: 3 May, the 3rd of May and May 3rd are one date."""
+    for place, token in enumerate(tokens):
+        if token.key in MONTH_SET and token.kind is Kind.CONTENT:
+            _name_day(tokens, place)
+    return [token for token in tokens if token is not _GONE]
+
+
+_GONE = Token("", Kind.FILLER, "")
+
+
+def _name_day(tokens: list[Token], month: int) -> None:
+    after = next((n for n in range(month + 1, min(month + 3, len(tokens))) if _day(tokens[n])), 0)
+    if after and all(tokens[n].kind is Kind.FILLER for n in range(month + 1, after)):
+        tokens[after] = _as_day(tokens[after])
+        return
+    for before in (month - 1, month - 2):
+        if before >= 0 and _day(tokens[before]):
+            day = _as_day(tokens[before])
+            tokens[before : month + 1] = [tokens[month], day, *[_GONE] * (month - before - 1)]
+            return
+
+
+def _day(token: Token) -> str:
+    """The day of the month that a number can be; empty where it cannot."""
+    number = token.key.removesuffix(".")
+    fits = number.isdigit() and 1 <= int(number) <= 31
+    return number if fits and token.kind in (Kind.NUMBER, Kind.CONTENT) else ""
+
+
+def _as_day(token: Token) -> Token:
+    return Token(f"day {_day(token)}", Kind.NUMBER, token.surface)

@@ -1,0 +1,351 @@
+"""A text as what it states: content words in order, each with what governs it.
+
+Rewordings that change nothing are undone first, so that two texts can be laid beside each other:
+the passive (the ball is thrown by Mia), a clause that only names a quality (a dog which is black),
+"made of", "a few", "next to", an amount told as "a raise of 5 %".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from functools import lru_cache
+from typing import NamedTuple
+
+from memory.text.numbers import with_numbers_joined
+from memory.text.synonyms import SAME_AS
+from memory.text.tokens import Kind, Token, tokens
+from memory.text.vocabulary import GERMAN, GERMAN_ARTICLES, GERMAN_GOVERNING, GERMAN_TURNING, NOT
+
+
+class Word(NamedTuple):
+    """One thing stated.
+
+    `role`: what governs it (a preposition before it, a Japanese particle after it). `joined`:
+    whether it follows the word before it with nothing between. `clause`: which clause it is in.
+    """
+
+    key: str
+    surface: str
+    role: str
+    joined: bool
+    clause: int
+    is_number: bool
+
+
+class Reading(NamedTuple):
+    """What a text states, ready to be compared.
+
+    `words` as columns: many readings are kept, and a few lists weigh less than a tuple a word.
+    """
+
+    keys: Sequence[str]
+    surfaces: Sequence[str]
+    roles: Sequence[str]
+    joined: Sequence[bool]
+    clauses: Sequence[int]
+    numbers: Sequence[bool]
+    negations: int
+    turning: Set[str]
+    persons: Sequence[str]
+    asks: bool
+    japanese: bool
+
+    @property
+    def words(self) -> list[Word]:
+        columns = self.keys, self.surfaces, self.roles, self.joined, self.clauses, self.numbers
+        return list(map(Word, *columns))
+
+    @property
+    def spaceless(self) -> bool:
+        """Whether its words are single characters, as Chinese is read."""
+        return not self.japanese and any(
+            len(key) == 1 and "\u3400" <= key <= "\u9fff" for key in self.keys
+        )
+
+
+@lru_cache(maxsize=16_384)
+def reading(text: str) -> Reading:
+    """What a text states."""
+    found = tokens(text)
+    kinds = {token[1] for token in found}
+    if Kind.NUMBER in kinds or Kind.SCALE in kinds:
+        found = with_numbers_joined(found)
+    japanese = Kind.PARTICLE in kinds
+    if not japanese:
+        found = _reworded(found)
+    columns = _after_particles(found) if japanese else _after_prepositions(found)
+    return Reading(
+        *columns,
+        negations=columns[0].count(NOT) if Kind.NOT in kinds else 0,
+        turning={token[0] for token in found if token[1] is Kind.TURNING},
+        persons=[t[0] for t in found if t[1] is Kind.PERSON] if Kind.PERSON in kinds else (),
+        asks=text.endswith(("?", "？")),
+        japanese=japanese,
+    )
+
+
+_Columns = tuple[list[str], list[str], list[str], list[bool], list[int], list[bool]]
+_STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
+
+
+_NEW_CLAUSE = frozenset(
+    "and but or while when where because who whom whose which that so if und aber".split()
+)
+
+
+def _after_prepositions(found: Sequence[Token]) -> _Columns:
+    keys, surfaces, roles, joined, clauses, numbers = columns = _no_columns()
+    role, follows, clause = "", False, 0
+    for key, kind, surface, _ in found:
+        if kind in _STATED:
+            keys.append(key)
+            surfaces.append(surface)
+            roles.append(role)
+            joined.append(follows)
+            clauses.append(clause)
+            numbers.append(kind is Kind.NUMBER)
+            role, follows = "", True
+            continue
+        follows = False
+        if kind is Kind.GOVERNING:
+            role = key
+        elif kind is Kind.STOP or key in _NEW_CLAUSE:
+            role, clause = "", clause + 1
+    return columns
+
+
+def _after_particles(found: Sequence[Token]) -> _Columns:
+    keys, surfaces, roles, joined, clauses, numbers = columns = _no_columns()
+    clause = 0
+    for key, kind, surface, _ in found:
+        if kind in _STATED:
+            joined.append(bool(keys) and clauses[-1] == clause and not roles[-1])
+            keys.append(key)
+            surfaces.append(surface)
+            roles.append("")
+            clauses.append(clause)
+            numbers.append(kind is Kind.NUMBER)
+        elif kind is Kind.PARTICLE and keys:
+            roles[-1] = key
+        elif kind is Kind.STOP:
+            clause += 1
+    return columns
+
+
+def _no_columns() -> _Columns:
+    return [], [], [], [], [], []
+
+
+# --- rewordings ---------------------------------------------------------------------------------
+
+_BE = frozenset({"is", "are", "be", "been", "being", "am"})
+_WAS = frozenset({"was", "were"})
+_WHICH = frozenset({"which", "that", "who"})
+
+
+def _reworded(found: list[Token]) -> list[Token]:
+    keys = {token[0] for token in found}
+    if not keys.isdisjoint(GERMAN):
+        return [_german(token) for token in found]
+    if any(token[2][-2:] in _GENITIVE for token in found):
+        found = _owners(found)
+        keys.add("have")
+    for triggers, undo in _REWORDINGS:
+        if not keys.isdisjoint(triggers):
+            found = undo(found)
+    return found
+
+
+_GENITIVE = frozenset({"'s", "’s", "s'", "s’"})
+
+
+def _owners(found: Sequence[Token]) -> list[Token]:
+    """Mia's office is one that Mia has."""
+    told: list[Token] = []
+    for token in found:
+        told.append(token)
+        if token.kind is Kind.CONTENT and token.surface[-2:] in _GENITIVE:
+            told.append(Token("have", Kind.CONTENT, token.surface[-2:]))
+    return told
+
+
+_AUXILIARIES = frozenset({"have", "do", "do<"})
+_DETERMINERS = frozenset("a an the this that these those its such own".split())
+
+
+def _without_auxiliaries(found: list[Token]) -> list[Token]:
+    """Has adopted is adopted, does not is not; but to have a doctor is not to be one."""
+    for place, token in enumerate(found):
+        if token.key in _AUXILIARIES and _helps(found, place):
+            found[place] = token._replace(kind=Kind.FILLER)
+    return found
+
+
+def _helps(found: Sequence[Token], place: int) -> bool:
+    """Whether a participle follows "have", or a negation "do"."""
+    after = place + 1
+    while after < len(found) and _may_stand_between(found[after]):
+        after += 1
+    if found[place].key != "have":
+        return after > place + 1 and any(t.kind is Kind.NOT for t in found[place + 1 : after])
+    return after < len(found) and (found[after].past or found[after].key == "been")
+
+
+def _may_stand_between(token: Token) -> bool:
+    if token.kind is Kind.FILLER:
+        return token.key not in _DETERMINERS and token.key != "been"
+    return token.kind is Kind.NOT or token.surface.endswith("ly")
+
+
+def _several(found: list[Token]) -> list[Token]:
+    """A few friends are several; few friends are not."""
+    for place in range(1, len(found)):
+        if found[place].key == "few" and found[place - 1].key == "a":
+            found[place] = found[place]._replace(key="several")
+    return found
+
+
+_ALL = frozenset("all every everything everyone everybody anything anyone anybody".split()) | {NOT}
+
+
+def _except(found: list[Token]) -> list[Token]:
+    """Everything but fish is not everything, but fish."""
+    for place in range(1, len(found)):
+        before = found[place - 1]
+        if found[place].key == "but" and (before.key in _ALL or before.surface.lower() in _ALL):
+            found[place] = found[place]._replace(key="except", kind=Kind.TURNING)
+    return found
+
+
+def _many(found: list[Token]) -> list[Token]:
+    """A lot of friends, and lots of them, are many."""
+    for place in range(len(found) - 1):
+        if found[place].key == "lot" and found[place + 1].key == "of":
+            found[place] = found[place]._replace(key=SAME_AS["many"])
+            found[place + 1] = found[place + 1]._replace(kind=Kind.FILLER)
+    return found
+
+
+def _german(token: Token) -> Token:
+    """Articles tell the case, and so who does what; prepositions govern."""
+    if token.kind is not Kind.CONTENT and token.kind is not Kind.FILLER:
+        return token if token.kind is not Kind.GOVERNING else token._replace(key="in")
+    low = token.surface.lower()
+    if low in GERMAN_TURNING:
+        return token._replace(key=low, kind=Kind.TURNING)
+    if low in GERMAN_ARTICLES:
+        case = GERMAN_ARTICLES[low]
+        return token._replace(key=case, kind=Kind.GOVERNING if case else Kind.FILLER)
+    if low in GERMAN_GOVERNING:
+        return token._replace(key=GERMAN_GOVERNING[low], kind=Kind.GOVERNING)
+    return token
+
+
+_BESIDE = frozenset({"next", "close"})
+
+
+def _beside(found: list[Token]) -> list[Token]:
+    """Next to and close to are near."""
+    for place in range(len(found) - 2, -1, -1):
+        if found[place].key in _BESIDE and found[place + 1].key == "to":
+            surface = f"{found[place].surface} to"
+            found[place : place + 2] = [Token(SAME_AS["near"], Kind.CONTENT, surface)]
+    return found
+
+
+def _used_to(found: list[Token]) -> list[Token]:
+    """What somebody used to do is over; what is used for something is not."""
+    for place in range(len(found) - 1):
+        if found[place].key in ("used", "use<") and found[place + 1].key == "to":
+            found[place] = found[place]._replace(key="used to", kind=Kind.TURNING)
+    return found
+
+
+def _made_of(found: list[Token]) -> list[Token]:
+    """A wall made of stone is a stone wall; a raise of 5 % is a 5 % raise."""
+    place = 1
+    while place < len(found) - 1:
+        if found[place].key == "of" and found[place - 1].key == "make<" and place > 1:
+            found[place - 2 : place + 2] = [found[place + 1], found[place - 2]]
+        elif found[place].key == "of" and found[place + 1].kind is Kind.NUMBER:
+            end = place + 2 + (found[place + 2].key == "percent" if place + 2 < len(found) else 0)
+            if found[place - 1].kind is Kind.CONTENT:
+                found[place - 1 : end] = [*found[place + 1 : end], found[place - 1]]
+        place += 1
+    return found
+
+
+def _qualities_first(found: list[Token]) -> list[Token]:
+    """A dog which is black, or a dog, which is black, is a black dog."""
+    place = 1
+    while place < len(found) - 2:
+        if found[place].key in _WHICH and found[place + 1].key in _BE:
+            head = place - 1 - (found[place - 1].kind is Kind.STOP)
+            end = _end_of_qualities(found, place + 2)
+            if head >= 0 and found[head].kind is Kind.CONTENT and end > place + 2:
+                qualities = [t for t in found[place + 2 : end] if t.kind is Kind.CONTENT]
+                after = end + (end < len(found) and found[end].kind is Kind.STOP)
+                found[head:after] = [*qualities, found[head]]
+        place += 1
+    return found
+
+
+def _end_of_qualities(found: Sequence[Token], start: int) -> int:
+    """Where the qualities that start here end; `start` itself where they are none."""
+    end = start
+    while end < len(found) and (
+        found[end].kind is Kind.CONTENT
+        or (found[end].key in ("and", "very") and end + 1 < len(found))
+    ):
+        end += 1
+    if end == len(found) or found[end].kind is Kind.STOP or found[end].key in _BE:
+        return end - (found[end - 1].key == "and")
+    return start
+
+
+def _active(found: list[Token]) -> list[Token]:
+    """The ball is thrown by Mia: Mia throws the ball, in the tense that "be" tells."""
+    if not any(token.past for token in found):
+        return found
+    for place in range(len(found) - 1):
+        be = found[place]
+        if be.key not in _BE and be.key not in _WAS:
+            continue
+        verb = place + 1
+        while verb < len(found) and found[verb].kind is Kind.FILLER:
+            verb += 1
+        if verb < len(found) and found[verb].past:
+            return _turned(found, place, verb)
+    return found
+
+
+def _turned(found: list[Token], be: int, verb: int) -> list[Token]:
+    plain = found[verb].key.removesuffix("<")
+    passed = found[be].key in _WAS
+    progressive = any(token.key == "being" for token in found[be:verb])
+    if not (progressive or passed) and not any(t.key == "by" for t in found[verb:]):
+        return found
+    key = plain + "<" if passed and not progressive else plain
+    doing = Token(key, Kind.CONTENT, found[verb].surface)
+    dropped = found[:be] if not (passed and progressive) else found[: be + 1]
+    start = max((n + 1 for n in range(be) if found[n].kind is Kind.STOP), default=0)
+    by = next((n for n in range(verb + 1, len(found)) if found[n].key == "by"), None)
+    if by is None:
+        return [*dropped, doing, *found[verb + 1 :]]
+    end = next((n for n in range(by, len(found)) if found[n].kind is Kind.STOP), len(found))
+    head, done, middle = found[:start], dropped[start:], found[verb + 1 : by]
+    return [*head, *found[by + 1 : end], doing, *done, *middle, *found[end:]]
+
+
+_REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], ...] = (
+    (_AUXILIARIES, _without_auxiliaries),
+    (frozenset({"which", "that", "who"}), _qualities_first),
+    (frozenset({"of"}), _made_of),
+    (_BE | _WAS, _active),
+    (frozenset({"few"}), _several),
+    (frozenset({"but"}), _except),
+    (frozenset({"lot"}), _many),
+    (_BESIDE, _beside),
+    (frozenset({"used", "use<"}), _used_to),
+)
+"""What undoes each rewording, and the words without which there is nothing to undo."""

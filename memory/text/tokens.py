@@ -1,0 +1,316 @@
+"""A text cut into words, numbers, signs and stops, in any script, and what kind each is.
+
+English and German words are read one by one; kana by their endings and particles; Han by the run
+in Japanese and by the character in Chinese.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from memory.text.inflection import plain_form
+from memory.text.synonyms import SAME_AS
+from memory.text.vocabulary import (
+    CONTRACTED,
+    FILLERS,
+    GOVERNING,
+    MONTHS,
+    NEGATING_HAN,
+    NEGATIONS,
+    NOT,
+    NUMBERS,
+    ORDINALS,
+    PRONOUNS,
+    SAME_IN_PAST,
+    SCALES,
+    TURNING,
+    UNITS,
+    WEEKDAYS,
+)
+
+
+class Kind:
+    """What a token is, as far as it matters for what a text states."""
+
+    CONTENT = "content"
+    NUMBER = "number"
+    SCALE = "scale"
+    NOT = "not"
+    TURNING = "turning"
+    PERSON = "person"
+    GOVERNING = "governing"
+    PARTICLE = "particle"
+    FILLER = "filler"
+    STOP = "stop"
+
+
+class Token(NamedTuple):
+    """`key` names what is stated, whatever its form; `surface` is how the text words it."""
+
+    key: str
+    kind: str
+    surface: str
+    past: bool = False
+
+
+_LETTER = r"[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff々]"
+_NUMBER = r"(?:(?<![\w.])[-−])?\d+(?:[.,:/-]\d+)*"
+_STOP_SIGNS = r"[,;:.!?()\[\]\"“”、。！？\n—–]"
+_ASCII_PIECES = re.compile(
+    r"[a-zA-Z]{2,}(?:'[a-zA-Z]+)?|(?:[a-zA-Z]\.){2,}|[a-zA-Z](?:'[a-zA-Z]+)?"  # words, U.S., I'm
+    rf"|{_NUMBER}|[$%&+^]|{_STOP_SIGNS}"
+).findall
+_PIECES = re.compile(
+    rf"(?:{_LETTER}\.){{2,}}|{_LETTER}+(?:['’]{_LETTER}+)?|{_NUMBER}"
+    r"|[\u3400-\u9fff\uf900-\ufaff々]+|[\u3041-\u309f]+|[\u30a1-\u30fa\u30fc]+"  # Han, kana
+    rf"|[$€£¥%°§&+^\u2600-\u27bf\U0001f300-\U0001faff]|{_STOP_SIGNS}"
+).findall
+_RAISED = re.compile("[⁰¹²³⁴-⁹½⅓⅔¼¾]")
+_GENITIVE = re.compile(r"['’]s?$")
+_CONTRACTED_NOT = re.compile(r"n['’]t$")
+_CONTRACTED = re.compile(r"['’](?:ll|d|ve|re|m)$")
+_KANA = re.compile("[\u3041-\u30fa]")
+
+
+def tokens(text: str) -> list[Token]:
+    """The tokens of a text, in order."""
+    if text.isascii():
+        return [_alphabetic(p) for p in _ASCII_PIECES(text.lower() if text.isupper() else text)]
+    plain = _compatible(text)
+    if plain.isupper():
+        plain = plain.lower()
+    read = _japanese if _KANA.search(plain) else _other
+    return [token for piece in _PIECES(plain) for token in read(piece)]
+
+
+@lru_cache(maxsize=32_768)
+def _alphabetic(piece: str) -> Token:
+    """A word, a number, a sign or a stop."""
+    if piece[0].isalpha():
+        return word_token(piece)
+    if piece[-1].isdigit():
+        return Token(_digits(piece), Kind.NUMBER, piece)
+    if piece in _SIGNS:
+        return Token(UNITS.get(piece, piece), Kind.CONTENT, piece)
+    return _STOP if piece in _STOPS else Token(piece, Kind.CONTENT, piece)
+
+
+_SIGNS = frozenset("$€£¥%°§&+^")
+_STOPS = frozenset(',;:.!?()[]"“”、。！？\n—–')
+_STOP = Token("", Kind.STOP, "")
+
+
+def _compatible(text: str) -> str:
+    """NFKC, but 10² is not 102 and 1½ is not 11/2."""
+    return unicodedata.normalize("NFKC", _RAISED.sub(lambda raised: f" ^{raised.group()}", text))
+
+
+def _digits(number: str) -> str:
+    """Without the thousands' commas; minus is one sign."""
+    return re.sub(r",(?=\d{3}(?!\d))", "", number).replace("−", "-")
+
+
+# --- words ------------------------------------------------------------------------------------
+
+
+def word_token(word: str) -> Token:
+    """What one word of a script with spaces is."""
+    if word.isupper() and len(word) > 1 and "." not in word:
+        return Token(UNITS.get(word.casefold(), word.casefold()), Kind.CONTENT, word)
+    low = word.casefold().replace(".", "").replace("’", "'")
+    if low in NEGATIONS or low.endswith("n't") or CONTRACTED.get(low) == NOT:
+        return Token(NOT, Kind.NOT, word)
+    if word[0].isupper() and low in ("may", "march"):
+        return Token(low, Kind.CONTENT, word)
+    low = _CONTRACTED.sub("", _GENITIVE.sub("", low)) or low
+    return Token(*_read(CONTRACTED.get(low, low)), word, _is_past(low))
+
+
+def _read(low: str) -> tuple[str, str]:
+    if low in PRONOUNS:
+        return PRONOUNS[low], Kind.PERSON
+    if low in GOVERNING:
+        return GOVERNING[low], Kind.GOVERNING
+    if low in FILLERS:
+        return low, Kind.FILLER
+    if low in TURNING or plain_form(low).word in TURNING:
+        return _content(low), Kind.TURNING
+    if low in NUMBERS:
+        return str(NUMBERS[low]), Kind.NUMBER
+    if low in SCALES:
+        return low, Kind.SCALE
+    return _content(low), Kind.CONTENT
+
+
+def _content(low: str) -> str:
+    for table in (MONTHS, WEEKDAYS, UNITS, ORDINALS):
+        if low in table:
+            return table[low] if table is not ORDINALS else f"{ORDINALS[low]}."
+    if low in SAME_AS:
+        return SAME_AS[low]
+    plain = plain_form(low)
+    key = SAME_AS.get(plain.word, plain.word)
+    return f"{key}<" if plain.past else key
+
+
+def _is_past(low: str) -> bool:
+    return low in SAME_IN_PAST or plain_form(low).past
+
+
+# --- other scripts ----------------------------------------------------------------------------
+
+_HAN_DIGITS = {digit: n for n, digit in enumerate("〇一二三四五六七八九")} | {"零": 0, "两": 2}
+_HAN_SCALES = {"十": 10, "百": 100, "千": 1_000}
+_HAN_MYRIADS = {"万": 10**4, "萬": 10**4, "億": 10**8, "亿": 10**8}
+_HAN_NUMBER = re.compile("^[〇零一二三四五六七八九十百千万萬億亿两]+")
+_COUNTERS = frozenset(
+    "人名位口頭头匹只隻条條本枚張张台輛辆个個冊册杯羽回次歳才岁月年日号時时分秒点円元块週周階层軒家"
+    "件足着皿艘校州番種种倍組组対双つヶか"
+)
+_HAN_ZH_FILLERS = frozenset("的了着过過地得在正把被所就也都还是和与與及以")
+_HAN_ZH_MEASURES = frozenset("个個名位只条條张張辆輛件块")
+
+
+_DONE = {"した": "た", "してた": "した", "だた": "た", "た": "た", "いた": "た", "あった": "た"}
+"""What only tells that it is past."""
+
+
+@lru_cache(maxsize=32_768)
+def _japanese(piece: str) -> tuple[Token, ...]:
+    first = piece[0]
+    if _is_han(first):
+        return tuple(_han_run(piece))
+    if "\u3041" <= first <= "\u309f":
+        return kana_tokens(piece)
+    if "\u30a1" <= first <= "\u30fc":
+        return (Token(_kana_spelling(piece), Kind.CONTENT, piece),)
+    return (_alphabetic(piece),)
+
+
+@lru_cache(maxsize=32_768)
+def _other(piece: str) -> tuple[Token, ...]:
+    return tuple(_han_characters(piece)) if _is_han(piece[0]) else (_alphabetic(piece),)
+
+
+def _is_han(char: str) -> bool:
+    return "\u3400" <= char <= "\u9fff" or "\uf900" <= char <= "\ufaff" or char == "々"
+
+
+def _kana_spelling(text: str) -> str:
+    """One spelling for sounds that are written in several ways."""
+    for pair in (
+        "ヴァバ",
+        "ヴィビ",
+        "ヴェベ",
+        "ヴォボ",
+        "ウィウイ",
+        "ウェウエ",
+        "ウォウオ",
+        "ティチ",
+    ):
+        text = text.replace(pair[:2], pair[2:])
+    return text.rstrip("ー") or text
+
+
+def _han_run(run: str) -> Iterator[Token]:
+    """A run of kanji: a number where a counter follows it, else one word."""
+    number = _HAN_NUMBER.match(run)
+    if number is not None and run[number.end() : number.end() + 1] in _COUNTERS:
+        yield Token(_han_value(number.group()), Kind.NUMBER, number.group())
+        run = run[number.end() :]
+    if run:
+        yield Token(run, Kind.CONTENT, run)
+
+
+def _han_characters(run: str) -> Iterator[Token]:
+    """Chinese by the character; words between which only closed-class characters stand."""
+    place = 0
+    while place < len(run):
+        number = _HAN_NUMBER.match(run[place:])
+        if number is not None and run[place + number.end() : place + number.end() + 1] in _COUNTERS:
+            yield Token(_han_value(number.group()), Kind.NUMBER, number.group())
+            place += number.end()
+            continue
+        char = run[place]
+        kind = Kind.FILLER if char in _HAN_ZH_FILLERS else Kind.CONTENT
+        yield Token(NOT, Kind.NOT, char) if char in NEGATING_HAN else Token(char, kind, char)
+        place += 1
+
+
+def _han_value(digits: str) -> str:
+    if all(digit in _HAN_DIGITS for digit in digits):
+        return "".join(str(_HAN_DIGITS[digit]) for digit in digits).lstrip("0") or "0"
+    total, part, digit = 0, 0, 0
+    for char in digits:
+        if char in _HAN_DIGITS:
+            digit = _HAN_DIGITS[char]
+        elif char in _HAN_SCALES:
+            part, digit = part + (digit or 1) * _HAN_SCALES[char], 0
+        else:
+            total, part, digit = total + (part + digit or 1) * _HAN_MYRIADS[char], 0, 0
+    return str(total + part + digit)
+
+
+# --- kana -------------------------------------------------------------------------------------
+
+_POLITE = [
+    (re.compile(pattern), plain)
+    for pattern, plain in (
+        (r"ませんでした|ないでした", "なかった"),
+        (r"(?:て|で)(?:い|お)?(?:る|ます|ります)(?=$|[よねわのかとが])", "て"),
+        (r"(?:て|で)(?:い|お)?(?:まし|り?まし)?た", "てた"),
+        (r"ません", "ない"),
+        (r"でした|だった", "だた"),
+        (r"でしょう|だろう", "だろ"),
+        (r"んでした|んです|のです|んだ", ""),
+        (r"です(?=$|[よねが])", ""),
+        (r"(?<=[いきしちにひみりぎじび])ました|(?<=[えけせてねへめれげぜべ])ました", "た"),
+        (r"ました", "た"),
+        (r"ます(?=$|[よねがとの])", "る"),
+    )
+]
+_PARTICLE = re.compile(
+    "^(?:さん|ちゃん|くん|さま|たち)?(?P<role>からは|からの|からも|までに|までの|までは|には|にも|では|でも|での|とは|とも|との|へと|への|へは|"
+    "より|から|まで|など|だけ|しか|ほど|は|が|も|を|に|へ|で|と|の|や)"
+)
+_LONG_ROLES = ("から", "まで", "より", "など", "だけ", "しか", "ほど")
+_ROLE = {"が": "は", "も": "は", "へ": "に"}
+_NEGATED = re.compile("なかった|ない|なく|ずに")
+_WISHED = re.compile("た(?:い|く|かった)(?:$|[とのでがわよね])")
+_EMPTY = frozenset(
+    "いる ある する して さん ちゃん くん さま だ て い る です という いて あて "
+    "っている なる お ご".split()
+)
+
+
+def kana_tokens(run: str) -> tuple[Token, ...]:
+    """A run of hiragana: an ending, then particles; a word of its own where it is neither."""
+    plain = run
+    for pattern, short in _POLITE:
+        plain = pattern.sub(short, plain)
+    found: list[Token] = []
+    if _NEGATED.search(plain):
+        found.append(Token(NOT, Kind.NOT, run))
+        plain = _NEGATED.sub("な", plain)
+    if _WISHED.search(plain):
+        found.append(Token("たい", Kind.TURNING, run))
+    particle = _PARTICLE.match(plain)
+    if particle is not None:
+        found.append(Token(_role(particle["role"]), Kind.PARTICLE, particle["role"]))
+        plain = plain[particle.end() :]
+    if plain in _DONE:
+        found.append(Token(_DONE[plain], Kind.TURNING, run))
+    elif plain and (plain not in _EMPTY or (particle and particle["role"] == "を")):
+        found.append(Token(plain, Kind.CONTENT, run))
+    return tuple(found)
+
+
+def _role(particle: str) -> str:
+    """What it makes of the word before it: は, が and も all name whom it is about."""
+    if particle.startswith(_LONG_ROLES):
+        return particle[:2]
+    return _ROLE.get(particle[0], particle[0])

@@ -1,0 +1,15 @@
+from .backup import back_up as back_up
+from .backup import restore as restore
+from .calibrate import ask_model as ask_model
+from .calibrate import ask_person as ask_person
+from .calibrate import lines as lines
+from .calibrate import pairs_of as pairs_of
+from .calibrate import view as view
+from .calibration import AlikePair as AlikePair
+from .calibration import sample as sample
+from .calibration import suggest as suggest
+from .calibration import tally as tally
+from .calibration_log import Answers as Answers
+from .doctor import examine as examine
+from .doctor import mend as mend
+from .intervals import wilson as wilson

@@ -1,0 +1,104 @@
+"""A ledger in one file: written while others go on, and brought back where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from uuid import uuid4
+
+from memory.errors import InputError, LedgerDamaged, LedgerError
+from memory.ledger import RESTORED, Ledger, set_aside
+
+_NOT_COPIED = "store_id"
+"""A restored ledger is a store of its own: it must not share the other one's index."""
+
+
+def back_up(ledger: Ledger, file: Path) -> int:
+    """Write one committed state of a ledger, retired rows and decisions too; gives live memories.
+
+    The file is a ledger itself, and is there wholly or not at all.
+
+    Raises: InputError where the file exists or cannot be written, LedgerError.
+    """
+    part = file.with_name(f".{uuid4().hex}.part")
+    try:
+        if file.exists():
+            raise InputError(file, "exists already", "name a new file")
+        if not file.absolute().parent.is_dir():
+            raise InputError(file, "cannot be written: its folder is not there", "make the folder")
+        with Ledger.create(f"sqlite:///{part}") as copy:
+            _copy(ledger, copy)
+            with copy.reading() as reader:
+                live = reader.counts().live
+        part.replace(file)
+    except OSError as exc:
+        raise InputError(file, f"cannot be written: {exc.strerror}") from exc
+    finally:
+        _remove(part)
+    return live
+
+
+def restore(file: Path, url: str) -> int:
+    """Bring a backup back as the ledger at the URL; gives live memories.
+
+    A ledger that is damaged there is set aside; one that holds memories is left alone.
+
+    Raises: InputError where the file is no backup, LedgerError.
+    """
+    try:
+        backup = Ledger.open(f"sqlite:///{file}")
+    except LedgerError as exc:
+        remedy = f"name a file that `memory-dedup backup` wrote ({exc.problem})"
+        raise InputError(file, "is no backup of a ledger", remedy) from exc
+    with backup, _empty_ledger(url) as ledger:
+        _copy(backup, ledger)
+        with ledger.reading() as reader:
+            return reader.counts().live
+
+
+def _empty_ledger(url: str) -> Ledger:
+    try:
+        ledger = Ledger.create(url)
+        held = _held(ledger)
+    except LedgerDamaged:
+        set_aside(url)
+        return Ledger.create(url)
+    if held:
+        ledger.close()
+        raise LedgerError(
+            f"{ledger.name} holds {held} already",
+            "move it away, or set memory.data_dir to an empty folder",
+        )
+    return ledger
+
+
+def _held(ledger: Ledger) -> str:
+    """What a restore would mix with; empty for a new ledger.
+
+    Raises: LedgerDamaged, and then the ledger is closed.
+    """
+    try:
+        if found := ledger.problems():
+            raise LedgerDamaged(f"{ledger.name} is damaged: {found[0]}")
+        with ledger.reading() as reader:
+            counts = reader.counts()
+    except LedgerDamaged:
+        ledger.close()
+        raise
+    if not (counts.live or counts.retired or counts.decisions or counts.turns):
+        return ""
+    return f"{counts.live:,} memories"
+
+
+def _copy(source: Ledger, target: Ledger) -> None:
+    with source.reading() as reader, target.writing() as writer:
+        for table, rows in reader.dump():
+            writer.load(table, rows)
+        writer.drop_meta(_NOT_COPIED)
+        writer.set_meta(RESTORED, "index")
+
+
+def _remove(part: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(OSError):  # whoever made the folder unwritable knows why
+            part.with_name(part.name + suffix).unlink()

@@ -1,0 +1,120 @@
+"""Calibration, driven: pairs of a store, a judge or a person who says which are duplicates."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from memory.decide import alike_pairs
+from memory.models import Question
+from memory.protocols import LanguageModel
+from memory.store import MemoryStore
+from memory.text import compare
+from memory.upkeep.calibration import EDGES, AlikePair, Band, Counted, Suggestion
+from memory.upkeep.calibration_log import Answers
+
+Progress = Callable[[int, int], None]
+_SAYS = {"y": True, "yes": True, "n": False, "no": False}
+_SKIPS = frozenset({"s", "skip", ""})
+
+
+def pairs_of(store: MemoryStore) -> list[AlikePair]:
+    """Every pair of live memories of one scope, similar enough for the lowest band."""
+    found = alike_pairs(store.snapshot(), store.scope_of, EDGES[0])
+    return [AlikePair(older.memory, newer.memory, score) for older, newer, score in found]
+
+
+def ask_model(
+    pairs: Sequence[AlikePair], model: LanguageModel, answers: Answers, at_once: int, tell: Progress
+) -> None:
+    """Ask about each pair and keep each answer as it comes.
+
+    Raises: ModelError; what was answered before is kept.
+    """
+
+    async def one(pair: AlikePair) -> None:
+        question = Question((pair.older, pair.newer), "calibration", pair.similarity)
+        verdict = await model.judge(question)
+        answers.add(pair.key, bool(verdict.parts))
+
+    async def every() -> None:
+        async with aclosing(model):
+            for start in range(0, len(pairs), at_once):
+                await asyncio.gather(*map(one, pairs[start : start + at_once]))
+                tell(min(start + at_once, len(pairs)), len(pairs))
+
+    asyncio.run(every())
+
+
+def ask_person(
+    pairs: Sequence[AlikePair],
+    answers: Answers,
+    say: Callable[[str], None],
+    hear: Callable[[], str | None],
+) -> int:
+    """Show each pair and keep each answer; gives how many. `hear` gives None at the end."""
+    given = 0
+    for number, pair in enumerate(pairs, start=1):
+        say("\n".join(_shown(pair, f"{number}/{len(pairs)}")))
+        heard = hear()
+        while heard is not None and heard not in {*_SAYS, *_SKIPS, "q"}:
+            say("y, n, s (skip) or q (enough for today)")
+            heard = hear()
+        if heard is None or heard == "q":
+            break
+        if heard in _SAYS:
+            answers.add(pair.key, _SAYS[heard])
+            given += 1
+    return given
+
+
+def _shown(pair: AlikePair, place: str) -> Iterator[str]:
+    yield f"\n{place}  {pair.similarity:.3f}"
+    for memory in (pair.older, pair.newer):
+        yield f"  {memory.timestamp:%Y-%m-%d}  {memory.content}"
+    difference = compare(pair.older.content, pair.newer.content).summary
+    yield f"  differs  {difference}" if difference else "  differs in wording alone"
+
+
+# --- what came of it ------------------------------------------------------------------------------
+
+
+def view(bands: Sequence[Band]) -> RenderableType:
+    """The bands, the most similar first."""
+    grid = Table.grid(padding=(0, 2))
+    names = ("similarity", "pairs", "asked", "duplicates", "covered", "asked", "duplicates")
+    for name in names:
+        grid.add_column(name, justify="left" if name in ("similarity", "duplicates") else "right")
+    grid.add_row(*names)
+    for band in reversed(bands):
+        low_to_high = f"{band.low:.3g} to {band.high:.3g}"
+        grid.add_row(low_to_high, f"{band.pairs:,}", *_cells(band.every),
+                     f"{band.covered_pairs:,}", *_cells(band.covered))  # fmt: skip
+    return grid
+
+
+def _cells(counted: Counted) -> tuple[str, Text]:
+    if counted.precision is None:
+        return "0", Text("")
+    low, high = counted.interval
+    told = f"{counted.precision:.0%} ({low:.0%}-{high:.0%})"
+    return f"{counted.asked:,}", Text(told)
+
+
+def lines(suggestion: Suggestion, wanted: float, *, guard: bool) -> Iterator[str]:
+    """The thresholds as lines of config.yaml, with what is to be expected of them."""
+    what = "covered pairs" if guard else "pairs"
+    if suggestion.precision is None:
+        yield f"# no band of {what} is known to be duplicates {wanted:.0%} of the time"
+    else:
+        low, high = suggestion.counted.interval
+        yield f"# {what} from {suggestion.upper:.3g} on: {suggestion.precision:.1%} duplicates"
+        yield f"# by {suggestion.counted.asked:,} answers, 95 %: {low:.1%} to {high:.1%}"
+    yield "memory:"
+    yield f"  dedup_upper_threshold: {suggestion.upper:.3g}"
+    yield f"  dedup_lower_threshold: {suggestion.lower:.3g}"

@@ -1,0 +1,148 @@
+"""What is wrong with a store: its record, its index, and what only a person can decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+import numpy as np
+
+from memory.errors import IndexFault
+from memory.ledger import FORGOTTEN_KEY, Reader
+from memory.models import text_key
+from memory.store import MemoryStore
+
+_UNIT = 1e-3
+"""How far a stored vector's length may lie from 1."""
+
+
+Kind = Literal["damage", "mendable", "yours"]
+"""What must never be, what `mend` makes again, and what is for a person to do or leave."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be, and what to do about it."""
+
+    what: str
+    remedy: str
+    kind: Kind = "damage"
+
+
+def examine(store: MemoryStore) -> list[Finding]:
+    """All that is wrong, the worst first; an empty list is a clean bill of health.
+
+    Raises: LedgerError where the record cannot even be read.
+    """
+    damaged = [
+        Finding(f"the database says: {problem}", "restore a backup")
+        for problem in store.ledger.problems()
+    ]
+    with store.ledger.reading() as reader:
+        found = chain(_rows(reader), _vectors(reader), _left_to_do(reader))
+        aside = [
+            Finding(f"{name} was set aside", "delete it when you need it no more", "yours")
+            for name in store.ledger.set_aside_files()
+        ]
+        return [*damaged, *found, *_repeated(store, reader), *_index(store), *aside]
+
+
+def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = None) -> None:
+    """Make again what can be made from the ledger: missing vectors, and an index that differs.
+
+    Raises: LedgerError, EmbeddingError, IndexFault.
+    """
+    store.embed_missing()
+    if store.index.disagreement():
+        store.index.rebuild(on_progress)
+    store.scrub()
+
+
+def _rows(reader: Reader) -> Iterator[Finding]:
+    """Every retired memory has one that lives for it; nothing is newer than the newest commit."""
+    heirs = reader.successions()
+    alone = [name for name in heirs if not _ends_well(name, heirs, reader)]
+    if alone:
+        yield Finding(_some("retired memory has nobody who stands for it", alone), "see `history`")
+    if links := reader.links_of_the_retired():
+        yield Finding(f"{links:,} links lead to retired memories", "report this: it is a defect")
+    if reader.highest_revision() > reader.revision():
+        yield Finding("rows are newer than the newest commit", "restore a backup")
+    wrong = [
+        row.memory.id
+        for row in reader.all_rows(live_only=False)
+        if row.text_key not in (FORGOTTEN_KEY, text_key(row.memory.content))
+    ]
+    if wrong:
+        yield Finding(_some("text is not the one that was stored", wrong), "restore a backup")
+
+
+def _ends_well(name: str, heirs: dict[str, str | None], reader: Reader) -> bool:
+    """Whether the chain of successors ends with a live or a forgotten memory."""
+    seen: set[str] = set()
+    while name in heirs:
+        heir = heirs[name]
+        if heir is None or heir in seen:
+            return False
+        seen.add(heir)
+        name = heir
+    return reader.row(name) is not None
+
+
+def _vectors(reader: Reader) -> Iterator[Finding]:
+    if len(sizes := reader.vector_bytes()) > 1:
+        lengths = ", ".join(f"{n:,} of {size // 4}" for size, n in sizes.items())
+        yield Finding(f"vectors differ in dimension: {lengths}", "run `memory-dedup reembed`")
+        return
+    keys = [row.text_key for row in reader.all_rows(live_only=True)]
+    vectors = reader.vectors(keys)
+    if missing := len(set(keys) - vectors.keys()):
+        yield Finding(f"{missing:,} texts have no vector", "run with --fix", kind="mendable")
+    if vectors:
+        lengths_off = abs(np.linalg.norm(np.stack(list(vectors.values())), axis=1) - 1)
+        if count := int((~(lengths_off < _UNIT)).sum()):
+            yield Finding(f"{count:,} vectors are not of length 1", "run `memory-dedup reembed`")
+
+
+def _left_to_do(reader: Reader) -> Iterator[Finding]:
+    counts = reader.counts()
+    if counts.pending:
+        what = f"{counts.pending:,} questions wait for a model"
+        yield Finding(what, "run `memory-dedup retry`", "yours")
+    if counts.turns:
+        what = f"{counts.turns:,} turns wait to be extracted"
+        yield Finding(what, "run `memory-chat`", "yours")
+
+
+def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
+    """A scope says each text once, but for those that a person keeps."""
+    kept = reader.all_told_apart()
+    stated: dict[tuple[str, str], list[str]] = {}
+    for row in reader.all_rows(live_only=True):
+        place = (store.scope_of(row.memory).key, row.text_key)
+        if (*place, row.text_key) not in kept:
+            stated.setdefault(place, []).append(row.memory.id)
+    again = [name for names in stated.values() for name in names[1:]]
+    if again:
+        remedy = "run `memory-chat --deduplicate-memories`"
+        yield Finding(_some("memory says what another one says", again), remedy, "yours")
+
+
+def _index(store: MemoryStore) -> Iterator[Finding]:
+    try:
+        difference = store.index.disagreement()
+    except IndexFault as exc:
+        yield Finding(f"the index cannot be read: {exc}", "searched exactly meanwhile")
+        return
+    if difference:
+        yield Finding(f"the index differs: {difference}", "run with --fix", kind="mendable")
+    with store.ledger.reading() as reader:
+        if reader.stale_indexes():
+            yield Finding("an index may hold forgotten vectors", "run with --fix", kind="mendable")
+
+
+def _some(what: str, ids: list[str]) -> str:
+    shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
+    return f"{len(ids):,} times: a {what} ({shown})"

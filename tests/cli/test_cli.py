@@ -1,0 +1,458 @@
+"""The command lines as processes: what they print, where, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import chromadb
+import numpy as np
+import pytest
+import typer.main
+from chromadb.config import Settings
+
+from memory.assembly import open_store
+from memory.cli.cli import app
+from memory.config import Config, MemoryConfig
+from memory.index import IndexFolder
+
+ROOT = Path(__file__).parent.parent
+MODULES = {"memory-dedup": "memory", "memory-chat": "orchestrator"}
+WHEN = "2026-05-01T08:00:00Z"
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run a command in a folder with a config.yaml; with `ok`, it must succeed and not complain."""
+    (tmp_path / "config.yaml").write_text("memory:\n  data_dir: data\n")
+
+    def start(
+        command: str, *args: str, ok: bool = True, before: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*before, sys.executable, "-W", "error", "-m", MODULES[command], *args],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "80"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        if ok:
+            assert done.returncode == 0, done.stderr
+        return done
+
+    return start
+
+
+def lines(folder: Path, *memories: dict[str, object]) -> str:
+    path = folder / "in.jsonl"
+    told = ({"timestamp": WHEN, "user": "Mia"} | memory for memory in memories)
+    path.write_text("".join(json.dumps(memory) + "\n" for memory in told), encoding="utf-8")
+    return path.name
+
+
+def exported(run: Run) -> list[dict[str, object]]:
+    return [json.loads(line) for line in run("memory-dedup", "export").stdout.splitlines()]
+
+
+COPIES: list[dict[str, object]] = [
+    {"content": "Mia adopted a cat in 2023.", "id": "1", "mood": "calm"},
+    {"content": "mia adopted a cat in 2023", "id": "2"},
+    {"content": "Mia adopted a cat in 2021.", "id": "3"},
+    {"content": "Jonas sails on the lake.", "id": "4", "user": "Jonas"},
+    {"content": "Jonas sails on the lake.", "id": "5", "user": "Jonas", "is_private": True},
+]
+
+
+def test_raw_import_audit_batch_and_again(run: Run, tmp_path: Path) -> None:
+    said = run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    assert said.stderr == "imported 5: 5 add; memories 0 -> 5\n"
+    before = run("memory-dedup", "export").stdout
+    ledger = (tmp_path / "data" / "ledger.db").read_bytes()
+    audit = run("memory-chat", "--dedup-dry-run").stdout
+    assert "because  same text" in audit
+    assert "pairs >= 0.98    1" in audit
+    assert max(map(len, audit.splitlines())) <= 80
+    assert (tmp_path / "data" / "ledger.db").read_bytes() == ledger
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["ledger.db"]
+    assert run("memory-dedup", "export").stdout == before
+    done = run("memory-chat", "--deduplicate-memories").stdout
+    assert "memories after  4" in done
+    assert {memory["content"] for memory in exported(run)} == {
+        "mia adopted a cat in 2023",
+        "Mia adopted a cat in 2021.",
+        "Jonas sails on the lake.",
+    }
+    ledger = (tmp_path / "data" / "ledger.db").read_bytes()
+    again = run("memory-chat", "--deduplicate-memories").stdout
+    assert "decisions       none" in again
+    assert (tmp_path / "data" / "ledger.db").read_bytes() == ledger
+
+
+def test_import_goes_through_the_deduplicator_and_twice_adds_nothing(
+    run: Run, tmp_path: Path
+) -> None:
+    name = lines(tmp_path, *COPIES)
+    said = run("memory-dedup", "import", name).stderr
+    assert said.endswith("memories 0 -> 4\n")
+    before = exported(run)
+    assert run("memory-dedup", "import", name).stderr.endswith("memories 4 -> 4\n")
+    assert run("memory-dedup", "import", "--raw", name).stderr.endswith("memories 4 -> 4\n")
+    assert exported(run) == before
+
+
+def test_an_export_comes_back_exactly(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    text = run("memory-dedup", "export").stdout
+    (tmp_path / "out.jsonl").write_text(text, encoding="utf-8")
+    (tmp_path / "data" / "ledger.db").rename(tmp_path / "elsewhere.db")
+    run("memory-dedup", "import", "--raw", "out.jsonl")
+    assert run("memory-dedup", "export").stdout == text
+
+
+def test_search_and_stats_say_what_there_is(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    found = run("memory-dedup", "search", "who sails?", "-k", "1", "--user", "Jonas").stdout
+    assert "Jonas sails on the lake." in found
+    stats = run("memory-dedup", "stats").stdout
+    assert "4 live, 1 retired" in stats
+    assert "wordllama" in stats
+
+
+def test_history_shows_why_and_undo_takes_it_back(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    before = run("memory-dedup", "export").stdout
+    run("memory-chat", "--deduplicate-memories")
+    shown = run("memory-dedup", "history").stdout
+    [number] = [line.split()[0] for line in shown.splitlines() if " replace " in line]
+    assert "same text" in shown
+    assert run("memory-dedup", "undo", number).stderr.startswith(
+        f"undone {number}: replace of 3 memories"
+    )
+    assert run("memory-dedup", "export").stdout == before
+    assert "(undone)" in run("memory-dedup", "history").stdout
+    assert "undone already" in failed(run("memory-dedup", "undo", number, ok=False))
+
+
+def test_a_run_is_listed_and_taken_back_whole(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    before = run("memory-dedup", "export").stdout
+    run("memory-chat", "--deduplicate-memories")
+    [shown] = run("memory-dedup", "runs").stdout.splitlines()
+    name = shown.split()[0]
+    assert "1 replace" in shown
+    after = run("memory-dedup", "export").stdout
+    planned = run("memory-dedup", "undo", name, "--dry-run").stderr
+    assert planned.startswith("would undo ")
+    assert run("memory-dedup", "export").stdout == after
+    assert run("memory-dedup", "undo", name).stderr == planned.replace("would undo", "undone")
+    assert run("memory-dedup", "export").stdout == before
+    assert "nothing left" in failed(run("memory-dedup", "undo", name, ok=False))
+    assert "no such run" in failed(run("memory-dedup", "undo", "run_x", ok=False))
+    run("memory-chat", "--deduplicate-memories")
+    assert run("memory-dedup", "export").stdout == before, "kept apart by a person"
+
+
+def test_a_run_that_later_decisions_build_on_is_not_taken_back(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES[:1]))
+    run("memory-dedup", "import", lines(tmp_path, {"content": "Mia adopted a cat in 2023!"}))
+    run("memory-dedup", "import", lines(tmp_path, {"content": "MIA adopted a cat in 2023."}))
+    runs = run("memory-dedup", "runs").stdout.splitlines()
+    said = failed(run("memory-dedup", "undo", runs[1].split()[0], ok=False))
+    assert re.search(r"decisions \[\d+\] build on it; undo those first", said)
+
+
+def test_what_is_forgotten_is_in_no_file_of_the_data_folder(run: Run, tmp_path: Path) -> None:
+    secret = "The access code of Mia is 4711-quartz."
+    run(
+        "memory-dedup",
+        "import",
+        lines(tmp_path, {"content": secret}, {"content": secret.upper()}, *COPIES),
+    )
+    (tmp_path / "in.jsonl").unlink()
+    [found] = [one for one in exported(run) if "4711" in str(one["content"])]
+    vector = run("memory-dedup", "search", "access code").stdout
+    assert str(found["id"]) in vector
+    assert run("memory-dedup", "forget", str(found["id"])).stderr == "erased\n"
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert len(files) > 2
+    for path in files:
+        assert b"quartz" not in path.read_bytes().lower(), path
+    assert len(exported(run)) == 4
+    assert "no live memory" in failed(run("memory-dedup", "forget", str(found["id"]), ok=False))
+    assert run("memory-dedup", "doctor").stderr.startswith("nothing is damaged: ")
+
+
+def test_while_another_process_has_chroma_forget_says_what_is_left(
+    run: Run, tmp_path: Path
+) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    [first, *_] = exported(run)
+    with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as owner:
+        assert owner.index.name == "Chroma"
+        owner.index.rebuild()
+        said = run("memory-dedup", "forget", str(first["id"])).stderr
+        assert said.startswith("index pending: gone from the ledger")
+        assert len(exported(run)) == 3
+        assert owner.scrub()
+    assert run("memory-dedup", "doctor").stderr.startswith("nothing is damaged: ")
+
+
+def test_a_store_is_backed_up_lost_and_restored(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    before = run("memory-dedup", "export").stdout
+    run("memory-dedup", "backup", "kept.db")
+    (tmp_path / "data" / "ledger.db").write_bytes(b"torn" * 5_000)
+    assert "restore" in failed(run("memory-dedup", "export", ok=False))
+    run("memory-dedup", "restore", "kept.db")
+    assert run("memory-dedup", "export").stdout == before
+    assert run("memory-dedup", "doctor").stderr.startswith("nothing is damaged: 5 memories live")
+
+
+def test_retry_with_nothing_pending_changes_nothing(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    before = (tmp_path / "data" / "ledger.db").read_bytes()
+    assert "decisions       none" in run("memory-dedup", "retry").stdout
+    assert (tmp_path / "data" / "ledger.db").read_bytes() == before
+
+
+def test_the_audit_as_json_is_the_report(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    report = json.loads(run("memory-dedup", "audit", "--json").stdout)
+    assert report["dry_run"] is True
+    assert [group["action"] for group in report["groups"]] == ["replace + judge"]
+
+
+def test_a_foreign_collection_is_imported_under_new_ids(run: Run, tmp_path: Path) -> None:
+    settings = Settings(anonymized_telemetry=False)
+    client = chromadb.PersistentClient(str(tmp_path / "theirs"), settings=settings)
+    collection = client.create_collection("notes", embedding_function=None)
+    collection.add(
+        ids=["mem_00000000000a", "b"],
+        embeddings=np.eye(2, dtype=np.float32),
+        documents=["Mia likes tea.", "undated"],
+        metadatas=[{"user": "Mia", "created_at": WHEN, "mood": "calm"}, {"user": "Mia"}],
+    )
+    done = run(
+        "memory-dedup", "import", "--from-chroma", "theirs", "--collection", "notes", ok=False
+    )
+    assert done.returncode == 1
+    assert "b: timestamp is missing" in done.stderr
+    [memory] = exported(run)
+    assert memory["external_id"] == "mem_00000000000a"
+    assert memory["id"] != "mem_00000000000a"
+    assert memory["metadata"] == {"created_at": WHEN, "mood": "calm"}
+
+
+# --- what can go wrong --------------------------------------------------------------------------
+
+
+def failed(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that a failed command says."""
+    assert done.returncode == 1
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    return line
+
+
+def test_a_bad_line_is_named_and_the_rest_is_imported(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(
+        f'{{"content": "one", "timestamp": "{WHEN}"}}\n{{"content": "tw\n'
+        f'{{"content": "three", "timestamp": "{WHEN}"}}\n'
+    )
+    done = run("memory-dedup", "import", "in.jsonl", ok=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "error: in.jsonl:2: is not JSON: Unterminated string starting at (column 13); "
+        "this line is left out",
+        "imported 2: 2 add; memories 0 -> 2",
+        "1 left out, named above",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("import", "none.jsonl"), "error: none.jsonl: cannot be read: No such file"),
+        (("import", "."), "error: .: cannot be read: Is a directory"),
+        (("import",), "error: import: takes one source"),
+        (("import", "--from-chroma", "."), "error: .: is not a Chroma folder"),
+        (("export",), "error: there are no memories at"),
+        (("search", "tea"), "error: there are no memories at"),
+    ],
+)
+def test_a_wrong_argument_is_one_clear_line(run: Run, args: tuple[str, ...], said: str) -> None:
+    assert failed(run("memory-dedup", *args, ok=False)).startswith(said)
+
+
+def test_a_wrong_configuration_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("memory:\n  dedup_gaurd: true\n")
+    said = failed(run("memory-chat", "--dedup-dry-run", ok=False))
+    assert said == (
+        "error: config.yaml:2: memory.dedup_gaurd: unknown key; did you mean memory.dedup_guard?"
+    )
+
+
+def test_a_dry_run_where_nothing_is_creates_nothing(run: Run, tmp_path: Path) -> None:
+    done = run("memory-chat", "--dedup-dry-run")
+    assert "no memories" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_another_embedder_is_refused_and_names_the_way_out(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    (tmp_path / "config.yaml").write_text(
+        "memory:\n  data_dir: data\n  embedding:\n    provider: minilm\n"
+    )
+    assert "memory-dedup reembed" in failed(run("memory-dedup", "import", "in.jsonl", ok=False))
+    assert len(exported(run)) == 4, "what needs no vector still works"
+
+
+def test_reembed_makes_the_same_vectors_again(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    assert run("memory-dedup", "reembed").stderr == "3 texts embedded again\n"
+    assert "Jonas" in run("memory-dedup", "search", "who sails?", "-k", "1").stdout
+
+
+def test_a_chroma_server_that_is_not_there_is_one_warning_and_no_loss(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "memory:\n  data_dir: data\n  chroma:\n    host: 127.0.0.1\n    port: 9\n"
+    )
+    done = run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("WARNING")]
+    assert len(warnings) == 1
+    assert "memory.chroma.host" in warnings[0]
+    assert len(exported(run)) == 4
+
+
+ORDINARY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+"""Root may write everywhere, unless it gives up that right."""
+
+
+@pytest.fixture
+def as_anybody() -> tuple[str, ...]:
+    """What to put before a command so that permissions count."""
+    if os.geteuid() != 0:
+        return ()
+    if shutil.which(ORDINARY[0]) is None:
+        pytest.skip("root may write everywhere, and there is no setpriv")
+    return ORDINARY
+
+
+def test_a_data_folder_that_cannot_be_written_is_one_clear_line(
+    run: Run, tmp_path: Path, as_anybody: tuple[str, ...]
+) -> None:
+    (tmp_path / "data").mkdir(mode=0o500)
+    told = lines(tmp_path, *COPIES)
+    said = failed(run("memory-dedup", "import", told, ok=False, before=as_anybody))
+    assert "cannot be opened: Permission denied" in said
+    (tmp_path / "data").chmod(0o700)
+    run("memory-dedup", "import", told)
+    assert exported(run)
+
+
+def test_a_folder_that_became_read_only_is_read_and_not_written(
+    run: Run, tmp_path: Path, as_anybody: tuple[str, ...]
+) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    before = exported(run)
+    data = tmp_path / "data"
+    (data / "ledger.db").chmod(0o400)
+    data.chmod(0o500)
+    more = lines(tmp_path, {"content": "Mia learnt to juggle.", "id": "9"})
+    said = failed(run("memory-dedup", "import", more, ok=False, before=as_anybody))
+    assert "ledger" in said
+    assert "Permission denied" in said or "cannot be written" in said
+    found = run("memory-dedup", "search", "cat", before=as_anybody).stdout
+    assert "adopted a cat" in found
+    data.chmod(0o700)
+    (data / "ledger.db").chmod(0o600)
+    assert exported(run) == before
+    run("memory-dedup", "import", more)
+    assert len(exported(run)) == len(before) + 1
+
+
+def test_a_data_folder_that_is_a_file_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("in the way")
+    said = failed(run("memory-dedup", "import", lines(tmp_path, *COPIES), ok=False))
+    assert "cannot be opened" in said
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_an_import_cleanly_and_keeps_what_was_stored(
+    run: Run, tmp_path: Path, sent: signal.Signals, code: int
+) -> None:
+    many: list[dict[str, object]] = [
+        {"content": f"Mia saw bird number {n}.", "id": str(n)} for n in range(2_000)
+    ]
+    name = lines(tmp_path, *many)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memory", "import", name],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    ledger = tmp_path / "data" / "ledger.db-wal"
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not (ledger.exists() and ledger.stat().st_size > 300_000):
+        time.sleep(0.02)
+    process.send_signal(sent)
+    _, said = process.communicate(timeout=120)  # a loaded machine is slow, not wrong
+    assert process.returncode == code
+    assert said == "interrupted: what was decided is kept, the rest is untouched\n"
+    kept = len(exported(run))
+    assert 0 < kept < 2_000
+    chroma = tmp_path / "data" / "chroma"
+    assert IndexFolder(chroma).closed_whole(), "nothing has to be looked at again"
+
+
+def test_versions_are_said(run: Run) -> None:
+    for command in MODULES:
+        assert run(command, "--version").stdout.startswith(f"{command} 0.")
+
+
+def test_every_command_and_option_says_what_it_does(run: Run) -> None:
+    for command in typer.main.get_group(app).commands:
+        help_text = run("memory-dedup", command, "--help").stdout
+        options = [line for line in help_text.splitlines() if line.strip().startswith("--")]
+        assert options
+        assert all(len(line.split(maxsplit=1)) == 2 for line in options)
+
+
+def test_a_full_output_device_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "memory", "export"],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: standard output: No space left on device\n"
+
+
+def test_forget_names_a_damaged_ledger_that_was_set_aside(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    run("memory-dedup", "backup", "kept.db")
+    (tmp_path / "data" / "ledger.db").write_bytes(b"torn" * 5_000)
+    run("memory-dedup", "restore", "kept.db")
+    [first, *_] = exported(run)
+    assert "ledger.db.damaged-1" in run("memory-dedup", "forget", str(first["id"])).stderr
+    assert "was set aside; delete it" in run("memory-dedup", "doctor").stdout

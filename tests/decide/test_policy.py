@@ -1,0 +1,210 @@
+"""The decision table, row by row, with a row exactly on each threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from memory.decide.policy import after_failure, decide_new, plan_group, resolve
+from memory.models import Action, Decision, Memory, Part, Question, Rules, SearchResult, Verdict
+from tests.conftest import Tell
+from tests.doubles import START
+
+RULES = Rules()
+SHORT, LONG, OTHER = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
+Alike = Callable[[Memory, Memory], float]
+
+
+def decide(old: Memory, new: Memory, similarity: float, rules: Rules = RULES) -> object:
+    return decide_new(new, [SearchResult(old, similarity)], rules)[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "similarity", "expected"),
+    [
+        (SHORT, SHORT.upper(), 1.0, "keep the newer"),
+        (SHORT, LONG, 0.95, "keep the newer"),
+        (LONG, SHORT, 0.95, "keep the older"),
+        (SHORT, OTHER, 0.95, "judge"),
+        (SHORT, LONG, 0.949999, "judge"),
+        (SHORT, OTHER, 0.90, "judge"),
+        (SHORT, OTHER, 0.899999, "add"),
+    ],
+)
+def test_decision_table(tell: Tell, old: str, new: str, similarity: float, expected: str) -> None:
+    first, second = tell(old), tell(new)
+    decision = decide(first, second, similarity)
+    if expected == "judge":
+        assert isinstance(decision, Question)
+        assert decision.members == (first, second)
+        return
+    assert isinstance(decision, Decision)
+    if expected == "add":
+        assert decision.action is Action.ADD
+        return
+    kept, gone = (second, first) if expected == "keep the newer" else (first, second)
+    [survivor] = decision.survivors
+    assert decision.action is Action.REPLACE
+    assert (survivor.memory.id, survivor.stands_for) == (kept.id, (gone.id,))
+    assert survivor.memory.content == kept.content
+    assert survivor.memory.timestamp == second.timestamp
+
+
+def test_nothing_similar_is_added(tell: Tell) -> None:
+    decision, match = decide_new(tell(SHORT), [], RULES)
+    assert isinstance(decision, Decision)
+    assert (decision.action, match) == (Action.ADD, None)
+
+
+def test_without_the_guard_the_newer_replaces_whatever_differs(tell: Tell) -> None:
+    old, new = tell(SHORT), tell(OTHER)
+    decision = decide(old, new, 0.95, Rules(guard=False))
+    assert isinstance(decision, Decision)
+    assert decision.survivors[0].memory.id == new.id
+
+
+def test_newer_means_later_in_time_not_in_arrival(tell: Tell) -> None:
+    stored = tell(SHORT)
+    late_arrival = tell(SHORT, timestamp=START - timedelta(days=1))
+    decision = decide(stored, late_arrival, 1.0)
+    assert isinstance(decision, Decision)
+    assert decision.survivors[0].memory.id == stored.id
+
+
+def test_the_nearest_that_can_be_decided_without_a_model_decides(tell: Tell) -> None:
+    lookalike, copy, new = tell("Mia has 3 cats."), tell("Mia has 2 cats"), tell("Mia has 2 cats!")
+    matches = [SearchResult(lookalike, 0.99), SearchResult(copy, 0.97)]
+    decision, match = decide_new(new, matches, RULES)
+    assert isinstance(decision, Decision)
+    assert match is not None
+    assert match.memory == copy
+
+
+def test_the_survivor_inherits_what_only_the_retired_one_had(tell: Tell) -> None:
+    old = tell(SHORT, tags=("pet",), intensity=0.9, importance=5, category="old")
+    new = tell(LONG, tags=("home",), intensity=0.1, metadata={"n": 1}, category="new")
+    decision = decide(old, new, 0.96)
+    assert isinstance(decision, Decision)
+    heir = decision.survivors[0].memory
+    assert (heir.tags, heir.intensity, heir.importance) == (("pet", "home"), 0.9, 5)
+    assert (heir.category, heir.metadata) == ("new", {"n": 1})
+
+
+# --- groups -----------------------------------------------------------------------------------
+
+
+def always(similarity: float) -> Alike:
+    return lambda a, b: 1.0 if a.content == b.content else similarity
+
+
+def test_a_group_replaces_first_and_asks_about_the_rest(tell: Tell) -> None:
+    a, b, c = tell(SHORT), tell(LONG), tell(OTHER)
+    plan = plan_group([a, b, c], always(0.96), RULES)
+    assert plan.replacement is not None
+    assert plan.replacement.retired == (a.id,)
+    assert plan.question is not None
+    assert plan.question.members == (b, c)
+
+
+def test_the_widest_text_stays_for_all_that_it_covers(tell: Tell) -> None:
+    a, b, c = tell(LONG), tell(SHORT), tell(SHORT + "!")
+    plan = plan_group([a, b, c], always(0.97), RULES)
+    assert plan.replacement is not None
+    [survivor] = plan.replacement.survivors
+    assert (survivor.memory.id, set(survivor.stands_for)) == (a.id, {b.id, c.id})
+    assert survivor.memory.timestamp == c.timestamp
+    assert plan.question is None
+
+
+def test_the_reason_says_which_of_the_two_was_kept(tell: Tell) -> None:
+    members = [tell(SHORT), tell(LONG), tell(OTHER)]
+    plan = plan_group(members, always(0.97), RULES)
+    assert plan.replacement is not None
+    assert plan.replacement.reason == "the newer states all of the older"
+
+
+def test_in_a_group_too_the_threshold_includes_its_own_value(tell: Tell) -> None:
+    members = [tell(SHORT), tell(LONG)]
+    assert plan_group(members, always(0.95), RULES).replacement is not None
+    assert plan_group(members, always(0.949999), RULES).replacement is None
+
+
+# --- verdicts ---------------------------------------------------------------------------------
+
+
+def ask(*members: Memory) -> Question:
+    return Question(members, "between 0.90 and 0.95", 0.92)
+
+
+def test_a_merge_is_a_new_memory_made_from_both(tell: Tell) -> None:
+    old, new = tell("Mia has a cat named Pip."), tell("Mia's cat is a tabby.")
+    verdict = Verdict(parts=(Part(members=(0, 1), text="Mia has a tabby cat named Pip."),))
+    decision = resolve(ask(old, new), verdict, lambda: "mem_0000000000ff", "m")
+    assert isinstance(decision, Decision)
+    [survivor] = decision.survivors
+    assert decision.action is Action.MERGE
+    assert survivor.memory.id == "mem_0000000000ff"
+    assert survivor.memory.merged_from == survivor.stands_for == (old.id, new.id)
+    assert survivor.memory.timestamp == new.timestamp
+
+
+def test_a_merge_that_says_what_a_source_says_keeps_that_source(tell: Tell) -> None:
+    old, new = tell(SHORT), tell(LONG)
+    verdict = Verdict(parts=(Part(members=(0, 1), text=LONG),))
+    decision = resolve(ask(old, new), verdict, lambda: "unused", "m")
+    assert isinstance(decision, Decision)
+    assert decision.survivors[0].memory.id == new.id
+
+
+def test_two_singles_are_remembered_as_told_apart(tell: Tell) -> None:
+    old, new = tell(SHORT), tell(OTHER)
+    decision = resolve(ask(old, new), Verdict(), lambda: "unused", "m")
+    assert isinstance(decision, Decision)
+    assert (decision.action, decision.survivors) == (Action.KEEP_BOTH, ())
+    assert decision.distinct == ((old.id, new.id),)
+
+
+def test_a_partition_merges_some_and_tells_the_others_apart(tell: Tell) -> None:
+    a, b, c = tell(SHORT), tell(OTHER), tell(LONG)
+    verdict = Verdict(parts=(Part(members=(0, 2), text=LONG),))
+    decision = resolve(ask(a, b, c), verdict, lambda: "unused", "m")
+    assert isinstance(decision, Decision)
+    assert decision.retired == (a.id,)
+    assert decision.distinct == ((a.id, b.id), (b.id, c.id))
+
+
+@pytest.mark.parametrize(
+    ("parts", "fault"),
+    [
+        ((Part(members=(0, 7), text=SHORT),), "not shown"),
+        ((Part(members=(0, 1), text=SHORT), Part(members=(1, 0), text=LONG)), "two groups"),
+        ((Part(members=(0, 1), text="  "),), "empty"),
+    ],
+)
+def test_an_answer_that_is_no_partition_is_not_believed(
+    tell: Tell, parts: tuple[Part, ...], fault: str
+) -> None:
+    answer = resolve(ask(tell(SHORT), tell(LONG)), Verdict(parts=parts), lambda: "unused", "m")
+    assert isinstance(answer, str)
+    assert fault in answer
+
+
+def test_after_a_failure_what_is_covered_is_replaced_and_the_rest_kept(tell: Tell) -> None:
+    covered = after_failure(ask(tell(SHORT), tell(LONG)), "down", RULES)
+    assert (covered.action, covered.pending) == (Action.REPLACE, True)
+    apart = after_failure(ask(tell(SHORT), tell(OTHER)), "down", RULES)
+    assert (apart.action, apart.retired, apart.pending) == (Action.KEEP_BOTH, (), True)
+
+
+def test_after_a_failure_without_the_guard_the_newer_replaces(tell: Tell) -> None:
+    old, new = tell(SHORT), tell(OTHER)
+    decision = after_failure(ask(old, new), "down", Rules(guard=False))
+    assert (decision.action, decision.retired) == (Action.REPLACE, (old.id,))
+
+
+def test_keep_both_on_failure_never_retires(tell: Tell) -> None:
+    rules = Rules(guard=False, on_merge_failure="keep_both")
+    decision = after_failure(ask(tell(SHORT), tell(LONG)), "down", rules)
+    assert (decision.action, decision.retired, decision.pending) == (Action.KEEP_BOTH, (), True)

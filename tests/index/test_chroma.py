@@ -1,0 +1,260 @@
+"""Real Chroma, embedded: it agrees with exact search, and whatever is wrong with it is mended."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import numpy as np
+import pytest
+from chromadb.config import Settings
+
+from memory.errors import IndexFault, InputError
+from memory.index import chroma as chroma_index
+from memory.index.chroma import ChromaIndex, read_collection
+from memory.index.exact import ExactIndex
+from memory.ledger import IndexState, Ledger
+from memory.models import Memory, Scope, Vector, new_memory_id
+from tests.doubles import START
+
+MIA = Scope((("is_private", False), ("user", "Mia")))
+DIM = 16
+
+
+def unit(rng: np.random.Generator) -> Vector:
+    raw = rng.standard_normal(DIM)
+    vector: Vector = (raw / np.linalg.norm(raw)).astype(np.float32)
+    return vector
+
+
+def write(ledger: Ledger, rng: np.random.Generator, n: int, user: str | None = "Mia") -> list[str]:
+    ids = []
+    with ledger.writing() as writer:
+        for _ in range(n):
+            memory = Memory(
+                id=new_memory_id(), content=f"{rng.integers(10**12)}", user=user, timestamp=START
+            )
+            writer.insert(memory)
+            writer.put_vector(memory.content, unit(rng))
+            ids.append(memory.id)
+    return ids
+
+
+def opened(folder: Path, ledger: Ledger) -> ChromaIndex:
+    index = ChromaIndex.embedded(folder, ledger)
+    assert index is not None
+    return index
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "chroma"
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chroma_index, "LAG", 40)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(5)
+
+
+def client_of(folder: Path) -> Any:
+    settings = Settings(anonymized_telemetry=False, chroma_server_ssl_verify=True)
+    return chromadb.PersistentClient(str(folder), settings=settings)
+
+
+def agree(index: ChromaIndex, ledger: Ledger, rng: np.random.Generator, scope: Scope) -> None:
+    exact = ExactIndex(ledger)
+    complete = 0
+    for _ in range(20):
+        query = unit(rng)
+        [best] = exact.nearest(query, scope, 1, -1.0).ids
+        shortlist = index.nearest(query, scope, 5, -1.0)
+        complete += shortlist.complete
+        assert not shortlist.complete or best in shortlist.ids
+    assert complete >= 15, "it answers by itself, and does not leave everything to exact search"
+
+
+def test_it_agrees_with_exact_search_while_memories_come_and_go(
+    folder: Path, ledger: Ledger, rng: np.random.Generator
+) -> None:
+    index = opened(folder, ledger)
+    kept = write(ledger, rng, 90)
+    agree(index, ledger, rng, MIA)
+    write(ledger, rng, 20)
+    agree(index, ledger, rng, MIA)
+    with ledger.writing() as writer:
+        for name in kept[:45]:
+            writer.retire(name, kept[-1])
+    agree(index, ledger, rng, MIA)
+    index.close()
+    again = opened(folder, ledger)
+    agree(again, ledger, rng, MIA)
+    again.close()
+
+
+def test_where_all_that_chroma_names_is_out_of_scope_it_says_so(
+    folder: Path, ledger: Ledger, rng: np.random.Generator
+) -> None:
+    write(ledger, rng, 60, user="Jonas")
+    index = opened(folder, ledger)
+    mine = write(ledger, rng, 1)
+    index.nearest(unit(rng), MIA, 5, 0.9)
+    write(ledger, rng, 60, user="Jonas")
+    shortlist = index.nearest(unit(rng), MIA, 1, -1.0)
+    assert not shortlist.complete or set(shortlist.ids) == set(mine)
+    index.close()
+
+
+def test_what_is_written_is_copied_and_not_copied_again(
+    folder: Path, ledger: Ledger, rng: np.random.Generator
+) -> None:
+    index = opened(folder, ledger)
+    ids = write(ledger, rng, 70)
+    index.close()
+    with ledger.writing() as writer:
+        writer.retire(ids[0], ids[1])
+    client = client_of(folder)
+    collection = client.get_collection("memories", embedding_function=None)
+    assert set(collection.get(include=[])["ids"]) == set(ids)
+    with ledger.reading() as reader:
+        assert reader.index_state(str(collection.id)) == IndexState(1, stale=False)
+    client.close()
+
+
+def test_the_folder_belongs_to_one_at_a_time(folder: Path, ledger: Ledger) -> None:
+    index = opened(folder, ledger)
+    assert ChromaIndex.embedded(folder, ledger) is None
+    index.close()
+    opened(folder, ledger).close()
+
+
+def test_a_damaged_folder_is_set_aside_and_made_again_from_the_ledger(
+    folder: Path, ledger: Ledger, rng: np.random.Generator, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = opened(folder, ledger)
+    write(ledger, rng, 60)
+    index.close()
+    (folder / "chroma.sqlite3").write_bytes(b"not a database" * 1_000)
+    with caplog.at_level(logging.WARNING):
+        again = opened(folder, ledger)
+    assert "set aside" in caplog.text
+    agree(again, ledger, rng, MIA)
+    again.close()
+    assert (folder.with_name("chroma.damaged-1") / "chroma.sqlite3").is_file()
+
+
+def test_a_folder_that_was_deleted_is_made_again(
+    folder: Path, ledger: Ledger, rng: np.random.Generator
+) -> None:
+    index = opened(folder, ledger)
+    write(ledger, rng, 60)
+    index.close()
+    folder.rename(folder.with_name("gone"))
+    again = opened(folder, ledger)
+    agree(again, ledger, rng, MIA)
+    again.close()
+
+
+def test_after_a_change_of_dimension_it_is_made_again(
+    folder: Path, ledger: Ledger, rng: np.random.Generator
+) -> None:
+    index = opened(folder, ledger)
+    write(ledger, rng, 60)
+    index.close()
+    with ledger.writing() as writer:
+        rows = list(writer.all_rows(live_only=True))
+        writer.drop_vectors()
+        for row in rows:
+            wide = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
+            writer.put_vector(row.memory.content, wide)
+    again = opened(folder, ledger)
+    query = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
+    assert len(again.nearest(query, MIA, 5, -1.0).ids) == 5
+    again.close()
+
+
+def test_a_library_that_cannot_be_loaded_is_no_damage(
+    folder: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(folder, ledger).close()
+    monkeypatch.setattr(chroma_index, "_load", lambda: 1 / 0)
+    with pytest.raises(IndexFault):
+        ChromaIndex.embedded(folder, ledger)
+    assert folder.is_dir()
+    assert not folder.with_name("chroma.damaged-1").exists()
+
+
+def test_a_folder_of_another_store_is_set_aside_untouched(
+    folder: Path, ledger: Ledger, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    with Ledger.create(f"sqlite:///{tmp_path / 'other' / 'ledger.db'}") as other:
+        theirs = opened(folder, other)
+        write(other, rng, 50)
+        theirs.close()
+    mine = write(ledger, rng, 3)
+    index = opened(folder, ledger)
+    index.close()
+    client = client_of(folder)
+    collection = client.get_collection("memories", embedding_function=None)
+    assert set(collection.get(include=[])["ids"]) == set(mine)
+    client.close()
+    client = client_of(folder.with_name("chroma.foreign-1"))
+    assert client.get_collection("memories", embedding_function=None).count() == 50
+    client.close()
+
+
+def test_chroma_holds_no_text(folder: Path, ledger: Ledger, rng: np.random.Generator) -> None:
+    with ledger.writing() as writer:
+        writer.insert(Memory(content="the secret of Mia", user="Mia", timestamp=START))
+        writer.put_vector("the secret of Mia", unit(rng))
+    opened(folder, ledger).close()
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    assert found
+    assert not any(b"secret" in path.read_bytes() for path in found)
+
+
+def test_a_server_that_is_not_there_is_a_fault_not_a_crash(ledger: Ledger) -> None:
+    server = chroma_index.ChromaServer("127.0.0.1", 9, False, "t", "d", {})
+    with pytest.raises(IndexFault):
+        ChromaIndex.served(server, ledger, "0")
+
+
+# --- other people's collections -----------------------------------------------------------------
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    path = tmp_path / "theirs"
+    client = client_of(path)
+    collection = client.create_collection("notes", embedding_function=None)
+    collection.add(
+        ids=["a", "b"],
+        embeddings=np.eye(2, dtype=np.float32),
+        documents=["Mia likes tea.", "Jonas sails."],
+        metadatas=[{"user": "Mia"}, {"user": "Jonas"}],
+    )
+    client.close()
+    return path
+
+
+def test_somebody_elses_collection_is_read_and_left_as_it_was(theirs: Path) -> None:
+    before = {path: path.read_bytes() for path in theirs.rglob("*") if path.is_file()}
+    rows = list(read_collection(theirs, "notes"))
+    assert [(row.id, row.document, row.metadata["user"]) for row in rows] == [
+        ("a", "Mia likes tea.", "Mia"),
+        ("b", "Jonas sails.", "Jonas"),
+    ]
+    assert before == {path: path.read_bytes() for path in theirs.rglob("*") if path.is_file()}
+
+
+def test_a_missing_collection_names_those_that_are_there(theirs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there are: notes"):
+        list(read_collection(theirs, "memories"))
+    with pytest.raises(InputError, match="is not a Chroma folder"):
+        list(read_collection(tmp_path, "memories"))

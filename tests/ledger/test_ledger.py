@@ -1,0 +1,333 @@
+"""The record: what goes in comes out, one revision a transaction, wholly or not at all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory.errors import LedgerError, LedgerMissing
+from memory.interchange import read_memories, write_memory
+from memory.ledger.ledger import Ledger
+from memory.models import Action, Decision, Memory, MemoryLink, Scope, text_key
+from tests.conftest import Tell
+from tests.doubles import START
+
+
+@pytest.fixture
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    """Each test runs on SQLite and on PostgreSQL."""
+    with Ledger.create(ledger_url) as opened:
+        yield opened
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)  # fmt: skip
+shares = st.floats(0.0, 1.0)
+ids = st.integers(0, 2**48 - 1).map(lambda n: f"mem_{n:012x}")
+
+
+def _content(text: str) -> bool:
+    try:
+        Memory(content=text, timestamp=START)
+    except ValueError:
+        return False
+    return True
+
+
+contents = st.text(min_size=1, max_size=40).filter(_content)
+memories = st.builds(
+    Memory,
+    id=ids,
+    external_id=st.none() | contents,
+    content=contents,
+    user=st.none() | contents,
+    category=contents,
+    intensity=shares,
+    importance=st.integers(1, 5),
+    emotion=contents,
+    tags=st.lists(contents, max_size=3).map(tuple),
+    is_private=st.booleans(),
+    timestamp=st.datetimes(
+        datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)
+    ),
+    merged_from=st.lists(ids, max_size=2).map(tuple),
+    metadata=st.dictionaries(st.text(max_size=8), json_values, max_size=3),
+)  # fmt: skip
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None
+)
+@given(memory=memories)
+def test_every_field_comes_back_from_the_ledger_and_from_an_export(
+    tmp_path: Path, memory: Memory
+) -> None:
+    path = tmp_path / "round.db"
+    path.unlink(missing_ok=True)
+    with Ledger.create(f"sqlite:///{path}") as ledger:
+        with ledger.writing() as writer:
+            writer.insert(memory)
+        with ledger.reading() as reader:
+            row = reader.row(memory.id)
+    assert row is not None
+    assert row.memory == memory
+    line = tmp_path / "round.jsonl"
+    line.write_text(write_memory(row.memory) + "\n", encoding="utf-8")
+    assert list(read_memories(line)) == [memory]
+
+
+def test_a_link_is_seen_from_both_ends(ledger: Ledger, tell: Tell) -> None:
+    first = tell("one")
+    link = MemoryLink(target_id=first.id, link_type="caused_by", note="why", confidence=0.7)
+    second = tell("two", linked_ids=(link,))
+    with ledger.writing() as writer:
+        writer.insert(first)
+        writer.insert(second)
+    with ledger.reading() as reader:
+        rows = reader.rows([first.id, second.id])
+    assert rows[second.id].memory.linked_ids == (link,)
+    [back] = rows[first.id].memory.linked_ids
+    assert (back.target_id, back.link_type, back.note) == (second.id, "leads_to", "why")
+
+
+def test_a_transaction_takes_one_revision_and_a_failed_one_takes_none(
+    ledger: Ledger, tell: Tell
+) -> None:
+    def revision() -> int:
+        with ledger.reading() as reader:
+            return reader.revision()
+
+    def interrupted() -> None:
+        with ledger.writing() as writer:
+            writer.insert(tell("three"))
+            raise ZeroDivisionError
+
+    with ledger.writing() as writer:
+        writer.insert(tell("one"))
+        writer.insert(tell("two"))
+    assert revision() == 1
+    with pytest.raises(ZeroDivisionError):
+        interrupted()
+    assert revision() == 1
+    with ledger.reading() as reader:
+        assert [row.memory.content for row in reader.all_rows(live_only=True)] == ["one", "two"]
+
+
+def test_changes_never_split_a_revision(ledger: Ledger, tell: Tell) -> None:
+    for batch in range(4):
+        with ledger.writing() as writer:
+            for n in range(3):
+                writer.insert(tell(f"{batch} {n}"))
+    with ledger.reading() as reader:
+        assert [change.revision for change in reader.changes(0, limit=4)] == [1, 1, 1, 2, 2, 2]
+        assert [change.revision for change in reader.changes(2)] == [3, 3, 3, 4, 4, 4]
+        assert reader.lag(1) == 9
+
+
+def test_a_retired_memory_keeps_its_text_and_names_who_lives_for_it(
+    ledger: Ledger, tell: Tell
+) -> None:
+    first, second, third = tell("one"), tell("two"), tell("three")
+    with ledger.writing() as writer:
+        for memory in (first, second, third):
+            writer.insert(memory)
+        writer.retire(first.id, second.id)
+        writer.retire(second.id, third.id)
+    with ledger.reading() as reader:
+        row = reader.row(first.id)
+        assert row is not None
+        assert (row.memory.content, row.live) == ("one", False)
+        alive = reader.living(row)
+        assert alive is not None
+        assert alive.memory.id == third.id
+
+
+def test_no_call_breaks_above_the_number_of_variables_of_sqlite(ledger: Ledger, tell: Tell) -> None:
+    known = tell("one")
+    with ledger.writing() as writer:
+        writer.insert(known)
+        writer.put_vector("one", np.ones(3, np.float32))
+    many = [f"mem_{n:012x}" for n in range(40_000)] + [known.id]
+    with ledger.reading() as reader:
+        assert list(reader.rows(many)) == [known.id]
+        assert len(reader.vectors([*map(str, range(40_000))])) == 0
+
+
+def test_what_arrived_before_is_known_by_id_and_by_what_an_import_called_it(
+    ledger: Ledger, tell: Tell
+) -> None:
+    told = tell("one", external_id="7", user="Mia")
+    with ledger.writing() as writer:
+        writer.insert(told)
+        again = told.model_copy(update={"id": "mem_000000000001"})
+        assert writer.arrived_before(told) is not None
+        assert writer.arrived_before(again) is not None
+        others = ({"content": "two"}, {"user": "Jonas"}, {"external_id": None})
+        for other in (*others, {"is_private": True}):
+            assert writer.arrived_before(again.model_copy(update=other)) is None
+
+
+def test_a_decision_is_recorded_with_the_state_before_it(ledger: Ledger, tell: Tell) -> None:
+    memory = tell("one")
+    with ledger.writing() as writer:
+        writer.insert(memory)
+    with ledger.writing() as writer:
+        decision = Decision(Action.KEEP_BOTH, "told apart", (memory,), pending=True)
+        writer.record(decision, writer.image([memory.id]), START, "run_1")
+    with ledger.reading() as reader:
+        assert reader.counts().decisions == {"keep_both": 1}
+        assert reader.counts().pending == 1
+    with ledger.writing() as writer:
+        writer.close_pending_about([memory.id])
+        assert writer.counts().pending == 0
+
+
+def test_live_memories_come_oldest_first_and_at_the_same_time_in_order_of_arrival(
+    ledger: Ledger, tell: Tell
+) -> None:
+    late, early, same = (
+        tell("late", timestamp=START + timedelta(days=1)),
+        tell("early", timestamp=START),
+        tell("same", timestamp=START),
+    )
+    with ledger.writing() as writer:
+        for memory in (late, early, same):
+            writer.insert(memory)
+    with ledger.reading() as reader:
+        assert [row.memory.content for row in reader.live_in_time_order()] == [
+            "early", "same", "late",
+        ]  # fmt: skip
+
+
+def test_an_arrival_is_known_again_whatever_became_of_its_row(ledger: Ledger, tell: Tell) -> None:
+    told = tell("one", external_id="7")
+    later = told.timestamp + timedelta(days=9)
+    with ledger.writing() as writer:
+        writer.insert(told)
+        writer.rewrite(told.model_copy(update={"timestamp": later, "external_id": "8"}))
+        again = told.model_copy(update={"id": "mem_000000000001"})
+        assert writer.arrived_before(again) is not None
+
+
+def test_links_to_what_has_not_arrived_follow_whoever_is_retired(
+    ledger: Ledger, tell: Tell
+) -> None:
+    friend, stand_in = tell("friend"), tell("friend of mine")
+    link = MemoryLink(target_id=friend.id, link_type="caused_by")
+    first, heir = tell("one", linked_ids=(link,)), tell("one!")
+    with ledger.writing() as writer:
+        writer.insert(first)
+        writer.insert(heir)
+        writer.retire(first.id, heir.id)
+    with ledger.writing() as writer:
+        writer.insert(friend)
+        writer.insert(stand_in)
+        assert [end.target_id for end in writer.rows([heir.id])[heir.id].memory.linked_ids] == [
+            friend.id
+        ]
+        writer.retire(friend.id, stand_in.id)
+    with ledger.reading() as reader:
+        rows = reader.rows([heir.id, stand_in.id])
+    [there], [back] = rows[heir.id].memory.linked_ids, rows[stand_in.id].memory.linked_ids
+    assert (there.target_id, there.link_type) == (stand_in.id, "caused_by")
+    assert (back.target_id, back.link_type) == (heir.id, "leads_to")
+
+
+def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, tell: Tell) -> None:
+    secret, heir, other = tell("the word is xyzzy"), tell("the word is xyzzy!"), tell("other")
+    vector = np.ones(4, np.float32)
+    with ledger.writing() as writer:
+        for memory in (secret, heir, other):
+            writer.insert(memory)
+            writer.put_vector(memory.content, vector)
+        scope = Scope.of(heir, ("user",))
+        writer.tell_apart(scope, heir.content, other.content, "test")
+        decision = Decision(Action.REPLACE, "said xyzzy", (secret, heir))
+        writer.record(decision, writer.image([secret.id, heir.id]), START, None)
+        writer.retire(secret.id, heir.id)
+    with ledger.writing() as writer:
+        writer.forget(heir.id)
+    with ledger.reading() as reader:
+        assert reader.vectors([text_key(heir.content)]) == {}
+        assert reader.vectors([text_key(other.content)]) != {}
+        assert reader.all_told_apart() == set()
+        gone = reader.row(heir.id)
+        assert gone is not None
+        assert (gone.live, gone.memory.content) == (False, "")
+    ledger.close()
+    files = [path for path in Path(ledger.name).parent.rglob("*") if path.is_file()]
+    assert not any(b"xyzzy" in path.read_bytes() for path in files)
+
+
+def test_a_dry_look_after_a_kill_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from memory.ledger.ledger import Ledger; from memory.models.models import Memory\n"
+        "from tests.doubles import START\n"
+        f"ledger = Ledger.create('sqlite:///{tmp_path / 'l.db'}')\n"
+        "with ledger.writing() as writer: writer.insert(Memory(content='one', timestamp=START))\n"
+        "os._exit(9)"
+    )
+    root = Path(__file__).parent.parent
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=False)
+    assert (tmp_path / "l.db-wal").stat().st_size > 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with Ledger.open(f"sqlite:///{tmp_path / 'l.db'}") as ledger, ledger.reading() as reader:
+        assert reader.counts().live == 1
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert after["l.db"] == before["l.db"]
+    assert after["l.db-wal"] == before["l.db-wal"]
+
+
+@pytest.mark.parametrize("url", ["nonsense", "postgresql://bob:s3cret@host/db", "sqlite://"])
+def test_a_url_that_is_no_ledger_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(LedgerError, match=r"memory\.ledger_url") as caught:
+        Ledger.create(url)
+    assert "s3cret" not in str(caught.value)
+
+
+# --- faults -----------------------------------------------------------------------------------
+
+
+def test_reading_what_is_not_there_creates_nothing(tmp_path: Path) -> None:
+    with pytest.raises(LedgerMissing, match="no memories"):
+        Ledger.open(f"sqlite:///{tmp_path / 'none' / 'ledger.db'}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_opened_for_reading_cannot_be_written(
+    ledger: Ledger, ledger_url: str, tell: Tell
+) -> None:
+    with (
+        Ledger.open(ledger_url) as readable,
+        pytest.raises(LedgerError, match="cannot be written"),
+        readable.writing() as writer,
+    ):
+        writer.insert(tell("one"))
+
+
+def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(b"something else entirely, long enough to look like a page" * 40)
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match="is not a ledger"):
+        Ledger.create(f"sqlite:///{path}")
+    assert path.read_bytes() == before
+
+
+def test_a_ledger_of_a_later_version_is_refused(ledger: Ledger, ledger_url: str) -> None:
+    with ledger.writing() as writer:
+        writer.set_meta("schema_version", "99")
+    with pytest.raises(LedgerError, match="schema '99'"):
+        Ledger.open(ledger_url)

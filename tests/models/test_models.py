@@ -1,0 +1,95 @@
+"""Values: what text is cleaned to, what counts as the same text, what a memory refuses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from memory.models.models import MAX_CONTENT, Memory, Scope, clean, normalise, text_key
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def test_nul_is_removed_lone_surrogates_are_replaced_and_outer_space_is_trimmed() -> None:
+    assert clean("  a\0b \ud800 c\n") == "ab \ufffd c"
+    assert clean("a\x1b[31mb\tc\nd\x9b") == "a[31mb\tc\nd"
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Mia likes tea", "MIA  likes\ttea."),
+        ("Mia likes tea!", "Mia likes tea…"),
+        ("ﾐｱはお茶が好き", "ミアはお茶が好き。"),
+        ("room １２", "room 12"),
+    ],
+)
+def test_case_width_space_and_final_marks_make_no_other_text(a: str, b: str) -> None:
+    assert text_key(a) == text_key(b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Mia likes tea", "Mia likes tea?"),
+        ("the area is 10²", "the area is 102"),
+        ("version 1.2", "version 12"),
+        ("the code is aB3x", "the code is Ab3x"),
+        ("it takes 1½ hours", "it takes 11/2 hours"),
+    ],
+)
+def test_what_states_another_thing_is_another_text(a: str, b: str) -> None:
+    assert text_key(a) != text_key(b)
+
+
+@given(st.text())
+def test_normalising_twice_is_normalising_once(text: str) -> None:
+    once = normalise(clean(text))
+    assert normalise(once) == once
+
+
+def test_a_text_of_marks_alone_stays_itself() -> None:
+    assert normalise("!!!") == "!!!"
+
+
+@pytest.mark.parametrize("content", ["", "   ", "\0", "x" * (MAX_CONTENT + 1)])
+def test_empty_and_huge_contents_are_refused(content: str) -> None:
+    with pytest.raises(ValidationError):
+        Memory(content=content, timestamp=NOW)
+
+
+def test_a_naive_time_is_refused_and_another_zone_becomes_utc() -> None:
+    with pytest.raises(ValidationError):
+        Memory(content="x", timestamp=datetime(2026, 5, 1))
+    tokyo = datetime(2026, 5, 1, 9, tzinfo=timezone(timedelta(hours=9)))
+    assert Memory(content="x", timestamp=tokyo).timestamp == NOW
+
+
+def test_a_time_that_utc_does_not_have_is_refused() -> None:
+    ahead = timezone(timedelta(hours=14))
+    with pytest.raises(ValidationError):
+        Memory(content="x", timestamp=datetime(1, 1, 1, tzinfo=ahead))
+
+
+def test_a_memory_cannot_be_changed_and_takes_no_unknown_field() -> None:
+    memory = Memory(content="x", timestamp=NOW)
+    with pytest.raises(ValidationError):
+        memory.content = "y"
+    with pytest.raises(ValidationError):
+        Memory(content="x", timestamp=NOW, contents="y")  # type: ignore[call-arg]
+
+
+def test_metadata_that_json_cannot_hold_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        Memory(content="x", timestamp=NOW, metadata={"score": float("nan")})
+
+
+def test_privacy_is_part_of_every_scope() -> None:
+    public = Memory(content="x", user="Mia", timestamp=NOW)
+    private = public.model_copy(update={"is_private": True})
+    assert Scope.of(public, ("user",)) != Scope.of(private, ("user",))
+    assert Scope.of(public, ()) != Scope.of(private, ())

@@ -1,0 +1,106 @@
+"""The offline model: merges only what loses nothing, and says so when values conflict."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.models import Memory, Question
+from memory.providers.offline import OfflineModel, combine
+from memory.text import NOT, negations, reading, sentences, unbelievable
+from tests.conftest import Tell
+from tests.doubles import START
+
+
+@pytest.mark.parametrize(
+    ("newer", "older", "joined"),
+    [
+        ("Mia has a tabby cat.", "Mia has a cat.", "Mia has a tabby cat."),
+        ("Mia has a cat.", "Mia has a tabby cat.", "Mia has a tabby cat."),
+        (
+            "Mia has a cat. She moved to Porto.",
+            "Mia has a cat. Her sister studies law.",
+            "Mia has a cat. She moved to Porto. Her sister studies law.",
+        ),
+        ("Mia has a cat.", "Mia has a dog.", None),
+        ("Mia eats meat.", "Mia does not eat meat.", None),
+        ("Mia moved to Porto in 2021.", "Mia moved to Porto in 2022.", None),
+    ],
+)
+def test_two_texts_become_one_only_where_nothing_conflicts(
+    newer: str, older: str, joined: str | None
+) -> None:
+    assert combine(newer, older) == joined
+
+
+def test_a_group_is_parted_where_values_conflict(tell: Tell) -> None:
+    members = (tell("Mia has 2 cats."), tell("Mia has 3 cats."), tell("Mia really has 2 cats."))
+    verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95)))
+    assert [part.members for part in verdict.parts] == [(0, 2)]
+    assert verdict.usage.calls == 0
+
+
+def test_its_merges_are_believed(tell: Tell) -> None:
+    members = (
+        tell("Mia has a cat. Her sister studies law."),
+        tell("Mia has a cat. She moved to Porto."),
+    )
+    [part] = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95))).parts
+    assert unbelievable(part.text, members) == ""
+
+
+def test_sentences_end_in_any_script() -> None:
+    assert sentences("It is at 10.0.7.1 now.") == ["It is at 10.0.7.1 now."]
+    assert sentences("Mia left. Why? 猫がいる。犬もいる。") == [
+        "Mia left.", "Why?", "猫がいる。", "犬もいる。",
+    ]  # fmt: skip
+
+
+SENTENCES = [
+    "Mia has a cat.", "Mia has no cat.", "Mia has 2 cats.", "Her sister studies law.",
+    "Mia moved to Porto in 2021.", "Mia moved to Rome in 2021.", "Jo lent Bela a tent.",
+    "Bela lent Jo a tent.", "Mia may move.", "ミアは猫を飼っている。", "ミアは犬を飼っている。",
+]  # fmt: skip
+texts = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=4, unique=True).map(" ".join)
+
+
+def beyond(a: str, b: str) -> set[str]:
+    """What `a` states and `b` does not, whatever the order and however often it is told."""
+    return set(reading(a).keys) - set(reading(b).keys) - {NOT}
+
+
+@given(texts, texts)
+def test_what_is_joined_states_what_both_state_and_nothing_else(newer: str, older: str) -> None:
+    joined = combine(newer, older)
+    if joined is not None:
+        assert beyond(newer, joined) == beyond(older, joined) == set()
+        assert beyond(joined, f"{newer} {older}") == set()
+        assert negations(joined) >= max(negations(newer), negations(older))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("Jo lent Bela a tent.", "Bela lent Jo a tent."),
+        ("Mia moved to Porto in 2021.", "Mia moved to Rome in 2021."),
+        ("Mia has a cat.", "Mia has no cat."),
+        ("Mia eats at 5 pm.", "Mia eats at 6 pm."),
+    ],
+)
+def test_values_that_conflict_are_kept_both(tell: Tell, a: str, b: str) -> None:
+    verdict = asyncio.run(OfflineModel().judge(Question((tell(a), tell(b)), "test", 0.97)))
+    assert (verdict.parts, verdict.reason) == ((), "values conflict")
+
+
+@given(st.lists(texts, min_size=2, max_size=4, unique=True))
+def test_whatever_it_merges_is_believed(told: list[str]) -> None:
+    members = tuple(
+        Memory(content=text, timestamp=START + timedelta(days=n)) for n, text in enumerate(told)
+    )
+    verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95)))
+    for part in verdict.parts:
+        assert unbelievable(part.text, [members[n] for n in part.members]) == ""

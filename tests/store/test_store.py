@@ -1,0 +1,384 @@
+"""The store: find what is alike, add once, update without losing the old wording."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memory.errors import (
+    CannotUndo,
+    EmbedderMismatch,
+    InputError,
+    MemoryNotFound,
+    StillStatedBy,
+)
+from memory.ledger import Ledger
+from memory.models import Action, Decision, Memory, MemoryLink, Survivor
+from memory.store.store import Forgotten, MemoryStore, reembed
+from tests.conftest import Tell
+from tests.doubles import BrokenIndex, PlacedEmbedder
+
+
+@pytest.fixture
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    """Each test runs on SQLite and on PostgreSQL."""
+    with Ledger.create(ledger_url) as opened:
+        yield opened
+
+
+def contents(store: MemoryStore) -> list[str]:
+    return [memory.content for memory in store.memories()]
+
+
+def test_find_similar_includes_the_threshold_itself(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place("Mia has a cat.")
+    embedder.place("Mia owns a cat.", 0.90, "Mia has a cat.")
+    embedder.place("Mia keeps a cat.", 0.89, "Mia has a cat.")
+    store.add(tell("Mia has a cat."))
+    found = store.find_similar("Mia owns a cat.")
+    assert found is not None
+    assert (found.similarity, found.distance) == (0.90, 0.10)
+    assert store.find_similar("Mia keeps a cat.") is None
+    assert store.find_similar("Mia keeps a cat.", threshold=0.89) is not None
+
+
+def test_find_similar_sees_only_the_user_it_is_asked_about(store: MemoryStore, tell: Tell) -> None:
+    store.add(tell("The car is red.", user="Mia"))
+    assert store.find_similar("The car is red.") is None
+    assert store.find_similar("The car is red.", user="Jonas") is None
+    assert store.find_similar("The car is red.", user="Mia") is not None
+
+
+def test_the_same_memory_twice_is_stored_once(store: MemoryStore, tell: Tell) -> None:
+    memory = tell("Mia has a cat.")
+    assert store.add(memory) == store.add(memory) == memory
+    assert store.add_batch([memory, memory]) == 0
+    assert contents(store) == ["Mia has a cat."]
+
+
+def test_no_text_is_embedded_twice(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    store.add_batch([tell("Mia has a cat."), tell("mia has a  cat"), tell("Jonas sails.")])
+    store.add(tell("Mia has a cat!"))
+    assert embedder.embedded == ["mia has a cat", "jonas sails"]
+
+
+def test_update_keeps_the_old_wording_as_a_retired_version(store: MemoryStore, tell: Tell) -> None:
+    memory = store.add(tell("Mia has a cat.", tags=("pet",)))
+    store.update(memory.id, "Mia has two cats.")
+    updated = store.get(memory.id)
+    assert updated == memory.model_copy(update={"content": "Mia has two cats."})
+    with store.ledger.reading() as reader:
+        old = [row for row in reader.all_rows(live_only=False) if not row.live]
+    assert [(row.memory.content, row.successor_id) for row in old] == [
+        ("Mia has a cat.", memory.id)
+    ]
+    assert store.search("Mia has two cats.")[0].similarity == 1.0
+
+
+@pytest.mark.parametrize("text", ["", "  ", "x" * 200_000])
+def test_a_text_that_is_no_memory_is_refused_and_nothing_changes(
+    store: MemoryStore, tell: Tell, text: str
+) -> None:
+    memory = store.add(tell("Mia has a cat."))
+    with pytest.raises(InputError):
+        store.update(memory.id, text)
+    assert store.get(memory.id) == memory
+    assert store.find_similar("  ") is None
+
+
+def test_updating_what_is_not_there_is_an_error(store: MemoryStore) -> None:
+    with pytest.raises(MemoryNotFound):
+        store.update("mem_000000000000", "anything")
+
+
+def test_a_broken_index_is_said_once_and_exact_search_goes_on(
+    ledger: Ledger, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = BrokenIndex()
+    embedder.place("Mia has a cat.")
+    embedder.place("Mia owns a cat.", 0.95, "Mia has a cat.")
+    with MemoryStore(ledger, embedder, lambda _store: index) as store:
+        store.add(tell("Mia has a cat."))
+        with caplog.at_level(logging.WARNING):
+            assert store.find_similar("Mia owns a cat.") is not None
+            assert store.find_similar("Mia owns a cat.") is not None
+    assert index.asked == 1
+    assert caplog.text.count("similarity query failed") == 1
+
+
+def test_another_embedder_is_refused_until_all_is_embedded_again(
+    tmp_path: Path, tell: Tell
+) -> None:
+    class Other(PlacedEmbedder):
+        fingerprint = "placed-other"
+        dim = 32
+
+    url = f"sqlite:///{tmp_path / 'l.db'}"
+    with MemoryStore(Ledger.create(url), PlacedEmbedder()) as store:
+        store.add(tell("Mia has a cat."))
+        store.add(tell("Jonas sails."))
+        store.update(next(store.memories()).id, "Mia has two cats.")
+    with Ledger.create(url) as ledger:
+        stranger = MemoryStore(ledger, Other())
+        with pytest.raises(EmbedderMismatch, match="memory-dedup reembed"):
+            stranger.check_embedder()
+        with pytest.raises(EmbedderMismatch):
+            stranger.add(tell("Aiko draws."))
+        assert reembed(ledger, Other()) == 3
+        with MemoryStore(ledger, Other()) as store:
+            assert store.find_similar("Jonas sails.") is not None
+
+
+def test_a_store_that_was_embedded_again_under_it_mixes_nothing(
+    store: MemoryStore, ledger: Ledger, tell: Tell
+) -> None:
+    class Wide(PlacedEmbedder):
+        fingerprint = "placed-wide"
+        dim = 128
+
+    store.add(tell("Mia has a cat."))
+    store.search("a cat")
+    reembed(ledger, Wide())
+    for call in (lambda: store.add(tell("Jonas sails.")), lambda: store.search("a cat")):
+        with pytest.raises(EmbedderMismatch):
+            call()
+    fresh = MemoryStore(ledger, Wide())
+    assert [hit.memory.content for hit in fresh.search("Mia has a cat.")] == ["Mia has a cat."]
+
+
+def test_without_a_vector_a_memory_is_kept_and_embedded_later(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedder.broken = True
+    with caplog.at_level(logging.WARNING):
+        store.add(tell("Mia has a cat."))
+    assert "no vectors for 1 memories" in caplog.text
+    embedder.broken = False
+    assert contents(store) == ["Mia has a cat."]
+    assert store.find_similar("Mia has a cat!") is not None, "the same text needs no vector"
+    assert store.search("Mia has a cat.") == []
+    assert store.embed_missing() == 1
+    assert len(store.search("Mia has a cat.")) == 1
+
+
+# --- applying ---------------------------------------------------------------------------------
+
+
+def revision(store: MemoryStore) -> int:
+    with store.ledger.reading() as reader:
+        return reader.revision()
+
+
+def replacement(old: Memory, new: Memory) -> Decision:
+    return Decision(Action.REPLACE, "test", (old, new), (Survivor(new, (old.id,)),))
+
+
+def test_apply_does_nothing_where_a_member_changed(store: MemoryStore, tell: Tell) -> None:
+    old, new = store.add(tell("Mia has a cat.")), store.add(tell("Mia has a tabby cat."))
+    since = revision(store)
+    store.update(old.id, "Mia has a dog.")
+    assert "changed" in store.apply(replacement(old, new), since=since)
+    assert contents(store) == ["Mia has a dog.", "Mia has a tabby cat."]
+
+
+def test_apply_does_nothing_where_something_as_near_came_meanwhile(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place("Mia has a cat.")
+    embedder.place("Mia owns a cat.", 0.95, "Mia has a cat.")
+    since = revision(store)
+    [new] = store.embed([tell("Mia owns a cat.")])
+    rival = store.add(tell("Mia has a cat."))
+    decision = Decision(Action.ADD, "nothing similar", (new.memory,))
+    assert store.apply(decision, since=since, arrival=new, floor=0.95) == f"{rival.id} came"
+    assert contents(store) == ["Mia has a cat."]
+    seen = replace(decision, candidates=((rival.id, 0.95),))
+    assert store.apply(seen, since=since, arrival=new, floor=0.9) == ""
+    assert len(contents(store)) == 2
+
+
+def test_links_of_the_retired_lead_to_whoever_stands_for_them(
+    store: MemoryStore, tell: Tell
+) -> None:
+    friend = store.add(tell("Mia feeds the cat."))
+    link = MemoryLink(target_id=friend.id, link_type="leads_to", confidence=0.8)
+    old, new = store.add(tell("Mia has a cat.", linked_ids=(link,))), tell("Mia has a tabby.")
+    heir = new.model_copy(update={"linked_ids": old.linked_ids})
+    decision = Decision(Action.REPLACE, "test", (old, new), (Survivor(heir, (old.id,)),))
+    [arrival] = store.embed([new])
+    assert store.apply(decision, since=revision(store), arrival=arrival) == ""
+    alive = store.get(friend.id)
+    assert alive is not None
+    [back] = alive.linked_ids
+    assert (back.target_id, back.link_type, back.confidence) == (new.id, "caused_by", 0.8)
+    assert store.living_for(old).id == new.id
+
+
+# --- taking back --------------------------------------------------------------------------------
+
+
+def everything(store: MemoryStore) -> list[Memory]:
+    return sorted(store.memories(), key=lambda memory: memory.id)
+
+
+@pytest.mark.parametrize("synthesised", [False, True])
+def test_undo_restores_text_values_links_and_vectors(
+    store: MemoryStore, tell: Tell, synthesised: bool
+) -> None:
+    friend = store.add(tell("Mia feeds the cat."))
+    link = MemoryLink(target_id=friend.id, link_type="leads_to", confidence=0.8)
+    old = store.add(tell("Mia has a cat.", linked_ids=(link,), intensity=0.9, tags=("pet",)))
+    new = store.add(tell("Mia has a tabby cat.", metadata={"n": 1}))
+    before = everything(store)
+    heir = new.model_copy(update={"intensity": 0.9})
+    survivor = Survivor(heir, (old.id,))
+    if synthesised:
+        joined = heir.model_copy(
+            update={"id": store.new_id(), "content": "Mia has a tabby, a cat."}
+        )
+        survivor = Survivor(joined, (old.id, new.id))
+    decision = Decision(Action.MERGE, "test", (old, new), (survivor,))
+    assert store.apply(decision, since=revision(store)) == ""
+    assert everything(store) != before
+    number = store.history(old.id)[-1].number
+    store.undo(number)
+    assert everything(store) == before
+    assert store.search("Mia has a cat.")[0].memory.id == old.id
+    [new_again] = store.embed([new])
+    assert store.find(new_again, 5, 0.0).matches[0].memory.id != old.id, "kept apart by a person"
+    with pytest.raises(CannotUndo, match="undone already"):
+        store.undo(number)
+
+
+def test_undo_of_a_replacement_at_write_time_brings_both_back_as_told(
+    store: MemoryStore, tell: Tell
+) -> None:
+    old = store.add(tell("Mia has a cat.", intensity=0.9))
+    [new] = store.embed([tell("Mia has a tabby cat.", intensity=0.1)])
+    heir = new.memory.model_copy(update={"intensity": 0.9})
+    decision = Decision(Action.REPLACE, "test", (old, new.memory), (Survivor(heir, (old.id,)),))
+    assert store.apply(decision, since=revision(store), arrival=new) == ""
+    store.undo(store.history()[-1].number)
+    assert everything(store) == sorted([old, new.memory], key=lambda memory: memory.id)
+
+
+def test_undo_of_an_update_brings_the_old_words_back_and_leaves_no_version_behind(
+    store: MemoryStore, tell: Tell
+) -> None:
+    memory = store.add(tell("Mia sails."))
+    store.update(memory.id, "Mia dives.")
+    [update] = [one.number for one in store.history() if one.action is Action.UPDATE]
+    store.undo(update)
+    assert everything(store) == [memory]
+    assert store.counts().retired == 0
+
+
+def test_a_link_that_came_after_a_decision_outlives_its_undo(
+    store: MemoryStore, tell: Tell
+) -> None:
+    """With whom it led to; where that one goes, with the newest member."""
+    old, new = store.add(tell("Mia has a cat.")), store.add(tell("Mia has a tabby."))
+    joined = new.model_copy(update={"id": store.new_id(), "content": "Mia has a tabby, a cat."})
+    merge = Decision(Action.MERGE, "test", (old, new), (Survivor(joined, (old.id, new.id)),))
+    assert store.apply(merge, since=revision(store)) == ""
+    link = MemoryLink(target_id=joined.id, link_type="caused_by", note="later", confidence=0.9)
+    other = store.add(tell("Mia sneezes.", linked_ids=(link,)))
+    store.undo(store.history()[-1].number)
+    found = {memory.id: memory.linked_ids for memory in everything(store)}
+    moved = link.model_copy(update={"target_id": new.id})
+    back = link.model_copy(update={"target_id": other.id, "link_type": "leads_to"})
+    assert found == {old.id: (), new.id: (back,), other.id: (moved,)}
+
+
+def test_the_same_text_is_never_added_twice_whatever_was_decided(
+    store: MemoryStore, tell: Tell
+) -> None:
+    """Not even by a decision that could not look for neighbours."""
+    first = store.add(tell("Mia sails.", user="Mia"))
+    [again] = store.embed([tell("MIA sails!", user="Mia")])
+    addition = Decision(Action.ADD, "the search failed", (again.memory,), pending=True)
+    assert store.apply(addition, since=None, arrival=again, floor=0.9) == (
+        f"{first.id} says the same"
+    )
+    assert store.counts().live == 1
+
+
+def test_undo_is_refused_where_later_decisions_build_on_it(store: MemoryStore, tell: Tell) -> None:
+    a, b, c = (
+        store.add(tell(text)) for text in ("Mia sails.", "Mia sails a lot.", "Mia sails it.")
+    )
+    store.apply(replacement(a, b), since=revision(store))
+    store.apply(replacement(b, c), since=revision(store))
+    first, second = (one.number for one in store.history())
+    with pytest.raises(CannotUndo, match=rf"decisions \[{second}\] build on it; undo those first"):
+        store.undo(first)
+    store.undo(second)
+    store.undo(first)
+    assert everything(store) == sorted([a, b, c], key=lambda memory: memory.id)
+
+
+def test_there_is_nothing_to_undo_in_an_addition(store: MemoryStore, tell: Tell) -> None:
+    memory = store.add(tell("Mia sails."))
+    [added] = store.history(memory.id)
+    for number in (added.number, 999):
+        with pytest.raises(CannotUndo):
+            store.undo(number)
+
+
+def test_what_was_forgotten_does_not_come_back(store: MemoryStore, tell: Tell) -> None:
+    a, b = store.add(tell("Mia sails.")), store.add(tell("Mia sails a lot."))
+    store.apply(replacement(a, b), since=revision(store))
+    number = store.history()[-1].number
+    with pytest.raises(StillStatedBy, match=b.id):
+        store.forget(a.id)
+    assert store.forget(b.id) == Forgotten(b, erased=True, origins=(a,))
+    with pytest.raises(CannotUndo, match="forgotten"):
+        store.undo(number)
+    assert everything(store) == []
+
+
+def test_an_id_that_is_taken_is_stored_once_under_another(store: MemoryStore, tell: Tell) -> None:
+    first = store.add(tell("Mia sails."))
+    second = tell("Mia dives.").model_copy(update={"id": first.id})
+    added = [store.add(second) for _ in range(3)]
+    assert {memory.content for memory in added} == {"Mia dives."}
+    assert len({memory.id for memory in added} | {first.id}) == 2
+    assert contents(store) == ["Mia sails.", "Mia dives."]
+
+
+def test_what_an_undo_takes_away_is_no_ghost_among_the_neighbours(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place("Mia knits.")
+    near = store.add(tell(embedder.place("Mia knits socks.", 0.93, "Mia knits.")))
+    for number in range(8):
+        pair = [
+            store.add(tell(embedder.place(f"Mia knits {what} {number}.", 0.5, "Mia knits.")))
+            for what in ("hat", "scarf")
+        ]
+        text = embedder.place(f"Mia knits both {number}.", 0.95, "Mia knits.")
+        joined = pair[1].model_copy(update={"id": store.new_id(), "content": text})
+        survivor = Survivor(joined, (pair[0].id, pair[1].id))
+        merge = Decision(Action.MERGE, "test", tuple(pair), (survivor,))
+        assert store.apply(merge, since=revision(store)) == ""
+        store.search("Mia knits.")
+        store.undo(store.history()[-1].number)
+    [probe] = store.embed([tell("Mia knits.")])
+    assert [hit.memory.id for hit in store.find(probe, 5, 0.9).matches] == [near.id]
+    assert len(store.search("Mia knits.", 5)) == 5
+
+
+def test_more_threads_than_connections_may_search_at_once(store: MemoryStore, tell: Tell) -> None:
+    store.add_batch([tell(f"Mia knows word {n}.") for n in range(20)])
+    with ThreadPoolExecutor(40) as pool:
+        found = list(pool.map(lambda n: store.find_similar(f"Mia knows word {n}.", 0.9), range(40)))
+    assert sum(hit is not None for hit in found) == 20

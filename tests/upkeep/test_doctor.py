@@ -1,0 +1,123 @@
+"""The doctor sees what is wrong, says what to do, and makes again what can be made again."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import numpy as np
+import pytest
+from chromadb.config import Settings
+
+from memory.assembly import open_store
+from memory.config import Config, LLMConfig, MemoryConfig
+from memory.errors import LedgerDamaged
+from memory.index import ChromaIndex
+from memory.ledger import Ledger
+from memory.store import MemoryStore
+from memory.upkeep.doctor import examine, mend
+from tests.conftest import Tell
+from tests.doubles import PlacedEmbedder
+
+
+@pytest.fixture
+def healthy(store: MemoryStore, tell: Tell) -> MemoryStore:
+    a = store.add(tell("Mia sails."))
+    store.add(tell("Mia dives."))
+    store.update(a.id, "Mia sails far.")
+    return store
+
+
+def spoil(store: MemoryStore, statement: str) -> None:
+    """Change the file behind the ledger's back."""
+    with sqlite3.connect(store.ledger.name) as raw:
+        raw.execute(statement)
+    raw.close()
+
+
+def said(store: MemoryStore) -> str:
+    return " | ".join(finding.what for finding in examine(store))
+
+
+def test_a_healthy_store_has_no_findings(healthy: MemoryStore) -> None:
+    assert examine(healthy) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "finding"),
+    [
+        ("UPDATE memories SET successor_id = NULL WHERE NOT live", "nobody who stands for it"),
+        ("UPDATE memories SET successor_id = id WHERE NOT live", "nobody who stands for it"),
+        ("UPDATE memories SET successor_id = 'mem_0' WHERE NOT live", "nobody who stands for it"),
+        ("INSERT INTO links SELECT id, 'mem_f', 'related', '', 0.5 FROM memories WHERE NOT live",
+         "links lead to retired memories"),
+        ("UPDATE memories SET revision = 99", "newer than the newest commit"),
+        ("UPDATE memories SET content = 'Mia walks.' WHERE live", "not the one that was stored"),
+        ("UPDATE vectors SET vector = zeroblob(length(vector))", "not of length 1"),
+        ("UPDATE vectors SET vector = zeroblob(8) WHERE rowid = 1", "differ in dimension"),
+        ("DELETE FROM vectors", "texts have no vector"),
+        ("UPDATE decisions SET pending = 1", "questions wait for a model"),
+    ],
+)  # fmt: skip
+def test_what_is_broken_is_named(healthy: MemoryStore, statement: str, finding: str) -> None:
+    spoil(healthy, statement)
+    assert finding in said(healthy)
+
+
+def test_two_live_memories_with_one_text_are_for_a_person(healthy: MemoryStore, tell: Tell) -> None:
+    healthy.add(tell("MIA DIVES!"))
+    [finding] = examine(healthy)
+    assert (finding.kind, finding.remedy) == ("yours", "run `memory-chat --deduplicate-memories`")
+
+
+def test_missing_vectors_are_made_again(healthy: MemoryStore) -> None:
+    spoil(healthy, "DELETE FROM vectors")
+    mend(healthy)
+    assert examine(healthy) == []
+
+
+@pytest.fixture
+def indexed(tmp_path: Path, embedder: PlacedEmbedder, tell: Tell) -> Iterator[MemoryStore]:
+    """A store on a real Chroma that has copied all."""
+    ledger = Ledger.create(f"sqlite:///{tmp_path / 'ledger.db'}")
+
+    def open_index(store: MemoryStore) -> ChromaIndex:
+        index = ChromaIndex.embedded(tmp_path / "chroma", store.ledger)
+        assert index is not None
+        return index
+
+    with MemoryStore(ledger, embedder, open_index) as store:
+        store.add_batch([tell(f"Mia knows word {n}.") for n in range(5)])
+        store.index.rebuild()
+        assert examine(store) == []
+        yield store
+
+
+def test_an_index_that_differs_is_said_and_made_again(indexed: MemoryStore, tmp_path: Path) -> None:
+    client: Any = chromadb.PersistentClient(
+        path=str(tmp_path / "chroma"),
+        settings=Settings(anonymized_telemetry=False, chroma_server_ssl_verify=True),
+    )
+    collection = client.get_collection("memories", embedding_function=None)
+    first, second, *_ = collection.get(include=[])["ids"]
+    collection.delete(ids=[first])
+    collection.upsert(ids=["stray", second], embeddings=np.eye(2, 64)[::-1].astype(np.float32))
+    client.close()
+    told = "the index differs: 1 missing, 1 too many, 1 with another vector"
+    assert said(indexed) == told
+    mend(indexed)
+    assert examine(indexed) == []
+
+
+def test_a_ledger_that_is_no_database_is_damage_and_says_what_to_do(tmp_path: Path) -> None:
+    config = Config(memory=MemoryConfig(data_dir=str(tmp_path)), llm=LLMConfig(provider="offline"))
+    open_store(config).close()
+    file = tmp_path / "ledger.db"
+    file.write_bytes(b"\0" * 100 + file.read_bytes()[100:])
+    with pytest.raises(LedgerDamaged, match="memory-dedup restore"):
+        open_store(config)
+    shutil.rmtree(tmp_path)
