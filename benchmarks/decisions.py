@@ -27,9 +27,9 @@ from memory.assembly import build_embedder
 from memory.config import load_config
 from memory.decide import decide_new
 from memory.index import similarities
-from memory.models import Action, Decision, Memory, Rules, SearchResult, normalise
+from memory.models import Action, Decision, Memory, Rules, SearchResult
 from memory.protocols import Embedder
-from memory.text import compare, reading
+from memory.text import compare, normalise, reading
 from memory.upkeep import wilson
 
 FALSE_IF = frozenset({"changed", "contradiction", "distinct"})

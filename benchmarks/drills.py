@@ -37,10 +37,12 @@ from memory.config import ChromaConfig, Config, LLMConfig, MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import CannotUndo, MemoryPipelineError
 from memory.index import chroma as chroma_index
+from memory.index import chroma_client
 from memory.ledger import REVERSIBLE
-from memory.models import Memory, new_memory_id, normalise, text_key
+from memory.models import Memory, new_memory_id
 from memory.providers import OfflineModel
 from memory.store import MemoryStore, utc_now
+from memory.text import normalise, text_key
 from memory.upkeep import examine
 
 PEOPLE = "Aiko Bruno Carla Dmitri Elif Farid Greta Hana Ivo Jun Kofi Lena".split()
@@ -223,7 +225,7 @@ class KillReport:
 
 
 @dataclass
-class Told:
+class MemoryView:
     """What the notes say must be there: each acknowledged memory with the texts it may have."""
 
     texts: dict[str, set[str]] = field(default_factory=dict)
@@ -232,7 +234,7 @@ class Told:
     acknowledged: int = 0
 
     @classmethod
-    def read(cls, path: Path) -> Told:
+    def read(cls, path: Path) -> MemoryView:
         told = cls()
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for line in lines:
@@ -268,7 +270,7 @@ def kill_drill(folder: Path, kills: int, seed: int, *, base: int = 0) -> KillRep
             report.kills += 1
             check(folder, report)
             report.index_damaged += sum("damaged" in line for line in said)
-    report.acknowledged = Told.read(notes_of(folder)).acknowledged
+    report.acknowledged = MemoryView.read(notes_of(folder)).acknowledged
     return report
 
 
@@ -305,15 +307,15 @@ def _quiet_work(folder: Path, seed: int, death: str) -> None:
 @contextlib.contextmanager
 def _small_steps() -> Iterator[None]:
     """Copy into Chroma, and have it rewrite its files, after few writes instead of 1,000."""
-    lag, hnsw = chroma_index.LAG, dict(chroma_index.HNSW)
+    lag, hnsw = chroma_index.LAG, dict(chroma_client.HNSW)
     chroma_index.LAG = 40
-    chroma_index.HNSW["sync_threshold"] = 20
+    chroma_client.HNSW["sync_threshold"] = 20
     try:
         yield
     finally:
         chroma_index.LAG = lag
-        chroma_index.HNSW.clear()
-        chroma_index.HNSW.update(hnsw)
+        chroma_client.HNSW.clear()
+        chroma_client.HNSW.update(hnsw)
 
 
 @contextlib.contextmanager
@@ -330,7 +332,7 @@ def _warnings() -> Iterator[list[str]]:
 
 def check(folder: Path, report: KillReport) -> None:
     """Open the store as any command does, and compare it with the notes."""
-    told = Told.read(notes_of(folder))
+    told = MemoryView.read(notes_of(folder))
     with open_store(config_for(folder)) as store:
         for finding in examine(store):
             if finding.kind != "yours":
@@ -352,7 +354,7 @@ def _lose(report: KillReport, problem: str) -> None:
     report.problems.append(problem)
 
 
-def _compare(store: MemoryStore, told: Told, report: KillReport) -> None:
+def _compare(store: MemoryStore, told: MemoryView, report: KillReport) -> None:
     with store.ledger.reading() as reader:
         rows = reader.rows(list(told.texts))
         for name, texts in told.texts.items():

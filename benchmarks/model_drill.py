@@ -31,7 +31,7 @@ from pydantic import SecretStr
 
 from memory.assembly import build_deduplicator, build_model
 from memory.config import Config, LLMConfig
-from memory.ledger import Ledger, Recorded
+from memory.ledger import DecisionRecord, Ledger
 from memory.models import Extraction, Memory, Question, Reply, Scope, Turn, Vectors, Verdict
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
@@ -334,7 +334,7 @@ def _states(known: Memory, told: Memory) -> bool:
 
 def unexplained(store: MemoryStore, witness: Witness) -> list[tuple[str, ...]]:
     """Questions whose end the ledger does not tell: what was decided, and why it stayed open."""
-    told: dict[tuple[str, ...], list[Recorded]] = {}
+    told: dict[tuple[str, ...], list[DecisionRecord]] = {}
     for decision in store.history():
         told.setdefault(decision.members, []).append(decision)
     return [
@@ -344,18 +344,18 @@ def unexplained(store: MemoryStore, witness: Witness) -> list[tuple[str, ...]]:
     ]
 
 
-def _explains(decision: Recorded, failure: str, witness: Witness) -> bool:
+def _explains(decision: DecisionRecord, failure: str, witness: Witness) -> bool:
     if not decision.reason or decision.model != witness.name:
         return False
     return not failure or (decision.pending and failure in decision.reason)
 
 
-def open_questions(store: MemoryStore) -> list[Recorded]:
+def open_questions(store: MemoryStore) -> list[DecisionRecord]:
     with store.ledger.reading() as reader:
         return reader.pending_decisions()
 
 
-def undecided(store: MemoryStore) -> list[Recorded]:
+def undecided(store: MemoryStore) -> list[DecisionRecord]:
     """Open questions whose members all live still: no later decision has overtaken them."""
     return [one for one in open_questions(store) if all(map(store.get, one.members))]
 

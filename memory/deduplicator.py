@@ -38,11 +38,11 @@ from memory.models import (
     SearchResult,
     Usage,
     Vector,
-    normalise,
 )
 from memory.protocols import LanguageModel
 from memory.providers import Budget
 from memory.store import MemoryStore
+from memory.text import normalise
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from memory.deduplicator import MemoryDeduplicator, Progress
 from memory.errors import ModelAnswerError, ModelError
-from memory.ledger import KeptTurn
+from memory.ledger import PendingTurn
 from memory.models import MAX_CONTENT, Candidate, ExtractionResult, Memory, Turn, Usage
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
@@ -117,11 +117,11 @@ class MemoryExtractor:
             ]
         return new.count(False)
 
-    def _kept(self) -> list[KeptTurn]:
+    def _kept(self) -> list[PendingTurn]:
         with self._store.ledger.reading() as reader:
             return reader.kept_turns()
 
-    async def _extract(self, chunk: Sequence[KeptTurn]) -> ExtractionResult:
+    async def _extract(self, chunk: Sequence[PendingTurn]) -> ExtractionResult:
         """Turns of one conversation; where no usable answer comes to them, each by itself.
 
         Raises: ModelError where it is not the turns that the model fails at.
@@ -139,7 +139,7 @@ class MemoryExtractor:
         return replace(stored, usage=stored.usage + usage)
 
     async def _candidates(
-        self, chunk: Sequence[KeptTurn]
+        self, chunk: Sequence[PendingTurn]
     ) -> tuple[dict[int, list[Candidate]], Usage]:
         """What is worth remembering, by the turn that says it, kept before it is stored."""
         unread = [one for one in chunk if one.candidates is None]
@@ -158,7 +158,7 @@ class MemoryExtractor:
         return found, usage
 
     async def _store_found(
-        self, chunk: Sequence[KeptTurn], found: dict[int, list[Candidate]]
+        self, chunk: Sequence[PendingTurn], found: dict[int, list[Candidate]]
     ) -> ExtractionResult:
         recalled = await in_thread(self._recalled, chunk)
         speakers = {one.turn.speaker for one in chunk if not one.turn.is_bot}
@@ -182,7 +182,7 @@ class MemoryExtractor:
         )
 
     def _memory(
-        self, kept: KeptTurn, candidate: Candidate, place: int, speakers: set[str]
+        self, kept: PendingTurn, candidate: Candidate, place: int, speakers: set[str]
     ) -> Memory:
         """About a speaker of these turns and nobody else, whoever the candidate names."""
         turn = kept.turn
@@ -197,7 +197,7 @@ class MemoryExtractor:
             metadata={"conversation": turn.conversation, "turn": kept.name},
         )
 
-    def _recalled(self, chunk: Sequence[KeptTurn]) -> list[str]:
+    def _recalled(self, chunk: Sequence[PendingTurn]) -> list[str]:
         ids = [name for one in chunk for name in one.turn.recalled_ids]
         with self._store.ledger.reading() as reader:
             return [row.memory.content for row in reader.rows(ids).values()]
@@ -207,12 +207,12 @@ class MemoryExtractor:
             for seq, candidates in found.items():
                 writer.keep_candidates(seq, candidates)
 
-    def _finish(self, chunk: Sequence[KeptTurn]) -> None:
+    def _finish(self, chunk: Sequence[PendingTurn]) -> None:
         with self._store.ledger.writing() as writer:
             for one in chunk:
                 writer.finish_turn(one.seq)
 
-    def _count_attempt(self, one: KeptTurn) -> None:
+    def _count_attempt(self, one: PendingTurn) -> None:
         with self._store.ledger.writing() as writer:
             writer.count_attempt(one.seq)
 
@@ -228,7 +228,7 @@ def _asked(turn: Turn) -> list[Candidate]:
     ]
 
 
-def _turn_of(candidate: Candidate, asked: Sequence[KeptTurn]) -> KeptTurn | None:
+def _turn_of(candidate: Candidate, asked: Sequence[PendingTurn]) -> PendingTurn | None:
     """The turn that says it, else the last of a person; None where the bot said it."""
     if candidate.turn is None:
         return [one for one in asked if not one.turn.is_bot][-1]
@@ -236,9 +236,9 @@ def _turn_of(candidate: Candidate, asked: Sequence[KeptTurn]) -> KeptTurn | None
     return None if said.turn.is_bot else said
 
 
-def _chunks(kept: Sequence[KeptTurn], size: int) -> list[list[KeptTurn]]:
+def _chunks(kept: Sequence[PendingTurn], size: int) -> list[list[PendingTurn]]:
     """Neighbours of one conversation, at most `size` together."""
-    chunks: list[list[KeptTurn]] = []
+    chunks: list[list[PendingTurn]] = []
     for one in kept:
         last = chunks[-1] if chunks else []
         if last and len(last) < size and last[0].turn.conversation == one.turn.conversation:

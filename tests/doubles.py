@@ -20,9 +20,9 @@ from memory.models import (
     Vector,
     Vectors,
     Verdict,
-    normalise,
 )
 from memory.protocols import Shortlist
+from memory.text import normalise
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -69,7 +69,7 @@ class PlacedEmbedder:
 
 
 class ScriptedModel:
-    """Answers in turn: a verdict, an error to raise, or a function of the question."""
+    """CalibrationLog in turn: a verdict, an error to raise, or a function of the question."""
 
     name = "scripted"
 
@@ -100,7 +100,7 @@ class ScriptedModel:
 
 
 class HangingModel(ScriptedModel):
-    """Answers as scripted, but not before it is let go; in any event loop."""
+    """CalibrationLog as scripted, but not before it is let go; in any event loop."""
 
     def __init__(self, *answers: Verdict | ModelError | Callable[[Question], Verdict]) -> None:
         super().__init__(*answers)

@@ -12,13 +12,13 @@ import pytest
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
-from memory.models import Action, Memory, Part, Verdict
+from memory.models import Action, Memory, MergeGroup, Verdict
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import HangingModel, PlacedEmbedder, ScriptedModel, ticking
 
 CAT, TABBY, BOTH = "Mia has a cat.", "Mia has a tabby.", "Mia has a tabby cat."
-MERGED = Verdict(parts=(Part(members=(0, 1), text=BOTH),))
+MERGED = Verdict(parts=(MergeGroup(members=(0, 1), text=BOTH),))
 
 
 class Gate:

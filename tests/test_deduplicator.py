@@ -17,14 +17,14 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelError
 from memory.index import similarity
 from memory.ledger import Ledger
-from memory.models import DeduplicationReport, Memory, Part, Question, Verdict
+from memory.models import DeduplicationReport, Memory, MergeGroup, Question, Verdict
 from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import START, BrokenIndex, HangingModel, PlacedEmbedder, ScriptedModel, ticking
 
 CAT, TABBY, DOG = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
-MERGED = Verdict(parts=(Part(members=(0, 1), text=TABBY),))
+MERGED = Verdict(parts=(MergeGroup(members=(0, 1), text=TABBY),))
 APART = Verdict()
 
 
@@ -326,7 +326,7 @@ def test_a_text_that_a_person_keeps_twice_still_takes_a_new_copy_in(
 def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
     store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
 ) -> None:
-    invented = Verdict(parts=(Part(members=(0, 1), text="Mia has a tabby cat called Pip."),))
+    invented = Verdict(parts=(MergeGroup(members=(0, 1), text="Mia has a tabby cat called Pip."),))
     model = ScriptedModel(invented, MERGED)
     deduplicator = MemoryDeduplicator(store, model)
     write(deduplicator, tell(CAT))
@@ -339,7 +339,7 @@ def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
 
 @pytest.mark.usefixtures("close_pair")
 def test_two_empty_merges_are_a_failure(store: MemoryStore, tell: Tell) -> None:
-    empty = Verdict(parts=(Part(members=(0, 1), text=""),))
+    empty = Verdict(parts=(MergeGroup(members=(0, 1), text=""),))
     config = MemoryConfig(on_merge_failure="keep_both")
     deduplicator = MemoryDeduplicator(store, ScriptedModel(empty, empty), config)
     write(deduplicator, tell(CAT))
@@ -367,7 +367,7 @@ def test_a_model_that_hangs_costs_a_write_its_budget_and_then_has_failed(
 def test_a_second_try_waits_for_what_the_first_has_left(store: MemoryStore, tell: Tell) -> None:
     def empty_and_then_hanging(_question: Question) -> Verdict:
         model.hangs = True
-        return Verdict(parts=(Part(members=(0, 1), text=""),))
+        return Verdict(parts=(MergeGroup(members=(0, 1), text=""),))
 
     model = HangingModel(empty_and_then_hanging)
     deduplicator = MemoryDeduplicator(store, model, budget_s=1.0)
@@ -503,7 +503,7 @@ def test_a_chain_whose_ends_are_unlike_is_not_merged_on_hearsay(
 
     def merge(question: Question) -> Verdict:
         assert {member.content for member in question.members} == {a, b}
-        return Verdict(parts=(Part(members=(0, 1), text=b),))
+        return Verdict(parts=(MergeGroup(members=(0, 1), text=b),))
 
     model = ScriptedModel(merge, APART)
     report = batch(MemoryDeduplicator(store, model))
@@ -521,7 +521,7 @@ def test_a_synthesised_memory_is_measured_by_what_it_was_made_from(
     embedder.place_at(joined, [0.80, 0.60])
     embedder.place_at(c, [0.69, 0.72])
     store.add_batch([tell(a), tell(b)])
-    verdict = Verdict(parts=(Part(members=(0, 1), text=joined),))
+    verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=joined),))
     deduplicator = MemoryDeduplicator(store, ScriptedModel(verdict))
     batch(deduplicator)
     assert live(store) == {joined}

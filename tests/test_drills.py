@@ -55,10 +55,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import random
 
     from memory.index import chroma as chroma_index
+    from memory.index import chroma_client
 
     folder = tmp_path_factory.mktemp("whole")
     lag, chroma_index.LAG = chroma_index.LAG, 100
-    chroma_index.HNSW["sync_threshold"] = 50
+    chroma_client.HNSW["sync_threshold"] = 50
     try:
         rng = random.Random(1)
         with open_store(config_for(folder)) as store:
@@ -67,7 +68,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 find(store)
     finally:
         chroma_index.LAG = lag
-        del chroma_index.HNSW["sync_threshold"]
+        del chroma_client.HNSW["sync_threshold"]
     return folder
 
 

@@ -15,9 +15,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import CannotUndo, MemoryNotFound, StillStatedBy
 from memory.ledger import REVERSIBLE, Ledger
-from memory.models import Memory, MemoryLink, text_key
+from memory.models import Memory, MemoryLink
 from memory.providers import OfflineModel, WordLlamaEmbedder
 from memory.store import MemoryStore
+from memory.text import text_key
 from memory.upkeep import examine
 from tests.doubles import ticking
 

@@ -1,77 +1,144 @@
-"""The house: imports point one way, foreign libraries have one home, nothing is built at import."""
+"""The house: rooms with faces, imports that point one way, foreign libraries with one home."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ORDER = [
-    "errors", "models", "protocols", "config", "vocabulary", "synonyms", "inflection", "tokens",
-    "numbers", "reading", "coverage", "verification", "policy", "neighbours", "prompts",
-    "embeddings", "statements", "language", "gemini", "breaker", "budget",
-    "tables", "database", "records", "reader", "writer", "ledger",
-    "index", "index_folder", "chroma_index", "store", "threads",
-    "backup", "doctor",
-    "planning", "intervals", "calibration", "answers", "calibrate", "deduplicator",
-    "extractor", "jsonl", "report",
-    "agent.scaffolds", "agent.memory_store", "agent.episodes", "agent.consolidation",
-    "agent.workspace_sync", "agent.schemas", "agent.tools",
-    "assembly", "shell", "agent.server", "cli", "__main__", "orchestrator",
+RANKS = [
+    "errors", "text", "models", "protocols", "config", "threads",
+    "ledger", "index", "decide", "providers", "store",
+    "deduplicator", "extractor", "upkeep", "interchange", "agent",
+    "assembly", "cli", "__main__", "orchestrator",
 ]  # fmt: skip
+"""The rooms bottom up, as ARCHITECTURE.md lists them: each may import those before it."""
+SHELLS = {"agent.server"}
+"""Files that stand above `assembly` though their room does not."""
 HOME_OF = {
-    "chromadb": {"chroma_index"},
-    "sqlalchemy": {"tables", "database", "reader", "writer"},
-    "wordllama": {"embeddings"},
-    "google": {"gemini"},
+    "chromadb": {"index.chroma_client"},
+    "wordllama": {"providers.embeddings"},
+    "google": {"providers.gemini"},
     "mcp": {"agent.server"},
-    "tenacity": {"gemini"},
+    "tenacity": {"providers.gemini"},
 }
-SOURCES = [*sorted((ROOT / "memory").rglob("*.py")), ROOT / "orchestrator.py"]
+MOST_PUBLIC_METHODS = 20
 
 
 def name_of(path: Path) -> str:
-    """As the order lists it: `store`, `agent.tools`."""
+    """Below `memory`: `store.store`, `agent.tools`, `config`."""
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removeprefix("memory.")
 
 
+def room_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+SOURCES = [*sorted((ROOT / "memory").rglob("*.py")), ROOT / "orchestrator.py"]
 MODULES = [path for path in SOURCES if path.stem != "__init__"]
+ROOMS = {path.parent.name for path in (ROOT / "memory").glob("*/__init__.py")}
+READERS = [
+    *MODULES,
+    *sorted((ROOT / "tests").rglob("*.py")),
+    *sorted((ROOT / "benchmarks").glob("*.py")),
+    *sorted((ROOT / "examples").glob("*.py")),
+]
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def imported(path: Path) -> Iterator[str]:
+    """Full names of modules, and of what is taken from them."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
-            if node.module in ("memory", "memory.agent"):
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def test_every_file_has_its_place_in_the_order() -> None:
-    assert {name_of(path) for path in MODULES} == set(ORDER)
+def face_of(room: str) -> list[str]:
+    names: list[str] = importlib.import_module(f"memory.{room}").__all__
+    return names
+
+
+def inner(path: Path) -> set[str]:
+    """The modules of ours that a file imports, below `memory`: `ledger`, `ledger.tables`."""
+    names = {name for name in imported(path) if name.startswith("memory.")}
+    known = {name_of(module) for module in MODULES} | ROOMS
+    through_faces = {f"{room}.{name}" for room in ROOMS for name in face_of(room)}
+    return ({name.removeprefix("memory.") for name in names} & known) - through_faces
+
+
+def libraries(path: Path) -> set[str]:
+    return {name.partition(".")[0] for name in imported(path)}
+
+
+def test_every_room_and_file_has_its_rank() -> None:
+    assert {room_of(name_of(path)) for path in MODULES} == set(RANKS)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_imports_point_upwards_only(path: Path) -> None:
-    above = set(ORDER[: ORDER.index(name_of(path))]) | {"__version__", "agent"}
-    inner = {name for name in imported(path) if name.startswith("memory.")}
-    assert {name.removeprefix("memory.") for name in inner} <= above
+    me = room_of(name_of(path))
+    top = RANKS.index("assembly") + 1 if name_of(path) in SHELLS else RANKS.index(me)
+    assert {room_of(name) for name in inner(path)} <= {me, *RANKS[:top]}
 
 
-@pytest.mark.parametrize(("library", "homes"), HOME_OF.items())
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_inside_a_room_imports_run_one_way(room: str) -> None:
+    files = [path for path in MODULES if room_of(name_of(path)) == room]
+    graph = {name_of(path): {name for name in inner(path) if "." in name} for path in files}
+    order = list(TopologicalSorter(graph).static_order())  # raises on a circle
+    assert set(graph) <= set(order)
+
+
+@pytest.mark.parametrize("path", READERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nobody_imports_past_a_face(path: Path) -> None:
+    """The room's own files and tests aside."""
+    parts = path.relative_to(ROOT).parts
+    own = parts[1] if parts[0] in ("memory", "tests") and len(parts) > 2 else None
+    past = {name for name in inner(path) if "." in name and room_of(name) != own}
+    assert past <= SHELLS
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_a_face_names_nothing_that_nobody_uses(room: str) -> None:
+    face = importlib.import_module(f"memory.{room}")
+    outside = [path for path in READERS if room_of(name_of(path)) != room]
+    used = {name for path in outside for name in imported(path)}
+    shown = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *outside]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in shown)
+    unused = {name for name in face.__all__ if f"memory.{room}.{name}" not in used}
+    assert {name for name in unused if f"from memory.{room} import {name}" not in text} == set()
+
+
+@pytest.mark.parametrize(("library", "homes"), HOME_OF.items(), ids=list(HOME_OF))
 def test_a_foreign_library_has_one_home(library: str, homes: set[str]) -> None:
-    users = {name_of(path) for path in MODULES if library in map(first_part, imported(path))}
-    assert users == homes
+    assert {name_of(path) for path in MODULES if library in libraries(path)} == homes
 
 
-def first_part(name: str) -> str:
-    return name.partition(".")[0]
+def test_the_ledger_is_the_only_sql() -> None:
+    users = {name_of(path) for path in MODULES if "sqlalchemy" in libraries(path)}
+    assert {room_of(name) for name in users} == {"ledger"}
+
+
+def test_no_class_is_a_place_that_everything_goes_through() -> None:
+    crowded = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                methods = (one for one in node.body if isinstance(one, FUNCTIONS))
+                public = [one.name for one in methods if not one.name.startswith("_")]
+                if len(public) > MOST_PUBLIC_METHODS:
+                    crowded[node.name] = len(public)
+    assert crowded == {}
 
 
 @pytest.mark.parametrize("command", ["memory", "orchestrator"])
@@ -89,7 +156,8 @@ def test_help_loads_nothing_heavy(command: str) -> None:
     assert run.stdout.splitlines()[-1] == "heavy: []"
 
 
-def test_the_public_names_are_there() -> None:
-    import memory
-
-    assert [getattr(memory, name).__name__ for name in memory.__all__] == memory.__all__
+@pytest.mark.parametrize("face", ["memory", *(f"memory.{room}" for room in sorted(ROOMS))])
+def test_the_public_names_are_there(face: str) -> None:
+    module = importlib.import_module(face)
+    assert module.__all__
+    assert all(getattr(module, name) is not None for name in module.__all__)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from memory.decide import in_order, inherit
+from memory.decide import inherit, oldest_first
 from memory.errors import InputError, MemoryNotFound
 from memory.models import (
     Action,
@@ -21,10 +21,10 @@ from memory.models import (
     Scope,
     SearchResult,
     Survivor,
-    text_key,
 )
-from memory.store import Forgotten, Found
+from memory.store import Forgotten, Neighbours
 from memory.store import MemoryStore as CoreStore
+from memory.text import text_key
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -380,7 +380,7 @@ class MemoryStore:
 
 
 def _near(
-    found: Found, threshold: float, limit: int, without: str | None = None
+    found: Neighbours, threshold: float, limit: int, without: str | None = None
 ) -> list[MemorySearchResult]:
     near = [hit for hit in found.matches if hit.distance < threshold and hit.memory.id != without]
     return near[:limit]
@@ -391,7 +391,7 @@ def _linked(memory: Memory, near: Sequence[SearchResult]) -> Memory:
     return memory.model_copy(update={"linked_ids": links})
 
 
-def _addition(memory: Memory, found: Found) -> Decision:
+def _addition(memory: Memory, found: Neighbours) -> Decision:
     nearest = found.matches[0].similarity if found.matches else None
     reason = "told by the agent"
     return Decision(
@@ -399,18 +399,18 @@ def _addition(memory: Memory, found: Found) -> Decision:
     )
 
 
-def _correction(old: Memory, new: Memory, found: Found) -> Decision:
+def _correction(old: Memory, new: Memory, found: Neighbours) -> Decision:
     heir = Survivor(new, (old.id,))
     similarity = next((hit.similarity for hit in found.matches if hit.memory.id == old.id), None)
     return Decision(
         Action.REPLACE,
         "corrected by the agent",
-        in_order(old, new),
+        oldest_first(old, new),
         (heir,),
         similarity=similarity,
         candidates=_candidates(found),
     )
 
 
-def _candidates(found: Found) -> tuple[tuple[str, float], ...]:
+def _candidates(found: Neighbours) -> tuple[tuple[str, float], ...]:
     return tuple((hit.memory.id, hit.similarity) for hit in found.matches)

@@ -90,7 +90,7 @@ class MergeMemories(Arguments):
 # --- answers ------------------------------------------------------------------------------------
 
 
-class Told(BaseModel):
+class MemoryView(BaseModel):
     """A memory as an answer names it."""
 
     id: str
@@ -105,7 +105,7 @@ class Told(BaseModel):
     similarity: float | None = None
 
     @classmethod
-    def of(cls, memory: Memory) -> Told:
+    def of(cls, memory: Memory) -> MemoryView:
         return cls(
             id=memory.id,
             content=memory.content,
@@ -119,7 +119,7 @@ class Told(BaseModel):
         )
 
     @classmethod
-    def found(cls, hit: SearchResult) -> Told:
+    def found(cls, hit: SearchResult) -> MemoryView:
         return cls.of(hit.memory).model_copy(update={"similarity": hit.similarity})
 
 
@@ -127,8 +127,8 @@ class Remembered(BaseModel):
     saved: bool
     id: str | None = None
     links: int = 0
-    related: list[Told] = []
-    duplicate_of: Told | None = None
+    related: list[MemoryView] = []
+    duplicate_of: MemoryView | None = None
     differs: str = ""
     replaced: str | None = None
     undo: int | None = None
@@ -137,11 +137,11 @@ class Remembered(BaseModel):
 
 
 class Recalled(BaseModel):
-    memories: list[Told]
+    memories: list[MemoryView]
 
 
 class Introspected(BaseModel):
-    recent: list[Told]
+    recent: list[MemoryView]
     still_open: list[str]
 
 
@@ -163,7 +163,7 @@ class Consolidated(BaseModel):
 
 class Forgot(BaseModel):
     found: bool
-    memory: Told | None = None
+    memory: MemoryView | None = None
     erased: bool | None = None
     """False while an index or a log still has to be cleared of it."""
     warnings: list[str] = []
@@ -188,7 +188,7 @@ class EpisodeTold(BaseModel):
 
 
 class Merged(BaseModel):
-    kept: Told
+    kept: MemoryView
     removed_id: str
     undo: int
     """What `memory-dedup undo` takes."""

@@ -110,7 +110,7 @@ class AgentTools:
         text = scaffolds.not_saved(duplicate_of, content, self._store.now())
         data = schemas.Remembered(
             saved=False,
-            duplicate_of=schemas.Told.found(duplicate_of),
+            duplicate_of=schemas.MemoryView.found(duplicate_of),
             differs=scaffolds.difference(duplicate_of.memory.content, content),
         )
         return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_DUPLICATE), data)
@@ -130,7 +130,7 @@ class AgentTools:
             saved=True,
             id=memory.id,
             links=links,
-            related=[schemas.Told.found(hit) for hit in related],
+            related=[schemas.MemoryView.found(hit) for hit in related],
             replaced=old.id if old else None,
             undo=undo,
             warnings=warnings,
@@ -146,7 +146,7 @@ class AgentTools:
             date_from=_moment("date_from", asked.date_from, time.min),
             date_to=_moment("date_to", asked.date_to, time.max),
         )
-        data = schemas.Recalled(memories=[schemas.Told.found(hit) for hit in found])
+        data = schemas.Recalled(memories=[schemas.MemoryView.found(hit) for hit in found])
         return Answer(scaffolds.recalled(found, self._store.now()), data)
 
     async def introspect(self, _asked: schemas.Introspect) -> Answer:
@@ -154,7 +154,7 @@ class AgentTools:
         still_open = (await self._store.still_open())[:_OPEN]
         text = scaffolds.introspected(recent, still_open, self._store.now())
         data = schemas.Introspected(
-            recent=[schemas.Told.of(memory) for memory in recent], still_open=still_open
+            recent=[schemas.MemoryView.of(memory) for memory in recent], still_open=still_open
         )
         return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_INTROSPECT), data)
 
@@ -177,7 +177,7 @@ class AgentTools:
         lines += [] if forgotten.erased else [scaffolds.INDEX_PENDING]
         data = schemas.Forgot(
             found=True,
-            memory=schemas.Told.of(forgotten.memory),
+            memory=schemas.MemoryView.of(forgotten.memory),
             erased=forgotten.erased,
             warnings=warnings,
         )
@@ -219,7 +219,10 @@ class AgentTools:
 
         warnings = await self._write(kept, follow)
         data = schemas.Merged(
-            kept=schemas.Told.of(kept), removed_id=asked.remove_id, undo=undo, warnings=warnings
+            kept=schemas.MemoryView.of(kept),
+            removed_id=asked.remove_id,
+            undo=undo,
+            warnings=warnings,
         )
         text = scaffolds.merged(kept, asked.remove_id, undo)
         return Answer("\n".join([text, *warnings]), data)

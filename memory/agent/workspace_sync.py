@@ -15,7 +15,7 @@ from pathlib import Path
 import filelock
 
 from memory.errors import InputError
-from memory.ledger import Recorded
+from memory.ledger import DecisionRecord
 from memory.models import Memory
 from memory.store import Forgotten, MemoryStore
 
@@ -105,7 +105,7 @@ class WorkspaceMemorySync:
                 _replace(self._latest_monologue, "")
 
     def follow_undo(
-        self, recorded: Sequence[Recorded], get: Callable[[str], Memory | None]
+        self, recorded: Sequence[DecisionRecord], get: Callable[[str], Memory | None]
     ) -> None:
         """After decisions were taken back: entries again for those that live, where any had one.
 

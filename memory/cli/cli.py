@@ -18,11 +18,11 @@ from memory.config import Config, load_config
 from memory.errors import InputError, LedgerMissing
 
 if TYPE_CHECKING:
-    from memory.ledger import Recorded
+    from memory.ledger import DecisionRecord
     from memory.models import DeduplicationReport, Memory, Outcome
     from memory.protocols import LanguageModel
     from memory.store import MemoryStore
-    from memory.upkeep import AlikePair, Answers
+    from memory.upkeep import AlikePair, CalibrationLog
 
 app = typer.Typer(
     name="memory-dedup",
@@ -108,8 +108,7 @@ def _source(
 def _foreign_memories(
     path: Path, collection: str, assume_utc: bool
 ) -> Iterator[Memory | InputError]:
-    from memory.index import read_collection
-    from memory.interchange import from_chroma_row
+    from memory.interchange import from_chroma_row, read_collection
 
     for row in read_collection(path, collection):
         try:
@@ -289,11 +288,11 @@ def calibrate(
     ] = 0.99,
 ) -> None:
     """Find thresholds for this store: asks which pairs are duplicates; changes no memory."""
-    from memory.upkeep import Answers, lines, pairs_of, sample, suggest, tally, view
+    from memory.upkeep import CalibrationLog, lines, pairs_of, sample, suggest, tally, view
 
     config: Config = context.obj
     model = assembly.build_model(config)
-    answers = Answers(
+    answers = CalibrationLog(
         Path(config.memory.data_dir) / "calibration.jsonl", "person" if person else model.name
     )
     with assembly.read_store(config) as store:
@@ -309,7 +308,7 @@ def calibrate(
 
 
 def _ask(
-    pairs: list[AlikePair], answers: Answers, config: Config, model: LanguageModel | None
+    pairs: list[AlikePair], answers: CalibrationLog, config: Config, model: LanguageModel | None
 ) -> None:
     """Ask the model, or where there is none the person, who is shown each pair on stderr."""
     from memory.upkeep import ask_model, ask_person
@@ -355,7 +354,7 @@ def undo(
         err().print(f"{what}, {one.reason}")
 
 
-def _follow_undo(config: Config, store: MemoryStore, undone: list[Recorded]) -> None:
+def _follow_undo(config: Config, store: MemoryStore, undone: list[DecisionRecord]) -> None:
     """Where an agent's workspace tells of these memories, it tells what is true again."""
     workspace = assembly.build_workspace(config, store.ledger)
     if workspace is not None:
@@ -423,7 +422,7 @@ def forget(
 @app.command()
 def reembed(context: typer.Context) -> None:
     """Make every vector again with the configured embedder, all or none."""
-    from memory.store import reembed as make_again
+    from memory.upkeep import reembed as make_again
 
     assembly.read_ledger(context.obj).close()
     with assembly.open_ledger(context.obj) as ledger, progress("embedding") as tell:

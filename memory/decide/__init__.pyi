@@ -1,3 +1,5 @@
+from .groups import cohesive as cohesive
+from .groups import connected as connected
 from .planning import RoundPlan as RoundPlan
 from .planning import alike_pairs as alike_pairs
 from .planning import plan_round as plan_round
@@ -6,6 +8,6 @@ from .policy import add as add
 from .policy import after_failure as after_failure
 from .policy import decide_new as decide_new
 from .policy import differences as differences
-from .policy import in_order as in_order
 from .policy import inherit as inherit
+from .policy import oldest_first as oldest_first
 from .policy import resolve as resolve

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from memory.decide.groups import cohesive, connected
 from memory.decide.policy import GroupPlan, plan_group
-from memory.index import cohesive, connected, similar_pairs, similarity
-from memory.ledger import Row
+from memory.index import similar_pairs, similarity
+from memory.ledger import Row, Snapshot
 from memory.models import Memory, Rules, Scope, Vector
-from memory.store import Snapshot
 
 BANDS = (0.98, 0.95, 0.90)
 """The similarities at which the audit counts pairs."""
@@ -48,7 +48,7 @@ def plan_round(snapshot: Snapshot, rules: Rules, scope_of: Callable[[Memory], Sc
         close = {
             pair: score
             for pair, score in seen.items()
-            if score >= rules.lower and (scope.key, *sorted(pair)) not in snapshot.told_apart
+            if score >= rules.lower and (scope.key, *sorted(pair)) not in snapshot.distinct
         }
         alike |= {tuple(sorted(pair)): score for pair, score in close.items()}  # type: ignore[misc]
         groups += _groups(_mergeable(nodes, scope, snapshot), close, snapshot, rules.lower)
@@ -95,7 +95,7 @@ def _scopes(rows: Iterable[Row], scope_of: Callable[[Memory], Scope]) -> dict[Sc
 
 def _mergeable(nodes: _Nodes, scope: Scope, snapshot: Snapshot) -> _Nodes:
     """All rows, but of a text that a person keeps several times only the newest."""
-    kept = {key for key in nodes if (scope.key, key, key) in snapshot.told_apart}
+    kept = {key for key in nodes if (scope.key, key, key) in snapshot.distinct}
     return {key: rows[-1:] if key in kept else rows for key, rows in nodes.items()}
 
 
@@ -123,10 +123,12 @@ def _groups(nodes: _Nodes, close: _Edges, snapshot: Snapshot, lower: float) -> l
     edges = [(place[a], place[b], score) for (a, b), score in close.items()]
     by_pair = {(i, j): score for i, j, score in edges} | {(j, i): s for i, j, s in edges}
 
-    origins = [_origins(nodes[key], snapshot) for key in keys]
+    lineages = [_lineage(nodes[key], snapshot) for key in keys]
 
     def together(i: int, j: int) -> bool:
-        return (i, j) in by_pair and _kin(origins[i], origins[j], snapshot.vectors, lower)
+        return (i, j) in by_pair and _lineages_close(
+            lineages[i], lineages[j], snapshot.vectors, lower
+        )
 
     found = []
     components = connected(len(keys), [(i, j) for i, j, _ in edges])
@@ -149,7 +151,7 @@ def _edges_by_component(
     return inside
 
 
-def _kin(
+def _lineages_close(
     left: Sequence[str], right: Sequence[str], vectors: Mapping[str, Vector], lower: float
 ) -> bool:
     """Whether every text that either side was synthesised from is close to the other side's."""
@@ -158,7 +160,7 @@ def _kin(
     return all(similarity(vectors[a], vectors[b]) >= lower for a in left for b in right)
 
 
-def _origins(rows: Sequence[Row], snapshot: Snapshot) -> list[str]:
+def _lineage(rows: Sequence[Row], snapshot: Snapshot) -> list[str]:
     keys = [row.text_key for row in rows[:1]]
     keys += [key for row in rows for key in snapshot.ancestors.get(row.memory.id, ())]
     return [key for key in dict.fromkeys(keys) if key in snapshot.vectors]

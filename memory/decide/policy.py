@@ -14,15 +14,14 @@ from memory.models import (
     Action,
     Decision,
     Memory,
-    Part,
+    MergeGroup,
     Question,
     Rules,
     SearchResult,
     Survivor,
     Verdict,
-    normalise,
 )
-from memory.text import compare, unbelievable
+from memory.text import compare, normalise, rejection_reason
 
 Similarity = Callable[[Memory, Memory], float]
 
@@ -49,12 +48,12 @@ def decide_new(
     """
     close = [match for match in matches if match.similarity >= rules.lower]
     for match in close:
-        members = in_order(match.memory, new)
+        members = oldest_first(match.memory, new)
         replacement = replace_covered(members, _always(match.similarity), rules)
         if replacement is not None:
             return replacement, match
     if close:
-        members = in_order(close[0].memory, new)
+        members = oldest_first(close[0].memory, new)
         return _question(members, close[0].similarity, rules), close[0]
     nearest = matches[0] if matches else None
     reason = f"nearest is below {rules.lower:.2f}" if nearest else "nothing similar"
@@ -66,7 +65,7 @@ def _always(similarity: float) -> Similarity:
     return lambda _a, _b: similarity
 
 
-def in_order(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
+def oldest_first(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
     """Oldest first; at the same time, what was stored first is the older."""
     return (stored, new) if new.timestamp >= stored.timestamp else (new, stored)
 
@@ -204,17 +203,17 @@ def resolve(
     survivors = []
     for part in verdict.parts:
         group = tuple(question.members[index] for index in sorted(part.members))
-        problem = unbelievable(part.text, group)
+        problem = rejection_reason(part.text, [member.content for member in group])
         if problem:
             return problem
         survivors.append(_merged(part, group, new_id))
     return Decision(
         Action.MERGE if survivors else Action.KEEP_BOTH,
-        verdict.reason or ("told the same" if survivors else "told apart"),
+        verdict.reason or ("told the same" if survivors else "judged distinct"),
         question.members,
         tuple(survivors),
         similarity=question.similarity,
-        distinct=_told_apart(question, verdict),
+        distinct=_distinct_pairs(question, verdict),
         model=model,
         usage=verdict.usage,
     )
@@ -229,7 +228,7 @@ def _partition_fault(question: Question, verdict: Verdict) -> str:
     return ""
 
 
-def _merged(part: Part, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
+def _merged(part: MergeGroup, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
     same = [member for member in group if normalise(member.content) == normalise(part.text)]
     if same:
         return survive(same[-1], group)
@@ -244,7 +243,7 @@ def _merged(part: Part, group: tuple[Memory, ...], new_id: Callable[[], str]) ->
     return Survivor(inherit(seed, group), tuple(member.id for member in group))
 
 
-def _told_apart(question: Question, verdict: Verdict) -> tuple[tuple[str, str], ...]:
+def _distinct_pairs(question: Question, verdict: Verdict) -> tuple[tuple[str, str], ...]:
     part_of = {index: n for n, part in enumerate(verdict.parts) for index in part.members}
     return tuple(
         (question.members[a].id, question.members[b].id)

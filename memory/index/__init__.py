@@ -1,4 +1,4 @@
-"""Nearest neighbours, exact or by Chroma; whatever is wrong with them, the ledger can make them again."""
+"""Nearest neighbours, exact or by Chroma; the ledger can make them again."""
 
 import lazy_loader
 

@@ -1,11 +1,10 @@
 from .chroma import ChromaIndex as ChromaIndex
-from .chroma import ChromaServer as ChromaServer
-from .chroma import load_minilm as load_minilm
-from .chroma import read_collection as read_collection
+from .chroma_client import ChromaServer as ChromaServer
+from .chroma_client import chroma_faults as chroma_faults
+from .chroma_client import load_minilm as load_minilm
+from .chroma_client import persistent_client as persistent_client
 from .exact import ExactIndex as ExactIndex
 from .folder import IndexFolder as IndexFolder
-from .pairs import cohesive as cohesive
-from .pairs import connected as connected
 from .pairs import similar_pairs as similar_pairs
 from .pairs import similarities as similarities
 from .pairs import similarity as similarity

@@ -1,34 +1,42 @@
-"""Nearest neighbours by Chroma: the only `chromadb` import, loaded when first needed.
+"""Nearest neighbours by one Chroma collection that follows the ledger.
 
-Chroma holds ids, vectors and the few values that scopes are made of; no text. It follows the
-ledger: rows above its watermark are searched exactly until there are enough to copy in one go.
-Whatever is wrong with it, the ledger can make it again.
+Chroma holds ids, vectors and the few values that scopes are made of; no text. Rows above its
+watermark are searched exactly until there are enough to copy in one go. Whatever is wrong with it,
+the ledger can make it again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import numpy as np
 
-from memory.errors import ForeignIndex, IndexFault, InputError, LedgerError
+from memory.errors import ForeignIndex, IndexFault, LedgerError
+from memory.index.chroma_client import (
+    COLLECTION,
+    SLACK,
+    ChromaServer,
+    chroma_faults,
+    http_client,
+    load_chroma,
+    open_collection,
+    persistent_client,
+    sessions,
+)
 from memory.index.exact import ExactIndex
 from memory.index.folder import IndexFolder
+from memory.index.probe import PROBE_CODE
 from memory.ledger import RESTORED, Change, Ledger
 from memory.models import Scope, Vector
 from memory.protocols import Shortlist
 
 logger = logging.getLogger(__name__)
+
 
 _BATCH = 100
 """Rows in one write: Chroma's writes hold the GIL, and 100 rows are 20 to 40 ms."""
@@ -37,31 +45,8 @@ LAG = 1_000
 _WIDER = 4
 """How many more neighbours than wanted are asked for, since some are out of scope or retired."""
 
-_SLACK = 1e-5
-"""How far Chroma's float32 similarity may lie from ours."""
+
 _NO_ROOM = "disk is full"
-_PROBED = 100
-"""Of each page, how many vectors are searched for when a folder is looked at."""
-COLLECTION = "memories"
-HNSW: dict[str, Any] = {"space": "cosine"}
-"""How a new collection is set up."""
-
-_PATIENCE_S = 5.0
-"""How long a server may take to say that it is there; Chroma's own client waits for ever."""
-_CALL_S = 30.0
-"""How long a server may take for one call."""
-
-
-@dataclass(frozen=True)
-class ChromaServer:
-    """Where a Chroma server listens."""
-
-    host: str
-    port: int
-    ssl: bool
-    tenant: str
-    database: str
-    headers: dict[str, str] = field(repr=False)
 
 
 class ChromaIndex:
@@ -84,8 +69,8 @@ class ChromaIndex:
 
         Raises: IndexFault.
         """
-        with _mapped():
-            _load()
+        with chroma_faults():
+            load_chroma()
         folder = IndexFolder(path)
         if not folder.acquire():
             return None
@@ -99,7 +84,7 @@ class ChromaIndex:
     def _open_or_rebuild(cls, folder: IndexFolder, ledger: Ledger) -> ChromaIndex:
         whole = folder.closed_whole()
         try:
-            damage = "" if whole else folder.probe(_PROBE)
+            damage = "" if whole else folder.probe(PROBE_CODE)
             folder.opened()
             if damage:
                 raise IndexFault(f"damaged: {damage}")
@@ -117,7 +102,7 @@ class ChromaIndex:
         cls, folder: IndexFolder, ledger: Ledger, *, compare: bool = False, again: bool = False
     ) -> ChromaIndex:
         """Raises: IndexFault, and then nothing is open."""
-        client = _persistent_client(folder.path, again=again)
+        client = persistent_client(folder.path, again=again)
         try:
             index = cls(client, COLLECTION, ledger, folder)
             if compare and (difference := index.disagreement()):
@@ -135,7 +120,7 @@ class ChromaIndex:
         Raises: IndexFault.
         """
         try:
-            return cls(_http_client(server), f"{COLLECTION}-{store_id}", ledger, None)
+            return cls(http_client(server), f"{COLLECTION}-{store_id}", ledger, None)
         except IndexFault as exc:
             where = f"the Chroma server at {server.host}:{server.port} gave no answer"
             raise IndexFault(f"{where} ({exc})", "check memory.chroma.host and port") from exc
@@ -151,7 +136,7 @@ class ChromaIndex:
             found = self._query(vector, _WIDER * k)
             recent = self._recent.nearest(vector, scope, k, floor)
         fits = [name for name, values, _ in found if name not in changed and scope.holds(values)]
-        exhausted = len(found) < _WIDER * k or found[-1][2] < floor - _SLACK
+        exhausted = len(found) < _WIDER * k or found[-1][2] < floor - SLACK
         complete = len(fits) >= k or exhausted
         return Shortlist((*fits[:k], *recent.ids), complete=complete)
 
@@ -227,7 +212,7 @@ class ChromaIndex:
         client, self._client = self._client, None
         with contextlib.suppress(Exception):  # nothing is left to save
             client.close()
-            for session in _sessions(client) if self._served else ():
+            for session in sessions(client) if self._served else ():
                 session.close()
 
     # --- following the ledger ---
@@ -246,11 +231,11 @@ class ChromaIndex:
 
         Raises: ForeignIndex where a folder holds a collection that this ledger does not know.
         """
-        self._collection = collection = _collection(self._client, self._name)
+        self._collection = collection = open_collection(self._client, self._name)
         with self._ledger.reading() as reader:
             state = reader.index_state(str(collection.id))
             restored = reader.meta(RESTORED) is not None
-        with _mapped():
+        with chroma_faults():
             unknown = state is None and collection.count()
         if unknown and not self._served:
             raise ForeignIndex("another store's") if not restored else IndexFault("outdated")
@@ -286,11 +271,11 @@ class ChromaIndex:
         self._client.close()
         self._folder.set_aside("damaged")
         self._folder.remove_damaged()
-        self._client = _persistent_client(self._folder.path)
+        self._client = persistent_client(self._folder.path)
         self._start_following()
 
     def _drop_collection(self) -> None:
-        with _mapped():
+        with chroma_faults():
             self._client.delete_collection(self._name)
         self._start_following()
 
@@ -352,7 +337,7 @@ class ChromaIndex:
     def _held(self) -> dict[str, Any]:
         """Every vector that Chroma holds, by id."""
         held: dict[str, Any] = {}
-        with _mapped():
+        with chroma_faults():
             for offset in range(0, self._collection.count(), LAG):
                 page = self._collection.get(limit=LAG, offset=offset, include=["embeddings"])
                 held |= dict(zip(page["ids"], page["embeddings"], strict=True))
@@ -361,7 +346,7 @@ class ChromaIndex:
     def _write(self, changes: Sequence[Change]) -> None:
         live = [change for change in changes if change.live and change.vector is not None]
         gone = [change.id for change in changes if not change.live or change.vector is None]
-        with _mapped():
+        with chroma_faults():
             for some in _batches(live):
                 self._collection.upsert(
                     ids=[change.id for change in some],
@@ -372,7 +357,7 @@ class ChromaIndex:
                 self._collection.delete(ids=list(some))
 
     def _query(self, vector: Vector, k: int) -> list[tuple[str, dict[str, Any], float]]:
-        with _mapped():
+        with chroma_faults():
             answer = self._collection.query(
                 query_embeddings=[vector], n_results=k, include=["metadatas", "distances"]
             )
@@ -389,146 +374,6 @@ def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
     return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
 
 
-def _collection(client: Any, name: str) -> Any:
-    with _mapped():
-        collection = client.get_or_create_collection(
-            name, configuration={"hnsw": HNSW}, embedding_function=None
-        )
-        space = collection.configuration_json["hnsw"]["space"]
-    if space != "cosine":
-        raise IndexFault(f"collection {name!r} has space {space!r}, not cosine")
-    return collection
-
-
-def _persistent_client(folder: Path, *, again: bool = False) -> Any:
-    """Chroma keeps what it opened, even broken, by the path's spelling; `again` spells it new."""
-    path = str(folder.absolute()) + (os.sep if again else "")
-    with _mapped():
-        chromadb, settings = _load()
-        return chromadb.PersistentClient(path=path, settings=settings)
-
-
-def _http_client(server: ChromaServer) -> Any:
-    with _mapped():
-        scheme = "https" if server.ssl else "http"
-        beat = f"{scheme}://{server.host}:{server.port}/api/v2/heartbeat"
-        httpx2.get(beat, headers=server.headers, timeout=_PATIENCE_S).raise_for_status()
-        chromadb, settings = _load()
-        client = chromadb.HttpClient(
-            host=server.host,
-            port=server.port,
-            ssl=server.ssl,
-            tenant=server.tenant,
-            database=server.database,
-            headers=server.headers,
-            settings=settings,
-        )
-        for session in _sessions(client):
-            session.timeout = _CALL_S
-        return client
-
-
-def _sessions(client: Any) -> list[Any]:
-    """Chroma has no other way to say how long its calls may take, nor to close its connections."""
-    return [part._server._session for part in (client, client._admin_client)]
-
-
-def _load() -> tuple[Any, Any]:
-    import chromadb  # 0.5 s and 80 MB that most commands do without
-    from chromadb.config import Settings
-
-    return chromadb, Settings(anonymized_telemetry=False, chroma_server_ssl_verify=True)
-
-
-@contextlib.contextmanager
-def _mapped() -> Iterator[None]:
-    try:
-        yield
-    except IndexFault:
-        raise
-    except Exception as exc:  # Chroma raises its own, httpx's, pydantic's and bare Exceptions
-        first_line = (str(exc) or type(exc).__name__).splitlines()[0]
-        raise IndexFault(f"Chroma failed: {first_line}") from exc
-
-
-_PROBE = """
-import sys
-from memory.index.chroma import probe
-probe(sys.argv[1])
-"""
-
-
-def probe(path: str) -> None:
-    """Read and search all that a folder holds, as a process that may die of it.
-
-    Raises: IndexFault with what is wrong.
-    """
-    client = _persistent_client(Path(path))
-    with _mapped():
-        if COLLECTION not in [collection.name for collection in client.list_collections()]:
-            return
-        collection = client.get_collection(COLLECTION, embedding_function=None)
-        for offset in range(0, collection.count(), LAG):
-            page = collection.get(limit=LAG, offset=offset, include=["embeddings"])
-            some = page["embeddings"][:_PROBED]
-            found = collection.query(query_embeddings=some, n_results=1, include=["distances"])
-            if any(not near or near[0] > _SLACK for near in found["distances"]):
-                raise IndexFault("a search does not find what is there")
-        client.close()
-
-
 def _same(held: Any, expected: Any) -> bool:
     """Chroma's vectors come back with a relative error of up to 1e-6."""
-    return bool(np.allclose(held, expected, rtol=0, atol=_SLACK))
-
-
-def load_minilm() -> Any:
-    """Chroma's default embedding function, for `MiniLMEmbedder`."""
-    from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
-
-    return ONNXMiniLM_L6_V2()
-
-
-@dataclass(frozen=True)
-class ForeignRow:
-    """What somebody else's collection holds for one id."""
-
-    id: str
-    document: str | None
-    metadata: dict[str, Any]
-
-
-def read_collection(path: Path, name: str) -> Iterator[ForeignRow]:
-    """Every row of a collection somebody else made, from a copy of its folder.
-
-    Opening a Chroma folder may write to it, so theirs is left alone.
-
-    Raises: InputError.
-    """
-    if not (path / "chroma.sqlite3").is_file():
-        raise InputError(path, "is not a Chroma folder", "give the folder with chroma.sqlite3")
-    with tempfile.TemporaryDirectory(prefix="memory-import-") as scratch:
-        copy = Path(scratch) / "chroma"
-        shutil.copytree(path, copy)
-        try:
-            client = _persistent_client(copy)
-            yield from _rows(client, path, name)
-            client.close()
-        except IndexFault as exc:
-            raise InputError(path, exc.problem, "is it complete, and not in use?") from exc
-
-
-def _rows(client: Any, path: Path, name: str) -> Iterator[ForeignRow]:
-    with _mapped():
-        names = [collection.name for collection in client.list_collections()]
-    if name not in names:
-        there = ", ".join(sorted(names)) or "none"
-        raise InputError(path, f"has no collection {name!r}", f"there are: {there}")
-    with _mapped():
-        collection = client.get_collection(name, embedding_function=None)
-        total = collection.count()
-    for offset in range(0, total, LAG):
-        with _mapped():
-            page = collection.get(limit=LAG, offset=offset, include=["documents", "metadatas"])
-        for row in zip(page["ids"], page["documents"], page["metadatas"], strict=True):
-            yield ForeignRow(row[0], row[1], dict(row[2] or {}))
+    return bool(np.allclose(held, expected, rtol=0, atol=SLACK))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from memory.models import Vector, Vectors
 _TILE = 2048
 _SLACK = 1e-5
 """How far a float32 product may lie below the float64 one, with room to spare."""
+
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -84,51 +84,3 @@ def nearest(vectors: Vectors, query: Vector, k: int, among: Ints | None = None) 
     scores = vectors @ query if among is None else vectors[rows] @ query
     best = np.argpartition(-scores, min(k, len(rows)) - 1)[:k]
     return rows[best[np.argsort(-scores[best], kind="stable")]]
-
-
-def connected(n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Union-find: the connected components of n nodes, each sorted, singles included."""
-    parent = list(range(n))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    for a, b in edges:
-        low, high = sorted((root(a), root(b)))
-        parent[high] = low
-    members: dict[int, list[int]] = {}
-    for node in range(n):
-        members.setdefault(root(node), []).append(node)
-    return list(members.values())
-
-
-def cohesive(
-    component: Sequence[int],
-    edges: Sequence[tuple[int, int, float]],
-    together: Callable[[int, int], bool],
-) -> list[list[int]]:
-    """Split a component so that within each group every two members belong together.
-
-    A chain a~b~c whose ends are unlike must not be merged on b's word: a merge would state of one
-    text what only another said. So groups grow by complete linkage: the closest pair first, and
-    two groups join only where `together` holds for every pair across them. Ties go by position,
-    so members in a canonical order give the same groups whatever order they arrived in.
-    """
-    group_of = {member: member for member in component}
-    members_of = {member: [member] for member in component}
-    apart: set[tuple[int, int]] = set()
-    fresh = max(component, default=0) + 1
-    for a, b, _ in sorted(edges, key=lambda edge: (-edge[2], edge[0], edge[1])):
-        left, right = sorted((group_of[a], group_of[b]))
-        if left == right or (left, right) in apart:
-            continue
-        if not all(together(x, y) for x in members_of[left] for y in members_of[right]):
-            apart.add((left, right))
-            continue
-        members_of[fresh] = sorted(members_of.pop(left) + members_of.pop(right))
-        group_of.update(dict.fromkeys(members_of[fresh], fresh))
-        fresh += 1
-    return list(members_of.values())

@@ -1,3 +1,4 @@
+from .chroma import read_collection as read_collection
 from .jsonl import from_chroma_row as from_chroma_row
 from .jsonl import read_memories as read_memories
 from .jsonl import read_objects as read_objects

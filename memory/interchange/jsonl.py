@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from memory.errors import InputError
-from memory.models import Memory, Turn, clean_json, is_memory_id
+from memory.models import Memory, Turn, is_memory_id
+from memory.text import clean_json
 
 
 def write_memory(memory: Memory) -> str:

@@ -6,9 +6,10 @@ from .records import RESTORED as RESTORED
 from .records import REVERSIBLE as REVERSIBLE
 from .records import Change as Change
 from .records import Counts as Counts
+from .records import DecisionRecord as DecisionRecord
 from .records import IndexState as IndexState
-from .records import KeptTurn as KeptTurn
-from .records import Recorded as Recorded
+from .records import PendingTurn as PendingTurn
 from .records import Row as Row
 from .records import Run as Run
+from .records import Snapshot as Snapshot
 from .writer import Writer as Writer

@@ -19,9 +19,9 @@ from memory.ledger.records import (
     REVERSIBLE,
     Change,
     Counts,
+    DecisionRecord,
     IndexState,
-    KeptTurn,
-    Recorded,
+    PendingTurn,
     Row,
     Run,
 )
@@ -225,7 +225,7 @@ class Reader:
 
     # --- what is known to be different ---
 
-    def told_apart(self, scope: Scope, key: str) -> set[str]:
+    def distinct_from(self, scope: Scope, key: str) -> set[str]:
         """Keys of the texts that were judged to differ from this one."""
         low, high = t.distinct_pairs.c.low_key, t.distinct_pairs.c.high_key
         query = sa.select(low, high).where(
@@ -233,7 +233,7 @@ class Reader:
         )
         return {a if b == key else b for a, b in self._connection.execute(query)}
 
-    def rows_told_apart(self, scope: Scope, keys: Iterable[str]) -> int:
+    def rows_with_texts(self, scope: Scope, keys: Iterable[str]) -> int:
         """How many live memories of the scope have one of these texts."""
         among = [t.memories.c.text_key.in_(some) for some in chunks(sorted(keys))]
         inside = _in_scope(scope)
@@ -241,7 +241,7 @@ class Reader:
             self._count(t.memories, sa.and_(t.memories.c.live, one, *inside)) for one in among
         )
 
-    def all_told_apart(self) -> set[tuple[str, str, str]]:
+    def distinct_pairs(self) -> set[tuple[str, str, str]]:
         """(scope key, lower text key, higher text key) of every pair judged different."""
         query = sa.select(
             t.distinct_pairs.c.scope, t.distinct_pairs.c.low_key, t.distinct_pairs.c.high_key
@@ -250,27 +250,27 @@ class Reader:
 
     # --- decisions ---
 
-    def decision(self, number: int) -> Recorded | None:
+    def decision(self, number: int) -> DecisionRecord | None:
         if number > _HIGHEST_NUMBER:
             return None
         query = sa.select(t.decisions).where(t.decisions.c.seq == number)
         return next(iter(self._recorded_by(query)), None)
 
-    def decisions(self, memory_id: str | None = None) -> list[Recorded]:
+    def decisions(self, memory_id: str | None = None) -> list[DecisionRecord]:
         """Decisions about a memory, or all but plain additions, oldest first."""
         plain = t.decisions.c.action == Action.ADD.value
         wanted = sa.not_(plain) if memory_id is None else decisions_about([memory_id])
         return self._recorded_by(sa.select(t.decisions).where(wanted))
 
-    def pending_decisions(self) -> list[Recorded]:
+    def pending_decisions(self) -> list[DecisionRecord]:
         """Decisions made for want of a model's answer, oldest first."""
         return self._recorded_by(sa.select(t.decisions).where(t.decisions.c.pending))
 
-    def decisions_of(self, run: str) -> list[Recorded]:
+    def decisions_of(self, run: str) -> list[DecisionRecord]:
         """What a run decided, oldest first."""
         return self._recorded_by(sa.select(t.decisions).where(t.decisions.c.run == run))
 
-    def decisions_after(self, recorded: Recorded) -> list[int]:
+    def decisions_after(self, recorded: DecisionRecord) -> list[int]:
         """Numbers of the later decisions, not undone, that stand on what this one left."""
         later = sa.select(t.decisions.c.seq).where(
             t.decisions.c.seq > recorded.number,
@@ -286,7 +286,7 @@ class Reader:
         """Every run that decided something, oldest first."""
         of_run = t.decisions.c.run.is_not(None)
         query = sa.select(t.decisions).where(of_run)
-        found: dict[str, list[Recorded]] = {}
+        found: dict[str, list[DecisionRecord]] = {}
         for recorded in self._recorded_by(query):
             found.setdefault(str(recorded.run), []).append(recorded)
         return [
@@ -300,9 +300,9 @@ class Reader:
             for name, decided in found.items()
         ]
 
-    def _recorded_by(self, query: sa.Select[Any]) -> list[Recorded]:
+    def _recorded_by(self, query: sa.Select[Any]) -> list[DecisionRecord]:
         return [
-            Recorded(
+            DecisionRecord(
                 number=row.seq,
                 run=row.run,
                 at=datetime.fromisoformat(row.at),
@@ -323,11 +323,11 @@ class Reader:
 
     # --- turns ---
 
-    def kept_turns(self) -> list[KeptTurn]:
+    def kept_turns(self) -> list[PendingTurn]:
         """Turns that wait to be extracted, in the order in which they were kept."""
         query = sa.select(t.turns).where(t.turns.c.pending).order_by(t.turns.c.seq)
         return [
-            KeptTurn(
+            PendingTurn(
                 seq=row.seq,
                 name=row.name,
                 turn=Turn.model_validate_json(row.turn),

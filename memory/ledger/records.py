@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -48,7 +49,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class DecisionRecord:
     """A decision as the ledger holds it; `before` is the state that undo goes back to, as JSON."""
 
     number: int
@@ -98,7 +99,7 @@ class IndexState:
 
 
 @dataclass(frozen=True)
-class KeptTurn:
+class PendingTurn:
     """A turn that waits to be extracted, under the name that makes it known again.
 
     `candidates` is what a model found in it, once one was asked.
@@ -122,3 +123,15 @@ class Counts:
     pending: int
     turns: int
     """Turns that wait to be extracted."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All live memories at one revision, oldest first, and what is known about their texts."""
+
+    rows: tuple[Row, ...]
+    vectors: Mapping[str, Vector]
+    ancestors: Mapping[str, tuple[str, ...]]
+    """Text keys of what a synthesised memory was made from, by its id."""
+    distinct: frozenset[tuple[str, str, str]]
+    revision: int

@@ -9,7 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memory.models import Memory, MemoryLink, text_key
+from memory.models import Memory, MemoryLink
+from memory.text import text_key
 
 SCHEMA_VERSION = "1"
 

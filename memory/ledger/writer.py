@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from memory.ledger import tables as t
 from memory.ledger.reader import Reader, chunks, decisions_about, seen_from
 from memory.ledger.records import (
-    Recorded,
+    DecisionRecord,
 )
 from memory.models import (
     INVERSE_LINK,
@@ -30,8 +30,8 @@ from memory.models import (
     Scope,
     Turn,
     Vector,
-    text_key,
 )
+from memory.text import text_key
 
 FORGOTTEN_SUMMARY = "(forgotten)"
 """What an episode says that quoted a memory since forgotten."""
@@ -186,7 +186,7 @@ class Writer(Reader):
 
     def _scrub_decisions(self, ids: set[str]) -> None:
         """Decisions keep who was involved; what they recorded of the forgotten goes."""
-        about: dict[int, Recorded] = {}
+        about: dict[int, DecisionRecord] = {}
         for some in chunks(sorted(ids)):
             query = sa.select(t.decisions).where(decisions_about(some, involved_only=False))
             about |= {recorded.number: recorded for recorded in self._recorded_by(query)}
@@ -219,7 +219,7 @@ class Writer(Reader):
         self._connection.execute(t.index_state.update().values(watermark=0, stale=True))
         self._touched |= set(self._connection.scalars(sa.select(t.memories.c.id)))
 
-    def tell_apart(self, scope: Scope, text_a: str, text_b: str, reason: str) -> None:
+    def mark_distinct(self, scope: Scope, text_a: str, text_b: str, reason: str) -> None:
         """Two texts say different things in this scope: never ask again."""
         low, high = sorted((text_key(text_a), text_key(text_b)))
         statement = self._upsert(t.distinct_pairs).values(
@@ -277,7 +277,7 @@ class Writer(Reader):
             about = self._recorded_by(open_ones.where(decisions_about(some)))
             self.close_pending(one.number for one in about if set(one.members) <= set(ids))
 
-    def take_back(self, recorded: Recorded, *, keep_pending: bool = False) -> None:
+    def take_back(self, recorded: DecisionRecord, *, keep_pending: bool = False) -> None:
         """Restore the rows and links of a decision's members; what it made is gone.
 
         Links that came later stay with whom they led to: where that row goes, with the newest
@@ -303,7 +303,7 @@ class Writer(Reader):
         self._connection.execute(undone.values(undone=True, pending=keep_pending))
 
     def _links_since(
-        self, recorded: Recorded, before: Sequence[Sequence[Any]]
+        self, recorded: DecisionRecord, before: Sequence[Sequence[Any]]
     ) -> list[tuple[str, MemoryLink]]:
         """Links of the survivors that the decision did not find, with whom they stay."""
         heir_of = {name: heir for heir, retired in recorded.survivors for name in retired}

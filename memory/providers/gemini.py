@@ -27,7 +27,7 @@ from memory.models import (
     Candidate,
     Extraction,
     Memory,
-    Part,
+    MergeGroup,
     Question,
     Reply,
     Turn,
@@ -103,10 +103,10 @@ class GeminiModel:
         text, usage = await self._ask(prompts.JUDGE, prompts.judge_question(question), _Judgement)
         everyone = tuple(range(len(question.members)))
         if not text.lstrip().startswith(("{", "[", "```")):
-            return Verdict(parts=(Part(members=everyone, text=text),), usage=usage)
+            return Verdict(parts=(MergeGroup(members=everyone, text=text),), usage=usage)
         judged = _parsed(text, _Judgement)
         parts = tuple(
-            Part(members=tuple(number - 1 for number in group.members), text=group.text)
+            MergeGroup(members=tuple(number - 1 for number in group.members), text=group.text)
             for group in judged.groups
             if len(group.members) > 1
         )

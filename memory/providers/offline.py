@@ -8,8 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memory.models import Candidate, Extraction, Memory, Part, Question, Reply, Turn, Usage, Verdict
-from memory.text import compare, covers, is_japanese, sentences, shared, statements, unbelievable
+from memory.models import (
+    Candidate,
+    Extraction,
+    Memory,
+    MergeGroup,
+    Question,
+    Reply,
+    Turn,
+    Usage,
+    Verdict,
+)
+from memory.text import (
+    compare,
+    covers,
+    is_japanese,
+    rejection_reason,
+    sentences,
+    shared,
+    statements,
+)
 
 _FREE = Usage()
 _RECALLED = 3
@@ -34,7 +52,7 @@ class OfflineModel:
             group, text = _told_as_one(question.members, left)
             left = [index for index in left if index not in group]
             if len(group) > 1:
-                parts.append(Part(members=group, text=text))
+                parts.append(MergeGroup(members=group, text=text))
         reason = "said in one text" if parts else "values conflict"
         return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
 
@@ -75,7 +93,7 @@ def _told_as_one(members: Sequence[Memory], left: Sequence[int]) -> tuple[tuple[
     for older in reversed(left[:-1]):
         joined = combine(text, members[older].content)
         wider = tuple(sorted((older, *group)))
-        if joined is not None and not unbelievable(joined, [members[n] for n in wider]):
+        if joined is not None and not rejection_reason(joined, [members[n].content for n in wider]):
             group, text = wider, joined
     return group, text
 

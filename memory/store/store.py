@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import combinations
@@ -14,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 from pydantic import ValidationError
 
-from memory.decide import in_order
+from memory.decide import oldest_first
 from memory.errors import (
     CannotUndo,
     EmbedderMismatch,
@@ -28,14 +28,14 @@ from memory.errors import (
 )
 from memory.index import ExactIndex, similarities
 from memory.ledger import (
-    FORGOTTEN_KEY,
     REVERSIBLE,
     Counts,
+    DecisionRecord,
     Ledger,
     Reader,
-    Recorded,
     Row,
     Run,
+    Snapshot,
     Writer,
 )
 from memory.models import (
@@ -51,14 +51,13 @@ from memory.models import (
     Survivor,
     Vector,
     Vectors,
-    clean,
     new_memory_id,
-    normalise,
-    text_key,
 )
 from memory.protocols import Clock, Embedder, Index, Shortlist
+from memory.text import clean, normalise, text_key
 
 logger = logging.getLogger(__name__)
+
 
 _EMBED_AT_ONCE = 1_000
 _WARMING_S = 10.0
@@ -72,7 +71,7 @@ def utc_now() -> datetime:
 
 
 @dataclass(frozen=True)
-class Found:
+class Neighbours:
     """What a new memory resembles, most similar first, as of a revision."""
 
     matches: tuple[SearchResult, ...]
@@ -89,18 +88,6 @@ class Forgotten:
     """All that it was made from, gone with it."""
     set_aside: tuple[str, ...] = ()
     """Damaged ledgers that a restore set aside: they may hold anything, and are left to people."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """All live memories at one revision, oldest first, and what is known about their texts."""
-
-    rows: tuple[Row, ...]
-    vectors: Mapping[str, Vector]
-    ancestors: Mapping[str, tuple[str, ...]]
-    """Text keys of what a synthesised memory was made from, by its id."""
-    told_apart: frozenset[tuple[str, str, str]]
-    revision: int
 
 
 class MemoryStore:
@@ -239,20 +226,20 @@ class MemoryStore:
         """Whether a person keeps this text several times in its scope."""
         key = text_key(memory.content)
         with self.ledger.reading() as reader:
-            return key in reader.told_apart(self.scope_of(memory), key)
+            return key in reader.distinct_from(self.scope_of(memory), key)
 
-    def find(self, new: Embedded, k: int, floor: float) -> Found:
+    def find(self, new: Embedded, k: int, floor: float) -> Neighbours:
         """The k live memories in scope most like the new one, of those at or above the floor.
 
-        The same normalised text comes first; what was told apart from it is left out.
+        The same normalised text comes first; what was distinct from it is left out.
         """
         key = text_key(new.memory.content)
         with self.ledger.reading() as reader:
             revision = reader.revision()
-            apart = reader.told_apart(self.scope_of(new.memory), key)
-            more = reader.rows_told_apart(self.scope_of(new.memory), apart)
+            apart = reader.distinct_from(self.scope_of(new.memory), key)
+            more = reader.rows_with_texts(self.scope_of(new.memory), apart)
         matches = self._matches(new, k + more, floor, apart)
-        return Found(tuple(matches[:k]), revision)
+        return Neighbours(tuple(matches[:k]), revision)
 
     def snapshot(self) -> Snapshot:
         """Everything a batch needs, at one revision."""
@@ -265,7 +252,7 @@ class MemoryStore:
                 rows=rows,
                 vectors=reader.vectors(keys),
                 ancestors=ancestors,
-                told_apart=frozenset(reader.all_told_apart()),
+                distinct=frozenset(reader.distinct_pairs()),
                 revision=reader.revision(),
             )
 
@@ -392,7 +379,7 @@ class MemoryStore:
         except IndexFault as exc:
             logger.warning("the index is not scrubbed yet: %s", exc)
 
-    def history(self, memory_id: str | None = None) -> list[Recorded]:
+    def history(self, memory_id: str | None = None) -> list[DecisionRecord]:
         """Decisions about a memory, or all but plain additions, oldest first."""
         with self.ledger.reading() as reader:
             return reader.decisions(memory_id and clean(memory_id))
@@ -402,7 +389,7 @@ class MemoryStore:
         with self.ledger.reading() as reader:
             return reader.runs()
 
-    def plan_undo(self, target: int | str) -> list[Recorded]:
+    def plan_undo(self, target: int | str) -> list[DecisionRecord]:
         """The decisions that undoing a decision or a run takes back, newest first.
 
         Raises: CannotUndo where there is nothing to take back, or later decisions build on it.
@@ -410,7 +397,7 @@ class MemoryStore:
         with self.ledger.reading() as reader:
             return _undoable(reader, target)
 
-    def undo(self, target: int | str) -> list[Recorded]:
+    def undo(self, target: int | str) -> list[DecisionRecord]:
         """Take back a decision, by its number, or all that a run decided, wholly or not at all.
 
         Members are again what they were, text, values and links; what was synthesised is gone.
@@ -424,15 +411,15 @@ class MemoryStore:
                 self._undo(writer, recorded)
         return undone
 
-    def _undo(self, writer: Writer, recorded: Recorded) -> None:
+    def _undo(self, writer: Writer, recorded: DecisionRecord) -> None:
         writer.take_back(recorded)
         rows = [row.memory for row in writer.rows(recorded.members).values()]
         for a, b in combinations(rows, 2):
-            writer.tell_apart(self.scope_of(a), a.content, b.content, "kept by a person")
+            writer.mark_distinct(self.scope_of(a), a.content, b.content, "kept by a person")
         decision = Decision(Action.UNDO, f"decision {recorded.number} taken back", tuple(rows))
         writer.record(decision, writer.image([]), self.clock(), None)
 
-    def reopen_pending(self) -> list[Recorded]:
+    def reopen_pending(self) -> list[DecisionRecord]:
         """Take back what was decided for want of a model, to be asked again; gives the questions.
 
         They count as open until `close_pending`. What later decisions build on stays as it is, and
@@ -446,7 +433,7 @@ class MemoryStore:
                     writer.take_back(recorded, keep_pending=True)
         return questions
 
-    def close_pending(self, questions: Iterable[Recorded]) -> None:
+    def close_pending(self, questions: Iterable[DecisionRecord]) -> None:
         """These questions were asked again."""
         with self.ledger.writing() as writer:
             writer.close_pending(recorded.number for recorded in questions)
@@ -506,7 +493,7 @@ class MemoryStore:
         by_id = {member.id: member for member in decision.members}
         for a, b in decision.distinct:
             scope = self.scope_of(by_id[a])
-            writer.tell_apart(scope, by_id[a].content, by_id[b].content, decision.reason)
+            writer.mark_distinct(scope, by_id[a].content, by_id[b].content, decision.reason)
         if not decision.pending:
             writer.close_pending_about(by_id.keys())
         writer.record(decision, before, self.clock(), run)
@@ -525,17 +512,17 @@ class MemoryStore:
             row = rows.get(name)
             if row is None or not row.live or row.revision > since:
                 return f"{name} changed"
-        return self._told_apart_meanwhile(writer, decision)
+        return self._distinct_meanwhile(writer, decision)
 
-    def _told_apart_meanwhile(self, writer: Writer, decision: Decision) -> str:
+    def _distinct_meanwhile(self, writer: Writer, decision: Decision) -> str:
         by_id = {member.id: member for member in decision.members}
         for survivor in decision.survivors:
             heir = survivor.memory
             key = text_key(heir.content)
-            apart = writer.told_apart(self.scope_of(heir), key) - {key}
+            apart = writer.distinct_from(self.scope_of(heir), key) - {key}
             for name in survivor.stands_for:
                 if text_key(by_id[name].content) in apart:
-                    return f"{name} was told apart from {heir.id}"
+                    return f"{name} was distinct from {heir.id}"
         return ""
 
     def _newcomer(
@@ -553,7 +540,7 @@ class MemoryStore:
                 return f"{row.memory.id} says the same"
         if since is None or arrival.vector is None:
             return ""
-        apart = writer.told_apart(scope, key)
+        apart = writer.distinct_from(scope, key)
         newcomers = [
             row
             for row in writer.live_in_scope_after(since, scope)
@@ -611,7 +598,7 @@ class MemoryStore:
         with self.ledger.writing() as writer:
             keep, remove = _live_pair(writer, keep_id, remove_id)
             _check_one_scope(keep, remove, self._scope_fields)
-            members = in_order(keep, remove)
+            members = oldest_first(keep, remove)
             before = writer.image([member.id for member in members])
             retired = [remove.id]
             text = new[0].memory.content if new else keep.content
@@ -815,7 +802,7 @@ def _heir(keep: Memory, remove: Memory, content: str, retired: tuple[str, ...]) 
     )
 
 
-def _undoable(reader: Reader, target: int | str) -> list[Recorded]:
+def _undoable(reader: Reader, target: int | str) -> list[DecisionRecord]:
     """Newest first. Raises: CannotUndo."""
     doomed = [_undoable_decision(reader, target)] if isinstance(target, int) else []
     if isinstance(target, str):
@@ -834,7 +821,7 @@ def _undoable(reader: Reader, target: int | str) -> list[Recorded]:
     return sorted(doomed, key=lambda one: -one.number)
 
 
-def _undoable_decision(reader: Reader, number: int) -> Recorded:
+def _undoable_decision(reader: Reader, number: int) -> DecisionRecord:
     recorded = reader.decision(number)
     if recorded is None:
         raise CannotUndo(number, "there is no such decision")
@@ -853,32 +840,6 @@ def store_id(ledger: Ledger) -> str:
             known = uuid4().hex[:12]
             writer.set_meta("store_id", known)
     return known
-
-
-def reembed(
-    ledger: Ledger, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None
-) -> int:
-    """Make every vector again, with another embedder, all or none; gives how many.
-
-    Raises: EmbeddingError, LedgerError; the old vectors are then still there.
-    """
-    with ledger.reading() as reader:
-        rows = reader.all_rows(live_only=False)
-        texts = {row.text_key: row.memory.content for row in rows if row.text_key != FORGOTTEN_KEY}
-    parts = []
-    names = list(texts)
-    for start in range(0, len(names), _EMBED_AT_ONCE):
-        some = names[start : start + _EMBED_AT_ONCE]
-        parts.append(embedder.embed([normalise(texts[name]) for name in some]))
-        if on_progress is not None:
-            on_progress(start + len(some), len(names))
-    vectors = np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
-    with ledger.writing() as writer:
-        writer.drop_vectors()
-        for name, vector in zip(names, vectors, strict=True):
-            writer.put_vector(texts[name], vector)
-        writer.set_meta("embedder", embedder.fingerprint)
-    return len(names)
 
 
 def _ranked(

@@ -1,3 +1,7 @@
+from .cleaning import clean as clean
+from .cleaning import clean_json as clean_json
+from .cleaning import normalise as normalise
+from .cleaning import text_key as text_key
 from .coverage import compare as compare
 from .coverage import covers as covers
 from .coverage import negations as negations
@@ -9,5 +13,5 @@ from .statements import only_asks_to_remember as only_asks_to_remember
 from .statements import retold as retold
 from .statements import sentences as sentences
 from .statements import statements as statements
-from .verification import unbelievable as unbelievable
+from .verification import rejection_reason as rejection_reason
 from .vocabulary import NOT as NOT

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memory.models import Memory
 from memory.text.coverage import amounts, denied, missing, names, negations, persons, replaced
 
 Denials = frozenset[tuple[str, str]]
@@ -16,7 +15,7 @@ _LINKING = frozenset({"call<", "name<", "own", "currently", "now", "include", "s
 """Words that only join what sources state, and so invent nothing."""
 
 
-def unbelievable(text: str, sources: Sequence[Memory]) -> str:
+def rejection_reason(text: str, sources: Sequence[str]) -> str:
     """Why a merged text cannot be believed; empty where it can. `sources` are oldest first.
 
     Everything in it stands in a source: every number and what it counts, every date, name and
@@ -24,7 +23,7 @@ def unbelievable(text: str, sources: Sequence[Memory]) -> str:
     and everything older that no newer source contradicts. It is no longer than its sources
     together.
     """
-    return next(filter(None, _faults(text, [source.content for source in sources])), "")
+    return next(filter(None, _faults(text, sources)), "")
 
 
 def _faults(text: str, sources: Sequence[str]) -> Iterator[str]:

@@ -9,7 +9,8 @@ from .calibration import AlikePair as AlikePair
 from .calibration import sample as sample
 from .calibration import suggest as suggest
 from .calibration import tally as tally
-from .calibration_log import Answers as Answers
+from .calibration_log import CalibrationLog as CalibrationLog
 from .doctor import examine as examine
 from .doctor import mend as mend
 from .intervals import wilson as wilson
+from .reembed import reembed as reembed

@@ -16,7 +16,7 @@ from memory.protocols import LanguageModel
 from memory.store import MemoryStore
 from memory.text import compare
 from memory.upkeep.calibration import EDGES, AlikePair, Band, Counted, Suggestion
-from memory.upkeep.calibration_log import Answers
+from memory.upkeep.calibration_log import CalibrationLog
 
 Progress = Callable[[int, int], None]
 _SAYS = {"y": True, "yes": True, "n": False, "no": False}
@@ -30,7 +30,11 @@ def pairs_of(store: MemoryStore) -> list[AlikePair]:
 
 
 def ask_model(
-    pairs: Sequence[AlikePair], model: LanguageModel, answers: Answers, at_once: int, tell: Progress
+    pairs: Sequence[AlikePair],
+    model: LanguageModel,
+    log: CalibrationLog,
+    at_once: int,
+    tell: Progress,
 ) -> None:
     """Ask about each pair and keep each answer as it comes.
 
@@ -40,7 +44,7 @@ def ask_model(
     async def one(pair: AlikePair) -> None:
         question = Question((pair.older, pair.newer), "calibration", pair.similarity)
         verdict = await model.judge(question)
-        answers.add(pair.key, bool(verdict.parts))
+        log.add(pair.key, bool(verdict.parts))
 
     async def every() -> None:
         async with aclosing(model):
@@ -53,7 +57,7 @@ def ask_model(
 
 def ask_person(
     pairs: Sequence[AlikePair],
-    answers: Answers,
+    log: CalibrationLog,
     say: Callable[[str], None],
     hear: Callable[[], str | None],
 ) -> int:
@@ -68,7 +72,7 @@ def ask_person(
         if heard is None or heard == "q":
             break
         if heard in _SAYS:
-            answers.add(pair.key, _SAYS[heard])
+            log.add(pair.key, _SAYS[heard])
             given += 1
     return given
 

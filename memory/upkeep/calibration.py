@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from memory.models import Memory, text_key
-from memory.text import compare
+from memory.models import Memory
+from memory.text import compare, text_key
 from memory.upkeep.intervals import wilson
 
 EDGES = (0.80, 0.85, 0.90, 0.925, 0.95, 0.97, 0.98, 0.99, 1.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from memory.errors import InputError
 
 
-class Answers:
+class CalibrationLog:
     """One line an answer: the pair by the hashes of its texts, the answer, who gave it."""
 
     def __init__(self, path: Path, by: str) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from memory.errors import IndexFault
 from memory.ledger import FORGOTTEN_KEY, Reader
-from memory.models import text_key
 from memory.store import MemoryStore
+from memory.text import text_key
 
 _UNIT = 1e-3
 """How far a stored vector's length may lie from 1."""
@@ -118,7 +118,7 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
 
 def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
     """A scope says each text once, but for those that a person keeps."""
-    kept = reader.all_told_apart()
+    kept = reader.distinct_pairs()
     stated: dict[tuple[str, str], list[str]] = {}
     for row in reader.all_rows(live_only=True):
         place = (store.scope_of(row.memory).key, row.text_key)

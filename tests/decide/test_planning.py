@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from memory.decide.planning import plan_round
 from memory.deduplicator import MemoryDeduplicator
 from memory.index import similarity
-from memory.ledger import Ledger, Row
-from memory.models import Memory, Rules, Scope, Vector, Vectors, text_key
+from memory.ledger import Ledger, Row, Snapshot
+from memory.models import Memory, Rules, Scope, Vector, Vectors
 from memory.providers import OfflineModel
-from memory.store import MemoryStore, Snapshot
+from memory.store import MemoryStore
+from memory.text import text_key
 from tests.doubles import START, PlacedEmbedder, ticking
 
 RULES = Rules()
@@ -90,7 +91,7 @@ def test_shuffled_rows_form_the_same_groups(
     taken = snapshot(clumps(seed, n), seed)
     rows = list(taken.rows)
     shuffling.shuffle(rows)
-    shuffled = Snapshot(tuple(rows), taken.vectors, taken.ancestors, taken.told_apart, 1)
+    shuffled = Snapshot(tuple(rows), taken.vectors, taken.ancestors, taken.distinct, 1)
     assert groups_of(shuffled) == groups_of(taken)
 
 

@@ -8,7 +8,16 @@ from datetime import timedelta
 import pytest
 
 from memory.decide.policy import after_failure, decide_new, plan_group, resolve
-from memory.models import Action, Decision, Memory, Part, Question, Rules, SearchResult, Verdict
+from memory.models import (
+    Action,
+    Decision,
+    Memory,
+    MergeGroup,
+    Question,
+    Rules,
+    SearchResult,
+    Verdict,
+)
 from tests.conftest import Tell
 from tests.doubles import START
 
@@ -140,7 +149,7 @@ def ask(*members: Memory) -> Question:
 
 def test_a_merge_is_a_new_memory_made_from_both(tell: Tell) -> None:
     old, new = tell("Mia has a cat named Pip."), tell("Mia's cat is a tabby.")
-    verdict = Verdict(parts=(Part(members=(0, 1), text="Mia has a tabby cat named Pip."),))
+    verdict = Verdict(parts=(MergeGroup(members=(0, 1), text="Mia has a tabby cat named Pip."),))
     decision = resolve(ask(old, new), verdict, lambda: "mem_0000000000ff", "m")
     assert isinstance(decision, Decision)
     [survivor] = decision.survivors
@@ -152,7 +161,7 @@ def test_a_merge_is_a_new_memory_made_from_both(tell: Tell) -> None:
 
 def test_a_merge_that_says_what_a_source_says_keeps_that_source(tell: Tell) -> None:
     old, new = tell(SHORT), tell(LONG)
-    verdict = Verdict(parts=(Part(members=(0, 1), text=LONG),))
+    verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=LONG),))
     decision = resolve(ask(old, new), verdict, lambda: "unused", "m")
     assert isinstance(decision, Decision)
     assert decision.survivors[0].memory.id == new.id
@@ -168,7 +177,7 @@ def test_two_singles_are_remembered_as_told_apart(tell: Tell) -> None:
 
 def test_a_partition_merges_some_and_tells_the_others_apart(tell: Tell) -> None:
     a, b, c = tell(SHORT), tell(OTHER), tell(LONG)
-    verdict = Verdict(parts=(Part(members=(0, 2), text=LONG),))
+    verdict = Verdict(parts=(MergeGroup(members=(0, 2), text=LONG),))
     decision = resolve(ask(a, b, c), verdict, lambda: "unused", "m")
     assert isinstance(decision, Decision)
     assert decision.retired == (a.id,)
@@ -178,13 +187,16 @@ def test_a_partition_merges_some_and_tells_the_others_apart(tell: Tell) -> None:
 @pytest.mark.parametrize(
     ("parts", "fault"),
     [
-        ((Part(members=(0, 7), text=SHORT),), "not shown"),
-        ((Part(members=(0, 1), text=SHORT), Part(members=(1, 0), text=LONG)), "two groups"),
-        ((Part(members=(0, 1), text="  "),), "empty"),
+        ((MergeGroup(members=(0, 7), text=SHORT),), "not shown"),
+        (
+            (MergeGroup(members=(0, 1), text=SHORT), MergeGroup(members=(1, 0), text=LONG)),
+            "two groups",
+        ),
+        ((MergeGroup(members=(0, 1), text="  "),), "empty"),
     ],
 )
 def test_an_answer_that_is_no_partition_is_not_believed(
-    tell: Tell, parts: tuple[Part, ...], fault: str
+    tell: Tell, parts: tuple[MergeGroup, ...], fault: str
 ) -> None:
     answer = resolve(ask(tell(SHORT), tell(LONG)), Verdict(parts=parts), lambda: "unused", "m")
     assert isinstance(answer, str)

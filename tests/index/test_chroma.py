@@ -13,8 +13,10 @@ from chromadb.config import Settings
 
 from memory.errors import IndexFault, InputError
 from memory.index import chroma as chroma_index
-from memory.index.chroma import ChromaIndex, read_collection
+from memory.index.chroma import ChromaIndex
+from memory.index.chroma_client import ChromaServer
 from memory.index.exact import ExactIndex
+from memory.interchange import read_collection
 from memory.ledger import IndexState, Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
 from tests.doubles import START
@@ -183,7 +185,7 @@ def test_a_library_that_cannot_be_loaded_is_no_damage(
     folder: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened(folder, ledger).close()
-    monkeypatch.setattr(chroma_index, "_load", lambda: 1 / 0)
+    monkeypatch.setattr(chroma_index, "load_chroma", lambda: 1 / 0)
     with pytest.raises(IndexFault):
         ChromaIndex.embedded(folder, ledger)
     assert folder.is_dir()
@@ -220,7 +222,7 @@ def test_chroma_holds_no_text(folder: Path, ledger: Ledger, rng: np.random.Gener
 
 
 def test_a_server_that_is_not_there_is_a_fault_not_a_crash(ledger: Ledger) -> None:
-    server = chroma_index.ChromaServer("127.0.0.1", 9, False, "t", "d", {})
+    server = ChromaServer("127.0.0.1", 9, False, "t", "d", {})
     with pytest.raises(IndexFault):
         ChromaIndex.served(server, ledger, "0")
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory.decide import cohesive, connected
 from memory.index import pairs as neighbours
-from memory.index.pairs import cohesive, connected, nearest, similar_pairs, similarity
+from memory.index.pairs import nearest, similar_pairs, similarity
 from memory.models import Vectors
 
 

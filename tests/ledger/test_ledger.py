@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from memory.errors import LedgerError, LedgerMissing
 from memory.interchange import read_memories, write_memory
 from memory.ledger.ledger import Ledger
-from memory.models import Action, Decision, Memory, MemoryLink, Scope, text_key
+from memory.models import Action, Decision, Memory, MemoryLink, Scope
+from memory.text import text_key
 from tests.conftest import Tell
 from tests.doubles import START
 
@@ -253,7 +254,7 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, te
             writer.insert(memory)
             writer.put_vector(memory.content, vector)
         scope = Scope.of(heir, ("user",))
-        writer.tell_apart(scope, heir.content, other.content, "test")
+        writer.mark_distinct(scope, heir.content, other.content, "test")
         decision = Decision(Action.REPLACE, "said xyzzy", (secret, heir))
         writer.record(decision, writer.image([secret.id, heir.id]), START, None)
         writer.retire(secret.id, heir.id)
@@ -262,7 +263,7 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, te
     with ledger.reading() as reader:
         assert reader.vectors([text_key(heir.content)]) == {}
         assert reader.vectors([text_key(other.content)]) != {}
-        assert reader.all_told_apart() == set()
+        assert reader.distinct_pairs() == set()
         gone = reader.row(heir.id)
         assert gone is not None
         assert (gone.live, gone.memory.content) == (False, "")
@@ -273,7 +274,7 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, te
 
 def test_a_dry_look_after_a_kill_leaves_the_file_as_it_is(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from memory.ledger.ledger import Ledger; from memory.models.models import Memory\n"
+        "import os, sys; from memory.ledger import Ledger; from memory.models import Memory\n"
         "from tests.doubles import START\n"
         f"ledger = Ledger.create('sqlite:///{tmp_path / 'l.db'}')\n"
         "with ledger.writing() as writer: writer.insert(Memory(content='one', timestamp=START))\n"

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memory.models.models import MAX_CONTENT, Memory, Scope, clean, normalise, text_key
+from memory.models.memory import Memory, Scope
+from memory.models.values import MAX_CONTENT
+from memory.text import clean, normalise, text_key
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

@@ -19,7 +19,8 @@ from memory.errors import (
 )
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Survivor
-from memory.store.store import Forgotten, MemoryStore, reembed
+from memory.store.store import Forgotten, MemoryStore
+from memory.upkeep import reembed
 from tests.conftest import Tell
 from tests.doubles import BrokenIndex, PlacedEmbedder
 

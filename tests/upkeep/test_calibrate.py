@@ -11,15 +11,15 @@ from typer.testing import CliRunner
 
 from memory.cli import app
 from memory.errors import InputError, ModelError
-from memory.models import Part, Verdict
+from memory.models import MergeGroup, Verdict
 from memory.store import MemoryStore
 from memory.upkeep.calibrate import ask_model, ask_person, pairs_of
-from memory.upkeep.calibration_log import Answers
+from memory.upkeep.calibration_log import CalibrationLog
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
 TEXTS = ["Mia has a cat.", "Mia has a tabby cat.", "Mia has 2 dogs.", "Mia has 3 dogs."]
-SAME = Verdict(parts=(Part(members=(0, 1), text=TEXTS[1]),))
+SAME = Verdict(parts=(MergeGroup(members=(0, 1), text=TEXTS[1]),))
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def filled(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> MemorySt
 
 
 @pytest.fixture
-def answers(tmp_path: Path) -> Answers:
-    return Answers(tmp_path / "data" / "calibration.jsonl", "scripted")
+def answers(tmp_path: Path) -> CalibrationLog:
+    return CalibrationLog(tmp_path / "data" / "calibration.jsonl", "scripted")
 
 
 def hearing(*lines: str) -> Callable[[], str | None]:
@@ -48,7 +48,9 @@ def test_pairs_are_of_one_scope_and_of_different_texts(filled: MemoryStore) -> N
     assert found == {(TEXTS[0], TEXTS[1], 0.96), (TEXTS[2], TEXTS[3], 0.99)}
 
 
-def test_the_model_is_asked_and_what_it_said_is_kept(filled: MemoryStore, answers: Answers) -> None:
+def test_the_model_is_asked_and_what_it_said_is_kept(
+    filled: MemoryStore, answers: CalibrationLog
+) -> None:
     model = ScriptedModel(SAME, Verdict())
     told: list[tuple[int, int]] = []
     pairs = sorted(pairs_of(filled), key=lambda pair: pair.similarity)
@@ -57,7 +59,7 @@ def test_the_model_is_asked_and_what_it_said_is_kept(filled: MemoryStore, answer
     assert told == [(1, 2), (2, 2)]
 
 
-def test_a_model_that_fails_loses_no_answer(filled: MemoryStore, answers: Answers) -> None:
+def test_a_model_that_fails_loses_no_answer(filled: MemoryStore, answers: CalibrationLog) -> None:
     model = ScriptedModel(SAME, ModelError("503"))
     with pytest.raises(ModelError, match="503"):
         ask_model(pairs_of(filled), model, answers, 1, lambda _done, _of: None)
@@ -65,7 +67,7 @@ def test_a_model_that_fails_loses_no_answer(filled: MemoryStore, answers: Answer
 
 
 def test_a_person_says_yes_or_no_skips_mistypes_and_goes_on_another_day(
-    filled: MemoryStore, answers: Answers
+    filled: MemoryStore, answers: CalibrationLog
 ) -> None:
     pairs = pairs_of(filled)
     said: list[str] = []
@@ -80,7 +82,7 @@ def test_a_person_says_yes_or_no_skips_mistypes_and_goes_on_another_day(
 
 def test_each_judge_has_answers_of_its_own_and_the_last_one_counts(tmp_path: Path) -> None:
     path = tmp_path / "calibration.jsonl"
-    model, person = Answers(path, "m"), Answers(path, "person")
+    model, person = CalibrationLog(path, "m"), CalibrationLog(path, "person")
     model.add("a b", True)
     person.add("a b", True)
     person.add("a b", False)
@@ -91,7 +93,7 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "calibration.jsonl"
     path.write_text('{"pair": "a b", "duplicate": true, "by": "m"}\n{"pair"\n', encoding="utf-8")
     with pytest.raises(InputError, match=r"calibration\.jsonl:2"):
-        Answers(path, "m").read()
+        CalibrationLog(path, "m").read()
 
 
 @pytest.mark.parametrize("judge", ["model", "person"])

@@ -1,0 +1,75 @@
+"""What is said in a conversation, and what is found in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+)
+
+from memory.models.decision import Outcome, Usage
+from memory.models.values import MAX_CONTENT, Content, Frozen, Name, UtcTime, as_tuple
+from memory.text import clean
+
+
+class Turn(Frozen):
+    """One thing that somebody said in a conversation."""
+
+    speaker: Name
+    text: Annotated[str, AfterValidator(clean), Field(max_length=MAX_CONTENT)]
+    at: UtcTime
+    is_bot: bool = False
+    """What the bot says gives context, and is never remembered."""
+    id: Name | None = None
+    """Unique within the conversation; without one, the turn's position names it."""
+    conversation: Name = "default"
+    recalled_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
+    """Memories that were recalled around this turn: what they say is not extracted again."""
+
+
+class Candidate(Frozen):
+    """Something worth remembering that a model found in some turns."""
+
+    content: Content
+    user: Name | None = None
+    """Whom it is about: one of the speakers, or None for the speaker of the turn."""
+    category: Name = "fact"
+    intensity: float = Field(default=0.5, ge=0.0, le=1.0)
+    turn: int | None = None
+    """Position, from 0, of the turn that says it; None where the model does not say."""
+
+
+class Extraction(Frozen):
+    """What a model found in some turns."""
+
+    candidates: tuple[Candidate, ...] = ()
+    usage: Usage = Usage(calls=1)
+
+
+class Reply(Frozen):
+    """What the bot says next."""
+
+    text: str
+    usage: Usage = Usage(calls=1)
+
+
+@dataclass(frozen=True)
+class ExtractionResult:
+    """What became of some turns.
+
+    `pending` turns wait in the ledger for the next try; `known` were there before and add nothing.
+    """
+
+    outcomes: tuple[Outcome, ...] = ()
+    extracted: int = 0
+    pending: int = 0
+    known: int = 0
+    already_remembered: int = 0
+    """Candidates dropped because a recalled memory says them."""
+    usage: Usage = field(default_factory=Usage)
+    problem: str = ""
+    """Why turns are pending."""

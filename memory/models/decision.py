@@ -1,0 +1,126 @@
+"""What is decided about memories, what only a model can say, and what it answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import (
+    Field,
+)
+
+from memory.models.memory import Memory
+from memory.models.values import Frozen
+
+OnMergeFailure = Literal["replace", "keep_both"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The thresholds, in 0..1 and including their own value, and the switches of the policy."""
+
+    upper: float = 0.95
+    lower: float = 0.90
+    guard: bool = True
+    """Whether a replacement needs that one text covers the other."""
+    on_merge_failure: OnMergeFailure = "replace"
+
+
+class Action(StrEnum):
+    """What was done, as it is stored and shown."""
+
+    ADD = "add"
+    REPLACE = "replace"
+    MERGE = "merge"
+    KEEP_BOTH = "keep_both"
+    UPDATE = "update"
+    UNDO = "undo"
+    FORGET = "forget"
+    KNOWN = "already there"
+
+
+class Usage(Frozen):
+    """What asking the model cost."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """A memory that lives after a decision, and the ids of those it stands for."""
+
+    memory: Memory
+    stands_for: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do with some memories, complete: applying it needs no further thought.
+
+    `members` are the memories it is about, oldest to newest, as they were when it was made.
+    Members that no survivor stands for stay, or are stored, as they are. `distinct` are the pairs
+    of member ids that were judged to say different things.
+    """
+
+    action: Action
+    reason: str
+    members: tuple[Memory, ...]
+    survivors: tuple[Survivor, ...] = ()
+    similarity: float | None = None
+    candidates: tuple[tuple[str, float], ...] = ()
+    """What a new memory was compared with: ids and similarities, most similar first."""
+    distinct: tuple[tuple[str, str], ...] = ()
+    pending: bool = False
+    model: str | None = None
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def retired(self) -> tuple[str, ...]:
+        return tuple(name for survivor in self.survivors for name in survivor.stands_for)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What only a model can say: which of these, oldest to newest, tell the same fact?"""
+
+    members: tuple[Memory, ...]
+    reason: str
+    similarity: float
+    """Of the two members that are least alike."""
+    objection: str = ""
+    """Why the last answer could not be believed; empty the first time."""
+
+
+class MergeGroup(Frozen):
+    """Members that tell the same fact, by position from 0, and the one text that tells it."""
+
+    members: tuple[int, ...] = Field(min_length=2)
+    text: str
+
+
+class Verdict(Frozen):
+    """A model's answer: the members in no part stay as they are."""
+
+    parts: tuple[MergeGroup, ...] = ()
+    reason: str = ""
+    usage: Usage = Usage(calls=1)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one new memory: the one that now lives for it, and why."""
+
+    memory: Memory
+    action: Action
+    reason: str
+    usage: Usage = field(default_factory=Usage)

@@ -1,0 +1,116 @@
+"""A memory, its links, how alike it is to another, and which it may be compared with."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+)
+
+from memory.models.values import Content, Frozen, Metadata, Name, UtcTime, Vector, as_tuple
+from memory.text import clean
+
+
+def new_memory_id() -> str:
+    """`mem_` + 12 hex digits."""
+    return "mem_" + secrets.token_hex(6)
+
+
+def is_memory_id(text: str) -> bool:
+    return re.fullmatch(r"mem_[0-9a-f]{12}", text) is not None
+
+
+LinkType = Literal["similar", "caused_by", "leads_to", "related"]
+
+
+INVERSE_LINK: Mapping[LinkType, LinkType] = {
+    "similar": "similar",
+    "related": "related",
+    "caused_by": "leads_to",
+    "leads_to": "caused_by",
+}
+
+
+class MemoryLink(Frozen):
+    """One end of a link: what it leads to, seen from the memory that carries it."""
+
+    target_id: Annotated[str, AfterValidator(clean)]
+    link_type: LinkType = "related"
+    note: Annotated[str, AfterValidator(clean)] = ""
+    confidence: float = Field(default=0.5, ge=0.0, le=1.0)
+
+
+class Memory(Frozen):
+    """One thing that was said, and when it was recorded."""
+
+    id: str = Field(default_factory=new_memory_id, pattern=r"^mem_[0-9a-f]{12}$")
+    external_id: Name | None = None
+    """What an import called it."""
+    content: Content
+    user: Name | None = None
+    """Whom it is about; None is everyone."""
+    category: Name = "fact"
+    intensity: float = Field(default=0.5, ge=0.0, le=1.0)
+    importance: int = Field(default=3, ge=1, le=5)
+    emotion: Name = "neutral"
+    tags: Annotated[tuple[Name, ...], BeforeValidator(as_tuple)] = ()
+    is_private: bool = False
+    linked_ids: tuple[MemoryLink, ...] = ()
+    timestamp: UtcTime
+    """When it was recorded; aware, kept in UTC."""
+    merged_from: tuple[str, ...] = ()
+    """Ids of the memories this one was synthesised from."""
+    metadata: Metadata = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A memory with the vector of its normalised text; None where the embedder failed."""
+
+    memory: Memory
+    vector: Vector | None
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """A memory that was found, and how alike it is: cosine in -1..1, rounded to 6 places."""
+
+    memory: Memory
+    similarity: float
+
+    @property
+    def distance(self) -> float:
+        """`1 - similarity`, the number the agent's seeds print and compare."""
+        return round(1.0 - self.similarity, 6)
+
+
+ScopeField = Literal["user", "category", "emotion"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The values that two memories must share before they are ever compared."""
+
+    values: tuple[tuple[str, str | bool | None], ...]
+
+    @classmethod
+    def of(cls, memory: Memory, fields: tuple[ScopeField, ...]) -> Scope:
+        """Privacy is always part of it: nothing private meets anything public."""
+        named = sorted({*fields, "is_private"})
+        return cls(tuple((name, getattr(memory, name)) for name in named))
+
+    @property
+    def key(self) -> str:
+        return json.dumps(dict(self.values), ensure_ascii=False)
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether a row with these values belongs here; a missing value reads as None."""
+        return all(values.get(name) == value for name, value in self.values)

@@ -1,0 +1,57 @@
+"""What a run over the whole store did, or would do."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from memory.models.decision import Usage
+from memory.models.values import Frozen
+
+
+class MemberReport(Frozen):
+    """One memory of a group, and what becomes of it: `keep`, `retire` or `judge`."""
+
+    id: str
+    content: str
+    timestamp: datetime
+    fate: str
+
+
+class GroupReport(Frozen):
+    """Memories close enough to be one, oldest to newest, and what is done about them."""
+
+    user: str | None
+    is_private: bool
+    action: str
+    reason: str
+    members: tuple[MemberReport, ...]
+    similarities: tuple[tuple[int, int, float], ...]
+    differences: tuple[str, ...]
+    needs_model: bool
+
+
+class DeduplicationReport(Frozen):
+    """A run over the whole store, done or (with `dry_run`) planned."""
+
+    dry_run: bool
+    memories: int
+    """Live memories before the run."""
+    memories_after: int
+    """Live memories after it; the same as before in a dry run."""
+    pairs: dict[str, int]
+    """Pairs in one scope at or above each similarity, counted before the run."""
+    rounds: int
+    groups: tuple[GroupReport, ...]
+    decisions: dict[str, int]
+    """How many decisions of each action."""
+    reasons: dict[str, int]
+    """How many decisions for each reason."""
+    retired: int
+    merged: int
+    """Memories that were synthesised from several."""
+    pending: int
+    """Questions the model could not answer, left for a later run."""
+    usage: Usage
+    estimated_model_calls: int
+    model: str
+    seconds: float
