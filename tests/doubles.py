@@ -69,7 +69,7 @@ class PlacedEmbedder:
 
 
 class ScriptedModel:
-    """CalibrationLog in turn: a verdict, an error to raise, or a function of the question."""
+    """Answers in turn: a verdict, an error to raise, or a function of the question."""
 
     name = "scripted"
 
@@ -100,7 +100,7 @@ class ScriptedModel:
 
 
 class HangingModel(ScriptedModel):
-    """CalibrationLog as scripted, but not before it is let go; in any event loop."""
+    """Answers as scripted, but not before it is let go; in any event loop."""
 
     def __init__(self, *answers: Verdict | ModelError | Callable[[Question], Verdict]) -> None:
         super().__init__(*answers)

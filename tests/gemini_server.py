@@ -73,7 +73,7 @@ def failed(status: int, message: str = "no", **headers: str) -> Raw:
 
 
 class GeminiServer:
-    """CalibrationLog in turn; when the script is at its end, `default` answers."""
+    """Answers in turn; when the script is at its end, `default` answers."""
 
     def __init__(self, default: Answer | None = None) -> None:
         self.script: list[Answer] = []

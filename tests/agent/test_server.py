@@ -173,7 +173,7 @@ def test_consolidation_names_each_pair_once_closest_first_and_five_at_most(
         "Consolidation complete. Replayed 15 events, updated 15 co-activations, "
         "created 7 links, refreshed 16 memories."
     ), "within a pair the save made the link"
-    assert lines[1:3] == ["", "Neighbours 5 near-duplicate pair(s):"]
+    assert lines[1:3] == ["", "Found 5 near-duplicate pair(s):"]
     assert [line for line in lines if line.startswith("- ")] == [
         f"- {new} <-> {old} (similarity: {0.99 - n / 100:.2f})"
         for n, (old, new) in enumerate(pairs[:5])

@@ -24,7 +24,7 @@ from memory.cli.cli import app
 from memory.config import Config, MemoryConfig
 from memory.index import IndexFolder
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 MODULES = {"memory-dedup": "memory", "memory-chat": "orchestrator"}
 WHEN = "2026-05-01T08:00:00Z"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

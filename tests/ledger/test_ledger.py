@@ -280,7 +280,7 @@ def test_a_dry_look_after_a_kill_leaves_the_file_as_it_is(tmp_path: Path) -> Non
         "with ledger.writing() as writer: writer.insert(Memory(content='one', timestamp=START))\n"
         "os._exit(9)"
     )
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parent.parent.parent
     subprocess.run([sys.executable, "-c", code], cwd=root, check=False)
     assert (tmp_path / "l.db-wal").stat().st_size > 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

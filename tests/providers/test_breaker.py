@@ -263,7 +263,7 @@ def test_giving_up_at_once_says_nothing_about_the_model(
 def test_it_says_once_when_it_opens_and_once_when_it_closes(
     question: Question, seconds: Seconds, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="memory.breaker")
+    caplog.set_level(logging.INFO, logger="memory.providers")
     breaker = opened(ScriptedModel(*down(5), SAME), question, seconds)
     refused(breaker.judge(question))
     seconds.now += 30

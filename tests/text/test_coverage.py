@@ -13,7 +13,7 @@ from memory.text.coverage import compare, covers, negations
 
 OWN = [
     json.loads(line)
-    for line in (Path(__file__).parent.parent / "examples" / "pairs.jsonl")
+    for line in (Path(__file__).parent.parent.parent / "examples" / "pairs.jsonl")
     .read_text(encoding="utf-8")
     .splitlines()
 ]
