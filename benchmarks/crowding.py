@@ -143,7 +143,7 @@ def judge(
     stated = what_is_stated(store, rows)
     count = Counter(fact for facts in stated.values() for fact in facts)
     with store.ledger.reading() as reader:
-        automatic, asked = reader.replaced_and_judged()
+        automatic, asked = reader.decisions.count_replaced_and_judged()
     recall, distinct, characters = ask(store, rows, qa, stated)
     return Result(
         store=filling.name,
@@ -175,7 +175,7 @@ def what_is_stated(store: MemoryStore, rows: Sequence[Row]) -> dict[str, set[Fac
     for memory in store.memories():
         text, user = normalise(memory.content), memory.user or ""
         with store.ledger.reading() as reader:
-            kin = reader.rows(reader.ancestors(memory.id)).values()
+            kin = reader.memories.rows(reader.memories.ancestors(memory.id)).values()
         wordings = (normalise(row.memory.content) for row in kin)
         known = {text, *(wording for wording in wordings if wording in text)}
         stated[memory.id] = {told[user, wording] for wording in known if (user, wording) in told}

@@ -116,8 +116,8 @@ class Worker:
     def forget(self) -> None:
         if some := self._some():
             with self.store.ledger.reading() as reader:
-                ids = [some.id, *reader.ancestors(some.id)]
-                texts = [row.memory.content for row in reader.rows(ids).values()]
+                ids = [some.id, *reader.memories.ancestors(some.id)]
+                texts = [row.memory.content for row in reader.memories.rows(ids).values()]
             with self.note.around("forget", ids=ids, texts=texts):
                 self.store.forget(some.id)
 
@@ -151,7 +151,7 @@ def work(folder: Path, seed: int, death: str) -> None:
     """Work until death: `clock` (somebody else's), `sql` (a statement's) or `index` (Chroma's)."""
     rng = random.Random(seed)
     with open_store(config_for(folder)) as store:
-        assert store.index.name == "Chroma"
+        assert store.index.serving.name == "Chroma"
         deduplicator = build_deduplicator(store, config_for(folder), OfflineModel())
         worker = Worker(store, deduplicator, rng, Notes(notes_of(folder)))
         if death == "sql":
@@ -340,7 +340,7 @@ def check(folder: Path, report: KillReport) -> None:
         _compare(store, told, report)
         _find_all(store, report)
         with store.ledger.reading() as reader:
-            kept = [normalise(row.memory.content) for row in reader.all_rows(live_only=False)]
+            kept = [normalise(row.memory.content) for row in reader.memories.all()]
     files = [path for path in (folder / "data").rglob("*") if path.is_file()]
     for text in told.gone:
         if any(normalise(text) in one for one in kept):
@@ -356,12 +356,12 @@ def _lose(report: KillReport, problem: str) -> None:
 
 def _compare(store: MemoryStore, told: MemoryView, report: KillReport) -> None:
     with store.ledger.reading() as reader:
-        rows = reader.rows(list(told.texts))
+        rows = reader.memories.rows(list(told.texts))
         for name, texts in told.texts.items():
             row = rows.get(name)
             if name in told.maybe_forgotten:
                 continue
-            if row is None or reader.living(row) is None:
+            if row is None or reader.memories.living(row) is None:
                 _lose(report, f"{name} is gone")
             elif row.memory.content not in texts:
                 _lose(report, f"{name} says {row.memory.content!r}, told was {texts}")
@@ -370,9 +370,9 @@ def _compare(store: MemoryStore, told: MemoryView, report: KillReport) -> None:
 def _find_all(store: MemoryStore, report: KillReport) -> None:
     """By its own text each is found, or one that says the same."""
     live = {memory.id: text_key(memory.content) for memory in store.memories()}
-    for new in store.embed(list(store.memories())):
+    for new in store.embeddings.embed(list(store.memories())):
         assert new.vector is not None
-        near = store.index.nearest(new.vector, store.scope_of(new.memory), 5, 0.99)
+        near = store.index.serving.nearest(new.vector, store.scope_of(new.memory), 5, 0.99)
         if near.complete and live[new.memory.id] not in {live.get(name) for name in near.ids}:
             report.holes += 1
             report.problems.append(f"not found: {new.memory.content}")

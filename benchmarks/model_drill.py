@@ -34,7 +34,7 @@ from memory.config import Config, LLMConfig
 from memory.ledger import DecisionRecord, Ledger
 from memory.models import Extraction, Memory, Question, Reply, Scope, Turn, Vectors, Verdict
 from memory.protocols import LanguageModel
-from memory.store import MemoryStore
+from memory.store import Known, MemoryStore
 from tests.doubles import START
 from tests.gemini_server import Answer, Asked, GeminiServer, Raw, failed, said
 
@@ -320,8 +320,11 @@ def lost(store: MemoryStore, told: Sequence[Memory]) -> list[str]:
 
 
 def _kept(store: MemoryStore, memory: Memory) -> bool:
-    known = store.arrived_before(memory)
-    if known is None or store.get(known.id) != known or not _states(known, memory):
+    received = store.receive(memory)
+    if not isinstance(received, Known):
+        return False
+    known = received.memory
+    if store.get(known.id) != known or not _states(known, memory):
         return False
     hits = store.search(memory.content, 40, scope=Scope((("user", memory.user),)))
     return any(hit.memory == known for hit in hits)
@@ -352,7 +355,7 @@ def _explains(decision: DecisionRecord, failure: str, witness: Witness) -> bool:
 
 def open_questions(store: MemoryStore) -> list[DecisionRecord]:
     with store.ledger.reading() as reader:
-        return reader.pending_decisions()
+        return reader.decisions.pending()
 
 
 def undecided(store: MemoryStore) -> list[DecisionRecord]:

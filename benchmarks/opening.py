@@ -60,7 +60,7 @@ def measure(folder: Path, memories: int, rounds: int) -> dict[str, Any]:
         _look_unchanged(config)
         store = clocked("store", _store_counted, config)
         scope = store.scope_of(next(store.memories()))
-        clocked("store_query", store.index.nearest, vector, scope, 5, 0.9)
+        clocked("store_query", store.index.serving.nearest, vector, scope, 5, 0.9)
         store.close()
     ms = {name: median(times) for name, times in took.items()}
     return {
@@ -90,8 +90,8 @@ def _fill(config: Config, memories: int) -> Any:
                     for n in range(min(1_000, memories - start))
                 ]
             )
-        store.index.rebuild()
-        [one] = store.embed([next(store.memories())])
+        store.index.serving.rebuild()
+        [one] = store.embeddings.embed([next(store.memories())])
     return one.vector
 
 
@@ -106,12 +106,12 @@ def _chroma_alone(folder: Path) -> tuple[Any, Any]:
 def _look_unchanged(config: Config) -> None:
     """Chroma alone may have touched its files: open and close once, so that they are as noted."""
     with open_store(config) as store:
-        assert store.index.name == "Chroma"
+        assert store.index.serving.name == "Chroma"
 
 
 def _store_counted(config: Config) -> MemoryStore:
     store = open_store(config)
-    assert store.index.name == "Chroma"
+    assert store.index.serving.name == "Chroma"
     store.counts()
     return store
 

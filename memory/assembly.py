@@ -30,7 +30,8 @@ def open_store(config: Config) -> MemoryStore:
 
     store = _store(Ledger.create(config.memory.effective_ledger_url), config, with_index=True)
     try:
-        store.check_embedder()
+        with store.ledger.reading() as reader:
+            store.embeddings.check(reader)
         store.scrub()  # what a crash, or another process, left of the forgotten
     except BaseException:  # Ctrl-C too must not leave the ledger open
         store.close()
@@ -188,7 +189,7 @@ def _store(ledger: Ledger, config: Config, *, with_index: bool) -> MemoryStore:
         return MemoryStore(
             ledger,
             build_embedder(config),
-            (lambda store: _open_index(store, config)) if with_index else None,
+            (lambda ledger: _open_index(ledger, config)) if with_index else None,
             scope_fields=config.memory.dedup_scope,
         )
     except BaseException:  # Ctrl-C too must not leave the ledger open
@@ -196,10 +197,9 @@ def _store(ledger: Ledger, config: Config, *, with_index: bool) -> MemoryStore:
         raise
 
 
-def _open_index(store: MemoryStore, config: Config) -> Index:
+def _open_index(ledger: Ledger, config: Config) -> Index:
     """Chroma, embedded or served; exact search where another process owns the embedded one."""
     from memory.index import ChromaIndex, ChromaServer, ExactIndex
-    from memory.store import store_id
 
     chroma = config.memory.chroma
     if chroma.host is not None:
@@ -212,6 +212,6 @@ def _open_index(store: MemoryStore, config: Config) -> Index:
             database=chroma.database,
             headers={"x-chroma-token": key} if key else {},
         )
-        return ChromaIndex.served(server, store.ledger, store_id(store.ledger))
+        return ChromaIndex.served(server, ledger, ledger.store_id())
     folder = Path(config.memory.data_dir) / "chroma"
-    return ChromaIndex.embedded(folder, store.ledger) or ExactIndex(store.ledger)
+    return ChromaIndex.embedded(folder, ledger) or ExactIndex(ledger)

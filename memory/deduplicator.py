@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -24,7 +23,7 @@ from memory.decide import (
     plan_round,
     resolve,
 )
-from memory.errors import MemoryPipelineError, ModelError
+from memory.errors import ModelError
 from memory.models import (
     Action,
     Decision,
@@ -37,27 +36,37 @@ from memory.models import (
     Question,
     SearchResult,
     Usage,
-    Vector,
 )
 from memory.protocols import LanguageModel
 from memory.providers import Budget
-from memory.store import MemoryStore
+from memory.store import (
+    Anyway,
+    Applied,
+    Arrival,
+    Condition,
+    Known,
+    MemoryStore,
+    UnlessRepeated,
+    Unsearched,
+    WhileMergeable,
+    WhileNearest,
+    close_pending,
+    reopen_pending,
+)
 from memory.text import normalise
-from memory.threads import in_thread
+from memory.threads import Progress, in_thread, side_by_side
 
 logger = logging.getLogger(__name__)
 
-_ROUNDS = 2
+_MOST_QUESTIONS = 2
 """How often the model is asked about a new memory because others came first."""
-_ATTEMPTS = 50
+_MOST_DECISIONS = 50
 """How often it is decided at all; the last time it is stored whatever came."""
-_TRIES = 2
-"""How often the model is asked, the second time with what was wrong."""
+_MOST_ANSWERS = 2
+"""How often one question is asked, the second time with what was wrong."""
+_OFF = "deduplication is off"
 _QUOTED = 60
 _EMBED_AT_ONCE = 256
-
-Progress = Callable[[int, int], None]
-"""Called with how much is done, and of how much."""
 
 
 class MemoryDeduplicator:
@@ -124,67 +133,71 @@ class MemoryDeduplicator:
         """The same for several, in order: each sees those stored just before it."""
         outcomes: list[Outcome] = []
         for start in range(0, len(new_memories), _EMBED_AT_ONCE):
-            some = new_memories[start : start + _EMBED_AT_ONCE]
-            for new in await in_thread(self._store.embed, some):
-                outcomes.append(await self._write(new.memory, new.vector, run))
+            for new in await self._embedded(new_memories[start : start + _EMBED_AT_ONCE]):
+                outcomes.append(await self._write(new, run))
                 if on_progress is not None:
                     on_progress(len(outcomes), len(new_memories))
         return outcomes
 
-    async def _write(self, memory: Memory, vector: Vector | None, run: str | None) -> Outcome:
+    async def _embedded(self, some: Sequence[Memory]) -> Sequence[Memory | Embedded]:
+        """Several are embedded together; one alone is when it is prepared."""
+        if len(some) == 1:
+            return some
+        return await in_thread(self._store.embeddings.embed, some)
+
+    async def _write(self, new: Memory | Embedded, run: str | None) -> Outcome:
         """Decide and apply; again where others came first, in the end without the model."""
         usage, budget = Usage(), Budget(self._budget_s)
         attempt = 0
-        while (known := await in_thread(self._store.arrived_before, memory)) is None:
+        while not isinstance(prepared := await in_thread(self._prepare, new), Known):
             attempt += 1
-            new = Embedded(await in_thread(self._store.under_own_id, memory), vector)
-            decision, since = await self._decide(new, budget if attempt <= _ROUNDS else None)
+            if attempt < _MOST_DECISIONS:
+                decision, condition = await self._decide(prepared, attempt, budget)
+            else:
+                decision, condition = _undecided(prepared), Anyway()
             usage += decision.usage
-            floor = self._rules.lower if self._config.dedup_enabled else None
-            if attempt == _ATTEMPTS:
-                decision = add(new.memory, "others kept coming first", pending=True)
-                since, floor = None, None
-            moved = await in_thread(
-                self._store.apply, decision, since=since, arrival=new, floor=floor, run=run
+            done = await in_thread(
+                self._store.apply, decision, condition, arrival=prepared.new, run=run
             )
-            if not moved:
-                return await self._outcome(new, decision, usage)
-            logger.info("decided again: %s", moved)
-        return Outcome(known, Action.KNOWN, "it arrived before", usage)
+            if isinstance(done, Applied):
+                return Outcome(done.memory, decision.action, decision.reason, usage)
+            logger.info("decided again: %s", done.why)
+        return Outcome(prepared.memory, Action.KNOWN, "it arrived before", usage)
 
-    async def _decide(self, new: Embedded, budget: Budget | None) -> tuple[Decision, int | None]:
-        """The decision, and the revision it holds for; None where it holds whatever comes.
+    def _prepare(self, new: Memory | Embedded) -> Known | Arrival:
+        if self._config.dedup_enabled:
+            return self._store.prepare(new, self._config.dedup_candidates, self._rules.lower)
+        received = self._store.receive(new)
+        if isinstance(received, Known):
+            return received
+        return Arrival(received, Unsearched(_OFF))
 
-        Without a budget the model is not asked.
-        """
+    async def _decide(
+        self, arrival: Arrival, attempt: int, budget: Budget
+    ) -> tuple[Decision, Condition]:
+        """The decision, and what must still hold when it is applied."""
+        new, found = arrival.new.memory, arrival.neighbours
         if not self._config.dedup_enabled:
-            return add(new.memory, "deduplication is off"), None
-        try:
-            found = await in_thread(
-                self._store.find, new, self._config.dedup_candidates, self._rules.lower
-            )
-        except MemoryPipelineError as exc:
-            logger.warning("similarity query failed, storing the memory anyway: %s", exc)
-            return add(new.memory, f"similarity query failed: {exc}", pending=True), None
-        decision, match = decide_new(new.memory, found.matches, self._rules)
-        _log_check(new.memory, match, decision)
+            return add(new, _OFF), Anyway()
+        if isinstance(found, Unsearched):
+            logger.warning("similarity query failed, storing the memory anyway: %s", found.why)
+            reason = f"similarity query failed: {found.why}"
+            return add(new, reason, pending=True), UnlessRepeated()
+        decision, match = decide_new(new, found.matches, self._rules)
+        _log_check(new, match, decision)
         if isinstance(decision, Question):
-            if budget is None:
-                return add(new.memory, "others kept coming first", pending=True), None
-            decision = await self._answer(decision, budget)
-        candidates = tuple((match.memory.id, match.similarity) for match in found.matches)
-        return replace(decision, candidates=candidates), found.revision
-
-    async def _outcome(self, new: Embedded, decision: Decision, usage: Usage) -> Outcome:
-        alive = await in_thread(self._store.living_for, new.memory)
-        return Outcome(alive, decision.action, decision.reason, usage)
+            asks = attempt <= _MOST_QUESTIONS
+            decision = await self._answer(decision, budget) if asks else _undecided(arrival)
+        candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
+        condition = WhileNearest(found.revision, self._rules.lower)
+        return replace(decision, candidates=candidates), condition
 
     # --- the model ---
 
     async def _answer(self, question: Question, budget: Budget) -> Decision:
         """What the model's verdict amounts to; after two that cannot be believed, the fallback."""
         usage = Usage()
-        for _ in range(_TRIES):
+        for _ in range(_MOST_ANSWERS):
             try:
                 verdict = await budget.wait_for(self._model.judge, question)
             except ModelError as exc:
@@ -230,8 +243,8 @@ class MemoryDeduplicator:
     async def _run(
         self, on_progress: Progress | None, *, pending_only: bool
     ) -> DeduplicationReport:
-        await in_thread(self._store.embed_missing)
-        reopened = await in_thread(self._store.reopen_pending)
+        await in_thread(self._store.embeddings.make_missing)
+        reopened = await in_thread(reopen_pending, self._store.ledger)
         among = {name for one in reopened for name in one.members} if pending_only else None
         batch = _Batch(run=new_run(), first=await self._plan(), among=among)
         plan = batch.first
@@ -240,7 +253,7 @@ class MemoryDeduplicator:
             await self._settle_all(todo, batch, on_progress)
             plan = await self._plan()
         if reopened:
-            await in_thread(self._store.close_pending, reopened)
+            await in_thread(close_pending, self._store.ledger, reopened)
         return batch.report(False, plan.memories, self._model.name)
 
     async def _plan(self) -> RoundPlan:
@@ -250,11 +263,10 @@ class MemoryDeduplicator:
     async def _settle_all(
         self, groups: Sequence[GroupPlan], batch: _Batch, on_progress: Progress | None
     ) -> None:
-        for start in range(0, len(groups), self._concurrency):
-            some = groups[start : start + self._concurrency]
-            await asyncio.gather(*(self._settle(group, batch) for group in some))
-            if on_progress is not None:
-                on_progress(min(start + self._concurrency, len(groups)), len(groups))
+        async def settle(group: GroupPlan) -> None:
+            await self._settle(group, batch)
+
+        await side_by_side(settle, groups, self._concurrency, on_progress)
 
     async def _settle(self, group: GroupPlan, batch: _Batch) -> None:
         """One group, one decision; where a member changed meanwhile, the next round sees it."""
@@ -262,14 +274,13 @@ class MemoryDeduplicator:
         if decision is None:
             assert group.question is not None
             decision = await self._answer(group.question, Budget(self._budget_s))
-        moved = await in_thread(
-            self._store.apply, decision, since=batch.latest.revision, run=batch.run
-        )
+        condition = WhileMergeable(batch.latest.revision)
+        done = await in_thread(self._store.apply, decision, condition, run=batch.run)
         batch.usage += decision.usage
-        if moved:
-            logger.info("left for the next round: %s", moved)
-        else:
+        if isinstance(done, Applied):
             batch.done(group, decision)
+        else:
+            logger.info("left for the next round: %s", done.why)
 
 
 # --- the account of a run -----------------------------------------------------------------------
@@ -335,6 +346,10 @@ class _Batch:
             model=model,
             seconds=round(time.monotonic() - self.started, 3),
         )
+
+
+def _undecided(arrival: Arrival) -> Decision:
+    return add(arrival.new.memory, "others kept coming first", pending=True)
 
 
 def new_run() -> str:

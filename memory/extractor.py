@@ -13,14 +13,14 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from memory.deduplicator import MemoryDeduplicator, Progress
+from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelAnswerError, ModelError
 from memory.ledger import PendingTurn
 from memory.models import MAX_CONTENT, Candidate, ExtractionResult, Memory, Turn, Usage
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
 from memory.text import asked_to_remember, covers, only_asks_to_remember, retold
-from memory.threads import in_thread
+from memory.threads import Progress, in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -113,13 +113,13 @@ class MemoryExtractor:
     def _keep(self, turns: Sequence[Turn]) -> int:
         with self._store.ledger.writing() as writer:
             new = [
-                writer.keep_turn(turn, turn.id or f"#{place}") for place, turn in enumerate(turns)
+                writer.turns.keep(turn, turn.id or f"#{place}") for place, turn in enumerate(turns)
             ]
         return new.count(False)
 
     def _kept(self) -> list[PendingTurn]:
         with self._store.ledger.reading() as reader:
-            return reader.kept_turns()
+            return reader.turns.waiting()
 
     async def _extract(self, chunk: Sequence[PendingTurn]) -> ExtractionResult:
         """Turns of one conversation; where no usable answer comes to them, each by itself.
@@ -200,21 +200,21 @@ class MemoryExtractor:
     def _recalled(self, chunk: Sequence[PendingTurn]) -> list[str]:
         ids = [name for one in chunk for name in one.turn.recalled_ids]
         with self._store.ledger.reading() as reader:
-            return [row.memory.content for row in reader.rows(ids).values()]
+            return [row.memory.content for row in reader.memories.rows(ids).values()]
 
     def _keep_candidates(self, found: dict[int, list[Candidate]]) -> None:
         with self._store.ledger.writing() as writer:
             for seq, candidates in found.items():
-                writer.keep_candidates(seq, candidates)
+                writer.turns.keep_candidates(seq, candidates)
 
     def _finish(self, chunk: Sequence[PendingTurn]) -> None:
         with self._store.ledger.writing() as writer:
             for one in chunk:
-                writer.finish_turn(one.seq)
+                writer.turns.finish(one.seq)
 
     def _count_attempt(self, one: PendingTurn) -> None:
         with self._store.ledger.writing() as writer:
-            writer.count_attempt(one.seq)
+            writer.turns.count_attempt(one.seq)
 
 
 def _asked(turn: Turn) -> list[Candidate]:

@@ -22,6 +22,7 @@ from memory.models import (
     Verdict,
 )
 from memory.protocols import Shortlist
+from memory.store import Known, MemoryStore
 from memory.text import normalise
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -156,3 +157,9 @@ def ticking(step: timedelta = timedelta(minutes=1)) -> Callable[[], datetime]:
 
     moments = read()
     return lambda: next(moments)
+
+
+def living_for(store: MemoryStore, memory: Memory) -> Memory | None:
+    """What lives for an earlier arrival of a memory; None where it is new."""
+    received = store.receive(memory)
+    return received.memory if isinstance(received, Known) else None

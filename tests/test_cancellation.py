@@ -15,7 +15,7 @@ from memory.ledger import Ledger
 from memory.models import Action, Memory, MergeGroup, Verdict
 from memory.store import MemoryStore
 from tests.conftest import Tell
-from tests.doubles import HangingModel, PlacedEmbedder, ScriptedModel, ticking
+from tests.doubles import HangingModel, PlacedEmbedder, ScriptedModel, living_for, ticking
 
 CAT, TABBY, BOTH = "Mia has a cat.", "Mia has a tabby.", "Mia has a tabby cat."
 MERGED = Verdict(parts=(MergeGroup(members=(0, 1), text=BOTH),))
@@ -52,7 +52,7 @@ def store(ledger: Ledger, embedder: PlacedEmbedder, gate: Gate) -> MemoryStore:
 def rows(store: MemoryStore) -> dict[str, bool]:
     """Every text in the ledger, and whether it is live; each row once."""
     with store.ledger.reading() as reader:
-        found = [(row.memory.content, row.live) for row in reader.all_rows(live_only=False)]
+        found = [(row.memory.content, row.live) for row in reader.memories.all()]
     assert len(found) == len(dict(found))
     return dict(found)
 
@@ -83,7 +83,7 @@ def test_cancelled_while_the_model_hangs_nothing_is_stored_and_it_can_be_written
 
     merged = asyncio.run(run())
     assert rows(store) == {CAT: False, TABBY: False, BOTH: True}
-    assert [store.living_for(one) for one in (old, new)] == [merged, merged]
+    assert [living_for(store, one) for one in (old, new)] == [merged, merged]
     assert [decision.action for decision in store.history()] == [Action.MERGE]
 
 
@@ -147,7 +147,7 @@ def test_cancelled_at_any_moment_each_memory_is_written_wholly_or_not_at_all_and
         await asyncio.sleep(draw.uniform(0.0, 0.015))
         stopped.append(task.cancel())
         await asyncio.wait([task])
-        before = store.arrived_before(new)
+        before = living_for(store, new)
         alive = await deduplicator.check_and_merge(new)
         assert before is None or before == alive
 

@@ -19,9 +19,17 @@ from memory.index import similarity
 from memory.ledger import Ledger
 from memory.models import DeduplicationReport, Memory, MergeGroup, Question, Verdict
 from memory.providers import OfflineModel
-from memory.store import MemoryStore
+from memory.store import MemoryStore, reopen_pending
 from tests.conftest import Tell
-from tests.doubles import START, BrokenIndex, HangingModel, PlacedEmbedder, ScriptedModel, ticking
+from tests.doubles import (
+    START,
+    BrokenIndex,
+    HangingModel,
+    PlacedEmbedder,
+    ScriptedModel,
+    living_for,
+    ticking,
+)
 
 CAT, TABBY, DOG = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
 MERGED = Verdict(parts=(MergeGroup(members=(0, 1), text=TABBY),))
@@ -47,7 +55,7 @@ def live(store: MemoryStore) -> set[str]:
 
 def every_text(store: MemoryStore) -> set[str]:
     with store.ledger.reading() as reader:
-        return {row.memory.content for row in reader.all_rows(live_only=False)}
+        return {row.memory.content for row in reader.memories.all()}
 
 
 # --- write time ---------------------------------------------------------------------------------
@@ -90,7 +98,7 @@ def test_an_older_memory_that_says_more_absorbs_the_newer(
     result = write(deduplicator, new)
     assert (result.id, result.content) == (old.id, TABBY)
     assert (result.timestamp, result.metadata) == (new.timestamp, {"seen": 2})
-    assert store.living_for(new).id == old.id
+    assert living_for(store, new) == store.get(old.id)
 
 
 def test_what_differs_in_a_value_is_judged_and_both_stay(
@@ -296,7 +304,7 @@ def test_a_retry_that_dies_before_it_asked_leaves_the_question_open(
     deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
     write(deduplicator, tell(CAT))
     write(deduplicator, tell(DOG))
-    store.reopen_pending()
+    reopen_pending(store.ledger)
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
     asyncio.run(deduplicator.retry_pending())
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 0)
@@ -526,7 +534,7 @@ def test_a_synthesised_memory_is_measured_by_what_it_was_made_from(
     batch(deduplicator)
     assert live(store) == {joined}
     store.add(tell(c))
-    assert similarity(*(v.vector for v in store.embed([tell(joined), tell(c)]))) >= 0.9  # type: ignore[arg-type]
+    assert similarity(*(v.vector for v in store.embeddings.embed([tell(joined), tell(c)]))) >= 0.9  # type: ignore[arg-type]
     assert batch(deduplicator).decisions == {}, "close to the merge, far from its first source"
 
 

@@ -96,7 +96,7 @@ def test_whatever_is_torn_in_chromas_folder_it_opens_and_nothing_is_lost(
     assert report.problems == []
     with open_store(config_for(folder)) as store:
         assert store.counts().live == 300
-        assert store.index.name == "Chroma"
+        assert store.index.serving.name == "Chroma"
         find(store)
 
 
@@ -121,7 +121,7 @@ def test_a_folder_from_another_store_is_left_alone_and_nothing_is_lost(
     shutil.rmtree(folder / "data" / "chroma")
     with open_store(config_for(tmp_path / "other")) as other:
         other.add(a_memory("Somebody else sails."))
-        assert other.index.name == "Chroma"
+        assert other.index.serving.name == "Chroma"
     shutil.copytree(tmp_path / "other" / "data" / "chroma", folder / "data" / "chroma")
     report = KillReport()
     check(folder, report)
@@ -135,7 +135,7 @@ def test_an_older_copy_of_the_folder_is_seen_and_made_again(whole: Path, tmp_pat
     shutil.copytree(data / "chroma", tmp_path / "kept")
     with open_store(config_for(folder)) as store:
         store.add(a_memory("Mia planted a lemon tree."))
-        store.index.rebuild()
+        store.index.serving.rebuild()
     shutil.rmtree(data / "chroma")
     shutil.copytree(tmp_path / "kept", data / "chroma")
     report = KillReport()

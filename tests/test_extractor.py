@@ -83,7 +83,7 @@ def test_texts_of_extracted_turns_are_erased(
     model.extractions = [[]]
     hook(extractor, turn("my secret word is xyzzy"))
     with ledger.reading() as reader:
-        assert reader.kept_turns() == []
+        assert reader.turns.waiting() == []
         assert reader.counts().turns == 0
 
 
@@ -210,7 +210,7 @@ def test_a_memory_forgotten_before_its_turn_was_finished_does_not_come_back(
 ) -> None:  # fmt: skip
     model.extractions = [[Candidate(content=CAT, turn=0)]]
     with monkeypatch.context() as crashing:
-        crashing.setattr("memory.ledger.ledger.Writer.finish_turn", lambda _writer, _seq: 1 / 0)
+        crashing.setattr("memory.ledger.turns.TurnsWriter.finish", lambda _writer, _seq: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hook(extractor, turn("I adopted a cat!"))
     store.forget(next(store.memories()).id)
@@ -270,14 +270,14 @@ def test_after_a_crash_before_the_end_nothing_is_stored_twice(
 ) -> None:  # fmt: skip
     model.extractions = [[Candidate(content=CAT, turn=0)]]
     with monkeypatch.context() as crashing:
-        crashing.setattr("memory.ledger.ledger.Writer.finish_turn", lambda _writer, _seq: 1 / 0)
+        crashing.setattr("memory.ledger.turns.TurnsWriter.finish", lambda _writer, _seq: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hook(extractor, turn("I adopted a cat!"))
     before = list(store.memories())
     hook(extractor)
     assert list(store.memories()) == before
     with store.ledger.reading() as reader:
-        assert len(list(reader.all_rows(live_only=False))) == 1
+        assert len(list(reader.memories.all())) == 1
 
 
 def test_the_offline_model_reads_a_conversation_whole(store: MemoryStore) -> None:

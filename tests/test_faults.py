@@ -109,7 +109,7 @@ def test_a_chroma_server_that_goes_away_is_searched_around_and_nothing_is_lost(
         chroma = {"host": "127.0.0.1", "port": port}
         config = _config(tmp_path, chroma=chroma)
         store = open_store(config)
-        assert store.index.name == "Chroma server"
+        assert store.index.serving.name == "Chroma server"
         store.add(tell("Mia keeps a parrot.", user="Mia"))
     with store:
         deduplicator = build_deduplicator(store, config, OfflineModel())
@@ -129,8 +129,8 @@ def test_two_processes_on_one_chroma_server_find_what_the_other_wrote(
     with open_store(config) as one, open_store(config) as two:
         memory = one.add(tell("Mia keeps a parrot.", user="Mia"))
         for store in (one, two):
-            store.index.rebuild()
-            assert store.index.disagreement() == ""
+            store.index.serving.rebuild()
+            assert store.index.serving.disagreement() == ""
         found = two.find_similar("Mia keeps a parrot. Yes.", 0.5, user="Mia")
         assert found is not None
         assert found.memory.id == memory.id
@@ -147,9 +147,9 @@ def test_who_comes_second_searches_exactly_and_both_see_each_others_writes_at_on
 ) -> None:
     config = _config(tmp_path)
     with open_store(config) as owner:
-        assert owner.index.name == "Chroma"
+        assert owner.index.serving.name == "Chroma"
         with open_store(config) as guest:
-            assert guest.index.name == "exact search"
+            assert guest.index.serving.name == "exact search"
             for writer, reader, text in (
                 (owner, guest, "Mia keeps a parrot."),
                 (guest, owner, "Jonas bakes bread."),
@@ -159,7 +159,7 @@ def test_who_comes_second_searches_exactly_and_both_see_each_others_writes_at_on
                 assert found is not None
                 assert found.memory.id == written.id
     with open_store(config) as next_owner:
-        assert next_owner.index.name == "Chroma"
+        assert next_owner.index.serving.name == "Chroma"
 
 
 def test_a_chat_a_batch_and_imports_side_by_side_lose_nothing(tmp_path: Path) -> None:

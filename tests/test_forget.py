@@ -10,17 +10,17 @@ import pytest
 from memory.index import ChromaIndex
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Survivor
-from memory.store import MemoryStore
+from memory.store import Anyway, Applied, MemoryStore, WhileMergeable
 from tests.conftest import Tell
-from tests.doubles import PlacedEmbedder, ScriptedModel
+from tests.doubles import PlacedEmbedder, ScriptedModel, living_for
 
 
 @pytest.fixture
 def open_it(tmp_path: Path, embedder: PlacedEmbedder) -> Callable[[], MemoryStore]:
     """Opens a store with a real Chroma beside its ledger."""
 
-    def open_index(store: MemoryStore) -> ChromaIndex:
-        index = ChromaIndex.embedded(tmp_path / "data" / "chroma", store.ledger)
+    def open_index(ledger: Ledger) -> ChromaIndex:
+        index = ChromaIndex.embedded(tmp_path / "data" / "chroma", ledger)
         assert index is not None
         return index
 
@@ -44,7 +44,7 @@ def holders(folder: Path, needle: bytes) -> list[str]:
 
 
 def vector_of(store: MemoryStore, memory: Memory) -> bytes:
-    [embedded] = store.embed([memory])
+    [embedded] = store.embeddings.embed([memory])
     assert embedded.vector is not None
     return embedded.vector.tobytes()
 
@@ -63,7 +63,7 @@ def replace(store: MemoryStore, memory: Memory, other: Memory) -> None:
         since = reader.revision()
     survivor = Survivor(memory, (other.id,))
     decision = Decision(Action.REPLACE, "the secret reason", (other, memory), (survivor,))
-    assert store.apply(decision, since=since) == ""
+    assert isinstance(store.apply(decision, WhileMergeable(since)), Applied)
 
 
 @pytest.mark.parametrize("change", [None, update, link, replace])
@@ -73,7 +73,7 @@ def test_text_vector_and_reasons_are_gone_whatever_happened_after_chroma_copied_
 ) -> None:  # fmt: skip
     memory, other = store.add(tell("Mia sails.")), store.add(tell("Mia sails a boat."))
     vectors = [vector_of(store, memory)]
-    store.index.rebuild()
+    store.index.serving.rebuild()
     if change is not None:
         change(store, memory, other)
         [*_, now] = [row for row in store.memories() if row.id == memory.id]
@@ -90,7 +90,7 @@ def test_what_another_process_forgot_is_cleared_by_whoever_has_chroma(
     with open_it() as owner:
         memory = owner.add(tell("Mia sails."))
         vector = vector_of(owner, memory)
-        owner.index.rebuild()
+        owner.index.serving.rebuild()
         with MemoryStore(Ledger.create(f"sqlite:///{owner.ledger.name}"), embedder) as other:
             assert not other.forget(memory.id).erased
         assert holders(tmp_path / "data", vector) == ["chroma.sqlite3"]
@@ -104,7 +104,7 @@ def test_a_folder_that_was_deleted_leaves_nothing_pending(
 ) -> None:
     with open_it() as store:
         memory = store.add(tell("Mia sails."))
-        store.index.rebuild()
+        store.index.serving.rebuild()
     (tmp_path / "data" / "chroma").rename(tmp_path / "elsewhere")
     with open_it() as store:
         assert store.forget(memory.id).erased
@@ -118,7 +118,7 @@ def test_the_vector_of_an_undone_merge_goes_with_its_members(
     with store.ledger.reading() as reader:
         since = reader.revision()
     merge = Decision(Action.MERGE, "test", (old, new), (Survivor(joined, (old.id, new.id)),))
-    assert store.apply(merge, since=since) == ""
+    assert isinstance(store.apply(merge, WhileMergeable(since)), Applied)
     vector = vector_of(store, joined)
     store.undo(store.history()[-1].number)
     store.forget(old.id)
@@ -138,7 +138,9 @@ def test_an_undo_restores_no_link_to_what_was_forgotten(
     a, b = store.add(tell("Mia sails.")), store.add(tell("Mia sails a boat."))
     end = MemoryLink(target_id=a.id, note="the secret note")
     x = store.add(tell("Mia sneezes.", linked_ids=(end,)))
-    replace(store, b, store.living_for(a))
+    alive = living_for(store, a)
+    assert alive is not None
+    replace(store, b, alive)
     store.forget(x.id)
     assert holders(tmp_path / "data", b"secret note") == []
     number = next(one.number for one in store.history() if one.action is Action.REPLACE)
@@ -153,7 +155,7 @@ def test_to_forget_a_bystander_answers_nobody_elses_question(
     question = Decision(
         Action.KEEP_BOTH, "no answer", (a, b), candidates=((c.id, 0.91),), pending=True
     )
-    assert store.apply(question, since=None) == ""
+    assert isinstance(store.apply(question, Anyway()), Applied)
     store.forget(c.id)
     assert store.counts().pending == 1
     store.forget(b.id)

@@ -125,7 +125,7 @@ class StoreAndModel(RuleBasedStateMachine):
     @rule(name=consumes(told))
     def forget(self, name: str) -> None:
         with self.store.ledger.reading() as reader:
-            ancestors = reader.ancestors(name)
+            ancestors = reader.memories.ancestors(name)
         try:
             forgotten = self.store.forget(name)
         except (MemoryNotFound, StillStatedBy):
@@ -143,14 +143,14 @@ class StoreAndModel(RuleBasedStateMachine):
 
     def standing_for(self, name: str) -> str | None:
         with self.store.ledger.reading() as reader:
-            row = reader.row(name)
-            alive = reader.living(row) if row is not None else None
+            row = reader.memories.row(name)
+            alive = reader.memories.living(row) if row is not None else None
         return alive.memory.id if alive is not None else None
 
     @invariant()
     def nothing_is_lost(self) -> None:
         with self.store.ledger.reading() as reader:
-            rows = reader.rows(list(self.texts))
+            rows = reader.memories.rows(list(self.texts))
         for name, texts in self.texts.items():
             if name not in self.forgotten:
                 assert rows[name].memory.content in texts

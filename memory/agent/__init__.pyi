@@ -1,6 +1,7 @@
 from .consolidation import ConsolidationEngine as ConsolidationEngine
 from .memory_store import MemoryStore as MemoryStore
 from .memory_store import OnSaved as OnSaved
+from .saving import Distances as Distances
 from .server import AgentServer as AgentServer
 from .server import run_and_exit as run_and_exit
 from .tools import AgentTools as AgentTools

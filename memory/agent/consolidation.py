@@ -12,12 +12,10 @@ from itertools import pairwise
 from typing import Any
 
 from memory.agent.memory_store import MemoryStore
-from memory.errors import MemoryNotFound
+from memory.decide import NearCopies
 from memory.models import Memory, Scope
 
 _SNIPPET = 100
-_NEIGHBOURS = 3
-"""How many of the nearest memories are looked at for each."""
 _MOST = 1_000
 """How many recent memories one run looks at, where `window` does not say."""
 
@@ -71,18 +69,18 @@ class ConsolidationEngine:
         `merge_threshold` are named, closest first; forgotten memories leave their episodes.
         """
         since = store.now() - timedelta(hours=window_hours)
-        recent = await store.list_recent(_MOST if window is None else window, since=since)
-        pairs = _neighbours_in_time(recent)[:max_replay_events]
-        fresh = [await _replay(store, earlier, later) for earlier, later in pairs]
-        replayed = [pair for pair, new in zip(pairs, fresh, strict=True) if new is not None]
-        candidates = await _near_duplicates(store, recent, merge_threshold)
-        await store.drop_forgotten_from_episodes()
+        most = _MOST if window is None else window
+        recent, alike = await store.recent_near_copies(most, since, merge_threshold)
+        together = _neighbours_in_time(recent)[:max_replay_events]
+        replayed = await store.replay([(earlier.id, later.id) for earlier, later in together])
+        candidates = [_candidate(pair) for pair in alike]
+        close = [candidate for candidate in candidates if candidate.distance < merge_threshold]
         return ConsolidationStats(
             replay_events=len(replayed),
             coactivation_updates=len(replayed),
-            link_updates=fresh.count(True),
-            refreshed_memories=len({memory.id for pair in replayed for memory in pair}),
-            merge_candidates=candidates[:max_merge_candidates],
+            link_updates=sum(replayed.values()),
+            refreshed_memories=len({name for pair in replayed for name in pair}),
+            merge_candidates=tuple(close[:max_merge_candidates]),
         )
 
 
@@ -95,29 +93,11 @@ def _neighbours_in_time(newest_first: Sequence[Memory]) -> list[tuple[Memory, Me
     return sorted(pairs, key=lambda pair: pair[1].timestamp, reverse=True)
 
 
-async def _replay(store: MemoryStore, earlier: Memory, later: Memory) -> bool | None:
-    """Remember that two came together: whether they were not linked before; None if one is gone."""
-    try:
-        fresh = await store.link_memories(earlier.id, later.id, "related", replace=False)
-    except MemoryNotFound:  # another server merged or forgot it meanwhile
-        return None
-    await store.bump_link_confidence(earlier.id, later.id, delta=0.1)
-    return fresh
-
-
-async def _near_duplicates(
-    store: MemoryStore, recent: Sequence[Memory], threshold: float
-) -> tuple[MergeCandidate, ...]:
-    found: dict[tuple[str, ...], MergeCandidate] = {}
-    for memory in recent:
-        for hit in await store.near_copies(memory, _NEIGHBOURS):
-            pair = tuple(sorted((memory.id, hit.memory.id)))
-            if hit.distance < threshold and pair not in found:
-                found[pair] = MergeCandidate(
-                    memory_a_id=memory.id,
-                    memory_b_id=hit.memory.id,
-                    distance=hit.distance,
-                    snippet_a=memory.content[:_SNIPPET],
-                    snippet_b=hit.memory.content[:_SNIPPET],
-                )
-    return tuple(sorted(found.values(), key=lambda candidate: candidate.distance))
+def _candidate(pair: NearCopies) -> MergeCandidate:
+    return MergeCandidate(
+        memory_a_id=pair.older.id,
+        memory_b_id=pair.newer.id,
+        distance=round(1.0 - pair.similarity, 6),
+        snippet_a=pair.older.content[:_SNIPPET],
+        snippet_b=pair.newer.content[:_SNIPPET],
+    )

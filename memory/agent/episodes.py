@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from memory.agent.memory_store import MemoryStore
-from memory.errors import InputError, MemoryNotFound
+from memory.errors import InputError
 from memory.models import Episode, Memory
 
 
@@ -30,29 +30,23 @@ async def create_episode(
 
     Raises: MemoryNotFound, InputError.
     """
-    memories = [await _existing(store, name) for name in dict.fromkeys(memory_ids)]
-    times = [memory.timestamp for memory in memories]
-    try:
-        episode = Episode(
-            summary=summary,
-            memory_ids=tuple(memory.id for memory in memories),
-            start_time=min(times),
-            end_time=max(times),
-            importance=importance,
-        )
-    except ValidationError as exc:
-        error = exc.errors()[0]
-        problem = error["msg"].removeprefix("Value error, ")
-        raise InputError("summary", problem) from exc
-    await store.put_episode(episode)
-    return episode
 
+    def tell(memories: Sequence[Memory]) -> Episode:
+        times = [memory.timestamp for memory in memories]
+        try:
+            return Episode(
+                summary=summary,
+                memory_ids=tuple(memory.id for memory in memories),
+                start_time=min(times),
+                end_time=max(times),
+                importance=importance,
+            )
+        except ValidationError as exc:
+            error = exc.errors()[0]
+            problem = error["msg"].removeprefix("Value error, ")
+            raise InputError("summary", problem) from exc
 
-async def _existing(store: MemoryStore, memory_id: str) -> Memory:
-    memory = await store.get_by_id(memory_id)
-    if memory is None:
-        raise MemoryNotFound(memory_id)
-    return memory
+    return await store.put_episode(list(dict.fromkeys(memory_ids)), tell)
 
 
 async def get_episode(store: MemoryStore, episode_id: str) -> EpisodeView | None:
@@ -61,6 +55,6 @@ async def get_episode(store: MemoryStore, episode_id: str) -> EpisodeView | None
     if found is None:
         return None
     episode, alive = found
-    told = len(episode.memory_ids)
-    gone = told - await store.count_living(episode.memory_ids)
-    return EpisodeView(episode.model_copy(update={"memory_ids": alive}), gone)
+    gone = len(episode.memory_ids) - len(alive)
+    today = tuple(dict.fromkeys(alive.values()))
+    return EpisodeView(episode.model_copy(update={"memory_ids": today}), gone)

@@ -8,23 +8,21 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from memory.decide import inherit, oldest_first
-from memory.errors import InputError, MemoryNotFound
-from memory.models import (
-    Action,
-    Decision,
-    Embedded,
-    Episode,
-    LinkType,
-    Memory,
-    MemoryLink,
-    Scope,
-    SearchResult,
-    Survivor,
+from memory.agent.saving import (
+    Distances,
+    Saved,
+    check_one_owner,
+    live_pair,
+    merge,
+    save_correction,
+    save_guarded,
 )
-from memory.store import Forgotten, Neighbours
+from memory.decide import NearCopies, near_copies
+from memory.errors import InputError, MemoryNotFound
+from memory.ledger import Reader, Writer, take_snapshot
+from memory.models import Episode, LinkType, Memory, MemoryLink, Scope, SearchResult, as_tuple
+from memory.store import Forgotten
 from memory.store import MemoryStore as CoreStore
-from memory.text import text_key
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -34,11 +32,6 @@ MemorySearchResult = SearchResult
 OnSaved = Callable[[Memory], object]
 Guarded = tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]
 """The saved memory or None, links made, the linked memories, the one that it repeats or None."""
-
-FORCE = 0.0
-"""As `dedup_threshold`: no distance is below it, so nothing is blocked."""
-_ROUNDS = 5
-"""How often a save looks again where others save something alike at the same moment."""
 
 
 class MemoryStore:
@@ -63,98 +56,53 @@ class MemoryStore:
         self,
         content: str,
         *,
-        emotion: str = "neutral",
-        importance: int = 3,
-        category: str = "daily",
-        intensity: float = 0.5,
-        tags: Sequence[str] = (),
-        is_private: bool = False,
-        user: str | None = None,
         replaces: str | None = None,
         link_threshold: float = 0.3,
         max_links: int = 5,
         dedup_threshold: float = 0.05,
+        **fields: object,
     ) -> Guarded:
-        """Save a memory and link it, both ways, with those at a distance below `link_threshold`.
+        """As `save`, in the form that an agent's code knows."""
+        distances = Distances(dedup_threshold, link_threshold, max_links)
+        saved = await self.save(content, distances, replaces=replaces, **fields)
+        related = list(saved.related)
+        return saved.memory, len(related), related, saved.duplicate_of
 
-        Where one in its scope is at a distance below `dedup_threshold`, nothing is written and
-        that one is given back. With `replaces` nothing blocks: the memory of that id is retired
-        in favour of this one, which takes its links and tags, and the higher importance.
+    async def save(
+        self, content: str, distances: Distances, *, replaces: str | None = None, **fields: object
+    ) -> Saved:
+        """Save a memory and link it, both ways, with those that are near; `fields` are a memory's.
+
+        Where one in its scope is nearer than the guard's distance, nothing is written and that one
+        is named. With `replaces` nothing blocks: the memory of that id is retired in favour of
+        this one, which takes its links and tags, and the higher importance.
 
         Raises: InputError, MemoryNotFound.
         """
-        memory = self._new_memory(
-            content,
-            user=self._own_user(user),
-            emotion=emotion,
-            importance=importance,
-            category=category,
-            intensity=intensity,
-            tags=tuple(tags),
-            is_private=is_private,
-        )
-        save = self._guarded if replaces is None else self._replacing(replaces)
-        result = await in_thread(save, memory, link_threshold, max_links, dedup_threshold)
-        if result[0] is not None:
-            self._tell(result[0])
-        return result
+        memory = self._new_memory(content, fields)
 
-    def _new_memory(self, content: str, **fields: object) -> Memory:
-        fresh = {"id": self._store.new_id(), "timestamp": self._store.clock()}
+        def write() -> Saved:
+            if replaces is None:
+                return save_guarded(self._store, memory, distances)
+            return save_correction(self._store, memory, self._visible(replaces), distances)
+
+        saved = await in_thread(write)
+        if saved.memory is not None:
+            self._tell(saved.memory)
+        return saved
+
+    def _new_memory(self, content: str, fields: dict[str, object]) -> Memory:
+        user = self._own_user(fields.get("user"))
+        fresh = {"id": self._store.new_id(), "timestamp": self._store.clock(), "category": "daily"}
+        given = {**fields, "user": user, "tags": as_tuple(fields.get("tags", ()))}
         try:
-            return Memory.model_validate({"content": content, **fresh, **fields})
+            return Memory.model_validate({"content": content, **fresh, **given})
         except ValidationError as exc:
             error = exc.errors()[0]
             problem = error["msg"].removeprefix("Value error, ")
             where = ".".join(str(part) for part in error["loc"])
             told = problem if problem.startswith(where) else f"{where}: {problem}"
             raise InputError("memory", told) from exc
-
-    def _guarded(
-        self, memory: Memory, link_threshold: float, max_links: int, dedup_threshold: float
-    ) -> Guarded:
-        [new] = self._store.embed([memory])
-        floor = 1.0 - max(link_threshold, dedup_threshold)
-        for attempt in range(_ROUNDS):
-            found = self._store.find(new, max(max_links, 1), floor)
-            nearest = found.matches[0] if found.matches else None
-            if nearest is not None and nearest.distance < dedup_threshold:
-                return None, 0, [], nearest
-            near = _near(found, link_threshold, max_links)
-            forced = dedup_threshold <= FORCE or attempt == _ROUNDS - 1
-            decision = _addition(_linked(memory, near), found)
-            blocking = None if forced else 1.0 - dedup_threshold
-            arrival = Embedded(decision.members[0], new.vector)
-            if not self._store.apply(
-                decision, since=found.revision, arrival=arrival, floor=blocking
-            ):
-                break
-        return self._saved(memory), len(near), near, None
-
-    def _replacing(self, old_id: str) -> Callable[[Memory, float, int, float], Guarded]:
-        def save(memory: Memory, link_threshold: float, max_links: int, _guard: float) -> Guarded:
-            old = self._correctable(old_id, memory)
-            [new] = self._store.embed([memory])
-            found = self._store.find(new, max_links + 1, 1.0 - link_threshold)
-            near = _near(found, link_threshold, max_links, without=old_id)
-            linked = inherit(_linked(memory, near), (old, memory))
-            decision = _correction(old, linked, found)
-            arrival = Embedded(linked, new.vector)
-            moved = self._store.apply(decision, since=found.revision, arrival=arrival)
-            if moved:
-                raise InputError(old_id, moved, "look at it again with recall")
-            return self._saved(memory), len(near), near, None
-
-        return save
-
-    def _correctable(self, old_id: str, memory: Memory) -> Memory:
-        old = self._visible(old_id)
-        if self._store.scope_of(old) != self._store.scope_of(memory):
-            raise InputError(old_id, "is of another scope", "give the same user and is_private")
-        return old
-
-    def _saved(self, memory: Memory) -> Memory:
-        return self._store.get(memory.id) or memory
 
     def _tell(self, memory: Memory) -> None:
         """An observer that fails takes nothing back, and no other observer's turn."""
@@ -205,33 +153,47 @@ class MemoryStore:
                 return fits[:n]
             k *= 4
 
-    async def near_copies(self, memory: Memory, n_results: int) -> list[MemorySearchResult]:
-        """The nearest of its scope, itself and those kept apart by a person left out."""
-
-        def look() -> list[MemorySearchResult]:
-            [known] = self._store.embed([memory])
-            found = self._store.find(known, n_results, -1.0).matches
-            if not self._store.kept_twice(memory):
-                return list(found)
-            same = text_key(memory.content)
-            return [hit for hit in found if text_key(hit.memory.content) != same]
-
-        return await in_thread(look)
-
     async def list_recent(self, limit: int = 10, *, since: datetime | None = None) -> list[Memory]:
         """The memories that were recorded last, newest first."""
-        return await in_thread(self._store.newest, limit, self._own_scope(), since)
+
+        def look() -> list[Memory]:
+            with self._store.ledger.reading() as reader:
+                rows = reader.memories.newest(limit, self._own_scope(), since)
+            return [row.memory for row in rows]
+
+        return await in_thread(look)
 
     async def still_open(self) -> list[str]:
         """What the store could not decide for want of a model, and turns that wait to be read."""
 
         def look() -> list[str]:
             with self._store.ledger.reading() as reader:
-                pending = reader.pending_decisions()
-                turns = reader.counts().turns
-            known = (one for one in pending if all(map(self._known, one.members)))
+                pending = reader.decisions.pending()
+                turns = reader.turns.count_waiting()
+                rows = reader.memories.rows([name for one in pending for name in one.members])
+            mine = {name for name, row in rows.items() if row.live and self._is_own(row.memory)}
+            known = (one for one in pending if mine >= set(one.members))
             questions = [f"Are {' and '.join(one.members)} the same?" for one in known]
             return questions + ([f"{turns} turns of talk wait to be read."] if turns else [])
+
+        return await in_thread(look)
+
+    async def recent_near_copies(
+        self, limit: int, since: datetime, threshold: float
+    ) -> tuple[list[Memory], list[NearCopies]]:
+        """The memories recorded last, newest first, and which of them are near-copies of others.
+
+        Pairs are at a distance below `threshold`, closest first, of one scope, and not known to be
+        distinct; all as of one moment.
+        """
+
+        def look() -> tuple[list[Memory], list[NearCopies]]:
+            with self._store.ledger.reading() as reader:
+                recent = reader.memories.newest(limit, self._own_scope(), since)
+                snapshot = take_snapshot(reader)
+            names = {row.memory.id for row in recent}
+            pairs = near_copies(snapshot, names, self._store.scope_of, 1.0 - threshold)
+            return [row.memory for row in recent], pairs
 
         return await in_thread(look)
 
@@ -253,7 +215,7 @@ class MemoryStore:
 
         def erase() -> Forgotten | None:
             with self._store.ledger.reading() as reader:
-                row = reader.row(memory_id)
+                row = reader.memories.row(memory_id)
             if row is None:
                 return None
             self._check_own(row.memory)
@@ -273,10 +235,13 @@ class MemoryStore:
         """
 
         def join() -> tuple[Memory, int]:
-            self._visible(keep_id)
-            self._visible(remove_id)
-            kept = self._store.merge(keep_id, remove_id, content)
-            return kept, self._last_decision(keep_id)
+            while True:
+                with self._store.ledger.reading() as reader:
+                    keep, remove = self._visible_pair(reader, keep_id, remove_id)
+                    revision = reader.revision()
+                done = merge(self._store, keep, remove, content, revision)
+                if done is not None:
+                    return done.memory, done.number
 
         return await in_thread(join)
 
@@ -297,9 +262,16 @@ class MemoryStore:
         """
 
         def link() -> bool:
-            self._visible(source_id)
-            self._visible(target_id)
-            return self._store.link(source_id, target_id, link_type, note, replace=replace)
+            with self._store.ledger.writing() as writer:
+                self._visible_pair(writer, source_id, target_id)
+                known = writer.links.between(source_id, target_id)
+                fresh = MemoryLink(target_id=target_id, link_type=link_type, note=note)
+                if known is None:
+                    writer.links.put(source_id, fresh)
+                elif replace:
+                    kept = fresh.model_copy(update={"confidence": known.confidence})
+                    writer.links.put(source_id, kept)
+            return known is None
 
         return await in_thread(link)
 
@@ -307,46 +279,77 @@ class MemoryStore:
         self, source_id: str, target_id: str, delta: float = 0.1
     ) -> bool:
         """Trust a link more, up to 1; False where there is none."""
-        return await in_thread(self._store.bump_confidence, source_id, target_id, delta)
 
-    async def number_of_last_decision(self, memory_id: str) -> int:
-        """What `memory-dedup undo` takes."""
-        return await in_thread(self._last_decision, memory_id)
+        def trust() -> bool:
+            with self._store.ledger.writing() as writer:
+                return _trust_more(writer, source_id, target_id, delta)
 
-    def _last_decision(self, memory_id: str) -> int:
-        reversible = (Action.MERGE, Action.REPLACE)
-        decided = [one for one in self._store.history(memory_id) if one.action in reversible]
-        return decided[-1].number
+        return await in_thread(trust)
+
+    async def replay(
+        self, pairs: Sequence[tuple[str, str]], delta: float = 0.1
+    ) -> dict[tuple[str, str], bool]:
+        """Link the two of each pair and trust their link more, wholly or not at all.
+
+        Gives the pairs of which both still live, and whether they were not linked before.
+        Memories that nobody lives for any more leave their episodes.
+        """
+
+        def write() -> dict[tuple[str, str], bool]:
+            with self._store.ledger.writing() as writer:
+                alive = writer.memories.living_ids(name for pair in pairs for name in pair)
+                fresh = {
+                    (a, b): _replayed(writer, a, b, delta)
+                    for a, b in pairs
+                    if alive.get(a) == a and alive.get(b) == b
+                }
+                drop_forgotten(writer)
+            return fresh
+
+        return await in_thread(write)
 
     # --- episodes ---
 
-    async def put_episode(self, episode: Episode) -> None:
-        await in_thread(self._store.put_episode, episode)
+    async def put_episode(
+        self, memory_ids: Sequence[str], tell: Callable[[Sequence[Memory]], Episode]
+    ) -> Episode:
+        """Store the episode that is told of these memories, which live and are this agent's.
 
-    async def episode(self, episode_id: str) -> tuple[Episode, tuple[str, ...]] | None:
-        """An episode as it was told, and the live memories it is about today."""
+        Raises: MemoryNotFound, InputError.
+        """
 
-        def look() -> tuple[Episode, tuple[str, ...]] | None:
-            found = self._store.episode(episode_id)
-            if found is None:
-                return None
-            for memory_id in found[1]:
-                self._visible(memory_id)
-            return found
+        def write() -> Episode:
+            with self._store.ledger.writing() as writer:
+                rows = writer.memories.rows(memory_ids)
+                for name in memory_ids:
+                    if name not in rows or not rows[name].live:
+                        raise MemoryNotFound(name)
+                    if not self._is_own(rows[name].memory):
+                        raise MemoryNotFound(name)
+                episode = tell([rows[name].memory for name in memory_ids])
+                writer.episodes.put(episode)
+            return episode
 
-        return await in_thread(look)
+        return await in_thread(write)
 
-    async def count_living(self, memory_ids: Sequence[str]) -> int:
-        """Of how many of these ids a memory lives today, under this id or another one."""
+    async def episode(self, episode_id: str) -> tuple[Episode, dict[str, str]] | None:
+        """An episode as it was told, and who lives for its memories today, by their ids.
 
-        def look() -> int:
+        Raises: InputError where one of them is about another user.
+        """
+
+        def look() -> tuple[Episode, dict[str, str]] | None:
             with self._store.ledger.reading() as reader:
-                return len(reader.living_ids(memory_ids))
+                found = reader.episodes.get(episode_id)
+                if found is None:
+                    return None
+                alive = reader.memories.living_ids(found.memory_ids)
+                rows = reader.memories.rows([*dict.fromkeys(alive.values())])
+            for row in rows.values():
+                self._check_own(row.memory)
+            return found, alive
 
         return await in_thread(look)
-
-    async def drop_forgotten_from_episodes(self) -> int:
-        return await in_thread(self._store.drop_forgotten_from_episodes)
 
     # --- inside ---
 
@@ -354,6 +357,14 @@ class MemoryStore:
         """The live memory, if it is within reach of this agent."""
         memory = self._store.get(memory_id)
         return memory if memory is not None and self._is_own(memory) else None
+
+    def _visible_pair(self, reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
+        """Raises: MemoryNotFound, InputError."""
+        pair = live_pair(reader, a, b)
+        for memory in pair:
+            self._check_own(memory)
+        check_one_owner(*pair)
+        return pair
 
     def _visible(self, memory_id: str) -> Memory:
         """Raises: MemoryNotFound, InputError where it is about another user."""
@@ -370,7 +381,7 @@ class MemoryStore:
     def _is_own(self, memory: Memory) -> bool:
         return self.user is None or memory.user == self.user
 
-    def _own_user(self, user: str | None) -> str | None:
+    def _own_user(self, user: object) -> object:
         if self.user is not None and user not in (None, self.user):
             raise InputError("user", f"{user!r} is another user", f"here is {self.user!r} only")
         return self.user if user is None else user
@@ -379,38 +390,27 @@ class MemoryStore:
         return Scope(()) if self.user is None else Scope((("user", self.user),))
 
 
-def _near(
-    found: Neighbours, threshold: float, limit: int, without: str | None = None
-) -> list[MemorySearchResult]:
-    near = [hit for hit in found.matches if hit.distance < threshold and hit.memory.id != without]
-    return near[:limit]
+def drop_forgotten(writer: Writer) -> int:
+    """Take out of episodes the ids that nobody lives for any more; gives how many."""
+    dropped = 0
+    for episode in writer.episodes.all():
+        alive = tuple(writer.memories.living_ids(episode.memory_ids))
+        if len(alive) < len(episode.memory_ids):
+            dropped += len(episode.memory_ids) - len(alive)
+            writer.episodes.put(episode.model_copy(update={"memory_ids": alive}))
+    return dropped
 
 
-def _linked(memory: Memory, near: Sequence[SearchResult]) -> Memory:
-    links = tuple(MemoryLink(target_id=hit.memory.id, link_type="similar") for hit in near)
-    return memory.model_copy(update={"linked_ids": links})
+def _replayed(writer: Writer, a: str, b: str, delta: float) -> bool:
+    known = writer.links.between(a, b)
+    if known is None:
+        writer.links.put(a, MemoryLink(target_id=b, link_type="related"))
+    _trust_more(writer, a, b, delta)
+    return known is None
 
 
-def _addition(memory: Memory, found: Neighbours) -> Decision:
-    nearest = found.matches[0].similarity if found.matches else None
-    reason = "told by the agent"
-    return Decision(
-        Action.ADD, reason, (memory,), similarity=nearest, candidates=_candidates(found)
-    )
-
-
-def _correction(old: Memory, new: Memory, found: Neighbours) -> Decision:
-    heir = Survivor(new, (old.id,))
-    similarity = next((hit.similarity for hit in found.matches if hit.memory.id == old.id), None)
-    return Decision(
-        Action.REPLACE,
-        "corrected by the agent",
-        oldest_first(old, new),
-        (heir,),
-        similarity=similarity,
-        candidates=_candidates(found),
-    )
-
-
-def _candidates(found: Neighbours) -> tuple[tuple[str, float], ...]:
-    return tuple((hit.memory.id, hit.similarity) for hit in found.matches)
+def _trust_more(writer: Writer, a: str, b: str, delta: float) -> bool:
+    known = writer.links.between(a, b)
+    if known is not None:
+        writer.links.trust(a, b, min(1.0, round(known.confidence + delta, 6)))
+    return known is not None

@@ -14,7 +14,8 @@ from pydantic_core import ErrorDetails
 from memory.agent import scaffolds, schemas
 from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats
 from memory.agent.episodes import create_episode, get_episode
-from memory.agent.memory_store import FORCE, MemorySearchResult, MemoryStore
+from memory.agent.memory_store import MemorySearchResult, MemoryStore
+from memory.agent.saving import FORCE, Distances, Saved
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError, MemoryNotFound
 from memory.models import Episode, Memory
@@ -25,8 +26,8 @@ logger = logging.getLogger(__name__)
 
 _RECENT = 5
 _OPEN = 5
-_GUARD = 0.05
-"""The distance below which a new memory repeats an existing one."""
+_GUARDED = Distances(guard=0.05, link=0.3, max_links=5)
+_FORCED = _GUARDED._replace(guard=FORCE)
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,10 @@ class AgentTools:
     async def remember(self, told: schemas.Remember) -> Answer:
         if not told.is_private:
             await self._check_workspace()
-        old = await self._store.get_by_id(told.replaces) if told.replaces else None
-        memory, links, related, duplicate_of = await self._store.save_with_auto_link(
+        saved = await self._store.save(
             told.content,
+            _FORCED if told.force else _GUARDED,
+            replaces=told.replaces,
             emotion=told.emotion,
             importance=told.importance,
             category=told.category,
@@ -98,13 +100,11 @@ class AgentTools:
             tags=told.tags,
             is_private=told.is_private,
             user=told.user,
-            replaces=told.replaces,
-            dedup_threshold=FORCE if told.force else _GUARD,
         )
-        if memory is None:
-            assert duplicate_of is not None
-            return self._not_saved(duplicate_of, told.content)
-        return await self._saved(memory, links, related, old)
+        if saved.memory is None:
+            assert saved.duplicate_of is not None
+            return self._not_saved(saved.duplicate_of, told.content)
+        return await self._saved(saved.memory, saved)
 
     def _not_saved(self, duplicate_of: MemorySearchResult, content: str) -> Answer:
         text = scaffolds.not_saved(duplicate_of, content, self._store.now())
@@ -115,24 +115,22 @@ class AgentTools:
         )
         return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_DUPLICATE), data)
 
-    async def _saved(
-        self, memory: Memory, links: int, related: list[MemorySearchResult], old: Memory | None
-    ) -> Answer:
+    async def _saved(self, memory: Memory, saved: Saved) -> Answer:
         warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
-        lines = [scaffolds.saved(memory, links, related, self._store.now())]
-        undo = None
-        if old is not None:
-            undo = await self._store.number_of_last_decision(memory.id)
-            lines.append(scaffolds.replaced(old, undo))
+        related = list(saved.related)
+        lines = [scaffolds.saved(memory, len(related), related, self._store.now())]
+        old = saved.replaced
+        if old is not None and saved.decision is not None:
+            lines.append(scaffolds.replaced(old, saved.decision))
             warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
         text = "\n".join([*lines, *warnings])
         data = schemas.Remembered(
             saved=True,
             id=memory.id,
-            links=links,
+            links=len(related),
             related=[schemas.MemoryView.found(hit) for hit in related],
             replaced=old.id if old else None,
-            undo=undo,
+            undo=saved.decision,
             warnings=warnings,
         )
         return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_SAVED), data)

@@ -340,10 +340,12 @@ def undo(
     ] = False,
 ) -> None:
     """Take back a decision or a run: its memories are again what they were, and stay apart."""
+    from memory.store import plan_undo
+
     wanted = int(target) if target.isdecimal() else target
     if dry_run:
-        with assembly.read_store(context.obj) as store:
-            undone = store.plan_undo(wanted)
+        with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+            undone = plan_undo(reader, wanted)
     else:
         with assembly.open_existing_store(context.obj) as store:
             undone = store.undo(wanted)
@@ -369,8 +371,8 @@ def runs(context: typer.Context) -> None:
     """Show the batches and imports that decided something, oldest first; `undo` takes the name."""
     from rich.table import Table
 
-    with assembly.read_store(context.obj) as store:
-        found = store.runs()
+    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+        found = reader.decisions.runs()
     grid = Table.grid(padding=(0, 1))
     for _ in range(2):
         grid.add_column(no_wrap=True)
@@ -449,7 +451,7 @@ def doctor(
             err().print(f"mended: {'; '.join(finding.what for finding in mendable)}")
             found = examine(store)
         counts = store.counts()
-        searched = store.index.name
+        searched = store.index.serving.name
     for finding in found:
         sys.stdout.write(f"{finding.what}; {finding.remedy}\n")
     if any(finding.kind != "yours" for finding in found):
@@ -505,10 +507,10 @@ def serve(
     config = context.obj.model_copy(update={"agent": agent})
     store = assembly.open_store(config)
     assembly.keep_workspace(config, store.ledger)
-    store.postpone_index()
+    store.index.postpone()
 
     def when_idle() -> None:
-        store.open_index_in_background()
+        store.index.open_in_background(store.scrub)
         store.scrub()
 
     run_and_exit(AgentServer(assembly.build_tools(store, config), when_idle), store.close)

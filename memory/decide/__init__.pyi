@@ -1,7 +1,9 @@
 from .groups import cohesive as cohesive
 from .groups import connected as connected
+from .planning import NearCopies as NearCopies
 from .planning import RoundPlan as RoundPlan
 from .planning import alike_pairs as alike_pairs
+from .planning import near_copies as near_copies
 from .planning import plan_round as plan_round
 from .policy import GroupPlan as GroupPlan
 from .policy import add as add

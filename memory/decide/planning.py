@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from memory.decide.groups import cohesive, connected
 from memory.decide.policy import GroupPlan, plan_group
-from memory.index import similar_pairs, similarity
+from memory.index import FLOAT32_SLACK, similar_pairs, similarities, similarity
 from memory.ledger import Row, Snapshot
 from memory.models import Memory, Rules, Scope, Vector
 
@@ -62,6 +63,53 @@ def plan_round(snapshot: Snapshot, rules: Rules, scope_of: Callable[[Memory], Sc
     groups.sort(key=lambda group: order[group[0].memory.id])
     plans = (plan_group([row.memory for row in group], score_of, rules) for group in groups)
     return RoundPlan(tuple(plans), score_of, len(snapshot.rows), dict(bands), snapshot.revision)
+
+
+class NearCopies(NamedTuple):
+    """Two live memories of one scope, and how alike their texts are."""
+
+    older: Memory
+    newer: Memory
+    similarity: float
+
+
+def near_copies(
+    snapshot: Snapshot,
+    names: Collection[str],
+    scope_of: Callable[[Memory], Scope],
+    min_similarity: float,
+) -> list[NearCopies]:
+    """Every pair above the similarity in which one of these memories is, the most similar first.
+
+    Pairs that are known to be distinct are left out.
+    """
+    order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
+    found: dict[tuple[str, str], NearCopies] = {}
+    for scope, nodes in _scopes(snapshot.rows, scope_of).items():
+        rows = [row for same in nodes.values() for row in same if row.text_key in snapshot.vectors]
+        asked = [row for row in rows if row.memory.id in names]
+        for row, other, score in _alike(asked, rows, snapshot.vectors, min_similarity):
+            keys = sorted((row.text_key, other.text_key))
+            if (scope.key, *keys) not in snapshot.distinct:
+                pair = sorted((row.memory, other.memory), key=lambda one: order[one.id])
+                found[pair[0].id, pair[1].id] = NearCopies(pair[0], pair[1], score)
+    return sorted(found.values(), key=lambda pair: -pair.similarity)
+
+
+def _alike(
+    asked: Sequence[Row], rows: Sequence[Row], vectors: Mapping[str, Vector], min_similarity: float
+) -> Iterator[tuple[Row, Row, float]]:
+    """Each of the asked rows with every other row that is similar enough."""
+    if not asked:
+        return
+    matrix = np.stack([vectors[row.text_key] for row in rows])
+    for row in asked:
+        vector = vectors[row.text_key]
+        near = np.flatnonzero(matrix @ vector >= min_similarity - FLOAT32_SLACK)
+        scores = similarities(matrix[near], np.broadcast_to(vector, (len(near), len(vector))))
+        for place, score in zip(near.tolist(), scores.tolist(), strict=True):
+            if score >= min_similarity and rows[place] is not row:
+                yield row, rows[place], score
 
 
 def alike_pairs(

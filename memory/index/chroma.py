@@ -152,10 +152,10 @@ class ChromaIndex:
         with self._lock, self._ledger.reading() as reader:
             expected = {
                 change.id: change.vector
-                for change in reader.changes(0)
+                for change in reader.followers.changes(0)
                 if change.live and change.vector is not None and change.revision <= self._copied
             }
-            changed = {change.id for change in reader.changes(self._copied)}
+            changed = {change.id for change in reader.followers.changes(self._copied)}
             held = self._held()
         missing = expected.keys() - held.keys()
         surplus = held.keys() - expected.keys() - changed
@@ -185,7 +185,7 @@ class ChromaIndex:
             self._catch_up()
             if self._served and self._copy(everything=True):
                 with self._ledger.writing() as writer:
-                    writer.index_is_clean(str(self._collection.id))
+                    writer.followers.mark_clean(str(self._collection.id))
 
     def close(self) -> None:
         """Copy some of what Chroma does not know yet, and let go of the folder."""
@@ -233,7 +233,7 @@ class ChromaIndex:
         """
         self._collection = collection = open_collection(self._client, self._name)
         with self._ledger.reading() as reader:
-            state = reader.index_state(str(collection.id))
+            state = reader.followers.state(str(collection.id))
             restored = reader.meta(RESTORED) is not None
         with chroma_faults():
             unknown = state is None and collection.count()
@@ -247,7 +247,7 @@ class ChromaIndex:
             self._copied = state.watermark if state is not None else 0
             if state is None:  # before anything is in it, so that a kill leaves no stranger
                 with self._ledger.writing() as writer:
-                    writer.set_index_state(str(collection.id), self._place, 0)
+                    writer.followers.note(str(collection.id), self._place, 0)
                     writer.drop_meta(RESTORED)
             self._forget_others()
             self._follow_from(self._copied)
@@ -256,12 +256,12 @@ class ChromaIndex:
         """The collections that were here before are no more, nor the folders they were in."""
         mine = (self._place, str(self._collection.id))
         with self._ledger.reading() as reader:
-            others = reader.other_indexes(*mine)
+            others = reader.followers.others(*mine)
         if any(other.stale for other in others) and self._folder is not None:
             self._folder.remove_damaged()
         if others:
             with self._ledger.writing() as writer:
-                writer.drop_other_indexes(*mine)
+                writer.followers.drop_others(*mine)
 
     def _start_again(self) -> None:
         """With nothing in it, whatever was: what was there goes before the ledger forgets it."""
@@ -286,8 +286,8 @@ class ChromaIndex:
     def _catch_up(self) -> None:
         """A page at a time: what is not copied yet is searched exactly, so nothing waits."""
         with self._ledger.reading() as reader:
-            state = reader.index_state(str(self._collection.id))
-            lag = reader.lag(self._copied)
+            state = reader.followers.state(str(self._collection.id))
+            lag = reader.followers.lag(self._copied)
         if state is None:  # another process made the collection again
             self._start_following()
         elif state.stale and not self._served:
@@ -303,8 +303,8 @@ class ChromaIndex:
             self._copied = self._watermark()
             while mine:
                 with self._ledger.reading() as reader:
-                    left = reader.lag(self._copied)
-                    changes = reader.changes(self._copied, limit=LAG)
+                    left = reader.followers.lag(self._copied)
+                    changes = reader.followers.changes(self._copied, limit=LAG)
                 if changes:
                     self._write(changes)
                     self._note(changes[-1].revision)
@@ -313,7 +313,7 @@ class ChromaIndex:
                 if not everything or len(changes) == left:
                     break
         with self._ledger.reading() as reader:
-            caught_up = reader.lag(self._copied) <= LAG
+            caught_up = reader.followers.lag(self._copied) <= LAG
         if caught_up and self._copied > self._seen:
             self._follow_from(self._copied)
         return mine
@@ -326,12 +326,12 @@ class ChromaIndex:
 
     def _watermark(self) -> int:
         with self._ledger.reading() as reader:
-            state = reader.index_state(str(self._collection.id))
+            state = reader.followers.state(str(self._collection.id))
         return state.watermark if state is not None else 0
 
     def _note(self, revision: int) -> None:
         with self._ledger.writing() as writer:
-            writer.set_index_state(str(self._collection.id), self._place, revision)
+            writer.followers.note(str(self._collection.id), self._place, revision)
         self._copied = revision
 
     def _held(self) -> dict[str, Any]:

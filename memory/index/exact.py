@@ -71,7 +71,7 @@ class ExactIndex:
         with self._ledger.reading() as reader:
             if reader.revision() == self._revision:
                 return
-            changes = reader.changes(self._revision)
+            changes = reader.followers.changes(self._revision)
             self._revision = reader.revision()
         if changes:
             self._apply(changes)

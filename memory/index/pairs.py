@@ -10,7 +10,7 @@ import numpy.typing as npt
 from memory.models import Vector, Vectors
 
 _TILE = 2048
-_SLACK = 1e-5
+FLOAT32_SLACK = 1e-5
 """How far a float32 product may lie below the float64 one, with room to spare."""
 
 
@@ -59,7 +59,7 @@ def similar_pairs(vectors: Vectors, threshold: float) -> Pairs:
 
 def _tile_pairs(vectors: Vectors, row: int, column: int, threshold: float) -> Pairs:
     products = vectors[row : row + _TILE] @ vectors[column : column + _TILE].T
-    local_i, local_j = np.nonzero(products >= threshold - _SLACK)
+    local_i, local_j = np.nonzero(products >= threshold - FLOAT32_SLACK)
     i, j = local_i + row, local_j + column
     upper = i < j
     i, j = i[upper], j[upper]

@@ -1,7 +1,6 @@
 from .database import set_aside as set_aside
 from .ledger import Ledger as Ledger
-from .reader import Reader as Reader
-from .records import FORGOTTEN_KEY as FORGOTTEN_KEY
+from .links import seen_from as seen_from
 from .records import RESTORED as RESTORED
 from .records import REVERSIBLE as REVERSIBLE
 from .records import Change as Change
@@ -10,6 +9,7 @@ from .records import DecisionRecord as DecisionRecord
 from .records import IndexState as IndexState
 from .records import PendingTurn as PendingTurn
 from .records import Row as Row
-from .records import Run as Run
-from .records import Snapshot as Snapshot
-from .writer import Writer as Writer
+from .snapshot import Snapshot as Snapshot
+from .snapshot import take_snapshot as take_snapshot
+from .state import Reader as Reader
+from .state import Writer as Writer

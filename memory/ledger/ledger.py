@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from uuid import uuid4
 
 from memory.errors import LedgerError, LedgerMissing
 from memory.ledger import tables as t
 from memory.ledger.database import Database, open_database
-from memory.ledger.reader import Reader
-from memory.ledger.writer import Writer
+from memory.ledger.state import Reader, Writer
 
 
 class Ledger:
@@ -89,6 +89,15 @@ class Ledger:
             writer = Writer(connection)
             yield writer
             writer.take_revision()
+
+    def store_id(self) -> str:
+        """A name for this store that no other store has; made once."""
+        with self.writing() as writer:
+            known = writer.meta("store_id")
+            if known is None:
+                known = uuid4().hex[:12]
+                writer.set_meta("store_id", known)
+        return known
 
     def exclusive(self, task: str) -> AbstractContextManager[bool]:
         """While the block runs, no other process does this task; False where one does already.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from memory.models import Action, Candidate, Memory, Turn, Vector
 
-FORGOTTEN_KEY = ""
-"""What a tombstone has in place of the key of a text."""
 RESTORED = "restored"
 """Set in a ledger that came from a backup until it has an index: what lies there is its own."""
 REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
@@ -26,6 +23,7 @@ class Row:
     live: bool
     successor_id: str | None
     text_key: str
+    identity_hash: str
     seq: int
     """Order of arrival."""
     revision: int
@@ -33,7 +31,7 @@ class Row:
     @property
     def forgotten(self) -> bool:
         """Whether only the id is left of it."""
-        return self.text_key == FORGOTTEN_KEY
+        return not self.text_key
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,13 @@ class DecisionRecord:
     @property
     def created(self) -> tuple[str, ...]:
         """Ids of the rows that this decision made and its members did not have before."""
-        involved = [name for heir, retired in self.survivors for name in (heir, *retired)]
-        return tuple(name for name in dict.fromkeys(involved) if name not in self.members)
+        named = [name for survivor, retired in self.survivors for name in (survivor, *retired)]
+        return tuple(name for name in dict.fromkeys(named) if name not in self.members)
+
+    @property
+    def involved(self) -> tuple[str, ...]:
+        """Ids of its members, and of all that it made."""
+        return (*self.members, *self.created)
 
 
 @dataclass(frozen=True)
@@ -123,15 +126,3 @@ class Counts:
     pending: int
     turns: int
     """Turns that wait to be extracted."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """All live memories at one revision, oldest first, and what is known about their texts."""
-
-    rows: tuple[Row, ...]
-    vectors: Mapping[str, Vector]
-    ancestors: Mapping[str, tuple[str, ...]]
-    """Text keys of what a synthesised memory was made from, by its id."""
-    distinct: frozenset[tuple[str, str, str]]
-    revision: int

@@ -9,10 +9,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from memory.ledger.records import Row
 from memory.models import Memory, MemoryLink
 from memory.text import text_key
 
 SCHEMA_VERSION = "1"
+FORGOTTEN_KEY = ""
+"""What a tombstone has in place of the key of a text."""
 
 schema = sa.MetaData()
 
@@ -143,7 +146,7 @@ index_state = sa.Table(
 # --- rows and memories ----------------------------------------------------------------------------
 
 
-def arrival_of(memory: Memory) -> str:
+def identity_hash(memory: Memory) -> str:
     """What makes two arrivals under an external id the same one; it never changes."""
     told = [
         memory.external_id,
@@ -167,9 +170,9 @@ def to_columns(memory: Memory) -> dict[str, Any]:
 
 
 TOMBSTONE: dict[str, Any] = {
-    "live": False, "successor_id": None, "text_key": "", "arrival": "", "external_id": None,
-    "content": "", "user": None, "category": "", "emotion": "", "intensity": 0.0, "importance": 1,
-    "tags": "[]", "merged_from": "[]", "metadata": "{}",
+    "live": False, "successor_id": None, "text_key": FORGOTTEN_KEY, "arrival": "",
+    "external_id": None, "content": "", "user": None, "category": "", "emotion": "",
+    "intensity": 0.0, "importance": 1, "tags": "[]", "merged_from": "[]", "metadata": "{}",
 }  # fmt: skip
 _PLAIN = {
     "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
@@ -177,7 +180,7 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def to_memory(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Memory:
+def _to_memory(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Memory:
     return Memory.model_construct(
         **{name: values[name] for name in _PLAIN},
         timestamp=datetime.fromisoformat(values["timestamp"]),
@@ -185,4 +188,16 @@ def to_memory(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Memory:
         merged_from=tuple(json.loads(values["merged_from"])),
         metadata=json.loads(values["metadata"]),
         linked_ids=links,
+    )
+
+
+def to_row(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Row:
+    return Row(
+        memory=_to_memory(values, links),
+        live=values["live"],
+        successor_id=values["successor_id"],
+        text_key=values["text_key"],
+        identity_hash=values["arrival"],
+        seq=values["seq"],
+        revision=values["revision"],
     )

@@ -61,6 +61,8 @@ class Survivor:
 
     memory: Memory
     stands_for: tuple[str, ...] = ()
+    version: Memory | None = None
+    """Its former wording, to be kept as a retired memory; then one of those it stands for."""
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from memory.models import Question
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
 from memory.text import compare
+from memory.threads import Progress, side_by_side
 from memory.upkeep.calibration import EDGES, AlikePair, Band, Counted, Suggestion
 from memory.upkeep.calibration_log import CalibrationLog
 
-Progress = Callable[[int, int], None]
 _SAYS = {"y": True, "yes": True, "n": False, "no": False}
 _SKIPS = frozenset({"s", "skip", ""})
 
@@ -48,9 +48,7 @@ def ask_model(
 
     async def every() -> None:
         async with aclosing(model):
-            for start in range(0, len(pairs), at_once):
-                await asyncio.gather(*map(one, pairs[start : start + at_once]))
-                tell(min(start + at_once, len(pairs)), len(pairs))
+            await side_by_side(one, pairs, at_once, tell)
 
     asyncio.run(every())
 

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from memory.errors import IndexFault
-from memory.ledger import FORGOTTEN_KEY, Reader
+from memory.ledger import Reader
 from memory.store import MemoryStore
 from memory.text import text_key
 
@@ -54,26 +54,26 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
 
     Raises: LedgerError, EmbeddingError, IndexFault.
     """
-    store.embed_missing()
-    if store.index.disagreement():
-        store.index.rebuild(on_progress)
+    store.embeddings.make_missing()
+    if store.index.serving.disagreement():
+        store.index.serving.rebuild(on_progress)
     store.scrub()
 
 
 def _rows(reader: Reader) -> Iterator[Finding]:
     """Every retired memory has one that lives for it; nothing is newer than the newest commit."""
-    heirs = reader.successions()
+    heirs = reader.memories.successions()
     alone = [name for name in heirs if not _ends_well(name, heirs, reader)]
     if alone:
         yield Finding(_some("retired memory has nobody who stands for it", alone), "see `history`")
-    if links := reader.links_of_the_retired():
+    if links := reader.links.of_the_retired():
         yield Finding(f"{links:,} links lead to retired memories", "report this: it is a defect")
-    if reader.highest_revision() > reader.revision():
+    if reader.memories.highest_revision() > reader.revision():
         yield Finding("rows are newer than the newest commit", "restore a backup")
     wrong = [
         row.memory.id
-        for row in reader.all_rows(live_only=False)
-        if row.text_key not in (FORGOTTEN_KEY, text_key(row.memory.content))
+        for row in reader.memories.all()
+        if not row.forgotten and row.text_key != text_key(row.memory.content)
     ]
     if wrong:
         yield Finding(_some("text is not the one that was stored", wrong), "restore a backup")
@@ -88,16 +88,16 @@ def _ends_well(name: str, heirs: dict[str, str | None], reader: Reader) -> bool:
             return False
         seen.add(heir)
         name = heir
-    return reader.row(name) is not None
+    return reader.memories.row(name) is not None
 
 
 def _vectors(reader: Reader) -> Iterator[Finding]:
-    if len(sizes := reader.vector_bytes()) > 1:
+    if len(sizes := reader.vectors.byte_lengths()) > 1:
         lengths = ", ".join(f"{n:,} of {size // 4}" for size, n in sizes.items())
         yield Finding(f"vectors differ in dimension: {lengths}", "run `memory-dedup reembed`")
         return
-    keys = [row.text_key for row in reader.all_rows(live_only=True)]
-    vectors = reader.vectors(keys)
+    keys = [row.text_key for row in reader.memories.live()]
+    vectors = reader.vectors.of(keys)
     if missing := len(set(keys) - vectors.keys()):
         yield Finding(f"{missing:,} texts have no vector", "run with --fix", kind="mendable")
     if vectors:
@@ -118,9 +118,9 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
 
 def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
     """A scope says each text once, but for those that a person keeps."""
-    kept = reader.distinct_pairs()
+    kept = reader.distinct.all()
     stated: dict[tuple[str, str], list[str]] = {}
-    for row in reader.all_rows(live_only=True):
+    for row in reader.memories.live():
         place = (store.scope_of(row.memory).key, row.text_key)
         if (*place, row.text_key) not in kept:
             stated.setdefault(place, []).append(row.memory.id)
@@ -132,14 +132,14 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 def _index(store: MemoryStore) -> Iterator[Finding]:
     try:
-        difference = store.index.disagreement()
+        difference = store.index.serving.disagreement()
     except IndexFault as exc:
         yield Finding(f"the index cannot be read: {exc}", "searched exactly meanwhile")
         return
     if difference:
         yield Finding(f"the index differs: {difference}", "run with --fix", kind="mendable")
     with store.ledger.reading() as reader:
-        if reader.stale_indexes():
+        if reader.followers.stale():
             yield Finding("an index may hold forgotten vectors", "run with --fix", kind="mendable")
 
 

@@ -6,10 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from memory.ledger import (
-    FORGOTTEN_KEY,
-    Ledger,
-)
+from memory.ledger import Ledger
 from memory.protocols import Embedder
 from memory.text import normalise
 
@@ -25,8 +22,8 @@ def reembed(
     Raises: EmbeddingError, LedgerError; the old vectors are then still there.
     """
     with ledger.reading() as reader:
-        rows = reader.all_rows(live_only=False)
-        texts = {row.text_key: row.memory.content for row in rows if row.text_key != FORGOTTEN_KEY}
+        rows = reader.memories.all()
+        texts = {row.text_key: row.memory.content for row in rows if not row.forgotten}
     parts = []
     names = list(texts)
     for start in range(0, len(names), _AT_ONCE):
@@ -36,8 +33,9 @@ def reembed(
             on_progress(start + len(some), len(names))
     vectors = np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
     with ledger.writing() as writer:
-        writer.drop_vectors()
+        writer.vectors.drop_all()
+        writer.followers.start_all_again()
         for name, vector in zip(names, vectors, strict=True):
-            writer.put_vector(texts[name], vector)
+            writer.vectors.put(texts[name], vector)
         writer.set_meta("embedder", embedder.fingerprint)
     return len(names)

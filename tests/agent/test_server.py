@@ -532,7 +532,7 @@ def test_a_signal_ends_it_well_while_the_input_stays_open(
 
 def kept(folder: Path) -> list[str]:
     with reading(folder) as reader:
-        return sorted(row.memory.content for row in reader.all_rows(live_only=True))
+        return sorted(row.memory.content for row in reader.memories.live())
 
 
 def test_calls_under_way_at_the_end_of_input_are_finished(tmp_path: Path, wire: Wire) -> None:
@@ -570,7 +570,7 @@ def test_several_servers_keep_one_memory_together(tmp_path: Path) -> None:
 def two_way(folder: Path) -> bool:
     """Whether every link is seen from both of its ends, and leads to a live memory."""
     with reading(folder) as reader:
-        alive = {row.memory.id: row.memory for row in reader.all_rows(live_only=True)}
+        alive = {row.memory.id: row.memory for row in reader.memories.live()}
     ends = {(name, link.target_id) for name, one in alive.items() for link in one.linked_ids}
     return all((b, a) in ends for a, b in ends)
 
@@ -657,7 +657,7 @@ def test_remember_consolidate_recall_merge_forget_and_undo(tmp_path: Path) -> No
 
 def exported(folder: Path) -> dict[str, Memory]:
     with reading(folder) as reader:
-        return {row.memory.id: row.memory for row in reader.all_rows(live_only=True)}
+        return {row.memory.id: row.memory for row in reader.memories.live()}
 
 
 def without(memories: dict[str, Memory], gone: str) -> dict[str, Memory]:

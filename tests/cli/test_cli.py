@@ -199,8 +199,8 @@ def test_while_another_process_has_chroma_forget_says_what_is_left(
     run("memory-dedup", "import", lines(tmp_path, *COPIES))
     [first, *_] = exported(run)
     with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as owner:
-        assert owner.index.name == "Chroma"
-        owner.index.rebuild()
+        assert owner.index.serving.name == "Chroma"
+        owner.index.serving.rebuild()
         said = run("memory-dedup", "forget", str(first["id"])).stderr
         assert said.startswith("index pending: gone from the ledger")
         assert len(exported(run)) == 3

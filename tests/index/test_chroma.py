@@ -38,8 +38,8 @@ def write(ledger: Ledger, rng: np.random.Generator, n: int, user: str | None = "
             memory = Memory(
                 id=new_memory_id(), content=f"{rng.integers(10**12)}", user=user, timestamp=START
             )
-            writer.insert(memory)
-            writer.put_vector(memory.content, unit(rng))
+            writer.memories.insert(memory)
+            writer.vectors.put(memory.content, unit(rng))
             ids.append(memory.id)
     return ids
 
@@ -92,7 +92,7 @@ def test_it_agrees_with_exact_search_while_memories_come_and_go(
     agree(index, ledger, rng, MIA)
     with ledger.writing() as writer:
         for name in kept[:45]:
-            writer.retire(name, kept[-1])
+            writer.memories.retire(name, kept[-1])
     agree(index, ledger, rng, MIA)
     index.close()
     again = opened(folder, ledger)
@@ -120,12 +120,12 @@ def test_what_is_written_is_copied_and_not_copied_again(
     ids = write(ledger, rng, 70)
     index.close()
     with ledger.writing() as writer:
-        writer.retire(ids[0], ids[1])
+        writer.memories.retire(ids[0], ids[1])
     client = client_of(folder)
     collection = client.get_collection("memories", embedding_function=None)
     assert set(collection.get(include=[])["ids"]) == set(ids)
     with ledger.reading() as reader:
-        assert reader.index_state(str(collection.id)) == IndexState(1, stale=False)
+        assert reader.followers.state(str(collection.id)) == IndexState(1, stale=False)
     client.close()
 
 
@@ -170,11 +170,11 @@ def test_after_a_change_of_dimension_it_is_made_again(
     write(ledger, rng, 60)
     index.close()
     with ledger.writing() as writer:
-        rows = list(writer.all_rows(live_only=True))
-        writer.drop_vectors()
+        rows = list(writer.memories.live())
+        writer.vectors.drop_all()
         for row in rows:
             wide = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
-            writer.put_vector(row.memory.content, wide)
+            writer.vectors.put(row.memory.content, wide)
     again = opened(folder, ledger)
     query = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
     assert len(again.nearest(query, MIA, 5, -1.0).ids) == 5
@@ -213,8 +213,8 @@ def test_a_folder_of_another_store_is_set_aside_untouched(
 
 def test_chroma_holds_no_text(folder: Path, ledger: Ledger, rng: np.random.Generator) -> None:
     with ledger.writing() as writer:
-        writer.insert(Memory(content="the secret of Mia", user="Mia", timestamp=START))
-        writer.put_vector("the secret of Mia", unit(rng))
+        writer.memories.insert(Memory(content="the secret of Mia", user="Mia", timestamp=START))
+        writer.vectors.put("the secret of Mia", unit(rng))
     opened(folder, ledger).close()
     found = [path for path in folder.rglob("*") if path.is_file()]
     assert found

@@ -65,21 +65,21 @@ def _write(
                 timestamp=START,
             )
             vector = unit(rng)
-            writer.insert(memory)
-            writer.put_vector(memory.content, vector)
+            writer.memories.insert(memory)
+            writer.vectors.put(memory.content, vector)
             live[memory.id] = (memory, vector)
             return
         name = sorted(live)[n % len(live)]
         memory, vector = live.pop(name)
         if kind == "r":
-            writer.retire(name, "mem_000000000000")
+            writer.memories.retire(name, "mem_000000000000")
         else:
             memory = memory.model_copy(
                 update={"user": "Mia", "content": f"new {rng.integers(10**9)}"}
             )
             vector = unit(rng)
-            writer.rewrite(memory)
-            writer.put_vector(memory.content, vector)
+            writer.memories.rewrite(memory)
+            writer.vectors.put(memory.content, vector)
             live[name] = (memory, vector)
 
 

@@ -17,6 +17,7 @@ from memory.errors import LedgerError, LedgerMissing
 from memory.interchange import read_memories, write_memory
 from memory.ledger.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Scope
+from memory.store import erase
 from memory.text import text_key
 from tests.conftest import Tell
 from tests.doubles import START
@@ -79,9 +80,9 @@ def test_every_field_comes_back_from_the_ledger_and_from_an_export(
     path.unlink(missing_ok=True)
     with Ledger.create(f"sqlite:///{path}") as ledger:
         with ledger.writing() as writer:
-            writer.insert(memory)
+            writer.memories.insert(memory)
         with ledger.reading() as reader:
-            row = reader.row(memory.id)
+            row = reader.memories.row(memory.id)
     assert row is not None
     assert row.memory == memory
     line = tmp_path / "round.jsonl"
@@ -94,10 +95,10 @@ def test_a_link_is_seen_from_both_ends(ledger: Ledger, tell: Tell) -> None:
     link = MemoryLink(target_id=first.id, link_type="caused_by", note="why", confidence=0.7)
     second = tell("two", linked_ids=(link,))
     with ledger.writing() as writer:
-        writer.insert(first)
-        writer.insert(second)
+        writer.memories.insert(first)
+        writer.memories.insert(second)
     with ledger.reading() as reader:
-        rows = reader.rows([first.id, second.id])
+        rows = reader.memories.rows([first.id, second.id])
     assert rows[second.id].memory.linked_ids == (link,)
     [back] = rows[first.id].memory.linked_ids
     assert (back.target_id, back.link_type, back.note) == (second.id, "leads_to", "why")
@@ -112,29 +113,36 @@ def test_a_transaction_takes_one_revision_and_a_failed_one_takes_none(
 
     def interrupted() -> None:
         with ledger.writing() as writer:
-            writer.insert(tell("three"))
+            writer.memories.insert(tell("three"))
             raise ZeroDivisionError
 
     with ledger.writing() as writer:
-        writer.insert(tell("one"))
-        writer.insert(tell("two"))
+        writer.memories.insert(tell("one"))
+        writer.memories.insert(tell("two"))
     assert revision() == 1
     with pytest.raises(ZeroDivisionError):
         interrupted()
     assert revision() == 1
     with ledger.reading() as reader:
-        assert [row.memory.content for row in reader.all_rows(live_only=True)] == ["one", "two"]
+        assert [row.memory.content for row in reader.memories.live()] == ["one", "two"]
 
 
 def test_changes_never_split_a_revision(ledger: Ledger, tell: Tell) -> None:
     for batch in range(4):
         with ledger.writing() as writer:
             for n in range(3):
-                writer.insert(tell(f"{batch} {n}"))
+                writer.memories.insert(tell(f"{batch} {n}"))
     with ledger.reading() as reader:
-        assert [change.revision for change in reader.changes(0, limit=4)] == [1, 1, 1, 2, 2, 2]
-        assert [change.revision for change in reader.changes(2)] == [3, 3, 3, 4, 4, 4]
-        assert reader.lag(1) == 9
+        assert [change.revision for change in reader.followers.changes(0, limit=4)] == [
+            1,
+            1,
+            1,
+            2,
+            2,
+            2,
+        ]
+        assert [change.revision for change in reader.followers.changes(2)] == [3, 3, 3, 4, 4, 4]
+        assert reader.followers.lag(1) == 9
 
 
 def test_a_retired_memory_keeps_its_text_and_names_who_lives_for_it(
@@ -143,14 +151,14 @@ def test_a_retired_memory_keeps_its_text_and_names_who_lives_for_it(
     first, second, third = tell("one"), tell("two"), tell("three")
     with ledger.writing() as writer:
         for memory in (first, second, third):
-            writer.insert(memory)
-        writer.retire(first.id, second.id)
-        writer.retire(second.id, third.id)
+            writer.memories.insert(memory)
+        writer.memories.retire(first.id, second.id)
+        writer.memories.retire(second.id, third.id)
     with ledger.reading() as reader:
-        row = reader.row(first.id)
+        row = reader.memories.row(first.id)
         assert row is not None
         assert (row.memory.content, row.live) == ("one", False)
-        alive = reader.living(row)
+        alive = reader.memories.living(row)
         assert alive is not None
         assert alive.memory.id == third.id
 
@@ -158,12 +166,12 @@ def test_a_retired_memory_keeps_its_text_and_names_who_lives_for_it(
 def test_no_call_breaks_above_the_number_of_variables_of_sqlite(ledger: Ledger, tell: Tell) -> None:
     known = tell("one")
     with ledger.writing() as writer:
-        writer.insert(known)
-        writer.put_vector("one", np.ones(3, np.float32))
+        writer.memories.insert(known)
+        writer.vectors.put("one", np.ones(3, np.float32))
     many = [f"mem_{n:012x}" for n in range(40_000)] + [known.id]
     with ledger.reading() as reader:
-        assert list(reader.rows(many)) == [known.id]
-        assert len(reader.vectors([*map(str, range(40_000))])) == 0
+        assert list(reader.memories.rows(many)) == [known.id]
+        assert len(reader.vectors.of([*map(str, range(40_000))])) == 0
 
 
 def test_what_arrived_before_is_known_by_id_and_by_what_an_import_called_it(
@@ -171,27 +179,27 @@ def test_what_arrived_before_is_known_by_id_and_by_what_an_import_called_it(
 ) -> None:
     told = tell("one", external_id="7", user="Mia")
     with ledger.writing() as writer:
-        writer.insert(told)
+        writer.memories.insert(told)
         again = told.model_copy(update={"id": "mem_000000000001"})
-        assert writer.arrived_before(told) is not None
-        assert writer.arrived_before(again) is not None
+        assert writer.memories.earlier_arrival(told) is not None
+        assert writer.memories.earlier_arrival(again) is not None
         others = ({"content": "two"}, {"user": "Jonas"}, {"external_id": None})
         for other in (*others, {"is_private": True}):
-            assert writer.arrived_before(again.model_copy(update=other)) is None
+            assert writer.memories.earlier_arrival(again.model_copy(update=other)) is None
 
 
 def test_a_decision_is_recorded_with_the_state_before_it(ledger: Ledger, tell: Tell) -> None:
     memory = tell("one")
     with ledger.writing() as writer:
-        writer.insert(memory)
+        writer.memories.insert(memory)
     with ledger.writing() as writer:
         decision = Decision(Action.KEEP_BOTH, "told apart", (memory,), pending=True)
-        writer.record(decision, writer.image([memory.id]), START, "run_1")
+        writer.decisions.record(decision, writer.memories.image([memory.id]), START, "run_1")
     with ledger.reading() as reader:
         assert reader.counts().decisions == {"keep_both": 1}
         assert reader.counts().pending == 1
     with ledger.writing() as writer:
-        writer.close_pending_about([memory.id])
+        writer.decisions.close_about([memory.id])
         assert writer.counts().pending == 0
 
 
@@ -205,9 +213,9 @@ def test_live_memories_come_oldest_first_and_at_the_same_time_in_order_of_arriva
     )
     with ledger.writing() as writer:
         for memory in (late, early, same):
-            writer.insert(memory)
+            writer.memories.insert(memory)
     with ledger.reading() as reader:
-        assert [row.memory.content for row in reader.live_in_time_order()] == [
+        assert [row.memory.content for row in reader.memories.live_in_time_order()] == [
             "early", "same", "late",
         ]  # fmt: skip
 
@@ -216,10 +224,10 @@ def test_an_arrival_is_known_again_whatever_became_of_its_row(ledger: Ledger, te
     told = tell("one", external_id="7")
     later = told.timestamp + timedelta(days=9)
     with ledger.writing() as writer:
-        writer.insert(told)
-        writer.rewrite(told.model_copy(update={"timestamp": later, "external_id": "8"}))
+        writer.memories.insert(told)
+        writer.memories.rewrite(told.model_copy(update={"timestamp": later, "external_id": "8"}))
         again = told.model_copy(update={"id": "mem_000000000001"})
-        assert writer.arrived_before(again) is not None
+        assert writer.memories.earlier_arrival(again) is not None
 
 
 def test_links_to_what_has_not_arrived_follow_whoever_is_retired(
@@ -229,18 +237,18 @@ def test_links_to_what_has_not_arrived_follow_whoever_is_retired(
     link = MemoryLink(target_id=friend.id, link_type="caused_by")
     first, heir = tell("one", linked_ids=(link,)), tell("one!")
     with ledger.writing() as writer:
-        writer.insert(first)
-        writer.insert(heir)
-        writer.retire(first.id, heir.id)
+        writer.memories.insert(first)
+        writer.memories.insert(heir)
+        writer.memories.retire(first.id, heir.id)
     with ledger.writing() as writer:
-        writer.insert(friend)
-        writer.insert(stand_in)
-        assert [end.target_id for end in writer.rows([heir.id])[heir.id].memory.linked_ids] == [
-            friend.id
-        ]
-        writer.retire(friend.id, stand_in.id)
+        writer.memories.insert(friend)
+        writer.memories.insert(stand_in)
+        assert [
+            end.target_id for end in writer.memories.rows([heir.id])[heir.id].memory.linked_ids
+        ] == [friend.id]
+        writer.memories.retire(friend.id, stand_in.id)
     with ledger.reading() as reader:
-        rows = reader.rows([heir.id, stand_in.id])
+        rows = reader.memories.rows([heir.id, stand_in.id])
     [there], [back] = rows[heir.id].memory.linked_ids, rows[stand_in.id].memory.linked_ids
     assert (there.target_id, there.link_type) == (stand_in.id, "caused_by")
     assert (back.target_id, back.link_type) == (heir.id, "leads_to")
@@ -251,20 +259,20 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, te
     vector = np.ones(4, np.float32)
     with ledger.writing() as writer:
         for memory in (secret, heir, other):
-            writer.insert(memory)
-            writer.put_vector(memory.content, vector)
+            writer.memories.insert(memory)
+            writer.vectors.put(memory.content, vector)
         scope = Scope.of(heir, ("user",))
-        writer.mark_distinct(scope, heir.content, other.content, "test")
+        writer.distinct.mark(scope, heir.content, other.content, "test")
         decision = Decision(Action.REPLACE, "said xyzzy", (secret, heir))
-        writer.record(decision, writer.image([secret.id, heir.id]), START, None)
-        writer.retire(secret.id, heir.id)
+        writer.decisions.record(decision, writer.memories.image([secret.id, heir.id]), START, None)
+        writer.memories.retire(secret.id, heir.id)
     with ledger.writing() as writer:
-        writer.forget(heir.id)
+        erase(writer, heir.id, START)
     with ledger.reading() as reader:
-        assert reader.vectors([text_key(heir.content)]) == {}
-        assert reader.vectors([text_key(other.content)]) != {}
-        assert reader.distinct_pairs() == set()
-        gone = reader.row(heir.id)
+        assert reader.vectors.of([text_key(heir.content)]) == {}
+        assert reader.vectors.of([text_key(other.content)]) != {}
+        assert reader.distinct.all() == set()
+        gone = reader.memories.row(heir.id)
         assert gone is not None
         assert (gone.live, gone.memory.content) == (False, "")
     ledger.close()
@@ -277,7 +285,8 @@ def test_a_dry_look_after_a_kill_leaves_the_file_as_it_is(tmp_path: Path) -> Non
         "import os, sys; from memory.ledger import Ledger; from memory.models import Memory\n"
         "from tests.doubles import START\n"
         f"ledger = Ledger.create('sqlite:///{tmp_path / 'l.db'}')\n"
-        "with ledger.writing() as writer: writer.insert(Memory(content='one', timestamp=START))\n"
+        "with ledger.writing() as writer:\n"
+        "    writer.memories.insert(Memory(content='one', timestamp=START))\n"
         "os._exit(9)"
     )
     root = Path(__file__).parent.parent.parent
@@ -315,7 +324,7 @@ def test_a_ledger_opened_for_reading_cannot_be_written(
         pytest.raises(LedgerError, match="cannot be written"),
         readable.writing() as writer,
     ):
-        writer.insert(tell("one"))
+        writer.memories.insert(tell("one"))
 
 
 def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -19,10 +19,18 @@ from memory.errors import (
 )
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Survivor
-from memory.store.store import Forgotten, MemoryStore
+from memory.store import (
+    Applied,
+    Conflict,
+    Forgotten,
+    MemoryStore,
+    UnlessRepeated,
+    WhileMergeable,
+    WhileNearest,
+)
 from memory.upkeep import reembed
 from tests.conftest import Tell
-from tests.doubles import BrokenIndex, PlacedEmbedder
+from tests.doubles import BrokenIndex, PlacedEmbedder, living_for
 
 
 @pytest.fixture
@@ -78,7 +86,7 @@ def test_update_keeps_the_old_wording_as_a_retired_version(store: MemoryStore, t
     updated = store.get(memory.id)
     assert updated == memory.model_copy(update={"content": "Mia has two cats."})
     with store.ledger.reading() as reader:
-        old = [row for row in reader.all_rows(live_only=False) if not row.live]
+        old = [row for row in reader.memories.all() if not row.live]
     assert [(row.memory.content, row.successor_id) for row in old] == [
         ("Mia has a cat.", memory.id)
     ]
@@ -130,8 +138,11 @@ def test_another_embedder_is_refused_until_all_is_embedded_again(
         store.update(next(store.memories()).id, "Mia has two cats.")
     with Ledger.create(url) as ledger:
         stranger = MemoryStore(ledger, Other())
-        with pytest.raises(EmbedderMismatch, match="memory-dedup reembed"):
-            stranger.check_embedder()
+        with (
+            pytest.raises(EmbedderMismatch, match="memory-dedup reembed"),
+            ledger.reading() as reader,
+        ):
+            stranger.embeddings.check(reader)
         with pytest.raises(EmbedderMismatch):
             stranger.add(tell("Aiko draws."))
         assert reembed(ledger, Other()) == 3
@@ -167,7 +178,7 @@ def test_without_a_vector_a_memory_is_kept_and_embedded_later(
     assert contents(store) == ["Mia has a cat."]
     assert store.find_similar("Mia has a cat!") is not None, "the same text needs no vector"
     assert store.search("Mia has a cat.") == []
-    assert store.embed_missing() == 1
+    assert store.embeddings.make_missing() == 1
     assert len(store.search("Mia has a cat.")) == 1
 
 
@@ -187,7 +198,9 @@ def test_apply_does_nothing_where_a_member_changed(store: MemoryStore, tell: Tel
     old, new = store.add(tell("Mia has a cat.")), store.add(tell("Mia has a tabby cat."))
     since = revision(store)
     store.update(old.id, "Mia has a dog.")
-    assert "changed" in store.apply(replacement(old, new), since=since)
+    assert store.apply(replacement(old, new), WhileMergeable(since)) == Conflict(
+        f"{old.id} changed"
+    )
     assert contents(store) == ["Mia has a dog.", "Mia has a tabby cat."]
 
 
@@ -197,13 +210,14 @@ def test_apply_does_nothing_where_something_as_near_came_meanwhile(
     embedder.place("Mia has a cat.")
     embedder.place("Mia owns a cat.", 0.95, "Mia has a cat.")
     since = revision(store)
-    [new] = store.embed([tell("Mia owns a cat.")])
+    [new] = store.embeddings.embed([tell("Mia owns a cat.")])
     rival = store.add(tell("Mia has a cat."))
     decision = Decision(Action.ADD, "nothing similar", (new.memory,))
-    assert store.apply(decision, since=since, arrival=new, floor=0.95) == f"{rival.id} came"
+    came = store.apply(decision, WhileNearest(since, 0.95), arrival=new)
+    assert came == Conflict(f"{rival.id} came")
     assert contents(store) == ["Mia has a cat."]
     seen = replace(decision, candidates=((rival.id, 0.95),))
-    assert store.apply(seen, since=since, arrival=new, floor=0.9) == ""
+    assert isinstance(store.apply(seen, WhileNearest(since, 0.9), arrival=new), Applied)
     assert len(contents(store)) == 2
 
 
@@ -215,13 +229,14 @@ def test_links_of_the_retired_lead_to_whoever_stands_for_them(
     old, new = store.add(tell("Mia has a cat.", linked_ids=(link,))), tell("Mia has a tabby.")
     heir = new.model_copy(update={"linked_ids": old.linked_ids})
     decision = Decision(Action.REPLACE, "test", (old, new), (Survivor(heir, (old.id,)),))
-    [arrival] = store.embed([new])
-    assert store.apply(decision, since=revision(store), arrival=arrival) == ""
+    [arrival] = store.embeddings.embed([new])
+    done = store.apply(decision, WhileMergeable(revision(store)), arrival=arrival)
+    assert isinstance(done, Applied)
     alive = store.get(friend.id)
     assert alive is not None
     [back] = alive.linked_ids
     assert (back.target_id, back.link_type, back.confidence) == (new.id, "caused_by", 0.8)
-    assert store.living_for(old).id == new.id
+    assert living_for(store, old) == store.get(new.id)
 
 
 # --- taking back --------------------------------------------------------------------------------
@@ -248,13 +263,13 @@ def test_undo_restores_text_values_links_and_vectors(
         )
         survivor = Survivor(joined, (old.id, new.id))
     decision = Decision(Action.MERGE, "test", (old, new), (survivor,))
-    assert store.apply(decision, since=revision(store)) == ""
+    assert isinstance(store.apply(decision, WhileMergeable(revision(store))), Applied)
     assert everything(store) != before
     number = store.history(old.id)[-1].number
     store.undo(number)
     assert everything(store) == before
     assert store.search("Mia has a cat.")[0].memory.id == old.id
-    [new_again] = store.embed([new])
+    [new_again] = store.embeddings.embed([new])
     assert store.find(new_again, 5, 0.0).matches[0].memory.id != old.id, "kept apart by a person"
     with pytest.raises(CannotUndo, match="undone already"):
         store.undo(number)
@@ -264,10 +279,10 @@ def test_undo_of_a_replacement_at_write_time_brings_both_back_as_told(
     store: MemoryStore, tell: Tell
 ) -> None:
     old = store.add(tell("Mia has a cat.", intensity=0.9))
-    [new] = store.embed([tell("Mia has a tabby cat.", intensity=0.1)])
+    [new] = store.embeddings.embed([tell("Mia has a tabby cat.", intensity=0.1)])
     heir = new.memory.model_copy(update={"intensity": 0.9})
     decision = Decision(Action.REPLACE, "test", (old, new.memory), (Survivor(heir, (old.id,)),))
-    assert store.apply(decision, since=revision(store), arrival=new) == ""
+    assert isinstance(store.apply(decision, WhileMergeable(revision(store)), arrival=new), Applied)
     store.undo(store.history()[-1].number)
     assert everything(store) == sorted([old, new.memory], key=lambda memory: memory.id)
 
@@ -290,7 +305,7 @@ def test_a_link_that_came_after_a_decision_outlives_its_undo(
     old, new = store.add(tell("Mia has a cat.")), store.add(tell("Mia has a tabby."))
     joined = new.model_copy(update={"id": store.new_id(), "content": "Mia has a tabby, a cat."})
     merge = Decision(Action.MERGE, "test", (old, new), (Survivor(joined, (old.id, new.id)),))
-    assert store.apply(merge, since=revision(store)) == ""
+    assert isinstance(store.apply(merge, WhileMergeable(revision(store))), Applied)
     link = MemoryLink(target_id=joined.id, link_type="caused_by", note="later", confidence=0.9)
     other = store.add(tell("Mia sneezes.", linked_ids=(link,)))
     store.undo(store.history()[-1].number)
@@ -305,11 +320,10 @@ def test_the_same_text_is_never_added_twice_whatever_was_decided(
 ) -> None:
     """Not even by a decision that could not look for neighbours."""
     first = store.add(tell("Mia sails.", user="Mia"))
-    [again] = store.embed([tell("MIA sails!", user="Mia")])
+    [again] = store.embeddings.embed([tell("MIA sails!", user="Mia")])
     addition = Decision(Action.ADD, "the search failed", (again.memory,), pending=True)
-    assert store.apply(addition, since=None, arrival=again, floor=0.9) == (
-        f"{first.id} says the same"
-    )
+    repeated = store.apply(addition, UnlessRepeated(), arrival=again)
+    assert repeated == Conflict(f"{first.id} says the same")
     assert store.counts().live == 1
 
 
@@ -317,8 +331,8 @@ def test_undo_is_refused_where_later_decisions_build_on_it(store: MemoryStore, t
     a, b, c = (
         store.add(tell(text)) for text in ("Mia sails.", "Mia sails a lot.", "Mia sails it.")
     )
-    store.apply(replacement(a, b), since=revision(store))
-    store.apply(replacement(b, c), since=revision(store))
+    store.apply(replacement(a, b), WhileMergeable(revision(store)))
+    store.apply(replacement(b, c), WhileMergeable(revision(store)))
     first, second = (one.number for one in store.history())
     with pytest.raises(CannotUndo, match=rf"decisions \[{second}\] build on it; undo those first"):
         store.undo(first)
@@ -337,7 +351,7 @@ def test_there_is_nothing_to_undo_in_an_addition(store: MemoryStore, tell: Tell)
 
 def test_what_was_forgotten_does_not_come_back(store: MemoryStore, tell: Tell) -> None:
     a, b = store.add(tell("Mia sails.")), store.add(tell("Mia sails a lot."))
-    store.apply(replacement(a, b), since=revision(store))
+    store.apply(replacement(a, b), WhileMergeable(revision(store)))
     number = store.history()[-1].number
     with pytest.raises(StillStatedBy, match=b.id):
         store.forget(a.id)
@@ -370,10 +384,10 @@ def test_what_an_undo_takes_away_is_no_ghost_among_the_neighbours(
         joined = pair[1].model_copy(update={"id": store.new_id(), "content": text})
         survivor = Survivor(joined, (pair[0].id, pair[1].id))
         merge = Decision(Action.MERGE, "test", tuple(pair), (survivor,))
-        assert store.apply(merge, since=revision(store)) == ""
+        assert isinstance(store.apply(merge, WhileMergeable(revision(store))), Applied)
         store.search("Mia knits.")
         store.undo(store.history()[-1].number)
-    [probe] = store.embed([tell("Mia knits.")])
+    [probe] = store.embeddings.embed([tell("Mia knits.")])
     assert [hit.memory.id for hit in store.find(probe, 5, 0.9).matches] == [near.id]
     assert len(store.search("Mia knits.", 5)) == 5
 

@@ -10,7 +10,7 @@ import pytest
 from memory.errors import InputError, LedgerError
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, Survivor
-from memory.store import MemoryStore
+from memory.store import Applied, MemoryStore, WhileMergeable
 from memory.upkeep.backup import back_up, restore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder
@@ -34,7 +34,7 @@ def lived(store: MemoryStore, tell: Tell) -> MemoryStore:
     with store.ledger.reading() as reader:
         since = reader.revision()
     decision = Decision(Action.REPLACE, "test", (old, new), (Survivor(new, (old.id,)),))
-    assert store.apply(decision, since=since) == ""
+    assert isinstance(store.apply(decision, WhileMergeable(since)), Applied)
     store.forget(gone.id)
     return store
 

@@ -85,14 +85,14 @@ def indexed(tmp_path: Path, embedder: PlacedEmbedder, tell: Tell) -> Iterator[Me
     """A store on a real Chroma that has copied all."""
     ledger = Ledger.create(f"sqlite:///{tmp_path / 'ledger.db'}")
 
-    def open_index(store: MemoryStore) -> ChromaIndex:
-        index = ChromaIndex.embedded(tmp_path / "chroma", store.ledger)
+    def open_index(ledger: Ledger) -> ChromaIndex:
+        index = ChromaIndex.embedded(tmp_path / "chroma", ledger)
         assert index is not None
         return index
 
     with MemoryStore(ledger, embedder, open_index) as store:
         store.add_batch([tell(f"Mia knows word {n}.") for n in range(5)])
-        store.index.rebuild()
+        store.index.serving.rebuild()
         assert examine(store) == []
         yield store
 

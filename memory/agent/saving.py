@@ -1,0 +1,193 @@
+"""What an agent saves: a guard before each memory, links beside it, corrections and merges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from memory.decide import inherit, oldest_first
+from memory.errors import InputError, MemoryNotFound
+from memory.ledger import Reader
+from memory.models import (
+    Action,
+    Decision,
+    Embedded,
+    Memory,
+    MemoryLink,
+    Scope,
+    SearchResult,
+    Survivor,
+)
+from memory.store import (
+    Applied,
+    Condition,
+    MemoryStore,
+    Neighbours,
+    WhileMergeable,
+    WhileNearest,
+    WhileUnchanged,
+    reworded,
+)
+
+FORCE = 0.0
+"""As the guard's distance: no distance is below it, so nothing is blocked."""
+_MOST_LOOKS = 5
+"""How often a save looks again where others save something alike at the same moment."""
+
+
+class Distances(NamedTuple):
+    """How far a new memory may be from another one, as `1 - similarity`."""
+
+    guard: float
+    """Below it, it repeats the other one."""
+    link: float
+    """Below it, it is linked with the other one."""
+    max_links: int
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A new memory as it lives now, and what was done about others; None where it was blocked."""
+
+    memory: Memory | None
+    related: tuple[SearchResult, ...] = ()
+    """Those it is linked with, nearest first."""
+    duplicate_of: SearchResult | None = None
+    """The one it repeats."""
+    replaced: Memory | None = None
+    decision: int | None = None
+    """The number that takes a correction back."""
+
+
+def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Saved:
+    """Save a memory where none of its scope is too near, with links to those that are near."""
+    [new] = store.embeddings.embed([memory])
+    min_similarity = 1.0 - max(distances.link, distances.guard)
+    for look in range(_MOST_LOOKS):
+        found = store.find(new, max(distances.max_links, 1), min_similarity)
+        nearest = next(iter(found.matches), None)
+        if nearest is not None and nearest.distance < distances.guard:
+            return Saved(None, duplicate_of=nearest)
+        near = _near(found.matches, distances)
+        forced = distances.guard <= FORCE or look == _MOST_LOOKS - 1
+        linked = Embedded(_linked(memory, near), new.vector)
+        decision = replace(_addition(linked.memory, found), candidates=_candidates(found))
+        condition: Condition = WhileMergeable(found.revision)
+        if not forced:
+            condition = WhileNearest(found.revision, 1.0 - distances.guard)
+        done = store.apply(decision, condition, arrival=linked)
+        if isinstance(done, Applied):
+            return Saved(done.memory, tuple(near))
+    raise InputError(memory.id, "arrived meanwhile", "look at it with recall")
+
+
+def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: Distances) -> Saved:
+    """Save a memory in place of another, which is retired; nothing blocks.
+
+    Raises: InputError where the old one is of another scope, or was changed meanwhile.
+    """
+    if store.scope_of(old) != store.scope_of(memory):
+        raise InputError(old.id, "is of another scope", "give the same user and is_private")
+    [new] = store.embeddings.embed([memory])
+    found = store.find(new, distances.max_links + 1, 1.0 - distances.link)
+    others = [hit for hit in found.matches if hit.memory.id != old.id]
+    near = _near(others, distances)
+    linked = inherit(_linked(memory, near), (old, memory))
+    decision = replace(_correction(old, linked, found), candidates=_candidates(found))
+    condition = WhileMergeable(found.revision)
+    done = store.apply(decision, condition, arrival=Embedded(linked, new.vector))
+    if not isinstance(done, Applied):
+        raise InputError(old.id, done.why, "look at it again with recall")
+    return Saved(done.memory, tuple(near), replaced=old, decision=done.number)
+
+
+def merge(
+    store: MemoryStore, keep: Memory, remove: Memory, content: str | None, revision: int
+) -> Applied | None:
+    """Retire a memory in favour of another of its scope; None where one changed since `revision`.
+
+    The one that stays keeps its id, time, category and emotion; it takes the other's links and
+    tags, the higher importance and intensity, and `content` where that is given: its own wording
+    is then kept as a retired version. One decision, which `undo` takes back.
+
+    Raises: InputError.
+    """
+    if store.scope_of(keep) != store.scope_of(remove):
+        raise InputError(keep.id, f"is of another scope than {remove.id}", _ONE_SCOPE)
+    survivor = Survivor(keep)
+    if content is not None:
+        survivor = reworded(keep, content, store.new_id())
+        if survivor.memory.content == keep.content:
+            survivor = Survivor(keep)
+    retired = (remove.id, *survivor.stands_for)
+    synthesised = retired if survivor.version is not None else ()
+    merged = survivor.memory.model_copy(
+        update={
+            "tags": tuple(dict.fromkeys((*keep.tags, *remove.tags))),
+            "importance": max(keep.importance, remove.importance),
+            "intensity": max(keep.intensity, remove.intensity),
+            "merged_from": (*keep.merged_from, *synthesised),
+        }
+    )
+    decision = Decision(
+        Action.MERGE,
+        "merged by the agent",
+        oldest_first(keep, remove),
+        (replace(survivor, memory=merged, stands_for=retired),),
+    )
+    done = store.apply(decision, WhileUnchanged(revision))
+    return done if isinstance(done, Applied) else None
+
+
+def live_pair(reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
+    """Two live memories.
+
+    Raises: MemoryNotFound, InputError where they are one.
+    """
+    if a == b:
+        raise InputError(a, "is the same memory twice", "give two ids")
+    rows = reader.memories.rows([a, b])
+    for name in (a, b):
+        if name not in rows or not rows[name].live:
+            raise MemoryNotFound(name)
+    return rows[a].memory, rows[b].memory
+
+
+def check_one_owner(a: Memory, b: Memory) -> None:
+    """Raises: InputError where two memories are of different users or privacy."""
+    if Scope.of(a, ("user",)) != Scope.of(b, ("user",)):
+        raise InputError(a.id, f"is of another scope than {b.id}", _ONE_SCOPE)
+
+
+_ONE_SCOPE = "only memories of one user and privacy belong together"
+
+
+def _near(matches: Sequence[SearchResult], distances: Distances) -> list[SearchResult]:
+    near = [hit for hit in matches if hit.distance < distances.link]
+    return near[: distances.max_links]
+
+
+def _linked(memory: Memory, near: Sequence[SearchResult]) -> Memory:
+    links = tuple(MemoryLink(target_id=hit.memory.id, link_type="similar") for hit in near)
+    return memory.model_copy(update={"linked_ids": links})
+
+
+def _addition(memory: Memory, found: Neighbours) -> Decision:
+    nearest = found.matches[0].similarity if found.matches else None
+    return Decision(Action.ADD, "told by the agent", (memory,), similarity=nearest)
+
+
+def _correction(old: Memory, new: Memory, found: Neighbours) -> Decision:
+    similarity = next((hit.similarity for hit in found.matches if hit.memory.id == old.id), None)
+    return Decision(
+        Action.REPLACE,
+        "corrected by the agent",
+        oldest_first(old, new),
+        (Survivor(new, (old.id,)),),
+        similarity=similarity,
+    )
+
+
+def _candidates(found: Neighbours) -> tuple[tuple[str, float], ...]:
+    return tuple((hit.memory.id, hit.similarity) for hit in found.matches)

@@ -1,0 +1,107 @@
+"""Which index serves now: opened when first needed or in the background, given up on a fault."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from memory.errors import IndexFault, MemoryPipelineError
+from memory.models import Scope, Vector
+from memory.protocols import Index, Shortlist
+
+logger = logging.getLogger(__name__)
+
+_CLOSING_S = 10.0
+"""How long closing waits for an index that is still being opened in the background."""
+
+
+class IndexSlot:
+    """The place of one index, beside the exact search that always answers."""
+
+    def __init__(self, exact: Index, open_index: Callable[[], Index] | None = None) -> None:
+        """`open_index` is called when the index is first needed; None searches exactly."""
+        self._exact = exact
+        self._open_index = open_index
+        self._index: Index | None = None if open_index else exact
+        self._lock = threading.Lock()
+        self._opening: threading.Thread | None = None
+        self._closed = False
+
+    @property
+    def serving(self) -> Index:
+        """The index, opened now where it was not.
+
+        Raises: IndexFault.
+        """
+        with self._lock:
+            if self._index is None:
+                assert self._open_index is not None
+                self._index = self._open_index()
+            return self._index
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing but exact search was ever meant to serve here."""
+        return self._open_index is None
+
+    def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
+        """The index's answer, or exact search's where it fails or cannot rule out a nearer one.
+
+        Raises: MemoryPipelineError where exact search fails too.
+        """
+        try:
+            shortlist = self.serving.nearest(vector, scope, k, min_cosine)
+        except IndexFault as exc:
+            logger.warning("similarity query failed, searching exactly from here on: %s", exc)
+            self._give_up()
+            shortlist = Shortlist((), complete=False)
+        if shortlist.complete:
+            return shortlist
+        return self._exact.nearest(vector, scope, k, min_cosine)
+
+    def exactly(self, vector: Vector, scope: Scope, k: int) -> Shortlist:
+        """What exact search says, whatever index serves."""
+        return self._exact.nearest(vector, scope, k, -1.0)
+
+    def postpone(self) -> None:
+        """Search exactly until `open_in_background` has opened the index."""
+        self._index = self._exact
+
+    def open_in_background(self, when_open: Callable[[], object]) -> None:
+        """Open the index while others search exactly, then call `when_open` there."""
+        if self._open_index is not None and self._opening is None:
+            self._opening = threading.Thread(
+                target=self._open, args=(self._open_index, when_open), name="index", daemon=True
+            )
+            self._opening.start()
+
+    def wait_until_open(self) -> None:
+        """Let a background opening come to its end, and start no other."""
+        with self._lock:
+            self._closed = True
+        if self._opening is not None:
+            self._opening.join(_CLOSING_S)
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+
+    def _open(self, open_index: Callable[[], Index], when_open: Callable[[], object]) -> None:
+        try:
+            index = open_index()
+            with self._lock:
+                too_late = self._closed
+                self._index = self._exact if too_late else index
+            if too_late:
+                index.close()
+            else:
+                when_open()
+        except MemoryPipelineError as exc:
+            logger.warning("the index did not open, searching exactly: %s", exc)
+
+    def _give_up(self) -> None:
+        with self._lock:
+            failed, self._index = self._index, self._exact
+        if failed is not None:
+            failed.close()

@@ -1,0 +1,204 @@
+"""Decisions: what was decided and why, with the state that undo goes back to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from memory.ledger import tables as t
+from memory.ledger.records import REVERSIBLE, DecisionRecord, Run
+from memory.ledger.transaction import TableGroup, chunks
+from memory.models import Action, Decision
+
+_HIGHEST_NUMBER = 2**31 - 1
+"""PostgreSQL's integers end here."""
+
+
+class Decisions(TableGroup):
+    """What was decided, oldest first."""
+
+    def get(self, number: int) -> DecisionRecord | None:
+        if number > _HIGHEST_NUMBER:
+            return None
+        query = sa.select(t.decisions).where(t.decisions.c.seq == number)
+        return next(iter(self._found(query)), None)
+
+    def about(self, memory_id: str) -> list[DecisionRecord]:
+        """Those that a memory was a member or a survivor of."""
+        return self._found(sa.select(t.decisions).where(_involving([memory_id])))
+
+    def all_but_additions(self) -> list[DecisionRecord]:
+        plain = t.decisions.c.action == Action.ADD.value
+        return self._found(sa.select(t.decisions).where(sa.not_(plain)))
+
+    def pending(self) -> list[DecisionRecord]:
+        """Those that were made for want of a model's answer."""
+        return self._found(sa.select(t.decisions).where(t.decisions.c.pending))
+
+    def of_run(self, run: str) -> list[DecisionRecord]:
+        return self._found(sa.select(t.decisions).where(t.decisions.c.run == run))
+
+    def after(self, record: DecisionRecord) -> list[int]:
+        """Numbers of the later decisions, not undone, that stand on what this one left."""
+        later = sa.select(t.decisions.c.seq).where(
+            t.decisions.c.seq > record.number,
+            sa.not_(t.decisions.c.undone),
+            t.decisions.c.action.in_(REVERSIBLE),
+        )
+        found: set[int] = set()
+        for some in chunks([*record.members, *record.created]):
+            found |= set(self._connection.scalars(later.where(_involving(some))))
+        return sorted(found)
+
+    def runs(self) -> list[Run]:
+        """Every run that decided something."""
+        found: dict[str, list[DecisionRecord]] = {}
+        for record in self._found(sa.select(t.decisions).where(t.decisions.c.run.is_not(None))):
+            found.setdefault(str(record.run), []).append(record)
+        return [
+            Run(
+                name=name,
+                began_at=decided[0].at,
+                decisions=dict(Counter(one.action.value for one in decided)),
+                pending=sum(one.pending for one in decided),
+                undone=sum(one.undone for one in decided),
+            )
+            for name, decided in found.items()
+        ]
+
+    def counts(self) -> dict[str, int]:
+        """How many of each action."""
+        query = sa.select(t.decisions.c.action, sa.func.count()).group_by(t.decisions.c.action)
+        return self._transaction.counted(query)
+
+    def count_pending(self) -> int:
+        return self._transaction.count(t.decisions, t.decisions.c.pending)
+
+    def count_replaced_and_judged(self) -> tuple[int, int]:
+        """Those that retired something without a model, and those that a model made."""
+        automatic = sa.and_(t.decisions.c.action == Action.REPLACE, t.decisions.c.model.is_(None))
+        judged = t.decisions.c.model.is_not(None)
+        count = self._transaction.count
+        return count(t.decisions, automatic), count(t.decisions, judged)
+
+    def _found(self, query: sa.Select[Any]) -> list[DecisionRecord]:
+        return [
+            DecisionRecord(
+                number=row.seq,
+                run=row.run,
+                at=datetime.fromisoformat(row.at),
+                action=Action(row.action),
+                reason=row.reason,
+                similarity=row.similarity,
+                members=tuple(json.loads(row.members)),
+                survivors=tuple(
+                    (one["id"], tuple(one["stands_for"])) for one in json.loads(row.survivors)
+                ),
+                before=row.before,
+                pending=row.pending,
+                undone=row.undone,
+                model=row.model,
+            )
+            for row in self._connection.execute(query.order_by(t.decisions.c.seq))
+        ]
+
+
+class DecisionsWriter(Decisions):
+    """Decisions, to be recorded and closed."""
+
+    def record(self, decision: Decision, before: str, at: datetime, run: str | None) -> int:
+        """What was decided and why; gives its number. `before` is an image of the members."""
+        survivors = [
+            {"id": survivor.memory.id, "stands_for": survivor.stands_for}
+            for survivor in decision.survivors
+        ]
+        result: Any = self._connection.execute(
+            t.decisions.insert().values(
+                revision=0,
+                run=run,
+                at=at.isoformat(),
+                action=decision.action.value,
+                reason=decision.reason,
+                similarity=decision.similarity,
+                candidates=json.dumps(decision.candidates),
+                members=json.dumps([member.id for member in decision.members]),
+                survivors=json.dumps(survivors),
+                before=before,
+                pending=decision.pending,
+                model=decision.model,
+                usage=decision.usage.model_dump_json(),
+            )
+        )
+        number = int(result.inserted_primary_key[0])
+        self._transaction.decided.append(number)
+        self._mention(number, decision, before)
+        return number
+
+    def _mention(self, number: int, decision: Decision, before: str) -> None:
+        involved = {member.id for member in decision.members} | {
+            name for one in decision.survivors for name in (one.memory.id, *one.stands_for)
+        }
+        linked = {end for link in json.loads(before)["links"] for end in link[:2]}
+        compared = ({name for name, _ in decision.candidates} | linked) - involved
+        self._connection.execute(
+            t.mentions.insert(),
+            [
+                {"decision": number, "memory_id": name, "involved": name in involved}
+                for name in sorted(involved | compared)
+            ],
+        )
+
+    def close(self, numbers: Iterable[int]) -> None:
+        """These open questions are answered."""
+        closed = t.decisions.update().where(t.decisions.c.seq.in_(list(numbers)))
+        self._connection.execute(closed.values(pending=False))
+
+    def close_about(self, ids: Collection[str]) -> None:
+        """Open questions about these memories, and no others, are answered."""
+        open_ones = sa.select(t.decisions).where(t.decisions.c.pending)
+        for some in chunks(sorted(ids)):
+            about = self._found(open_ones.where(_involving(some)))
+            self.close(one.number for one in about if set(one.members) <= set(ids))
+
+    def mark_undone(self, number: int, *, pending: bool) -> None:
+        """It was taken back; its question may be open again."""
+        undone = t.decisions.update().where(t.decisions.c.seq == number)
+        self._connection.execute(undone.values(undone=True, pending=pending))
+
+    def scrub(self, ids: set[str]) -> None:
+        """Decisions keep who was involved; what they recorded of the forgotten goes."""
+        about: dict[int, DecisionRecord] = {}
+        for some in chunks(sorted(ids)):
+            query = sa.select(t.decisions).where(_mentioning(some))
+            about |= {record.number: record for record in self._found(query)}
+        for number, record in about.items():
+            image = json.loads(record.before)
+            rows = {name: None if name in ids else kept for name, kept in image["rows"].items()}
+            links = [link for link in image["links"] if not ids & set(link[:2])]
+            scrubbed = {
+                "before": json.dumps({"rows": rows, "links": links}),
+                "reason": "forgotten",
+                "pending": record.pending and not ids & set(record.members),
+            }
+            self._connection.execute(
+                t.decisions.update().where(t.decisions.c.seq == number).values(**scrubbed)
+            )
+
+
+def _mentioning(ids: Sequence[str]) -> sa.ColumnElement[bool]:
+    """Decisions that one of these was a member or survivor of, or was compared in."""
+    query = sa.select(t.mentions.c.decision).where(t.mentions.c.memory_id.in_(ids))
+    return t.decisions.c.seq.in_(query)
+
+
+def _involving(ids: Sequence[str]) -> sa.ColumnElement[bool]:
+    """Decisions that one of these was a member or survivor of."""
+    query = sa.select(t.mentions.c.decision).where(
+        t.mentions.c.memory_id.in_(ids), t.mentions.c.involved
+    )
+    return t.decisions.c.seq.in_(query)

@@ -1,0 +1,46 @@
+"""Pairs of texts that are known to say different things, so that nobody asks about them again."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from memory.ledger import tables as t
+from memory.ledger.transaction import TableGroup
+from memory.models import Scope
+from memory.text import text_key
+
+
+class DistinctPairs(TableGroup):
+    """What was judged different, by scope and the keys of the texts."""
+
+    def of(self, scope: Scope, key: str) -> set[str]:
+        """Keys of the texts that differ from this one; its own where a person keeps it twice."""
+        low, high = t.distinct_pairs.c.low_key, t.distinct_pairs.c.high_key
+        query = sa.select(low, high).where(
+            t.distinct_pairs.c.scope == scope.key, sa.or_(low == key, high == key)
+        )
+        return {a if b == key else b for a, b in self._connection.execute(query)}
+
+    def all(self) -> set[tuple[str, str, str]]:
+        """(scope key, lower text key, higher text key) of every pair."""
+        pairs = t.distinct_pairs.c
+        query = sa.select(pairs.scope, pairs.low_key, pairs.high_key)
+        return {(row.scope, row.low_key, row.high_key) for row in self._connection.execute(query)}
+
+
+class DistinctPairsWriter(DistinctPairs):
+    """Pairs, to be remembered and dropped."""
+
+    def mark(self, scope: Scope, text_a: str, text_b: str, reason: str) -> None:
+        """Two texts say different things in this scope."""
+        low, high = sorted((text_key(text_a), text_key(text_b)))
+        statement = self._transaction.upsert(t.distinct_pairs).values(
+            scope=scope.key, low_key=low, high_key=high, reason=reason
+        )
+        self._connection.execute(statement.on_conflict_do_nothing())
+
+    def drop(self, key: str) -> None:
+        """All that is known of a text."""
+        pairs = t.distinct_pairs.c
+        either = sa.or_(pairs.low_key == key, pairs.high_key == key)
+        self._connection.execute(t.distinct_pairs.delete().where(either))

@@ -1,0 +1,102 @@
+"""Indexes that follow the ledger: what has changed, and how far each of them has come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from memory.ledger import tables as t
+from memory.ledger.records import Change, IndexState
+from memory.ledger.transaction import TableGroup
+
+
+class Followers(TableGroup):
+    """What a follower asks."""
+
+    def changes(self, after: int, limit: int | None = None) -> list[Change]:
+        """The current state of the rows above a revision, lowest revision first.
+
+        With `limit`, at least that many where there are, and never part of a revision.
+        """
+        above = t.memories.c.revision > after
+        last = None
+        if limit is not None:
+            at_limit = sa.select(t.memories.c.revision).where(above)
+            at_limit = at_limit.order_by(t.memories.c.revision).offset(limit - 1).limit(1)
+            last = self._connection.scalar(at_limit)
+        query = (
+            sa.select(t.memories, t.vectors.c.vector)
+            .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
+            .where(above if last is None else sa.and_(above, t.memories.c.revision <= last))
+            .order_by(t.memories.c.revision, t.memories.c.seq)
+        )
+        return [_to_change(row) for row in self._connection.execute(query)]
+
+    def lag(self, after: int) -> int:
+        """How many rows are above a revision."""
+        return self._transaction.count(t.memories, t.memories.c.revision > after)
+
+    def state(self, collection: str) -> IndexState | None:
+        """How far a collection has followed the ledger; None where it never did."""
+        query = sa.select(t.index_state).where(t.index_state.c.collection == collection)
+        row = self._connection.execute(query).first()
+        return None if row is None else IndexState(row.watermark, row.stale)
+
+    def others(self, place: str, collection: str) -> list[IndexState]:
+        """Of the collections that were at this place before this one."""
+        state = t.index_state.c
+        query = sa.select(t.index_state).where(state.place == place, state.collection != collection)
+        found = self._connection.execute(query)
+        return [IndexState(row.watermark, row.stale) for row in found]
+
+    def stale(self) -> int:
+        """How many may still hold the vector of what was forgotten."""
+        return self._transaction.count(t.index_state, t.index_state.c.stale)
+
+
+class FollowersWriter(Followers):
+    """What a follower notes, and what is noted about all of them."""
+
+    def note(self, collection: str, place: str, watermark: int) -> None:
+        """The collection at a place has followed this far; it is as stale as it was."""
+        values = {"place": place, "watermark": watermark}
+        statement = self._transaction.upsert(t.index_state).values(collection=collection, **values)
+        self._connection.execute(
+            statement.on_conflict_do_update(index_elements=["collection"], set_=values)
+        )
+
+    def mark_clean(self, collection: str) -> None:
+        """A collection holds nothing any more of what was forgotten."""
+        mine = t.index_state.c.collection == collection
+        self._connection.execute(t.index_state.update().where(mine).values(stale=False))
+
+    def mark_all_stale(self) -> None:
+        """Something was forgotten that any of them may hold."""
+        self._connection.execute(t.index_state.update().values(stale=True))
+
+    def start_all_again(self) -> None:
+        """Every vector is another one now."""
+        self._connection.execute(t.index_state.update().values(watermark=0, stale=True))
+
+    def drop_others(self, place: str, collection: str) -> None:
+        """At this place there is only this collection now."""
+        state = t.index_state.c
+        gone = t.index_state.delete().where(state.place == place, state.collection != collection)
+        self._connection.execute(gone)
+
+
+def _to_change(row: sa.Row[Any]) -> Change:
+    return Change(
+        id=row.id,
+        live=row.live,
+        values={
+            "user": row.user,
+            "is_private": row.is_private,
+            "category": row.category,
+            "emotion": row.emotion,
+        },
+        vector=None if row.vector is None else np.frombuffer(row.vector, dtype=np.float32),
+        revision=row.revision,
+    )

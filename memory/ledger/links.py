@@ -1,0 +1,104 @@
+"""Links between memories: one row a pair, so every link is seen from both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from memory.ledger import tables as t
+from memory.ledger.transaction import TableGroup, chunks
+from memory.models import INVERSE_LINK, MemoryLink
+
+
+class Links(TableGroup):
+    """What links say; their ends are ids, whoever lives for them."""
+
+    def of(self, ids: Sequence[str]) -> dict[str, tuple[MemoryLink, ...]]:
+        """The links of each of these memories that lead to a live one."""
+        ends: dict[str, list[MemoryLink]] = {}
+        wanted = set(ids)
+        for link in self._touching(t.LIVE_LINKS, ids):
+            for source in wanted & {link.low_id, link.high_id}:
+                ends.setdefault(source, []).append(seen_from(source, link))
+        return {source: tuple(found) for source, found in ends.items()}
+
+    def touching(self, ids: Sequence[str]) -> list[sa.Row[Any]]:
+        """The rows of all their links, of those too that lead to what has not arrived yet."""
+        return self._touching(sa.select(t.links), ids)
+
+    def between(self, a: str, b: str) -> sa.Row[Any] | None:
+        low, high = sorted((a, b))
+        query = sa.select(t.links).where(t.links.c.low_id == low, t.links.c.high_id == high)
+        return self._connection.execute(query).first()
+
+    def of_the_retired(self) -> int:
+        """How many lead to a memory that somebody else lives for."""
+        retired = sa.select(t.memories.c.id).where(sa.not_(t.memories.c.live))
+        ends = sa.or_(t.links.c.low_id.in_(retired), t.links.c.high_id.in_(retired))
+        return self._transaction.count(t.links, ends)
+
+    def _touching(self, links: sa.Select[Any], ids: Sequence[str]) -> list[sa.Row[Any]]:
+        found: dict[tuple[str, str], sa.Row[Any]] = {}
+        for some in chunks(ids):
+            touching = sa.or_(t.links.c.low_id.in_(some), t.links.c.high_id.in_(some))
+            for link in self._connection.execute(links.where(touching)):
+                found[link.low_id, link.high_id] = link
+        return [found[key] for key in sorted(found)]
+
+
+class LinksWriter(Links):
+    """Links, to be made and changed; both ends of whatever is written count as touched."""
+
+    def put(self, memory_id: str, end: MemoryLink) -> None:
+        """This link, in place of one that may be there between the two."""
+        values = _values(memory_id, end)
+        statement = self._insert(memory_id, end.target_id, values)
+        self._connection.execute(
+            statement.on_conflict_do_update(index_elements=["low_id", "high_id"], set_=values)
+        )
+
+    def put_if_new(self, memory_id: str, end: MemoryLink) -> None:
+        """This link, where there is none between the two."""
+        statement = self._insert(memory_id, end.target_id, _values(memory_id, end))
+        self._connection.execute(
+            statement.on_conflict_do_nothing(index_elements=["low_id", "high_id"])
+        )
+
+    def drop(self, ids: Sequence[str]) -> None:
+        """All links of these memories."""
+        for link in self.touching(ids):
+            self._transaction.touched |= {link.low_id, link.high_id}
+        for some in chunks(ids):
+            touching = sa.or_(t.links.c.low_id.in_(some), t.links.c.high_id.in_(some))
+            self._connection.execute(t.links.delete().where(touching))
+
+    def trust(self, a: str, b: str, confidence: float) -> None:
+        """A new confidence for the link between the two."""
+        low, high = sorted((a, b))
+        here = sa.and_(t.links.c.low_id == low, t.links.c.high_id == high)
+        self._connection.execute(t.links.update().where(here).values(confidence=confidence))
+        self._transaction.touched |= {a, b}
+
+    def _insert(self, a: str, b: str, values: dict[str, Any]) -> Any:
+        self._transaction.touched |= {a, b}
+        low, high = sorted((a, b))
+        return self._transaction.upsert(t.links).values(low_id=low, high_id=high, **values)
+
+
+def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
+    """The end of a link that one of its two memories carries."""
+    low = link.low_id == memory_id
+    return MemoryLink(
+        target_id=link.high_id if low else link.low_id,
+        link_type=link.link_type if low else INVERSE_LINK[link.link_type],
+        note=link.note,
+        confidence=link.confidence,
+    )
+
+
+def _values(memory_id: str, end: MemoryLink) -> dict[str, Any]:
+    low = memory_id < end.target_id
+    kind = end.link_type if low else INVERSE_LINK[end.link_type]
+    return {"link_type": kind, "note": end.note, "confidence": end.confidence}

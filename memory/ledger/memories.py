@@ -1,0 +1,312 @@
+"""Memories, live and retired, and who lives for whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from memory.ledger import tables as t
+from memory.ledger.links import Links, LinksWriter, seen_from
+from memory.ledger.records import Row
+from memory.ledger.transaction import TableGroup, Transaction, chunks
+from memory.models import Memory, MemoryLink, Scope
+
+_PAGE = 2_000
+_NEVER_RESTORED = {"seq", "revision"}
+_Put = Callable[[str, MemoryLink], None]
+
+
+@dataclass(frozen=True)
+class _State:
+    live: bool
+    successor_id: str | None
+    forgotten: bool
+
+
+class Memories(TableGroup):
+    """What is remembered; each row comes with its links."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__(transaction)
+        self._links = Links(transaction)
+
+    def row(self, memory_id: str) -> Row | None:
+        return self.rows([memory_id]).get(memory_id)
+
+    def rows(self, ids: Sequence[str]) -> dict[str, Row]:
+        """Live and retired, by id; unknown ids are left out."""
+        found: dict[str, Row] = {}
+        for some in chunks(ids):
+            query = sa.select(t.memories).where(t.memories.c.id.in_(some))
+            found |= {row.memory.id: row for row in self._found(query)}
+        return found
+
+    def all(self) -> Iterator[Row]:
+        """Live, retired and forgotten, in order of arrival, page by page."""
+        return self._pages(sa.true())
+
+    def live(self) -> Iterator[Row]:
+        """In order of arrival, page by page."""
+        return self._pages(t.memories.c.live)
+
+    def live_in_time_order(self) -> list[Row]:
+        """Oldest first: by timestamp, then by order of arrival."""
+        return sorted(self.live(), key=lambda row: row.memory.timestamp)
+
+    def live_with_text(self, key: str, scope: Scope) -> list[Row]:
+        """Live memories of the scope with this normalised text, newest first."""
+        found = self._live_in(scope, t.memories.c.text_key == key)
+        return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
+
+    def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
+        """Live memories of the scope above a revision."""
+        return self._live_in(scope, t.memories.c.revision > revision)
+
+    def newest(self, limit: int, scope: Scope, since: datetime | None = None) -> list[Row]:
+        """The live memories of the scope that were recorded last, newest first."""
+        written: sa.ColumnElement[str] = t.memories.c.timestamp
+        if self._transaction.dialect == "postgresql":
+            written = written.collate("C")  # in time, not as a language sorts
+        recorded = [] if since is None else [written >= since.astimezone(UTC).isoformat()]
+        query = sa.select(t.memories.c.id).where(t.memories.c.live, *_in_scope(scope), *recorded)
+        query = query.order_by(written.desc(), t.memories.c.seq.desc())
+        names = list(self._connection.scalars(query.limit(limit)))
+        rows = self.rows(names)
+        return [rows[name] for name in names]
+
+    def count_with_texts(self, keys: Iterable[str], scope: Scope) -> int:
+        """How many live memories of the scope have one of these texts."""
+        inside = (t.memories.c.live, *_in_scope(scope))
+        among = [t.memories.c.text_key.in_(some) for some in chunks(sorted(keys))]
+        return sum(self._transaction.count(t.memories, sa.and_(one, *inside)) for one in among)
+
+    def earlier_arrival(self, memory: Memory) -> Row | None:
+        """The row of an earlier arrival of this very memory.
+
+        That is one with its id, about the same user, that says or once said the same, or was
+        forgotten; or one of the same external id (or none), user, privacy, time and text, which
+        includes the one that was stored under another id because this one's was taken.
+        """
+        renamed = memory.model_copy(update={"external_id": memory.external_id or memory.id})
+        told, under_new_id = t.identity_hash(memory), t.identity_hash(renamed)
+        same = t.memories.c.arrival.in_({told, under_new_id})
+        found = self._found(sa.select(t.memories).where(sa.or_(t.memories.c.id == memory.id, same)))
+        here = next((row for row in found if row.memory.id == memory.id), None)
+        if here is not None and (here.forgotten or self._once_said(here, memory)):
+            return here
+        known = {told} if here is None else {told, under_new_id}
+        return next((row for row in found if row.identity_hash in known), None)
+
+    def has_arrived(self, memory: Memory) -> bool:
+        """Whether its id is taken, or the same arrival is here under another one."""
+        same = t.memories.c.arrival == t.identity_hash(memory)
+        here = sa.or_(t.memories.c.id == memory.id, same)
+        return bool(self._transaction.count(t.memories, here))
+
+    def _once_said(self, row: Row, memory: Memory) -> bool:
+        known = row.memory
+        if (known.user, known.is_private) != (memory.user, memory.is_private):
+            return False
+        if known.content == memory.content:
+            return True
+        version = sa.and_(
+            t.memories.c.successor_id == known.id, t.memories.c.content == memory.content
+        )
+        return bool(self._transaction.count(t.memories, version))
+
+    # --- who lives for whom ---
+
+    def living(self, row: Row) -> Row | None:
+        """The live memory that stands for a row today; None where there is none."""
+        if row.live:
+            return row
+        alive = self.living_ids([row.memory.id]).get(row.memory.id)
+        return self.row(alive) if alive is not None else None
+
+    def living_ids(self, ids: Iterable[str]) -> dict[str, str]:
+        """Who lives for each of these memories today, in the given order.
+
+        Those for whom nobody lives, and unknown ones, are left out.
+        """
+        wanted = list(dict.fromkeys(ids))
+        states = self._states(wanted)
+        ends = {name: _end(name, states) for name in wanted}
+        return {name: end for name, end in ends.items() if end is not None and states[end].live}
+
+    def resolved(self, ids: Iterable[str]) -> dict[str, str]:
+        """As `living_ids`; what has not arrived yet, or is being retired, is named itself.
+
+        What was forgotten is left out.
+        """
+        wanted = list(dict.fromkeys(ids))
+        states = self._states(wanted)
+        found = {}
+        for name in wanted:
+            if name not in states or not states[name].forgotten:
+                end = _end(name, states)
+                found[name] = end if end is not None and states[end].live else name
+        return found
+
+    def ancestors(self, memory_id: str) -> list[str]:
+        """Ids of every retired memory that this one stands for, directly or not."""
+        found: dict[str, None] = {}
+        todo = [memory_id]
+        while todo:
+            query = sa.select(t.memories.c.id)
+            fresh: list[str] = []
+            for some in chunks(todo):
+                retired = query.where(t.memories.c.successor_id.in_(some))
+                fresh += [name for name in self._connection.scalars(retired) if name not in found]
+            found |= dict.fromkeys(fresh)
+            todo = fresh
+        return list(found)
+
+    def successions(self) -> dict[str, str | None]:
+        """Who stands for each retired memory that was not forgotten."""
+        query = sa.select(t.memories.c.id, t.memories.c.successor_id).where(
+            sa.not_(t.memories.c.live), t.memories.c.text_key != t.FORGOTTEN_KEY
+        )
+        return {row.id: row.successor_id for row in self._connection.execute(query)}
+
+    def highest_revision(self) -> int:
+        """The highest that a row has; never above the ledger's."""
+        return int(self._connection.scalar(sa.select(sa.func.max(t.memories.c.revision))) or 0)
+
+    # --- inside ---
+
+    def _states(self, ids: Iterable[str]) -> dict[str, _State]:
+        """Of these memories, and of all that stand for them."""
+        found: dict[str, _State] = {}
+        asked: set[str] = set()
+        todo = list(ids)
+        while todo:
+            asked.update(todo)
+            fresh = self._states_of(todo)
+            found |= fresh
+            ends = {state.successor_id for state in fresh.values() if not state.live}
+            todo = [name for name in ends if name is not None and name not in asked]
+        return found
+
+    def _states_of(self, ids: Sequence[str]) -> dict[str, _State]:
+        memories = t.memories.c
+        query = sa.select(memories.id, memories.live, memories.successor_id, memories.text_key)
+        return {
+            row.id: _State(row.live, row.successor_id, row.text_key == t.FORGOTTEN_KEY)
+            for some in chunks(ids)
+            for row in self._connection.execute(query.where(memories.id.in_(some)))
+        }
+
+    def _live_in(self, scope: Scope, condition: sa.ColumnElement[bool]) -> list[Row]:
+        query = sa.select(t.memories).where(condition, t.memories.c.live, *_in_scope(scope))
+        return self._found(query)
+
+    def _pages(self, condition: sa.ColumnElement[bool]) -> Iterator[Row]:
+        last = 0
+        while True:
+            query = sa.select(t.memories).where(t.memories.c.seq > last, condition)
+            page = self._found(query.limit(_PAGE))
+            yield from page
+            if len(page) < _PAGE:
+                return
+            last = page[-1].seq
+
+    def _found(self, query: sa.Select[Any]) -> list[Row]:
+        """Rows of a query on memories, in order of arrival."""
+        found = self._connection.execute(query.order_by(t.memories.c.seq)).mappings().all()
+        links = self._links.of([row["id"] for row in found])
+        return [t.to_row(row, links.get(row["id"], ())) for row in found]
+
+
+class MemoriesWriter(Memories):
+    """Memories, to be stored, changed and retired; each one counts as touched."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__(transaction)
+        self._links: LinksWriter = LinksWriter(transaction)
+
+    def insert(self, memory: Memory) -> None:
+        """A new live memory, with its links."""
+        columns = {"live": True, "arrival": t.identity_hash(memory), **t.to_columns(memory)}
+        self._connection.execute(t.memories.insert().values(columns))
+        self._transaction.touched.add(memory.id)
+        targets = self.resolved(link.target_id for link in memory.linked_ids)
+        for link in memory.linked_ids:
+            self._link(memory.id, link, targets, self._links.put)
+
+    def rewrite(self, memory: Memory) -> None:
+        """New values for an existing memory; its links stay as they are."""
+        self._update([memory.id], t.to_columns(memory))
+
+    def retire(self, memory_id: str, successor_id: str) -> None:
+        """Keep a memory's text and vector, and say who stands for it now and inherits its links."""
+        ends = [seen_from(memory_id, link) for link in self._links.touching([memory_id])]
+        targets = self.resolved(end.target_id for end in ends)
+        for end in ends:
+            if end.target_id != successor_id:
+                self._link(successor_id, end, targets, self._links.put_if_new)
+        self._links.drop([memory_id])
+        self._update([memory_id], {"live": False, "successor_id": successor_id})
+
+    def restore_links(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
+        """Each between those who live for its ends today; none that leads to a forgotten one."""
+        ends = {name for source, end in links for name in (source, end.target_id)}
+        alive = self.resolved(ends)
+        for source, end in links:
+            if source in alive:
+                self._link(alive[source], end, alive, self._links.put_if_new)
+
+    def _link(self, memory_id: str, end: MemoryLink, targets: dict[str, str], put: _Put) -> None:
+        target = targets.get(end.target_id)
+        if target is not None and target != memory_id:
+            put(memory_id, end.model_copy(update={"target_id": target}))
+
+    def bury(self, ids: Sequence[str]) -> None:
+        """Only the ids stay, so that nobody takes them and whoever follows hears of it."""
+        self._links.drop(ids)
+        self._update(ids, t.TOMBSTONE)
+
+    def image(self, ids: Sequence[str]) -> str:
+        """The rows and links of these memories as they are now, as JSON; None for unknown ids."""
+        rows: dict[str, Any] = dict.fromkeys(ids)
+        for some in chunks(ids):
+            query = sa.select(t.memories).where(t.memories.c.id.in_(some))
+            for row in self._connection.execute(query).mappings():
+                rows[row["id"]] = dict(row)
+        links = [list(link) for link in self._links.touching(ids)]
+        return json.dumps({"rows": rows, "links": links})
+
+    def restore(self, image: str) -> None:
+        """The rows of an image as they were; their links are another matter."""
+        for name, columns in json.loads(image)["rows"].items():
+            self._update([name], {key: columns[key] for key in columns.keys() - _NEVER_RESTORED})
+
+    def _update(self, ids: Sequence[str], values: dict[str, Any]) -> None:
+        for some in chunks(ids):
+            where = t.memories.c.id.in_(some)
+            self._connection.execute(t.memories.update().where(where).values(values))
+        self._transaction.touched |= set(ids)
+
+
+def _end(name: str, states: dict[str, _State]) -> str | None:
+    """Where the chain of successors ends; None for an unknown id or a circle."""
+    seen: set[str] = set()
+    while name in states and name not in seen:
+        state = states[name]
+        if state.live or state.successor_id is None:
+            return name
+        seen.add(name)
+        name = state.successor_id
+    return None
+
+
+def _in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
+    columns = t.memories.c
+    return [
+        columns[name].is_(value) if value is None else columns[name] == value
+        for name, value in scope.values
+    ]

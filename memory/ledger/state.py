@@ -1,0 +1,155 @@
+"""One state of the ledger to read, or one transaction to write: the table groups side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from memory.ledger import tables as t
+from memory.ledger.decisions import Decisions, DecisionsWriter
+from memory.ledger.distinct import DistinctPairs, DistinctPairsWriter
+from memory.ledger.episodes import Episodes, EpisodesWriter
+from memory.ledger.followers import Followers, FollowersWriter
+from memory.ledger.links import Links, LinksWriter
+from memory.ledger.memories import Memories, MemoriesWriter
+from memory.ledger.records import Counts
+from memory.ledger.transaction import Transaction, chunks
+from memory.ledger.turns import Turns, TurnsWriter
+from memory.ledger.vectors import TextVectors, TextVectorsWriter
+
+_PAGE = 2_000
+
+
+class Reader:
+    """One committed state: every question to it gets the answer of the same moment."""
+
+    memories: Memories
+    vectors: TextVectors
+    links: Links
+    distinct: DistinctPairs
+    decisions: Decisions
+    turns: Turns
+    episodes: Episodes
+    followers: Followers
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._transaction = transaction = Transaction(connection)
+        self.memories = Memories(transaction)
+        self.vectors = TextVectors(transaction)
+        self.links = Links(transaction)
+        self.distinct = DistinctPairs(transaction)
+        self.decisions = Decisions(transaction)
+        self.turns = Turns(transaction)
+        self.episodes = Episodes(transaction)
+        self.followers = Followers(transaction)
+
+    def revision(self) -> int:
+        """The latest committed transaction's number, 0 for a new ledger."""
+        return int(self._connection.scalar(sa.select(t.counter.c.value)) or 0)
+
+    def has_schema(self) -> bool:
+        """Whether the tables are there."""
+        return sa.inspect(self._connection).has_table(t.meta.name)
+
+    def meta(self, key: str) -> str | None:
+        """A fact about the store itself; None where it was never set."""
+        return self._connection.scalar(sa.select(t.meta.c.value).where(t.meta.c.key == key))
+
+    def counts(self) -> Counts:
+        count = sa.func.count()
+        live = sa.select(t.memories.c.user, count).where(t.memories.c.live)
+        users = live.group_by(t.memories.c.user).order_by(count.desc())
+        by_user = self._transaction.counted(users)
+        retired = sa.and_(sa.not_(t.memories.c.live), t.memories.c.text_key != t.FORGOTTEN_KEY)
+        return Counts(
+            live=sum(by_user.values()),
+            retired=self._transaction.count(t.memories, retired),
+            users=by_user,
+            decisions=self.decisions.counts(),
+            pending=self.decisions.count_pending(),
+            turns=self.turns.count_waiting(),
+        )
+
+    def dump(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        """Every row of every table but what indexes have seen, page by page, with its table."""
+        for table in t.schema.sorted_tables:
+            if table is not t.index_state:
+                pages = self._connection.execute(sa.select(table)).mappings().partitions(_PAGE)
+                yield from ((table.name, [dict(row) for row in page]) for page in pages)
+
+
+class Writer(Reader):
+    """One transaction: wholly or not at all, numbered by its revision."""
+
+    memories: MemoriesWriter
+    vectors: TextVectorsWriter
+    links: LinksWriter
+    distinct: DistinctPairsWriter
+    decisions: DecisionsWriter
+    turns: TurnsWriter
+    episodes: EpisodesWriter
+    followers: FollowersWriter
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        transaction = self._transaction
+        self.memories = MemoriesWriter(transaction)
+        self.vectors = TextVectorsWriter(transaction)
+        self.links = LinksWriter(transaction)
+        self.distinct = DistinctPairsWriter(transaction)
+        self.decisions = DecisionsWriter(transaction)
+        self.turns = TurnsWriter(transaction)
+        self.episodes = EpisodesWriter(transaction)
+        self.followers = FollowersWriter(transaction)
+
+    def prepare_schema(self) -> None:
+        """Make the tables where they are missing."""
+        if self.has_schema():
+            t.episodes.create(self._connection, checkfirst=True)  # came after the others
+            return
+        t.schema.create_all(self._connection)
+        self._connection.execute(t.counter.insert().values(value=0))
+        self.set_meta("schema_version", t.SCHEMA_VERSION)
+
+    def set_meta(self, key: str, value: str) -> None:
+        statement = self._transaction.upsert(t.meta).values(key=key, value=value)
+        self._connection.execute(
+            statement.on_conflict_do_update(index_elements=["key"], set_={"value": value})
+        )
+
+    def drop_meta(self, key: str) -> None:
+        self._connection.execute(t.meta.delete().where(t.meta.c.key == key))
+
+    def drop_unused_texts(self, keys: set[str]) -> None:
+        """Vectors and distinct pairs of texts that no memory has any more."""
+        for key in self.vectors.drop_unused(keys):
+            self.distinct.drop(key)
+
+    def load(self, table_name: str, rows: Sequence[dict[str, Any]]) -> None:
+        """Rows as `dump` gave them, into the same tables, which are empty or hold one row."""
+        table = t.schema.tables[table_name]
+        if table in (t.meta, t.counter):
+            self._connection.execute(table.delete())
+        self._connection.execute(table.insert(), rows)
+        if self._transaction.dialect == "postgresql" and "seq" in table.c:
+            last = sa.select(sa.func.max(table.c.seq)).scalar_subquery()
+            sequence = sa.func.pg_get_serial_sequence(table.name, "seq")
+            self._connection.execute(sa.select(sa.func.setval(sequence, last)))
+
+    def take_revision(self) -> None:
+        """Number what this transaction wrote; the last step before the commit."""
+        touched, decided = self._transaction.touched, self._transaction.decided
+        if not (touched or decided):
+            return
+        raised = t.counter.update().values(value=t.counter.c.value + 1)
+        number = self._connection.scalar(raised.returning(t.counter.c.value))
+        for some in chunks(sorted(touched)):
+            written = t.memories.update().where(t.memories.c.id.in_(some))
+            self._connection.execute(written.values(revision=number))
+        if decided:
+            of_these = t.decisions.update().where(t.decisions.c.seq.in_(decided))
+            self._connection.execute(of_these.values(revision=number))

@@ -1,0 +1,54 @@
+"""One transaction: its connection, and what it has written so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
+
+_IN = 500
+"""Values in one IN (...): far below SQLite's 32,766 variables."""
+
+
+class Transaction:
+    """What the table groups share while it lasts."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.touched: set[str] = set()
+        """Ids of the memories whose revision is to be raised."""
+        self.decided: list[int] = []
+        """Numbers of the decisions that were recorded."""
+
+    @property
+    def dialect(self) -> str:
+        return self.connection.dialect.name
+
+    def count(self, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
+        query = sa.select(sa.func.count()).select_from(table).where(where)
+        return int(self.connection.scalar(query) or 0)
+
+    def counted(self, query: sa.Select[Any]) -> dict[Any, int]:
+        """The answer of a query for values and their counts."""
+        return {row[0]: row[1] for row in self.connection.execute(query)}
+
+    def upsert(self, table: sa.Table) -> Any:
+        """An INSERT that can say what to do on a conflict, in the dialect of this database."""
+        insert = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+        return insert[self.dialect](table)
+
+
+class TableGroup:
+    """Tables that belong together, as one transaction sees them."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._connection = transaction.connection
+
+
+def chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Few enough at a time for one IN (...)."""
+    return (values[start : start + _IN] for start in range(0, len(values), _IN))

@@ -1,0 +1,66 @@
+"""Vectors by the key of their text, so that no text is embedded twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import sqlalchemy as sa
+
+from memory.ledger import tables as t
+from memory.ledger.transaction import TableGroup, chunks
+from memory.models import Vector
+from memory.text import text_key
+
+
+class TextVectors(TableGroup):
+    """What has been embedded."""
+
+    def of(self, keys: Iterable[str]) -> dict[str, Vector]:
+        """Known vectors by text key; unknown ones are left out."""
+        found: dict[str, Vector] = {}
+        for some in chunks(list(dict.fromkeys(keys))):
+            query = sa.select(t.vectors).where(t.vectors.c.text_key.in_(some))
+            for row in self._connection.execute(query):
+                found[row.text_key] = np.frombuffer(row.vector, dtype=np.float32)
+        return found
+
+    def missing_texts(self) -> list[str]:
+        """One text for each key that no vector is known for."""
+        query = (
+            sa.select(sa.func.min(t.memories.c.content))
+            .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
+            .where(t.vectors.c.text_key.is_(None), t.memories.c.text_key != t.FORGOTTEN_KEY)
+            .group_by(t.memories.c.text_key)
+        )
+        return list(self._connection.scalars(query))
+
+    def byte_lengths(self) -> dict[int, int]:
+        """How many vectors there are of each length in bytes."""
+        size = sa.func.length(t.vectors.c.vector)
+        return self._transaction.counted(sa.select(size, sa.func.count()).group_by(size))
+
+
+class TextVectorsWriter(TextVectors):
+    """Vectors, to be remembered and dropped."""
+
+    def put(self, text: str, vector: Vector) -> None:
+        """Remember a text's vector; a known one stays. Whoever follows reads its rows again."""
+        blob = np.ascontiguousarray(vector, dtype=np.float32).tobytes()
+        key = text_key(text)
+        statement = self._transaction.upsert(t.vectors).values(text_key=key, vector=blob)
+        if self._connection.execute(statement.on_conflict_do_nothing()).rowcount:
+            holders = sa.select(t.memories.c.id).where(t.memories.c.text_key == key)
+            self._transaction.touched |= set(self._connection.scalars(holders))
+
+    def drop_all(self) -> None:
+        """Forget every vector: the next come from another embedder."""
+        self._connection.execute(t.vectors.delete())
+        self._transaction.touched |= set(self._connection.scalars(sa.select(t.memories.c.id)))
+
+    def drop_unused(self, keys: Iterable[str]) -> Iterator[str]:
+        """Forget those of texts that no memory has any more; gives their keys."""
+        for key in keys:
+            if not self._transaction.count(t.memories, t.memories.c.text_key == key):
+                self._connection.execute(t.vectors.delete().where(t.vectors.c.text_key == key))
+                yield key

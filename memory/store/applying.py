@@ -1,0 +1,226 @@
+"""A decision becomes one transaction, or nothing where the ground has moved meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from memory.index import similarities
+from memory.ledger import Reader, Row, Writer
+from memory.models import Decision, Embedded, Memory, Scope, SearchResult, Survivor, Vector
+from memory.store.embedding_cache import EmbeddingCache
+from memory.text import text_key
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What was decided is done, under this number; `memory` lives for the newest member now."""
+
+    number: int
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Nothing was done, since something came first: decide again."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Anyway:
+    """Apply whatever came meanwhile."""
+
+
+@dataclass(frozen=True)
+class UnlessRepeated:
+    """Apply unless the arrival's very text has come and was not considered."""
+
+
+@dataclass(frozen=True)
+class WhileUnchanged:
+    """Apply while every stored member is as it was at this revision."""
+
+    revision: int
+
+
+@dataclass(frozen=True)
+class WhileMergeable(WhileUnchanged):
+    """And while nobody has judged distinct what it joins."""
+
+
+@dataclass(frozen=True)
+class WhileNearest(WhileMergeable):
+    """And while nothing has come since that is as alike to the arrival, and was not considered."""
+
+    min_similarity: float
+
+
+Condition = Anyway | UnlessRepeated | WhileUnchanged
+"""What must hold for a decision to be applied. An arrival is never stored twice, whatever it is."""
+
+
+@dataclass(frozen=True)
+class Application:
+    """A decision with all that applying it needs."""
+
+    decision: Decision
+    condition: Condition
+    arrival: Embedded | None
+    """The new memory among the members; None where all are stored."""
+    vectors: Sequence[Embedded]
+    """Of the texts that the decision makes."""
+    run: str | None
+
+
+class Applier:
+    """Carries out decisions, each inside one writing transaction."""
+
+    def __init__(
+        self,
+        cache: EmbeddingCache,
+        scope_of: Callable[[Memory], Scope],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._cache = cache
+        self._scope_of = scope_of
+        self._clock = clock
+
+    def apply(self, writer: Writer, one: Application) -> Applied | Conflict:
+        conflict = self._conflict(writer, one)
+        if conflict:
+            return Conflict(conflict)
+        number = self._write(writer, one)
+        newest = one.decision.members[-1] if one.arrival is None else one.arrival.memory
+        row = writer.memories.row(newest.id)
+        alive = writer.memories.living(row) if row is not None else None
+        return Applied(number, alive.memory if alive is not None else newest)
+
+    # --- what must hold ---
+
+    def _conflict(self, writer: Writer, one: Application) -> str:
+        if one.arrival is not None and writer.memories.has_arrived(one.arrival.memory):
+            return "it arrived meanwhile"
+        return next(filter(None, self._moved(writer, one, one.condition)), "")
+
+    def _moved(self, writer: Writer, one: Application, condition: Condition) -> Iterator[str]:
+        """What has come first, if anything that the condition names."""
+        if isinstance(condition, UnlessRepeated):
+            yield self._repeated(writer, one, 0)
+        if isinstance(condition, WhileUnchanged):
+            yield _changed(writer, one, condition.revision)
+        if isinstance(condition, WhileMergeable):
+            yield self._distinct_meanwhile(writer, one.decision)
+        if isinstance(condition, WhileNearest):
+            yield self._repeated(writer, one, condition.revision)
+            yield self._newcomer(writer, one, condition)
+
+    def _distinct_meanwhile(self, writer: Writer, decision: Decision) -> str:
+        content = {member.id: member.content for member in decision.members}
+        for survivor in decision.survivors:
+            successor = survivor.memory
+            key = text_key(successor.content)
+            distinct = writer.distinct.of(self._scope_of(successor), key) - {key}
+            for name in survivor.stands_for:
+                if name in content and text_key(content[name]) in distinct:
+                    return f"{name} is distinct from {successor.id}"
+        return ""
+
+    def _newcomer(self, writer: Writer, one: Application, condition: WhileNearest) -> str:
+        if one.arrival is None or one.arrival.vector is None:
+            return ""
+        scope, key = self._place(one.arrival)
+        considered = {name for name, _ in one.decision.candidates}
+        written = writer.memories.live_written_after(condition.revision, scope)
+        written = [row for row in written if row.memory.id not in considered]
+        if not written:
+            return ""
+        distinct = writer.distinct.of(scope, key)
+        newcomers = [row for row in written if row.text_key not in distinct]
+        near = ranked(writer, one.arrival.vector, newcomers, condition.min_similarity)
+        return f"{near[0].memory.id} came" if near else ""
+
+    def _repeated(self, writer: Writer, one: Application, since: int) -> str:
+        if one.arrival is None:
+            return ""
+        scope, key = self._place(one.arrival)
+        considered = {name for name, _ in one.decision.candidates}
+        for row in writer.memories.live_with_text(key, scope):
+            if row.memory.id not in considered and row.revision > since:
+                return f"{row.memory.id} says the same"
+        return ""
+
+    def _place(self, arrival: Embedded) -> tuple[Scope, str]:
+        return self._scope_of(arrival.memory), text_key(arrival.memory.content)
+
+    # --- what is done ---
+
+    def _write(self, writer: Writer, one: Application) -> int:
+        decision, arrival = one.decision, one.arrival
+        if arrival is not None:
+            writer.memories.insert(arrival.memory)
+            self._cache.keep(writer, arrival)
+        stored = [member.id for member in decision.members]
+        before = writer.memories.image(stored if decision.survivors else [])
+        for survivor in decision.survivors:
+            _let_live(writer, survivor, known=set(stored))
+        for new in one.vectors:
+            self._cache.keep(writer, new)
+        self._mark_distinct(writer, decision)
+        if not decision.pending and (arrival is None or len(stored) > 1):
+            writer.decisions.close_about(set(stored))
+        return writer.decisions.record(decision, before, self._clock(), one.run)
+
+    def _mark_distinct(self, writer: Writer, decision: Decision) -> None:
+        by_id = {member.id: member for member in decision.members}
+        for a, b in decision.distinct:
+            scope = self._scope_of(by_id[a])
+            writer.distinct.mark(scope, by_id[a].content, by_id[b].content, decision.reason)
+
+
+def _changed(writer: Writer, one: Application, revision: int) -> str:
+    new = one.arrival.memory.id if one.arrival is not None else None
+    stored = [member.id for member in one.decision.members if member.id != new]
+    rows = writer.memories.rows(stored)
+    for name in stored:
+        row = rows.get(name)
+        if row is None or not row.live or row.revision > revision:
+            return f"{name} changed"
+    return ""
+
+
+def _let_live(writer: Writer, survivor: Survivor, known: set[str]) -> None:
+    """A member with new values, or a memory that was made; those it stands for are retired."""
+    memory = survivor.memory
+    if memory.id in known:
+        writer.memories.rewrite(memory)
+    else:
+        writer.memories.insert(memory.model_copy(update={"linked_ids": ()}))
+    if survivor.version is not None:
+        writer.memories.insert(survivor.version)
+    for retired in survivor.stands_for:
+        writer.memories.retire(retired, memory.id)
+
+
+def ranked(
+    reader: Reader, vector: Vector, rows: Iterable[Row], min_similarity: float
+) -> list[SearchResult]:
+    """Rows that are similar enough, by exact similarity, most similar first, then the newest."""
+    candidates = list(rows)
+    if not candidates:
+        return []
+    known = reader.vectors.of(row.text_key for row in candidates)
+    candidates = [row for row in candidates if row.text_key in known]
+    if not candidates:
+        return []
+    others = np.stack([known[row.text_key] for row in candidates])
+    scores = similarities(others, np.broadcast_to(vector, others.shape))
+    scored = [
+        SearchResult(row.memory, float(score))
+        for row, score in zip(candidates, scores, strict=True)
+        if score >= min_similarity
+    ]
+    return sorted(scored, key=lambda hit: (-hit.similarity, -hit.memory.timestamp.timestamp()))

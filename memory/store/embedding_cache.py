@@ -1,0 +1,105 @@
+"""Texts become vectors, each once: what the ledger knows already is not embedded again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from memory.errors import EmbedderMismatch, EmbeddingError
+from memory.ledger import Ledger, Reader, Writer
+from memory.models import Embedded, Memory, Vector, Vectors
+from memory.protocols import Embedder
+from memory.text import normalise, text_key
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 1_000
+"""Texts in one call of the embedder, and in one transaction."""
+_EMBEDDER = "embedder"
+"""Where the ledger says whose vectors it holds."""
+
+
+class EmbeddingCache:
+    """An embedder, and the vectors that a ledger keeps of it."""
+
+    def __init__(self, ledger: Ledger, embedder: Embedder) -> None:
+        self._ledger = ledger
+        self._embedder = embedder
+
+    def check(self, reader: Reader) -> bool:
+        """Whether the ledger has vectors of this embedder.
+
+        Raises: EmbedderMismatch where its vectors come from another one.
+        """
+        stored = reader.meta(_EMBEDDER)
+        if stored is not None and stored != self._embedder.fingerprint:
+            raise EmbedderMismatch(stored, self._embedder.fingerprint)
+        return stored is not None
+
+    def query(self, text: str) -> Vector:
+        """The vector of a question, which is not kept.
+
+        Raises: EmbeddingError.
+        """
+        vector: Vector = self._embed([text])[0]
+        return vector
+
+    def embed(self, memories: Sequence[Memory]) -> list[Embedded]:
+        """The memories with their vectors.
+
+        Where the embedder fails, the vectors are None and a warning is logged: a memory without a
+        vector is kept, and embedded by the next batch.
+        """
+        if not memories:
+            return []
+        with self._ledger.reading() as reader:
+            known = reader.vectors.of(text_key(memory.content) for memory in memories)
+        return self.complete(memories, known)
+
+    def complete(self, memories: Sequence[Memory], known: dict[str, Vector]) -> list[Embedded]:
+        """As `embed`, where the vectors that the ledger knows were looked up already."""
+        missing = {
+            key: memory.content
+            for memory in memories
+            if (key := text_key(memory.content)) not in known
+        }
+        if missing:
+            try:
+                known = known | dict(zip(missing, self._embed(missing.values()), strict=True))
+            except EmbeddingError as exc:
+                logger.warning("no vectors for %d memories: %s", len(missing), exc)
+        return [Embedded(memory, known.get(text_key(memory.content))) for memory in memories]
+
+    def keep(self, writer: Writer, new: Embedded) -> None:
+        """Remember a memory's vector, where it has one.
+
+        The first vector says whose vectors these are; no other's is ever added to them.
+
+        Raises: EmbedderMismatch.
+        """
+        if new.vector is not None:
+            self._claim(writer)
+            writer.vectors.put(new.memory.content, new.vector)
+
+    def make_missing(self) -> int:
+        """Make the vectors that an earlier fault left out; gives how many.
+
+        Raises: EmbeddingError.
+        """
+        with self._ledger.reading() as reader:
+            texts = reader.vectors.missing_texts()
+        for start in range(0, len(texts), _AT_ONCE):
+            some = texts[start : start + _AT_ONCE]
+            vectors = self._embed(some)
+            with self._ledger.writing() as writer:
+                self._claim(writer)
+                for text, vector in zip(some, vectors, strict=True):
+                    writer.vectors.put(text, vector)
+        return len(texts)
+
+    def _claim(self, writer: Writer) -> None:
+        if not self.check(writer):
+            writer.set_meta(_EMBEDDER, self._embedder.fingerprint)
+
+    def _embed(self, texts: Iterable[str]) -> Vectors:
+        return self._embedder.embed([normalise(text) for text in texts])

@@ -1,0 +1,89 @@
+"""Forgetting, for good: from the ledger at once, and from whatever else may still hold it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import uuid4
+
+from memory.errors import IndexFault, MemoryNotFound, StillStatedBy
+from memory.index import IndexSlot
+from memory.ledger import Ledger, Writer
+from memory.models import Action, Decision, Memory
+
+logger = logging.getLogger(__name__)
+
+_UNSCRUBBED = "unscrubbed"
+"""Set in the ledger until index and log hold nothing more of what was forgotten."""
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What a memory was; `erased` is False while an index or a log still has to be scrubbed."""
+
+    memory: Memory
+    erased: bool
+    origins: tuple[Memory, ...] = ()
+    """All that it was made from, gone with it."""
+    set_aside: tuple[str, ...] = ()
+    """Damaged ledgers that a restore set aside: they may hold anything, and are left to people."""
+
+
+def erase(writer: Writer, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
+    """Erase a memory and all it was made from; gives what it was, and what they were.
+
+    Tombstones keep the ids. Text, metadata, vectors, links, distinct pairs, turns that wait, and
+    what decisions recorded of them go. A vector or a pair that another memory's same text needs
+    stays. Every index is marked as stale: an earlier state of the memory may have been copied.
+
+    Raises: MemoryNotFound, StillStatedBy.
+    """
+    memory = _living(writer, memory_id)
+    ids = [memory_id, *writer.memories.ancestors(memory_id)]
+    rows = writer.memories.rows(ids)
+    contents = {row.memory.content for row in rows.values()}
+    writer.turns.forget(contents)
+    writer.episodes.forget(contents)
+    writer.memories.bury(ids)
+    writer.drop_unused_texts({row.text_key for row in rows.values()})
+    writer.decisions.scrub(set(ids))
+    writer.followers.mark_all_stale()
+    writer.set_meta(_UNSCRUBBED, uuid4().hex)
+    told = Decision(Action.FORGET, "forgotten", (memory,))
+    writer.decisions.record(told, writer.memories.image([]), at, None)
+    return memory, tuple(rows[name].memory for name in ids[1:])
+
+
+def _living(writer: Writer, memory_id: str) -> Memory:
+    row = writer.memories.row(memory_id)
+    alive = writer.memories.living(row) if row is not None else None
+    if row is None or alive is None:
+        raise MemoryNotFound(memory_id)
+    if alive.memory.id != memory_id:
+        raise StillStatedBy(memory_id, alive.memory.id)
+    return alive.memory
+
+
+def scrub(ledger: Ledger, slot: IndexSlot) -> bool:
+    """Clear index and log of what was forgotten; whether nothing is left anywhere."""
+    with ledger.reading() as reader:
+        forgotten = reader.meta(_UNSCRUBBED)
+        stale = reader.followers.stale()
+    if forgotten is None and not stale:
+        return True
+    if stale:
+        _scrub_index(slot)
+    emptied = ledger.checkpoint()
+    with ledger.writing() as writer:
+        clean = emptied and not writer.followers.stale()
+        if clean and writer.meta(_UNSCRUBBED) == forgotten:  # else another came meanwhile
+            writer.drop_meta(_UNSCRUBBED)
+    return clean
+
+
+def _scrub_index(slot: IndexSlot) -> None:
+    try:
+        slot.serving.scrub()
+    except IndexFault as exc:
+        logger.warning("the index is not scrubbed yet: %s", exc)

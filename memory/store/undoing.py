@@ -1,0 +1,136 @@
+"""Decisions taken back: members are again what they were, text, values and links."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from itertools import combinations
+from typing import Any
+
+from memory.errors import CannotUndo
+from memory.ledger import REVERSIBLE, DecisionRecord, Ledger, Reader, Writer, seen_from
+from memory.models import Action, Decision, Memory, MemoryLink, Scope
+
+
+def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
+    """The decisions that undoing a decision or a run takes back, newest first.
+
+    Raises: CannotUndo where there is nothing to take back, or later decisions build on it.
+    """
+    doomed = [_one(reader, target)] if isinstance(target, int) else _whole_run(reader, target)
+    numbers = {one.number for one in doomed}
+    later = {number for one in doomed for number in reader.decisions.after(one)} - numbers
+    if later:
+        raise CannotUndo(target, f"decisions {sorted(later)} build on it", "undo those first")
+    if scrubbed := [one.number for one in doomed if one.scrubbed]:
+        raise CannotUndo(target, f"a member of decision {scrubbed} was forgotten since")
+    return sorted(doomed, key=lambda one: -one.number)
+
+
+def _one(reader: Reader, number: int) -> DecisionRecord:
+    record = reader.decisions.get(number)
+    if record is None:
+        raise CannotUndo(number, "there is no such decision")
+    if record.undone:
+        raise CannotUndo(number, "it is undone already")
+    if record.action not in REVERSIBLE:
+        raise CannotUndo(number, f"{record.action} retired nothing")
+    return record
+
+
+def _whole_run(reader: Reader, run: str) -> list[DecisionRecord]:
+    decided = reader.decisions.of_run(run)
+    if not decided:
+        raise CannotUndo(run, "there is no such run", "see `memory-dedup runs`")
+    doomed = [one for one in decided if one.action in REVERSIBLE and not one.undone]
+    if not doomed:
+        raise CannotUndo(run, "there is nothing left to take back")
+    return doomed
+
+
+def undo(
+    writer: Writer,
+    target: int | str,
+    scope_of: Callable[[Memory], Scope],
+    clock: Callable[[], datetime],
+) -> list[DecisionRecord]:
+    """Take back a decision, or a run, and mark its members as kept apart by a person.
+
+    Raises: CannotUndo.
+    """
+    undone = plan_undo(writer, target)
+    for record in undone:
+        _take_back(writer, record)
+        writer.decisions.mark_undone(record.number, pending=False)
+        members = [row.memory for row in writer.memories.rows(record.members).values()]
+        for a, b in combinations(members, 2):
+            writer.distinct.mark(scope_of(a), a.content, b.content, "kept by a person")
+        told = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
+        writer.decisions.record(told, writer.memories.image([]), clock(), None)
+    return undone
+
+
+def reopen_pending(ledger: Ledger) -> list[DecisionRecord]:
+    """Take back what was decided for want of a model, to be asked again; gives the questions.
+
+    They count as open until `close_pending`. What later decisions build on stays as it is, and is
+    asked again with them.
+    """
+    with ledger.reading() as reader:
+        if not reader.decisions.count_pending():
+            return []
+    with ledger.writing() as writer:
+        questions = writer.decisions.pending()
+        for record in reversed(questions):
+            reversible = record.action in REVERSIBLE and not record.undone
+            if reversible and not writer.decisions.after(record):
+                _take_back(writer, record)
+                writer.decisions.mark_undone(record.number, pending=True)
+    return questions
+
+
+def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
+    """These questions were asked again."""
+    if questions:
+        with ledger.writing() as writer:
+            writer.decisions.close(record.number for record in questions)
+
+
+def _take_back(writer: Writer, record: DecisionRecord) -> None:
+    """Restore the rows and links of a decision's members; what it made is gone.
+
+    Links that came later stay with whom they led to: where that row goes, with the newest member.
+    """
+    before = json.loads(record.before)["links"]
+    links = [*_links_of_image(before), *_later_links(writer, record, before)]
+    keys = {row.text_key for row in writer.memories.rows(record.involved).values()}
+    writer.links.drop(record.members)
+    writer.memories.bury(record.created)
+    writer.memories.restore(record.before)
+    writer.memories.restore_links(links)
+    writer.drop_unused_texts(keys)
+
+
+def _links_of_image(links: Sequence[Sequence[Any]]) -> Iterator[tuple[str, MemoryLink]]:
+    for low_id, high_id, link_type, note, confidence in links:
+        end = MemoryLink(target_id=high_id, link_type=link_type, note=note, confidence=confidence)
+        yield low_id, end
+
+
+def _later_links(
+    writer: Writer, record: DecisionRecord, before: Sequence[Sequence[Any]]
+) -> list[tuple[str, MemoryLink]]:
+    """Links of the survivors that the decision did not find, with whom they stay."""
+    successor = {name: survivor for survivor, retired in record.survivors for name in retired}
+    ends = {end for link in before for end in link[:2]}
+    alive = writer.memories.resolved(ends)
+    found = {frozenset(successor.get(end) or alive.get(end) for end in link[:2]) for link in before}
+    instead = dict.fromkeys(record.created, record.members[-1])
+    later = []
+    for link in writer.links.touching([survivor for survivor, _ in record.survivors]):
+        if frozenset((link.low_id, link.high_id)) not in found:
+            end = seen_from(link.low_id, link)
+            moved = end.model_copy(update={"target_id": instead.get(end.target_id, end.target_id)})
+            later.append((instead.get(link.low_id, link.low_id), moved))
+    return later
