@@ -172,6 +172,7 @@ def test_after_a_change_of_dimension_it_is_made_again(
     with ledger.writing() as writer:
         rows = list(writer.memories.live())
         writer.vectors.drop_all()
+        writer.followers.start_all_again()
         for row in rows:
             wide = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
             writer.vectors.put(row.memory.content, wide)
