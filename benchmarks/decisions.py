@@ -29,7 +29,7 @@ from memory.decide import decide_new
 from memory.index import similarities
 from memory.models import Action, Decision, Memory, Rules, SearchResult
 from memory.protocols import Embedder
-from memory.text import compare, normalise, reading
+from memory.text import compare, normalise, parse
 from memory.upkeep import wilson
 
 FALSE_IF = frozenset({"changed", "contradiction", "distinct"})
@@ -152,7 +152,7 @@ def _microseconds(rows: Sequence[Row]) -> float:
 
 
 def _compare_all(rows: Sequence[Row]) -> None:
-    reading.cache_clear()
+    parse.cache_clear()
     for row in rows:
         compare(row["a"], row["b"])
 
