@@ -1,21 +1,27 @@
 """How often an automatic decision is wrong: the real policy over labelled pairs, without a model.
 
-    python -m benchmarks.decisions --pairs FILE [--embedder NAME] [--json]
+    python -m benchmarks.decisions --pairs FILE [--embedder NAME] [--offline] [--json]
+    python -m benchmarks.decisions --pairs FILE --coverage-alone [--json]
 
-`--pairs`: JSON Lines with `a` (the older text), `b` (the newer), `label` (duplicate, changed,
-contradiction, distinct, ambiguous), `lang`, `source`, `kind`. Each pair is decided as if `b` came
-into a store that holds `a`: with the guard, and with plain thresholds. A replacement of a pair
-that is changed, contradiction or distinct is false. Ambiguous pairs are counted among the pairs
-and the automatic ones, and judged neither way: rates are of the labelled ones. The thresholds are
-those of the configuration in the current folder.
+`--pairs`: JSON Lines with `a`, `b` and what is known of them. Either `a_entails_b` and
+`b_entails_a` (true, false, or null where nobody says): then the pair is decided in both orders of
+time, and each way of letting one of them go is a claim, false where the text that stays does not
+entail the one that goes. Or `label` alone (duplicate, changed, contradiction, distinct,
+ambiguous): then `a` is the older, and to let either go is false unless they are duplicates;
+ambiguous is judged neither way. `source`, `lang` and `kind` group the figures.
+
+`--offline` adds what the offline judge does from the lower threshold on. `--coverage-alone` takes
+every pair as if it were as similar as can be: what coverage lets go under any embedder. The
+thresholds are those of the configuration in the current folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -25,14 +31,14 @@ from typing import Any
 
 from memory.assembly import build_embedder
 from memory.config import load_config
-from memory.decide import decide_new
+from memory.decide import decide_new, resolve
 from memory.index import similarities
-from memory.models import Action, Decision, Memory, Rules, SearchResult
+from memory.models import Action, Decision, Memory, Question, Rules, SearchResult
 from memory.protocols import Embedder
-from memory.text import compare, normalise, reading
+from memory.providers import OfflineModel
+from memory.text import compare, normalise, parse
 from memory.upkeep import wilson
 
-FALSE_IF = frozenset({"changed", "contradiction", "distinct"})
 _RUNS = 5
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Row = dict[str, Any]
@@ -40,21 +46,30 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Pair:
-    """A labelled pair, how alike it is, and whether each policy replaces without a model."""
+    """A labelled pair, and what each policy does about it without a model.
 
-    label: str
+    `entails`: whether "a" entails b and "b" entails a, where somebody says. `kept`: by policy,
+    the sides that it keeps while the other goes, in any order of time.
+    """
+
     source: str
     language: str
     kind: str
-    at_upper: bool
-    guarded: bool
-    plain: bool
+    similarity: float
+    entails: Mapping[str, bool | None]
+    kept: Mapping[str, frozenset[str]]
+
+    @property
+    def same(self) -> bool:
+        return all(self.entails.values())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--embedder", choices=["wordllama", "minilm", "gemini"])
+    parser.add_argument("--offline", action="store_true")
+    parser.add_argument("--coverage-alone", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     config = load_config()
@@ -62,7 +77,9 @@ def main() -> None:
         embedding = config.memory.embedding.model_copy(update={"provider": args.embedder})
         memory = config.memory.model_copy(update={"embedding": embedding})
         config = config.model_copy(update={"memory": memory})
-    result = measure(_read(args.pairs), build_embedder(config), config.memory.rules)
+    embedder = None if args.coverage_alone else build_embedder(config)
+    policies = ("guard", "offline", "plain") if args.offline else ("guard", "plain")
+    result = measure(_read(args.pairs), embedder, config.memory.rules, policies)
     print(json.dumps(result.as_json(), indent=1) if args.json else "\n".join(result.tables()))
 
 
@@ -72,6 +89,7 @@ class Result:
 
     embedder: str
     rules: Rules
+    policies: Sequence[str]
     pairs: Sequence[Pair]
     microseconds: float
 
@@ -80,36 +98,49 @@ class Result:
             "embedder": self.embedder,
             "upper": self.rules.upper,
             "lower": self.rules.lower,
-            "guard": self._both(lambda pair: pair.guarded),
-            "plain": self._both(lambda pair: pair.plain),
+            **{policy: self._grouped(policy) for policy in self.policies},
             "microseconds_per_pair": round(self.microseconds, 1),
         }
 
-    def _both(self, automatic: Callable[[Pair], bool]) -> dict[str, Any]:
-        by_source = {
-            name: figures(some, automatic)
-            for name, some in grouped(self.pairs, lambda pair: pair.source)
+    def _grouped(self, policy: str) -> dict[str, Any]:
+        groups = {
+            f"by_{name}": {
+                group: figures(some, policy, self.rules) for group, some in grouped(self.pairs, by)
+            }
+            for name, by in _GROUPINGS.items()
         }
-        return figures(self.pairs, automatic) | {"by_source": by_source}
+        return figures(self.pairs, policy, self.rules) | groups
 
     def tables(self) -> Iterator[str]:
-        """Markdown: everything, then by source, language and kind."""
+        """Markdown, a table a policy: everything, then by source, language and kind."""
         yield f"{self.embedder}, replaced from {self.rules.upper:.2f}, {len(self.pairs):,} pairs,"
-        yield f"{self.microseconds:.0f} microseconds of CPU to compare two new texts\n"
-        yield "| | pairs | automatic | false | 95 % | kept | plain: false | kept |"
-        yield "|---|---|---|---|---|---|---|---|"
-        yield _line("all", self.pairs)
-        for by in (lambda p: p.source, lambda p: p.language, lambda p: p.kind):
-            for name, some in grouped(self.pairs, by):
-                if any(pair.at_upper for pair in some):
-                    yield _line(name or "(no kind)", some)
+        yield f"{self.microseconds:.0f} microseconds of CPU to compare two new texts"
+        for policy in self.policies:
+            yield f"\n| {policy} | pairs | let go | false | 95 % | right | kept |"
+            yield "|---|---|---|---|---|---|---|"
+            yield _line("all", figures(self.pairs, policy, self.rules))
+            for by in _GROUPINGS.values():
+                for name, some in grouped(self.pairs, by):
+                    told = figures(some, policy, self.rules)
+                    if told["let_go"] or told["same"]:
+                        yield _line(name or "(no kind)", told)
 
 
-def measure(rows: Sequence[Row], embedder: Embedder, rules: Rules) -> Result:
-    """Decide every pair twice, with the guard and without."""
-    alike = _similarities(rows, embedder)
-    pairs = [_pair(row, score, rules) for row, score in zip(rows, alike, strict=True)]
-    return Result(embedder.fingerprint, rules, pairs, _microseconds(rows))
+_GROUPINGS: Mapping[str, Callable[[Pair], str]] = {
+    "source": lambda pair: pair.source,
+    "language": lambda pair: pair.language,
+    "kind": lambda pair: pair.kind,
+}
+
+
+def measure(
+    rows: Sequence[Row], embedder: Embedder | None, rules: Rules, policies: Sequence[str]
+) -> Result:
+    """Decide every pair by every policy; without an embedder all are as similar as can be."""
+    alike = _similarities(rows, embedder) if embedder else [1.0] * len(rows)
+    pairs = [_pair(row, score, rules, policies) for row, score in zip(rows, alike, strict=True)]
+    name = embedder.fingerprint if embedder else "coverage alone"
+    return Result(name, rules, policies, pairs, _microseconds(rows))
 
 
 def _similarities(rows: Sequence[Row], embedder: Embedder) -> list[float]:
@@ -121,24 +152,72 @@ def _similarities(rows: Sequence[Row], embedder: Embedder) -> list[float]:
     return [float(score) for score in similarities(older, newer)]
 
 
-def _pair(row: Row, score: float, rules: Rules) -> Pair:
-    return Pair(
-        label=row["label"],
-        source=row["source"],
-        language=row["lang"],
-        kind=row.get("kind") or "",
-        at_upper=score >= rules.upper,
-        guarded=replaced(row["a"], row["b"], score, replace(rules, guard=True)),
-        plain=replaced(row["a"], row["b"], score, replace(rules, guard=False)),
-    )
+def _pair(row: Row, score: float, rules: Rules, policies: Sequence[str]) -> Pair:
+    orders = ("ab", "ba") if "a_entails_b" in row else ("ab",)
+    kept = {
+        policy: frozenset(
+            order[side]
+            for order in orders
+            if (side := _POLICIES[policy](row[order[0]], row[order[1]], score, rules)) is not None
+        )
+        for policy in policies
+    }
+    kind = row.get("kind") or ""
+    return Pair(row.get("source", ""), row.get("lang", ""), kind, score, entailments(row), kept)
 
 
-def replaced(older: str, newer: str, score: float, rules: Rules) -> bool:
-    """Whether the policy lets one of the two go without asking a model."""
+def entailments(row: Row) -> dict[str, bool | None]:
+    """Whether each side entails the other, by the row's directional labels or by its label."""
+    if "a_entails_b" in row:
+        return {"a": row["a_entails_b"], "b": row["b_entails_a"]}
+    same = {"duplicate": True, "ambiguous": None}.get(row["label"], False)
+    return {"a": same, "b": same}
+
+
+# --- policies -------------------------------------------------------------------------------------
+
+
+def guarded(older: str, newer: str, score: float, rules: Rules) -> int | None:
+    """Which of the two stays, 0 or 1, where the guarded policy lets the other go."""
+    return _only_left(_decided(older, newer, score, replace(rules, guard=True)), older, newer)
+
+
+def plain(older: str, newer: str, score: float, rules: Rules) -> int | None:
+    """The same under plain thresholds."""
+    return _only_left(_decided(older, newer, score, replace(rules, guard=False)), older, newer)
+
+
+def offline(older: str, newer: str, score: float, rules: Rules) -> int | None:
+    """The same where the offline model is the judge; a text made of both lets nothing go."""
+    decided = _decided(older, newer, score, replace(rules, guard=True))
+    if isinstance(decided, Question):
+        verdict = asyncio.run(OfflineModel().judge(decided))
+        found = resolve(decided, verdict, lambda: "mem_000000000000", "offline")
+        return _only_left(found, older, newer) if isinstance(found, Decision) else None
+    return _only_left(decided, older, newer)
+
+
+_POLICIES: Mapping[str, Callable[[str, str, float, Rules], int | None]] = {
+    "guard": guarded,
+    "plain": plain,
+    "offline": offline,
+}
+
+
+def _decided(older: str, newer: str, score: float, rules: Rules) -> Decision | Question:
     stored = Memory(content=older, timestamp=START)
     new = Memory(content=newer, timestamp=START + timedelta(days=1))
-    decision, _ = decide_new(new, [SearchResult(stored, score)], rules)
-    return isinstance(decision, Decision) and decision.action is Action.REPLACE
+    return decide_new(new, [SearchResult(stored, score)], rules)[0]
+
+
+def _only_left(decided: Decision | Question, older: str, newer: str) -> int | None:
+    if not isinstance(decided, Decision) or decided.action not in (Action.REPLACE, Action.MERGE):
+        return None
+    text = normalise(decided.survivors[0].memory.content)
+    return next((n for n, one in ((1, newer), (0, older)) if normalise(one) == text), None)
+
+
+# --- figures --------------------------------------------------------------------------------------
 
 
 def _microseconds(rows: Sequence[Row]) -> float:
@@ -152,28 +231,33 @@ def _microseconds(rows: Sequence[Row]) -> float:
 
 
 def _compare_all(rows: Sequence[Row]) -> None:
-    reading.cache_clear()
+    parse.cache_clear()
     for row in rows:
         compare(row["a"], row["b"])
 
 
-def figures(pairs: Sequence[Pair], automatic: Callable[[Pair], bool]) -> dict[str, Any]:
-    """One line of the result; `false_rate` and `interval` are of the labelled automatic ones."""
-    close = [pair for pair in pairs if pair.at_upper]
-    decided = [pair for pair in close if automatic(pair)]
-    labelled = [pair for pair in decided if pair.label != "ambiguous"]
-    false = sum(pair.label in FALSE_IF for pair in labelled)
-    duplicates = [pair for pair in close if pair.label == "duplicate"]
-    kept = sum(map(automatic, duplicates))
+def figures(pairs: Sequence[Pair], policy: str, rules: Rules) -> dict[str, Any]:
+    """One line of the result.
+
+    `pairs` are those that the policy may decide, `false_rate` and `interval` are of what it let
+    go with a label, and `kept_share` is how many of those that say the same need no judge.
+    """
+    least = rules.lower if policy == "offline" else rules.upper
+    close = [pair for pair in pairs if pair.similarity >= least]
+    claims = [pair.entails[side] for pair in close for side in pair.kept[policy]]
+    false, right = claims.count(False), claims.count(True)
+    same = [pair for pair in close if pair.same]
+    kept = sum(bool(pair.kept[policy]) for pair in same)
     return {
-        "at_upper": len(close),
-        "automatic": len(decided),
+        "pairs": len(close),
+        "let_go": len(claims),
         "false": false,
-        "false_rate": round(false / max(1, len(labelled)), 5),
-        "interval": [round(bound, 5) for bound in wilson(false, len(labelled))],
-        "duplicates_at_upper": len(duplicates),
-        "duplicates_automatic": kept,
-        "kept_share": round(kept / max(1, len(duplicates)), 5),
+        "false_rate": round(false / max(1, false + right), 5),
+        "interval": [round(bound, 5) for bound in wilson(false, false + right)],
+        "right": right,
+        "same": len(same),
+        "same_kept": kept,
+        "kept_share": round(kept / max(1, len(same)), 5),
     }
 
 
@@ -184,23 +268,14 @@ def grouped(pairs: Iterable[Pair], by: Callable[[Pair], str]) -> Iterator[tuple[
     yield from sorted(groups.items())
 
 
-def _line(name: str, pairs: Sequence[Pair]) -> str:
-    guard, plain = figures(pairs, lambda p: p.guarded), figures(pairs, lambda p: p.plain)
-    low, high = guard["interval"]
+def _line(name: str, told: Mapping[str, Any]) -> str:
+    low, high = told["interval"]
+    kept = f"{told['kept_share']:.1%}" if told["same"] else ""
     cells = [
-        name, guard["at_upper"], guard["automatic"], _share(guard, "false_rate", "false"),
-        f"{low:.1%} to {high:.1%}", _share(guard, "kept_share"),
-        _share(plain, "false_rate", "false"), _share(plain, "kept_share"),
+        name, told["pairs"], told["let_go"], f"{told['false']:,} ({told['false_rate']:.1%})",
+        f"{low:.1%} to {high:.1%}", told["right"], kept,
     ]  # fmt: skip
     return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def _share(of: dict[str, Any], rate: str, count: str | None = None) -> str:
-    """A rate as people read it; nothing where it is of nothing."""
-    if rate == "kept_share" and not of["duplicates_at_upper"]:
-        return ""
-    told = f"{of[rate]:.1%}"
-    return f"{of[count]:,} ({told})" if count else told
 
 
 def _read(path: Path) -> list[Row]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from memory.text.parse import Reading, Word, reading
+from memory.text.parse import Parse, Stated, Word, parse
 from memory.text.vocabulary import IRREGULAR_PLURALS, NOT, TEMPORAL, UNITS
 
 _ORDER = "word order"
@@ -55,13 +55,13 @@ _SAME = Comparison((), ())
 
 def compare(a: str, b: str) -> Comparison:
     """What `a` states beyond `b`, and `b` beyond `a`."""
-    left, right = reading(a), reading(b)
-    conflict = _turned(left, right)
-    if left.keys == right.keys:
+    left, right = parse(a), parse(b)
+    conflict = _turned_around(left, right)
+    if left.keys == right.keys and left.pasts == right.pasts:
         if left.roles != right.roles or left.surfaces != right.surfaces:
             conflict += _governed(left.words, right.words)
         return Comparison(conflict, conflict, conflict) if conflict else _SAME
-    more_left, more_right = _more(left.keys, right.keys)
+    more_left, more_right = _more(left.stated, right.stated)
     only_a, only_b = _worded(left, more_left), _worded(right, more_right)
     if not (more_left and more_right):
         conflict += _moved(left, right, more_left, more_right)
@@ -85,12 +85,12 @@ def covers(a: str, b: str) -> bool:
 
 def negations(text: str) -> int:
     """How many times it says no."""
-    return reading(text).negations
+    return parse(text).negations
 
 
 def denied(text: str) -> frozenset[tuple[str, str]]:
     """What it says no to: the two words after each negation, plain; "" where the clause ends."""
-    words = [word for word in reading(text).words if word.key != NOT or not word.joined]
+    words = [word for word in parse(text).words if word.key != NOT or not word.joined]
     found = set()
     for place, word in enumerate(words):
         if word.key == NOT:
@@ -102,14 +102,14 @@ def denied(text: str) -> frozenset[tuple[str, str]]:
 
 def names(text: str) -> list[str]:
     """Words written with a capital, plain, in order, each once; the first may be a common word."""
-    read = reading(text)
-    written = zip(read.keys, read.surfaces, strict=True)
+    parsed = parse(text)
+    written = zip(parsed.keys, parsed.surfaces, strict=True)
     return list(dict.fromkeys(key for key, surface in written if surface[:1].isupper()))
 
 
 def amounts(text: str) -> frozenset[tuple[str, str]]:
     """Each number with the word right after it, plain: (2, cat). Years and times stand alone."""
-    words = reading(text).words
+    words = parse(text).words
     return frozenset(
         (number.key, counted.key)
         for number, counted in pairwise(words)
@@ -119,7 +119,7 @@ def amounts(text: str) -> frozenset[tuple[str, str]]:
 
 def persons(text: str) -> frozenset[str]:
     """Whom its pronouns mean: I, you, he, she, we, they."""
-    return frozenset(reading(text).persons)
+    return frozenset(parse(text).persons)
 
 
 def replaced(older: str, newer: str) -> frozenset[str]:
@@ -128,8 +128,10 @@ def replaced(older: str, newer: str) -> frozenset[str]:
     Only short stretches count, of texts that mostly say the same: a number for a number, a name
     for a name, a few words for a few.
     """
-    before, after = reading(older).words, reading(newer).words
-    matcher = SequenceMatcher(None, [w.key for w in before], [w.key for w in after], autojunk=False)
+    before, after = parse(older).words, parse(newer).words
+    matcher = SequenceMatcher(
+        None, [w.stated for w in before], [w.stated for w in after], autojunk=False
+    )
     if matcher.ratio() < _MOSTLY:
         return frozenset()
     return frozenset(
@@ -147,43 +149,43 @@ _MOSTLY = 0.5
 
 def missing(text: str, stated_in: str) -> dict[str, str]:
     """What `stated_in` states and `text` does not: plain form -> how it is worded."""
-    here, there = set(reading(text).keys), reading(stated_in)
+    here = set(parse(text).stated)
     return {
-        key: surface
-        for key, surface in zip(there.keys, there.surfaces, strict=True)
-        if key not in here and key != NOT
+        word.key: word.surface
+        for word in parse(stated_in).words
+        if word.stated not in here and word.key != NOT
     }
 
 
 def shared(a: str, b: str) -> tuple[int, int]:
     """How many statements two texts have in common, and how many the shorter one makes."""
-    left, right = set(reading(a).keys), set(reading(b).keys)
+    left, right = set(parse(a).stated), set(parse(b).stated)
     return len(left & right), min(len(left), len(right))
 
 
-_More = dict[str, int]
+_More = dict[Stated, int]
 
 
-def _more(left: Sequence[str], right: Sequence[str]) -> tuple[_More, _More]:
+def _more(left: Sequence[Stated], right: Sequence[Stated]) -> tuple[_More, _More]:
     """What stands more often in one than in the other, and how much more."""
-    balance: dict[str, int] = {}
-    for key in left:
-        balance[key] = balance.get(key, 0) + 1
-    for key in right:
-        balance[key] = balance.get(key, 0) - 1
-    more_left = {key: n for key, n in balance.items() if n > 0}
-    return more_left, {key: -n for key, n in balance.items() if n < 0}
+    balance: dict[Stated, int] = {}
+    for stated in left:
+        balance[stated] = balance.get(stated, 0) + 1
+    for stated in right:
+        balance[stated] = balance.get(stated, 0) - 1
+    more_left = {stated: n for stated, n in balance.items() if n > 0}
+    return more_left, {stated: -n for stated, n in balance.items() if n < 0}
 
 
-def _worded(text: Reading, more: _More) -> tuple[str, ...]:
+def _worded(text: Parse, more: _More) -> tuple[str, ...]:
     """How the text words what it has more of; negation is told by the conflict."""
     if not more:
         return ()
     return _once(
         tuple(
             surface
-            for key, surface in zip(text.keys, text.surfaces, strict=True)
-            if key in more and key != NOT
+            for stated, surface in zip(text.stated, text.surfaces, strict=True)
+            if stated in more and stated[0] != NOT
         )
     )
 
@@ -195,7 +197,7 @@ def _once(*told: tuple[str, ...]) -> tuple[str, ...]:
 # --- what turns a statement around ----------------------------------------------------------------
 
 
-def _turned(left: Reading, right: Reading) -> tuple[str, ...]:
+def _turned_around(left: Parse, right: Parse) -> tuple[str, ...]:
     """What only one has and turns a statement around: not, had, might, hopes, a question mark."""
     if (
         left.turning == right.turning
@@ -205,7 +207,7 @@ def _turned(left: Reading, right: Reading) -> tuple[str, ...]:
     ):
         return ()
     negated = () if left.negations == right.negations else (NOT,)
-    turning = sorted(left.turning ^ right.turning)
+    turning = sorted({key for key, _ in left.turning ^ right.turning})
     asked = () if left.asks == right.asks else ("?",)
     return (*negated, *turning, *asked, *_other_persons(left.persons, right.persons))
 
@@ -222,10 +224,10 @@ def _other_persons(left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]
 # --- order, and what governs each word ------------------------------------------------------------
 
 
-def _moved(left: Reading, right: Reading, more_left: _More, more_right: _More) -> tuple[str, ...]:
+def _moved(left: Parse, right: Parse, more_left: _More, more_right: _More) -> tuple[str, ...]:
     """Whether the words that both have stand in another order, or under another word's rule."""
     first, second = _common(left, more_left), _common(right, more_right)
-    if [word[0] for word in first] == [word[0] for word in second]:
+    if [(w[0], w[6]) for w in first] == [(w[0], w[6]) for w in second]:
         return _governed(first, second)
     if left.japanese and right.japanese:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
@@ -234,7 +236,7 @@ def _moved(left: Reading, right: Reading, more_left: _More, more_right: _More) -
     return () if _same_order(first, second) else (_ORDER,)
 
 
-def _common(text: Reading, more: _More) -> Sequence[Word]:
+def _common(text: Parse, more: _More) -> Sequence[Word]:
     """The words of a text without those that it has more of, the last of equals left out.
 
     What governed a word that is left out governs the next (on a small stage, on a stage), unless
@@ -252,14 +254,14 @@ def _common(text: Reading, more: _More) -> Sequence[Word]:
     return kept
 
 
-def _added(text: Reading, more: _More) -> list[bool]:
+def _added(text: Parse, more: _More) -> list[bool]:
     """Which of the words are those that the text has more of: the last of equals."""
     left_out = dict(more)
-    added = [False] * len(text.keys)
+    stated = text.stated
+    added = [False] * len(stated)
     for place in range(len(added) - 1, -1, -1):
-        key = text.keys[place]
-        if left_out.get(key):
-            left_out[key] -= 1
+        if left_out.get(stated[place]):
+            left_out[stated[place]] -= 1
             added[place] = True
     return added
 
@@ -306,11 +308,11 @@ def _told(word: Word) -> str:
     return f"{word.role} {word.surface}".strip()
 
 
-def _ruled(words: Sequence[Word]) -> list[tuple[str, str]]:
-    return [(word.key, "" if word.role in _LOOSE else word.role) for word in words]
+def _ruled(words: Sequence[Word]) -> list[tuple[Stated, str]]:
+    return [(word.stated, "" if word.role in _LOOSE else word.role) for word in words]
 
 
-_Phrase = tuple[tuple[str, str], ...]
+_Phrase = tuple[tuple[Stated, str], ...]
 
 
 def _phrases(words: Sequence[Word]) -> list[Counter[_Phrase]]:
@@ -319,7 +321,7 @@ def _phrases(words: Sequence[Word]) -> list[Counter[_Phrase]]:
     A clause ends where a stop follows a word without particle, its verb.
     """
     clauses: list[Counter[_Phrase]] = [Counter()]
-    phrase: list[tuple[str, str]] = []
+    phrase: list[tuple[Stated, str]] = []
     clause = 0
     for word in words:
         if word.clause != clause and phrase:
@@ -327,7 +329,7 @@ def _phrases(words: Sequence[Word]) -> list[Counter[_Phrase]]:
             clauses.append(Counter())
             phrase = []
         clause = word.clause
-        phrase.append((word.key, word.role))
+        phrase.append((word.stated, word.role))
         if word.role not in ("", "の", "と", "や"):
             clauses[-1][tuple(phrase)] += 1
             phrase = []
@@ -351,10 +353,12 @@ def _same_order(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 def _adverb_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Quickly running is running quickly; "only" is no such adverb."""
-    differ = [(a, b) for a, b in zip(left, right, strict=True) if a.key != b.key]
+    differ = [(a, b) for a, b in zip(left, right, strict=True) if a.stated != b.stated]
     (first, _), (_, last) = differ[0], differ[-1]
     return (
-        len(differ) == 2 and first.key == last.key and _is_manner(first) != _is_manner(differ[1][0])
+        len(differ) == 2
+        and first.stated == last.stated
+        and _is_manner(first) != _is_manner(differ[1][0])
     )
 
 
@@ -365,9 +369,9 @@ def _is_manner(word: Word) -> bool:
 def _is_rotation(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Whether one phrase moved: from end to end of the text, or else inside of one clause."""
     start, end = 0, len(left)
-    while start < end and left[start].key == right[start].key:
+    while start < end and left[start].stated == right[start].stated:
         start += 1
-    while end > start and left[end - 1].key == right[end - 1].key:
+    while end > start and left[end - 1].stated == right[end - 1].stated:
         end -= 1
     first, second = left[start:end], right[start:end]
     if len(first) <= 2:
@@ -375,8 +379,8 @@ def _is_rotation(left: Sequence[Word], right: Sequence[Word]) -> bool:
     inside = end - start < len(left)
     if inside and not (_in_one_clause(first) and _in_one_clause(second)):
         return False
-    keys, others = [word.key for word in first], [word.key for word in second]
-    return any(keys[n:] + keys[:n] == others for n in range(1, len(keys)))
+    stated, others = [word.stated for word in first], [word.stated for word in second]
+    return any(stated[n:] + stated[:n] == others for n in range(1, len(stated)))
 
 
 def _in_one_clause(words: Sequence[Word]) -> bool:
@@ -400,7 +404,7 @@ def _is_time(key: str) -> bool:
 # --- additions ------------------------------------------------------------------------------------
 
 
-def _changed_by_additions(longer: Reading, more: _More) -> tuple[str, ...]:
+def _changed_by_additions(longer: Parse, more: _More) -> tuple[str, ...]:
     """Additions that change what they are added to, each with the word that it changes.
 
     A noun after a noun makes another thing of it (a cat toy), a word beside a number another

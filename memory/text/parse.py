@@ -16,12 +16,16 @@ from memory.text.synonyms import SAME_AS
 from memory.text.tokens import Kind, Token, tokens
 from memory.text.vocabulary import GERMAN, GERMAN_ARTICLES, GERMAN_GOVERNING, GERMAN_TURNING, NOT
 
+Stated = tuple[str, bool]
+"""What is stated, and whether as past: "make" is not "made"."""
+
 
 class Word(NamedTuple):
     """One thing stated.
 
     `role`: what governs it (a preposition before it, a Japanese particle after it). `joined`:
     whether it follows the word before it with nothing between. `clause`: which clause it is in.
+    `past`: whether its form tells a past.
     """
 
     key: str
@@ -30,12 +34,18 @@ class Word(NamedTuple):
     joined: bool
     clause: int
     is_number: bool
+    past: bool
+
+    @property
+    def stated(self) -> Stated:
+        """What it states, and whether as past."""
+        return self.key, self.past
 
 
-class Reading(NamedTuple):
+class Parse(NamedTuple):
     """What a text states, ready to be compared.
 
-    `words` as columns: many readings are kept, and a few lists weigh less than a tuple a word.
+    `words` as columns: many are kept, and a few lists weigh less than a tuple a word.
     """
 
     keys: Sequence[str]
@@ -44,8 +54,9 @@ class Reading(NamedTuple):
     joined: Sequence[bool]
     clauses: Sequence[int]
     numbers: Sequence[bool]
+    pasts: Sequence[bool]
     negations: int
-    turning: Set[str]
+    turning: Set[Stated]
     persons: Sequence[str]
     asks: bool
     japanese: bool
@@ -53,7 +64,12 @@ class Reading(NamedTuple):
     @property
     def words(self) -> list[Word]:
         columns = self.keys, self.surfaces, self.roles, self.joined, self.clauses, self.numbers
-        return list(map(Word, *columns))
+        return list(map(Word, *columns, self.pasts))
+
+    @property
+    def stated(self) -> Sequence[Stated]:
+        """What each word states, and whether as past."""
+        return list(zip(self.keys, self.pasts, strict=True))
 
     @property
     def spaceless(self) -> bool:
@@ -64,7 +80,7 @@ class Reading(NamedTuple):
 
 
 @lru_cache(maxsize=16_384)
-def reading(text: str) -> Reading:
+def parse(text: str) -> Parse:
     """What a text states."""
     found = tokens(text)
     kinds = {token[1] for token in found}
@@ -74,17 +90,17 @@ def reading(text: str) -> Reading:
     if not japanese:
         found = _reworded(found)
     columns = _after_particles(found) if japanese else _after_prepositions(found)
-    return Reading(
+    return Parse(
         *columns,
         negations=columns[0].count(NOT) if Kind.NOT in kinds else 0,
-        turning={token[0] for token in found if token[1] is Kind.TURNING},
+        turning={(t.key, t.past) for t in found if t[1] is Kind.TURNING},
         persons=[t[0] for t in found if t[1] is Kind.PERSON] if Kind.PERSON in kinds else (),
         asks=text.endswith(("?", "？")),
         japanese=japanese,
     )
 
 
-_Columns = tuple[list[str], list[str], list[str], list[bool], list[int], list[bool]]
+_Columns = tuple[list[str], list[str], list[str], list[bool], list[int], list[bool], list[bool]]
 _STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
 
 
@@ -94,9 +110,9 @@ _NEW_CLAUSE = frozenset(
 
 
 def _after_prepositions(found: Sequence[Token]) -> _Columns:
-    keys, surfaces, roles, joined, clauses, numbers = columns = _no_columns()
+    keys, surfaces, roles, joined, clauses, numbers, pasts = columns = _no_columns()
     role, follows, clause = "", False, 0
-    for key, kind, surface, _ in found:
+    for key, kind, surface, past, _ in found:
         if kind in _STATED:
             keys.append(key)
             surfaces.append(surface)
@@ -104,6 +120,7 @@ def _after_prepositions(found: Sequence[Token]) -> _Columns:
             joined.append(follows)
             clauses.append(clause)
             numbers.append(kind is Kind.NUMBER)
+            pasts.append(past)
             role, follows = "", True
             continue
         follows = False
@@ -115,9 +132,9 @@ def _after_prepositions(found: Sequence[Token]) -> _Columns:
 
 
 def _after_particles(found: Sequence[Token]) -> _Columns:
-    keys, surfaces, roles, joined, clauses, numbers = columns = _no_columns()
+    keys, surfaces, roles, joined, clauses, numbers, pasts = columns = _no_columns()
     clause = 0
-    for key, kind, surface, _ in found:
+    for key, kind, surface, past, _ in found:
         if kind in _STATED:
             joined.append(bool(keys) and clauses[-1] == clause and not roles[-1])
             keys.append(key)
@@ -125,6 +142,7 @@ def _after_particles(found: Sequence[Token]) -> _Columns:
             roles.append("")
             clauses.append(clause)
             numbers.append(kind is Kind.NUMBER)
+            pasts.append(past)
         elif kind is Kind.PARTICLE and keys:
             roles[-1] = key
         elif kind is Kind.STOP:
@@ -133,7 +151,7 @@ def _after_particles(found: Sequence[Token]) -> _Columns:
 
 
 def _no_columns() -> _Columns:
-    return [], [], [], [], [], []
+    return [], [], [], [], [], [], []
 
 
 # --- rewordings ---------------------------------------------------------------------------------
@@ -169,7 +187,7 @@ def _owners(found: Sequence[Token]) -> list[Token]:
     return told
 
 
-_AUXILIARIES = frozenset({"have", "do", "do<"})
+_AUXILIARIES = frozenset({"have", "do"})
 _DETERMINERS = frozenset("a an the this that these those its such own".split())
 
 
@@ -188,7 +206,7 @@ def _helps(found: Sequence[Token], place: int) -> bool:
         after += 1
     if found[place].key != "have":
         return after > place + 1 and any(t.kind is Kind.NOT for t in found[place + 1 : after])
-    return after < len(found) and (found[after].past or found[after].key == "been")
+    return after < len(found) and (found[after].participle or found[after].key == "been")
 
 
 def _may_stand_between(token: Token) -> bool:
@@ -256,16 +274,21 @@ def _beside(found: list[Token]) -> list[Token]:
 def _used_to(found: list[Token]) -> list[Token]:
     """What somebody used to do is over; what is used for something is not."""
     for place in range(len(found) - 1):
-        if found[place].key in ("used", "use<") and found[place + 1].key == "to":
+        if _is_used(found[place]) and found[place + 1].key == "to":
             found[place] = found[place]._replace(key="used to", kind=Kind.TURNING)
     return found
+
+
+def _is_used(token: Token) -> bool:
+    return token.key == "used" or (token.key == "use" and token.past)
 
 
 def _made_of(found: list[Token]) -> list[Token]:
     """A wall made of stone is a stone wall; a raise of 5 % is a 5 % raise."""
     place = 1
     while place < len(found) - 1:
-        if found[place].key == "of" and found[place - 1].key == "make<" and place > 1:
+        made = found[place - 1].key == "make" and found[place - 1].past
+        if found[place].key == "of" and made and place > 1:
             found[place - 2 : place + 2] = [found[place + 1], found[place - 2]]
         elif found[place].key == "of" and found[place + 1].kind is Kind.NUMBER:
             end = place + 2 + (found[place + 2].key == "percent" if place + 2 < len(found) else 0)
@@ -305,7 +328,7 @@ def _end_of_qualities(found: Sequence[Token], start: int) -> int:
 
 def _active(found: list[Token]) -> list[Token]:
     """The ball is thrown by Mia: Mia throws the ball, in the tense that "be" tells."""
-    if not any(token.past for token in found):
+    if not any(token.participle for token in found):
         return found
     for place in range(len(found) - 1):
         be = found[place]
@@ -314,19 +337,18 @@ def _active(found: list[Token]) -> list[Token]:
         verb = place + 1
         while verb < len(found) and found[verb].kind is Kind.FILLER:
             verb += 1
-        if verb < len(found) and found[verb].past:
-            return _turned(found, place, verb)
+        if verb < len(found) and found[verb].participle:
+            return _in_active_voice(found, place, verb)
     return found
 
 
-def _turned(found: list[Token], be: int, verb: int) -> list[Token]:
-    plain = found[verb].key.removesuffix("<")
+def _in_active_voice(found: list[Token], be: int, verb: int) -> list[Token]:
     passed = found[be].key in _WAS
     progressive = any(token.key == "being" for token in found[be:verb])
     if not (progressive or passed) and not any(t.key == "by" for t in found[verb:]):
         return found
-    key = plain + "<" if passed and not progressive else plain
-    doing = Token(key, Kind.CONTENT, found[verb].surface)
+    past = passed and not progressive
+    doing = Token(found[verb].key, Kind.CONTENT, found[verb].surface, past)
     dropped = found[:be] if not (passed and progressive) else found[: be + 1]
     start = max((n + 1 for n in range(be) if found[n].kind is Kind.STOP), default=0)
     by = next((n for n in range(verb + 1, len(found)) if found[n].key == "by"), None)
@@ -346,6 +368,6 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"but"}), _except),
     (frozenset({"lot"}), _many),
     (_BESIDE, _beside),
-    (frozenset({"used", "use<"}), _used_to),
+    (frozenset({"use", "used"}), _used_to),
 )
 """What undoes each rewording, and the words without which there is nothing to undo."""

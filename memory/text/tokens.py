@@ -49,12 +49,16 @@ class Kind:
 
 
 class Token(NamedTuple):
-    """`key` names what is stated, whatever its form; `surface` is how the text words it."""
+    """`key` names what is stated, whatever its form; `surface` is how the text words it.
+
+    `past`: whether its form tells a past; `participle`: whether it can be one ("cut" can).
+    """
 
     key: str
     kind: str
     surface: str
     past: bool = False
+    participle: bool = False
 
 
 _LETTER = r"[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff々]"
@@ -127,38 +131,35 @@ def word_token(word: str) -> Token:
     if word[0].isupper() and low in ("may", "march"):
         return Token(low, Kind.CONTENT, word)
     low = _CONTRACTED.sub("", _GENITIVE.sub("", low)) or low
-    return Token(*_read(CONTRACTED.get(low, low)), word, _is_past(low))
+    key, kind, past = _read(CONTRACTED.get(low, low))
+    return Token(key, kind, word, past, low in SAME_IN_PAST or plain_form(low).past)
 
 
-def _read(low: str) -> tuple[str, str]:
+def _read(low: str) -> tuple[str, str, bool]:
     if low in PRONOUNS:
-        return PRONOUNS[low], Kind.PERSON
+        return PRONOUNS[low], Kind.PERSON, False
     if low in GOVERNING:
-        return GOVERNING[low], Kind.GOVERNING
+        return GOVERNING[low], Kind.GOVERNING, False
     if low in FILLERS:
-        return low, Kind.FILLER
-    if low in TURNING or plain_form(low).word in TURNING:
-        return _content(low), Kind.TURNING
+        return low, Kind.FILLER, False
     if low in NUMBERS:
-        return str(NUMBERS[low]), Kind.NUMBER
+        return str(NUMBERS[low]), Kind.NUMBER, False
     if low in SCALES:
-        return low, Kind.SCALE
-    return _content(low), Kind.CONTENT
+        return low, Kind.SCALE, False
+    is_turning = low in TURNING or plain_form(low).word in TURNING
+    key, past = _content(low)
+    return key, Kind.TURNING if is_turning else Kind.CONTENT, past
 
 
-def _content(low: str) -> str:
+def _content(low: str) -> tuple[str, bool]:
+    """What names it, and whether its form tells a past."""
     for table in (MONTHS, WEEKDAYS, UNITS, ORDINALS):
         if low in table:
-            return table[low] if table is not ORDINALS else f"{ORDINALS[low]}."
+            return table[low] if table is not ORDINALS else f"{ORDINALS[low]}.", False
     if low in SAME_AS:
-        return SAME_AS[low]
+        return SAME_AS[low], False
     plain = plain_form(low)
-    key = SAME_AS.get(plain.word, plain.word)
-    return f"{key}<" if plain.past else key
-
-
-def _is_past(low: str) -> bool:
-    return low in SAME_IN_PAST or plain_form(low).past
+    return SAME_AS.get(plain.word, plain.word), plain.past
 
 
 # --- other scripts ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from memory.text.coverage import amounts, denied, missing, names, negations, per
 
 Denials = frozenset[tuple[str, str]]
 
-_LINKING = frozenset({"call<", "name<", "own", "currently", "now", "include", "since", "because"})
+_LINKING = frozenset({"call", "name", "own", "currently", "now", "include", "since", "because"})
 """Words that only join what sources state, and so invent nothing."""
 
 

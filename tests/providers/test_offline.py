@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory.models import Memory, Question
 from memory.providers.offline import OfflineModel, combine
-from memory.text import NOT, negations, reading, rejection_reason, sentences
+from memory.text import NOT, negations, parse, rejection_reason, sentences
 from tests.conftest import Tell
 from tests.doubles import START
 
@@ -70,7 +70,7 @@ texts = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=4, unique=True
 
 def beyond(a: str, b: str) -> set[str]:
     """What `a` states and `b` does not, whatever the order and however often it is told."""
-    return set(reading(a).keys) - set(reading(b).keys) - {NOT}
+    return {key for key, _ in set(parse(a).stated) - set(parse(b).stated)} - {NOT}
 
 
 @given(texts, texts)

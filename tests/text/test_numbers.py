@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text.parse import reading
+from memory.text.parse import parse
 
 
 def keys(text: str) -> list[str]:
-    return list(reading(text).keys)
+    return list(parse(text).keys)
 
 
 @pytest.mark.parametrize(
