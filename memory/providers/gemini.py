@@ -34,6 +34,7 @@ from memory.models import (
     Usage,
     Vectors,
     Verdict,
+    first_problem,
 )
 from memory.providers import prompts
 
@@ -131,7 +132,7 @@ class GeminiModel:
                 if one.content.strip()
             )
         except ValidationError as exc:
-            raise ModelAnswerError(f"the answer is malformed: {exc.errors()[0]['msg']}") from exc
+            raise ModelAnswerError(f"Gemini's answer is malformed: {first_problem(exc)}") from exc
         return Extraction(candidates=candidates, usage=usage)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
@@ -354,8 +355,4 @@ def _parsed(text: str, schema: type[Answer]) -> Answer:
     try:
         return schema.model_validate_json(bare)
     except ValidationError as exc:
-        error = exc.errors(include_input=False)[0]
-        where = ".".join(map(str, error["loc"]))
-        raise ModelAnswerError(
-            f"Gemini's answer is malformed: {where} {error['msg']}".strip()
-        ) from exc
+        raise ModelAnswerError(f"Gemini's answer is malformed: {first_problem(exc)}") from exc
