@@ -18,6 +18,7 @@ from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError, MemoryNotFound
 from memory.models import Episode, Memory, Problem, first_problem
 from memory.store import Forgotten
+from memory.text import one_line
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -356,11 +357,11 @@ def _consolidated(stats: ConsolidationStats) -> str:
         return lines[0]
     lines.append(f"\nFound {len(stats.merge_candidates)} near-duplicate pair(s):")
     for pair in stats.merge_candidates:
-        similarity = max(0.0, min(1.0, 1.0 - pair.distance))
+        similarity = scaffolds.shown_similarity(pair.distance)
         lines += [
             f"- {pair.memory_a_id} <-> {pair.memory_b_id} (similarity: {similarity:.2f})",
-            f"  A: {scaffolds.one_line(pair.snippet_a)}",
-            f"  B: {scaffolds.one_line(pair.snippet_b)}",
+            f"  A: {one_line(pair.snippet_a)}",
+            f"  B: {one_line(pair.snippet_b)}",
         ]
     return "\n".join([*lines, f"\n{scaffolds.MERGE_ADVICE}"])
 

@@ -18,6 +18,7 @@ from memory.files import read_bounded, write_whole
 from memory.ledger import DecisionRecord
 from memory.models import Memory
 from memory.store import Forgotten, MemoryStore
+from memory.text import one_line
 
 CURATION_CATEGORIES = frozenset({"introspection", "relationship", "self_discovery", "lesson"})
 _CURATED_FROM = 4
@@ -196,7 +197,7 @@ def _marker(memory_id: str) -> str:
 
 def _entry(memory: Memory) -> str:
     """On one line; a marker that somebody typed into a text is no marker."""
-    line = " ".join(memory.content.split())
+    line = one_line(memory.content)
     return f"{line.replace('[id:', _NO_MARKER)} {_marker(memory.id)}"
 
 
