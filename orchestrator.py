@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import signal
 import sys
 import threading
 import time
@@ -25,6 +24,7 @@ from memory.cli import err, progress, run_shell, set_up_logging, show, show_audi
 from memory.config import Config, load_config
 from memory.errors import InputError, MemoryPipelineError, ModelError
 from memory.models import MAX_CONTENT
+from memory.signals import stop_event
 from memory.threads import in_thread
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Chat:
         hook = asyncio.create_task(self._remember())
         if self._store.counts().turns:
             self._work.set()
-        with _interruptible() as interrupted:
+        with stop_event() as interrupted:
             lines = _Lines("you> " if self._tty else "")
             while (line := await _first(lines.next(), interrupted)) is not None:
                 if not line.strip():
@@ -217,7 +217,7 @@ class Chat:
                     break
         self._ended = True
         self._work.set()
-        with _interruptible() as interrupted:
+        with stop_event() as interrupted:
             await self._wait_for(hook, interrupted)
 
     def _greet(self) -> None:
@@ -412,24 +412,6 @@ class _PipedLines:
             self._read += more or b"\n"
         line, _, self._read = self._read.partition(b"\n")
         return line.decode().removesuffix("\r")
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[asyncio.Event]:
-    """An event that Ctrl-C, or SIGTERM, sets instead of raising."""
-    interrupted = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises as usual
-        for one in before:
-            loop.add_signal_handler(one, interrupted.set)
-    try:
-        yield interrupted
-    finally:
-        with contextlib.suppress(NotImplementedError):
-            for one, handler in before.items():
-                loop.remove_signal_handler(one)
-                signal.signal(one, handler)
 
 
 async def _first(line: Coroutine[None, None, str | None], interrupted: asyncio.Event) -> str | None:

@@ -18,11 +18,18 @@ from pydantic import (
     ValidationError,
     field_validator,
 )
-from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
 from memory.errors import ConfigError
-from memory.models import Frozen, OnMergeFailure, Rules, ScopeField, as_tuple
+from memory.models import (
+    Frozen,
+    OnMergeFailure,
+    Problem,
+    Rules,
+    ScopeField,
+    as_tuple,
+    first_problem,
+)
 
 DEFAULT_FILE = Path("config.yaml")
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -147,7 +154,7 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
     try:
         config = Config.model_validate(values)
     except ValidationError as exc:
-        raise _explained(exc.errors()[0], sources, path) from exc
+        raise _explained(first_problem(exc), sources, path) from exc
     key = environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY")
     config = config.model_copy(update={"api_key": SecretStr(key) if key else None})
     return _with_absolute_paths(config, path)
@@ -267,22 +274,17 @@ def _set(values: dict[str, Any], key_path: _KeyPath, value: Any) -> None:
 # --- what is wrong ----------------------------------------------------------------------------
 
 
-def _explained(
-    error: ErrorDetails, sources: Mapping[_KeyPath, str], path: Path | None
-) -> ConfigError:
-    key_path = tuple(str(part) for part in error["loc"])
+def _explained(problem: Problem, sources: Mapping[_KeyPath, str], path: Path | None) -> ConfigError:
+    key_path = problem.where
     source = str(path or "configuration")
     for length in range(len(key_path), 0, -1):
         if key_path[:length] in sources:
             source = sources[key_path[:length]]
             break
-    if error["type"] == "extra_forbidden":
-        return ConfigError(source, ".".join(key_path), "unknown key", _meant(key_path))
-    problem = error["msg"].removeprefix("Value error, ")
-    problem = problem[0].lower() + problem[1:]
-    if error["type"] != "value_error":
-        problem += f", not {error['input']!r}"
-    return ConfigError(source, ".".join(key_path), problem, "the README lists every key")
+    if problem.kind == "extra_forbidden":
+        return ConfigError(source, problem.field, "unknown key", _meant(key_path))
+    given = "" if problem.kind == "value_error" else f", not {problem.given!r}"
+    return ConfigError(source, problem.field, problem.what + given, "the README lists every key")
 
 
 def _meant(key_path: _KeyPath) -> str:

@@ -53,7 +53,7 @@ from memory.store import (
     close_pending,
     reopen_pending,
 )
-from memory.text import normalise
+from memory.text import normalise, one_line, shortened
 from memory.threads import Progress, in_thread, side_by_side
 
 logger = logging.getLogger(__name__)
@@ -410,8 +410,7 @@ def _group_report(
 
 
 def _quote(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _QUOTED else flat[: _QUOTED - 1] + "…"
+    return shortened(one_line(text), _QUOTED)
 
 
 def _log_check(new: Memory, match: SearchResult | None, decision: Decision | Question) -> None:

@@ -22,7 +22,6 @@ class Asked:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
-    at_s: float = field(default_factory=time.monotonic)
 
     @property
     def system(self) -> str:

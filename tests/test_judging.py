@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from memory.config import LLMConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import DeduplicationReport, Memory, Outcome
-from memory.providers import JUDGE, GeminiModel, gemini
+from memory.providers import JUDGE, GeminiModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder
@@ -29,12 +29,6 @@ GOOD = "Mia does not share her flat in Porto, which has 3 rooms; Mia pays 900 eu
 def server() -> Iterator[GeminiServer]:
     with GeminiServer().running() as running:
         yield running
-
-
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gemini, "_FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr(gemini, "_LONGEST_PAUSE_S", 0.02)
 
 
 def merged(text: str, members: Sequence[int] = (1, 2)) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 RANKS = [
-    "errors", "text", "models", "protocols", "config", "threads",
+    "errors", "text", "models", "protocols", "config", "threads", "files", "signals",
     "ledger", "index", "decide", "providers", "store",
     "deduplicator", "extractor", "upkeep", "interchange", "agent",
     "assembly", "cli", "__main__", "orchestrator",

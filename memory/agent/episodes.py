@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from memory.agent.memory_store import MemoryStore
 from memory.errors import InputError
-from memory.models import Episode, Memory
+from memory.models import Episode, Memory, first_problem
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,7 @@ async def create_episode(
                 importance=importance,
             )
         except ValidationError as exc:
-            error = exc.errors()[0]
-            problem = error["msg"].removeprefix("Value error, ")
-            raise InputError("summary", problem) from exc
+            raise InputError("create_episode", str(first_problem(exc))) from exc
 
     return await store.put_episode(list(dict.fromkeys(memory_ids)), tell)
 

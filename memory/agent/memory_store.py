@@ -20,7 +20,16 @@ from memory.agent.saving import (
 from memory.decide import NearCopies, near_copies
 from memory.errors import InputError, MemoryNotFound
 from memory.ledger import Reader, Writer, take_snapshot
-from memory.models import Episode, LinkType, Memory, MemoryLink, Scope, SearchResult, as_tuple
+from memory.models import (
+    Episode,
+    LinkType,
+    Memory,
+    MemoryLink,
+    Scope,
+    SearchResult,
+    as_tuple,
+    first_problem,
+)
 from memory.store import Forgotten
 from memory.store import MemoryStore as CoreStore
 from memory.threads import in_thread
@@ -98,11 +107,7 @@ class MemoryStore:
         try:
             return Memory.model_validate({"content": content, **fresh, **given})
         except ValidationError as exc:
-            error = exc.errors()[0]
-            problem = error["msg"].removeprefix("Value error, ")
-            where = ".".join(str(part) for part in error["loc"])
-            told = problem if problem.startswith(where) else f"{where}: {problem}"
-            raise InputError("memory", told) from exc
+            raise InputError("memory", str(first_problem(exc))) from exc
 
     def _tell(self, memory: Memory) -> None:
         """An observer that fails takes nothing back, and no other observer's turn."""

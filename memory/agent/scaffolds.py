@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from memory.models import Episode, Memory, SearchResult
-from memory.text import compare
+from memory.text import compare, one_line, shortened
 
 SCAFFOLD_SAVED = "Do any of these connections surprise you? Is there a pattern forming?"
 SCAFFOLD_DUPLICATE = (
@@ -63,19 +63,9 @@ def relative_time(moment: datetime, now: datetime) -> str:
     return "just now"
 
 
-def one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def truncate_for_quote(text: str, limit: int) -> str:
-    """The first characters on one line, with `...` where there are more."""
-    line = one_line(text)
-    return line if len(line) <= limit else line[:limit].rstrip() + "..."
-
-
-def shown_similarity(result: SearchResult) -> float:
+def shown_similarity(distance: float) -> float:
     """`1 - distance`, in 0..1."""
-    return max(0.0, min(1.0, 1.0 - result.distance))
+    return max(0.0, min(1.0, 1.0 - distance))
 
 
 # --- remember -----------------------------------------------------------------------------------
@@ -87,14 +77,14 @@ def saved(memory: Memory, links: int, related: Sequence[SearchResult], now: date
         lines.append("Most related:")
     for hit in related[:_RELATED]:
         age = relative_time(hit.memory.timestamp, now)
-        quote = truncate_for_quote(hit.memory.content, RELATED_QUOTE)
-        lines.append(f"- [{age}] {quote} (similarity: {shown_similarity(hit):.2f})")
+        quote = shortened(hit.memory.content, RELATED_QUOTE)
+        lines.append(f"- [{age}] {quote} (similarity: {shown_similarity(hit.distance):.2f})")
     return "\n".join(lines)
 
 
 def replaced(old: Memory, number: int) -> str:
     return (
-        f"Replaces (id: {old.id}): {truncate_for_quote(old.content, QUOTE)}\n"
+        f"Replaces (id: {old.id}): {shortened(old.content, QUOTE)}\n"
         f"The old wording is retired; `memory-dedup undo {number}` brings it back."
     )
 
@@ -104,8 +94,8 @@ def not_saved(duplicate_of: SearchResult, content: str, now: datetime) -> str:
     lines = [
         "Not saved — very similar memory already exists.",
         f"Existing (id: {existing.id}, {relative_time(existing.timestamp, now)}): "
-        f"{truncate_for_quote(existing.content, QUOTE)}",
-        f"Similarity: {shown_similarity(duplicate_of):.2f}",
+        f"{shortened(existing.content, QUOTE)}",
+        f"Similarity: {shown_similarity(duplicate_of.distance):.2f}",
         "If this is a meaningful update, use recall to review the existing memory "
         "and consider whether the new perspective adds value.",
     ]
@@ -120,7 +110,7 @@ def difference(old: str, new: str) -> str:
     """`192.168.7.1 -> 192.168.9.1`; empty where nothing that could matter differs."""
     found = compare(old, new)
     both = (" ".join(found.only_a), " ".join(found.only_b))
-    before, after = (truncate_for_quote(side, QUOTE) for side in both)
+    before, after = (shortened(side, QUOTE) for side in both)
     if before == after:
         return before
     if before and after:
@@ -143,7 +133,7 @@ def _recalled_one(hit: SearchResult, now: datetime) -> str:
     return (
         f"- [{relative_time(memory.timestamp, now)}] {one_line(memory.content)}\n"
         f"  emotion: {memory.emotion} | importance: {memory.importance} | "
-        f"similarity: {shown_similarity(hit):.2f} | id: {memory.id}{private}"
+        f"similarity: {shown_similarity(hit.distance):.2f} | id: {memory.id}{private}"
     )
 
 
@@ -151,7 +141,7 @@ def introspected(recent: Sequence[Memory], still_open: Sequence[str], now: datet
     lines = ["Recent memories:"] if recent else ["No memories yet."]
     for memory in recent:
         age = relative_time(memory.timestamp, now)
-        quote = truncate_for_quote(memory.content, QUOTE)
+        quote = shortened(memory.content, QUOTE)
         lines.append(f"- [{age}] {quote} (emotion: {memory.emotion}, id: {memory.id})")
     lines += ["", "Still open:"] if still_open else ["", "Still open: nothing."]
     lines += [f"- {question}" for question in still_open]
@@ -164,7 +154,7 @@ def introspected(recent: Sequence[Memory], still_open: Sequence[str], now: datet
 def forgotten(memory: Memory, now: datetime) -> str:
     age = relative_time(memory.timestamp, now)
     return (
-        f"Forgot (id: {memory.id}, {age}): {truncate_for_quote(memory.content, QUOTE)}\n"
+        f"Forgot (id: {memory.id}, {age}): {shortened(memory.content, QUOTE)}\n"
         f"Emotion: {memory.emotion} | Importance: {memory.importance}"
     )
 
@@ -180,7 +170,7 @@ def linked(source_id: str, target_id: str, link_type: str, *, fresh: bool) -> st
 
 def merged(kept: Memory, removed_id: str, number: int) -> str:
     return (
-        f"Merged {removed_id} into {kept.id}: {truncate_for_quote(kept.content, QUOTE)}\n"
+        f"Merged {removed_id} into {kept.id}: {shortened(kept.content, QUOTE)}\n"
         f"Linked to {len(kept.linked_ids)} memories. "
         f"{removed_id} is retired; `memory-dedup undo {number}` takes it back."
     )

@@ -7,12 +7,10 @@ finishes the calls under way, closes the store and goes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import mcp.types as wire
@@ -22,6 +20,7 @@ from mcp.server.stdio import stdio_server
 from memory import __version__
 from memory.agent.tools import TOOLS, AgentTools, Tool
 from memory.errors import MemoryPipelineError
+from memory.signals import stop_event
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -52,19 +51,18 @@ class AgentServer:
             on_call_tool=self._call_tool,
         )
 
-    async def serve(self) -> None:
-        """Until the end of input, SIGTERM or SIGINT; calls under way are finished."""
-        with _stop_signals() as stop:
-            talking = asyncio.create_task(self._talk())
-            stopping = asyncio.create_task(stop.wait())
-            await asyncio.wait({talking, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if self._resting is not None:
-                self._resting.cancel()
-                self._under_way.add(self._resting)
-            if self._under_way:
-                await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
-            if talking.done():
-                await talking
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Until the end of input or until `stop` is set; calls under way are finished."""
+        talking = asyncio.create_task(self._talk())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({talking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if self._resting is not None:
+            self._resting.cancel()
+            self._under_way.add(self._resting)
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
+        if talking.done():
+            await talking
 
     async def _talk(self) -> None:
         async with stdio_server() as (incoming, outgoing):
@@ -114,33 +112,26 @@ def run_and_exit(server: AgentServer, close: Callable[[], None]) -> None:
     """Serve, close, and end this process: whoever reads stdin cannot be woken in any other way."""
 
     async def run() -> None:
-        status = 1
-        try:
-            await server.serve()
-            status = 0
-        except Exception as exc:  # the pipe broke
-            logger.error("the conversation broke off: %s", type(exc).__name__)
-        try:
-            close()
-        except Exception as exc:  # what was answered is committed
-            logger.error("the store did not close: %s", exc)
-        sys.stderr.flush()
-        os._exit(status)
+        with stop_event() as stop:  # until the end: a second signal must not cut it short
+            status = await _served(server, stop)
+            try:
+                close()
+            except Exception as exc:  # what was answered is committed
+                logger.error("the store did not close: %s", exc)
+            sys.stderr.flush()
+            os._exit(status)
 
     asyncio.run(run())
 
 
-@contextlib.contextmanager
-def _stop_signals() -> Iterator[asyncio.Event]:
-    """Set by SIGTERM and SIGINT."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        try:
-            loop.add_signal_handler(name, stop.set)
-        except NotImplementedError:  # Windows
-            signal.signal(name, lambda *_: loop.call_soon_threadsafe(stop.set))
-    yield stop
+async def _served(server: AgentServer, stop: asyncio.Event) -> int:
+    """The exit status."""
+    try:
+        await server.serve(stop)
+    except Exception as exc:  # the pipe broke
+        logger.error("the conversation broke off: %s", type(exc).__name__)
+        return 1
+    return 0
 
 
 def _described(tool: Tool) -> wire.Tool:

@@ -9,7 +9,6 @@ from datetime import datetime, time
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from memory.agent import scaffolds, schemas
 from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats
@@ -18,8 +17,9 @@ from memory.agent.memory_store import MemorySearchResult, MemoryStore
 from memory.agent.saving import FORCE, Distances, Saved
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError, MemoryNotFound
-from memory.models import Episode, Memory
+from memory.models import Episode, Memory, Problem, first_problem
 from memory.store import Forgotten
+from memory.text import one_line
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class AgentTools:
         try:
             checked = tool.arguments.model_validate(dict(arguments))
         except ValidationError as exc:
-            raise InputError(name, _explained(exc.errors()[0], tool.arguments)) from exc
+            raise InputError(name, _explained(first_problem(exc), tool.arguments)) from exc
         try:
             return await tool.run(self, checked)
         except MemoryNotFound as exc:
@@ -355,11 +355,11 @@ def _consolidated(stats: ConsolidationStats) -> str:
         return lines[0]
     lines.append(f"\nFound {len(stats.merge_candidates)} near-duplicate pair(s):")
     for pair in stats.merge_candidates:
-        similarity = max(0.0, min(1.0, 1.0 - pair.distance))
+        similarity = scaffolds.shown_similarity(pair.distance)
         lines += [
             f"- {pair.memory_a_id} <-> {pair.memory_b_id} (similarity: {similarity:.2f})",
-            f"  A: {scaffolds.one_line(pair.snippet_a)}",
-            f"  B: {scaffolds.one_line(pair.snippet_b)}",
+            f"  A: {one_line(pair.snippet_a)}",
+            f"  B: {one_line(pair.snippet_b)}",
         ]
     return "\n".join([*lines, f"\n{scaffolds.MERGE_ADVICE}"])
 
@@ -393,16 +393,13 @@ def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
         raise InputError(name, f"{text!r} is no day or time", "write 2026-05-01") from exc
 
 
-def _explained(error: ErrorDetails, arguments: type[schemas.Arguments]) -> str:
+def _explained(problem: Problem, arguments: type[schemas.Arguments]) -> str:
     """One sentence; what was given is not repeated, since it may be long."""
-    where = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "missing":
-        return f"the argument {where} is missing"
-    if error["type"] == "extra_forbidden":
-        return f"there is no argument {where[:100]!r}; there are: " + (
-            ", ".join(arguments.model_fields) or "none"
-        )
-    if error["type"] == "literal_error":
-        return f"{where} is none of {error['ctx']['expected']}".replace("'", "")
-    problem = error["msg"].removeprefix("Value error, ")
-    return f"{where}: {problem[0].lower()}{problem[1:]}"
+    if problem.kind == "missing":
+        return f"the argument {problem.field} is missing"
+    if problem.kind == "extra_forbidden":
+        known = ", ".join(arguments.model_fields) or "none"
+        return f"there is no argument {problem.field[:100]!r}; there are: {known}"
+    if problem.kind == "literal_error":
+        return f"{problem.field} is none of {problem.expected}".replace("'", "")
+    return str(problem)

@@ -6,18 +6,19 @@ these files, and every other file, is left alone.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import filelock
 
 from memory.errors import InputError
+from memory.files import read_bounded, write_whole
 from memory.ledger import DecisionRecord
 from memory.models import Memory
 from memory.store import Forgotten, MemoryStore
+from memory.text import one_line
 
 CURATION_CATEGORIES = frozenset({"introspection", "relationship", "self_discovery", "lesson"})
 _CURATED_FROM = 4
@@ -28,6 +29,8 @@ _NO_MARKER = r"[id\:"
 """What a marker's beginning becomes inside a text; Markdown shows it as it was typed."""
 _PATIENCE_S = 10.0
 """How long a server waits for another one that writes the same workspace."""
+_MOST_BYTES = 64_000_000
+"""A larger file is not one that people read."""
 _REMEDY = "make the folder, or change agent.workspace_dir"
 
 
@@ -63,7 +66,7 @@ class WorkspaceMemorySync:
         self.refresh(memory)
         if memory.category == _MONOLOGUE and not memory.is_private:
             with self._only_writer():
-                _replace(self._latest_monologue, memory.content + "\n")
+                _write(self._latest_monologue, memory.content + "\n")
 
     def refresh(self, memory: Memory) -> None:
         """Write a memory's entries in place of those it had.
@@ -102,7 +105,7 @@ class WorkspaceMemorySync:
                 self._remove_entries(memory.id)
             said = _read(self._latest_monologue)
             if any(memory.content in said for memory in gone):
-                _replace(self._latest_monologue, "")
+                _write(self._latest_monologue, "")
 
     def follow_undo(
         self, recorded: Sequence[DecisionRecord], get: Callable[[str], Memory | None]
@@ -141,12 +144,12 @@ class WorkspaceMemorySync:
         if marker not in content:
             return False
         kept = [line for line in content.split("\n") if not _is_entry(line, marker)]
-        _replace(path, "\n".join(kept))
+        _write(path, "\n".join(kept))
         return True
 
     def _append(self, path: Path, title: str, line: str) -> None:
         before = _read(path) or f"{title}\n\n"
-        _replace(path, before + ("" if before.endswith("\n") else "\n") + line + "\n")
+        _write(path, before + ("" if before.endswith("\n") else "\n") + line + "\n")
 
     @contextmanager
     def _only_writer(self) -> Iterator[None]:
@@ -194,30 +197,17 @@ def _marker(memory_id: str) -> str:
 
 def _entry(memory: Memory) -> str:
     """On one line; a marker that somebody typed into a text is no marker."""
-    line = " ".join(memory.content.split())
+    line = one_line(memory.content)
     return f"{line.replace('[id:', _NO_MARKER)} {_marker(memory.id)}"
 
 
 def _read(path: Path) -> str:
     """Empty where there is no file; bytes that are no UTF-8 come back as they were."""
     try:
-        return path.read_bytes().decode("utf-8", "surrogateescape")
+        return read_bounded(path, _MOST_BYTES).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return ""
 
 
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all, with the permissions it had."""
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8", "surrogateescape"))
-            file.flush()
-            os.fsync(handle)
-        Path(name).chmod(mode)
-        Path(name).replace(path)
-    except BaseException:  # Ctrl-C too must not leave a stray file
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
+def _write(path: Path, text: str) -> None:
+    write_whole(path, text.encode("utf-8", "surrogateescape"))

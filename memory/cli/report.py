@@ -9,7 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from memory.models import DeduplicationReport, GroupReport
+from memory.cli.tables import grid, table
+from memory.models import DeduplicationReport, GroupReport, MemberReport
 
 _FATE_STYLE = {"keep": "green", "retire": "red", "judge": "yellow"}
 
@@ -26,16 +27,6 @@ def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
         for number, group in enumerate(shown, start=1)
     ]
     return Group(*above, _planned(report) if report.dry_run else _done(report))
-
-
-def table(rows: list[tuple[str, str]]) -> Table:
-    """Names and values in two columns."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in rows:
-        grid.add_row(Text(name), Text(value))
-    return grid
 
 
 def _planned(report: DeduplicationReport) -> Table:
@@ -94,15 +85,14 @@ def _group(group: GroupReport, number: str) -> RenderableType:
         f"  {group.user or 'everyone'}{privacy}  {_span(group)}  ",
         (group.action, "bold"),
     )
-    members = Table.grid(padding=(0, 1))
-    members.add_column(width=6, no_wrap=True)
-    members.add_column(width=10, no_wrap=True)
-    members.add_column(overflow="fold")
-    for member in group.members:
-        fate = Text(member.fate, style=_FATE_STYLE[member.fate])
-        members.add_row(fate, f"{member.timestamp:%Y-%m-%d}", Text(member.content))
+    members = grid(map(_member_row, group.members), fixed=2)
     why = table([("because", group.reason), *(("differs", line) for line in group.differences[:3])])
     return Group(title, Padding(members, (0, 0, 0, 2)), Padding(why, (0, 0, 0, 2)))
+
+
+def _member_row(member: MemberReport) -> tuple[Text, str, Text]:
+    fate = Text(f"{member.fate:6}", style=_FATE_STYLE[member.fate])
+    return fate, f"{member.timestamp:%Y-%m-%d}", Text(member.content)
 
 
 def _span(group: GroupReport) -> str:

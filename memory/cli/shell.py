@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import NoReturn
 from rich.console import Console, RenderableType
 
 from memory.errors import MemoryPipelineError
+from memory.signals import terminate_as_interrupt
 
 EXIT_PROBLEM = 1
 EXIT_INTERRUPTED = 130
@@ -47,18 +47,9 @@ def set_up_logging(debug: bool) -> None:
 def run_shell(main: Callable[[], None]) -> None:
     """Run a command line: an error of ours is one line on stderr, without a traceback.
 
-    SIGTERM ends it as Ctrl-C does: what is open is closed. Unhandled it would be a kill.
+    SIGTERM ends it as Ctrl-C does: what is open is closed.
     """
-    terminated = False
-
-    def terminate(*_: object) -> None:
-        nonlocal terminated
-        terminated = True
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job
-            raise KeyboardInterrupt
-        signal.raise_signal(signal.SIGINT)
-
-    signal.signal(signal.SIGTERM, terminate)
+    terminated = terminate_as_interrupt()
     try:
         try:
             main()
@@ -69,12 +60,12 @@ def run_shell(main: Callable[[], None]) -> None:
         sys.exit(EXIT_PROBLEM)
     except KeyboardInterrupt:
         err().print("interrupted")
-        sys.exit(EXIT_TERMINATED if terminated else EXIT_INTERRUPTED)
+        sys.exit(EXIT_TERMINATED if terminated() else EXIT_INTERRUPTED)
     except SystemExit as exc:  # typer has turned Ctrl-C into its exit code by now
         if exc.code != EXIT_INTERRUPTED:
             raise
         err().print("interrupted: what was decided is kept, the rest is untouched")
-        sys.exit(EXIT_TERMINATED if terminated else EXIT_INTERRUPTED)
+        sys.exit(EXIT_TERMINATED if terminated() else EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of a pipe had enough; nothing more can be said to it
         _give_up_stdout()
     except OSError as exc:

@@ -16,10 +16,13 @@ from pathlib import Path
 
 import filelock
 
+from memory import files
 from memory.errors import IndexFault
 
 _PROBE_S = 120
 """How long looking at a folder may take before it counts as damaged."""
+_RECORD_BYTES = 1_000_000
+"""More than any record of ours: a larger one is somebody else's."""
 
 
 class IndexFolder:
@@ -52,7 +55,7 @@ class IndexFolder:
         if not self.path.exists():
             return True
         try:
-            recorded = json.loads(self._record.read_text(encoding="utf-8"))
+            recorded = json.loads(files.read_bounded(self._record, _RECORD_BYTES))
         except (OSError, ValueError):
             return False
         return bool(recorded == self._files())
@@ -63,9 +66,7 @@ class IndexFolder:
 
     def closed(self) -> None:
         """The index has let go of its files: note how they are."""
-        fresh = self._record.with_suffix(".closing")
-        fresh.write_text(json.dumps(self._files()), encoding="utf-8")
-        fresh.replace(self._record)
+        files.write_whole(self._record, json.dumps(self._files()).encode())
 
     def probe(self, code: str) -> str:
         """What is wrong with the folder, seen by a process of its own; empty where nothing is.
@@ -94,18 +95,14 @@ class IndexFolder:
 
     def set_aside(self, kind: str) -> Path:
         """Rename the folder, to `NAME.KIND-1` or the next free number."""
-        number = 1
-        while (aside := self.path.with_name(f"{self.path.name}.{kind}-{number}")).exists():
-            number += 1
         try:
-            self.path.rename(aside)
+            return files.set_aside(self.path, kind)
         except OSError as exc:
             raise IndexFault(f"{self.path} cannot be set aside: {exc.strerror}") from exc
-        return aside
 
     def remove_damaged(self) -> None:
         """Delete what was set aside as damaged: it holds vectors of memories since forgotten."""
-        for aside in self.path.parent.glob(f"{self.path.name}.damaged-*"):
+        for aside in files.all_set_aside(self.path, "damaged"):
             if aside.is_dir():
                 shutil.rmtree(aside, ignore_errors=True)
             else:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from memory.errors import InputError
-from memory.models import Memory, Turn, is_memory_id
+from memory.models import Memory, Turn, first_problem, is_memory_id
 from memory.text import clean_json
 
 
@@ -107,7 +107,7 @@ def to_turn(fields: Mapping[str, Any], *, default_conversation: str) -> Turn:
     try:
         return Turn.model_validate_json(json.dumps(clean_json(given)))
     except ValidationError as exc:
-        raise ValueError(_first_problem(exc)) from exc
+        raise ValueError(str(first_problem(exc))) from exc
 
 
 def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> Memory:
@@ -132,7 +132,7 @@ def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> 
     try:
         return Memory.model_validate_json(json.dumps(clean_json(given)))
     except ValidationError as exc:
-        raise ValueError(_first_problem(exc)) from exc
+        raise ValueError(str(first_problem(exc))) from exc
     except RecursionError as exc:
         raise ValueError("is nested too deeply") from exc
 
@@ -183,14 +183,6 @@ def _moment(value: Any, assume_utc: bool) -> str:
             raise ValueError(f"timestamp {value!r} has no time zone: add one, or --assume-utc")
         moment = moment.replace(tzinfo=UTC)
     return moment.isoformat()
-
-
-def _first_problem(exc: ValidationError) -> str:
-    error = exc.errors()[0]
-    where = ".".join(str(part) for part in error["loc"])
-    problem = error["msg"].removeprefix("Value error, ")
-    problem = problem[0].lower() + problem[1:]
-    return f"{where}: {problem}" if where else problem
 
 
 def _refuse_other_use(

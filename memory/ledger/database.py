@@ -7,7 +7,6 @@ one; a transaction happens wholly or not at all; every fault of theirs is a Ledg
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import filelock
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 
+from memory import files
 from memory.errors import LedgerDamaged, LedgerError, LedgerMissing
 
 _PATIENCE_S = 30
@@ -26,6 +26,7 @@ _PATIENCE_S = 30
 _SHORT_PATIENCE_S = 1
 """How long emptying the log waits for whoever reads it."""
 _RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir elsewhere"
+_DAMAGED = "damaged"
 _WRITER_LOCK = 0x6D656D6F7279
 """PostgreSQL's advisory lock that a writer holds until its commit: `memory` in ASCII."""
 
@@ -176,8 +177,7 @@ class SqliteDatabase(Database):
             lock.release()
 
     def set_aside_files(self) -> list[str]:
-        found = self._path.parent.glob(f"{glob.escape(self._path.name)}.damaged-*")
-        return sorted(str(path) for path in found)
+        return [str(path) for path in files.all_set_aside(self._path, _DAMAGED)]
 
     def problems(self) -> list[str]:
         with self.reading() as connection:
@@ -206,17 +206,10 @@ def set_aside(url: str) -> Path:
     Raises: LedgerError.
     """
     path = Path(url.partition(":///")[2])
-    number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
     try:
-        for suffix in ("", "-wal", "-shm"):
-            part = path.with_name(path.name + suffix)
-            if part.exists():
-                part.rename(aside.with_name(aside.name + suffix))
+        return files.set_aside(path, _DAMAGED, beside=("-wal", "-shm"))
     except OSError as exc:
         raise LedgerError(f"{path} cannot be set aside: {exc.strerror}") from exc
-    return aside
 
 
 def _make_file(path: Path) -> None:

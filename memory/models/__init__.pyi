@@ -24,6 +24,8 @@ from .memory import ScopeField as ScopeField
 from .memory import SearchResult as SearchResult
 from .memory import is_memory_id as is_memory_id
 from .memory import new_memory_id as new_memory_id
+from .problems import Problem as Problem
+from .problems import first_problem as first_problem
 from .report import DeduplicationReport as DeduplicationReport
 from .report import GroupReport as GroupReport
 from .report import MemberReport as MemberReport

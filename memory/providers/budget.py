@@ -16,7 +16,9 @@ T = TypeVar("T")
 class Budget:
     """Seconds that go by only while an answer is waited for."""
 
-    def __init__(self, total_s: float) -> None:
+    def __init__(self, total_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` is in seconds and never goes back."""
+        self._clock = clock
         self._total_s = total_s
         self._left_s = total_s
 
@@ -29,7 +31,7 @@ class Budget:
         """
         if self._left_s <= 0.0:
             raise self._spent()
-        started = time.monotonic()
+        started_s = self._clock()
         try:
             async with asyncio.timeout(self._left_s) as timer:
                 return await ask(*args, **kwargs)
@@ -39,7 +41,7 @@ class Budget:
             self._left_s = 0.0
             raise self._spent() from exc
         finally:
-            self._left_s -= time.monotonic() - started
+            self._left_s -= self._clock() - started_s
 
     def _spent(self) -> ModelUnavailable:
         return ModelUnavailable(f"no answer within {self._total_s:g} s", "see llm.budget_s")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -34,6 +35,7 @@ from memory.models import (
     Usage,
     Vectors,
     Verdict,
+    first_problem,
 )
 from memory.providers import prompts
 
@@ -85,9 +87,17 @@ class _FoundAll(_Strict):
 class GeminiModel:
     """Judge, extractor and conversation partner. `aclose` lets go of its connections."""
 
-    def __init__(self, api_key: SecretStr, config: LLMConfig) -> None:
+    def __init__(
+        self,
+        api_key: SecretStr,
+        config: LLMConfig,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`sleep` is what waits between two tries, for so many seconds."""
         self.name = config.model
         self._config = config
+        self._sleep = sleep
         # No redirects: the key must not follow to another host. No kept connections: they would
         # belong to one event loop, and a caller may run several, one after the other.
         self._connections = httpx2.AsyncClient(limits=httpx2.Limits(max_keepalive_connections=0))
@@ -131,7 +141,7 @@ class GeminiModel:
                 if one.content.strip()
             )
         except ValidationError as exc:
-            raise ModelAnswerError(f"the answer is malformed: {exc.errors()[0]['msg']}") from exc
+            raise ModelAnswerError(f"Gemini's answer is malformed: {first_problem(exc)}") from exc
         return Extraction(candidates=candidates, usage=usage)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
@@ -159,7 +169,7 @@ class GeminiModel:
             asyncio.get_running_loop(), asyncio.Semaphore(self._config.concurrency)
         )
         usage = Usage()
-        async for attempt in _retrying(tenacity.AsyncRetrying, self._config):
+        async for attempt in _retrying(tenacity.AsyncRetrying, self._config, self._sleep):
             with attempt:
                 usage += Usage(calls=1)
                 async with slots:
@@ -186,11 +196,21 @@ class GeminiEmbedder:
     `gemini-embedding-001` is told its task by a parameter, later models by a prefix of the text.
     """
 
-    def __init__(self, api_key: SecretStr, config: LLMConfig, model: str, dim: int) -> None:
+    def __init__(
+        self,
+        api_key: SecretStr,
+        config: LLMConfig,
+        model: str,
+        dim: int,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`sleep` is what waits between two tries, for so many seconds."""
         self.fingerprint = f"{model}-{dim}/sentence-similarity/unit/nfkc-casefold"
         self._model = model
         self._dim = dim
         self._config = config
+        self._sleep = sleep
         self._client = _client(api_key, config)
         self._by_parameter = model.startswith("gemini-embedding-001")
 
@@ -203,7 +223,7 @@ class GeminiEmbedder:
         for start in range(0, len(texts), _EMBED_AT_ONCE):
             some = texts[start : start + _EMBED_AT_ONCE]
             try:
-                for attempt in _retrying(tenacity.Retrying, self._config):
+                for attempt in _retrying(tenacity.Retrying, self._config, self._sleep):
                     with attempt:
                         raw = self._vectors(some)
             except ModelError as exc:
@@ -254,7 +274,7 @@ def _client(
     )
 
 
-def _retrying(kind: type[Any], config: LLMConfig) -> Any:
+def _retrying(kind: type[Any], config: LLMConfig, sleep: Callable[[float], Any]) -> Any:
     """Try again what may succeed, after the pause that the server asks for or a growing one."""
     jittered = tenacity.wait_random_exponential(
         multiplier=_FIRST_PAUSE_S, max=min(_LONGEST_PAUSE_S, config.timeout_s)
@@ -274,6 +294,7 @@ def _retrying(kind: type[Any], config: LLMConfig) -> Any:
         return (exc.retry_after_s or 0.0) <= _LONGEST_RETRY_AFTER_S
 
     return kind(
+        sleep=sleep,
         stop=tenacity.stop_after_attempt(config.max_attempts),
         wait=pause,
         retry=tenacity.retry_if_exception(worth_it),
@@ -354,8 +375,4 @@ def _parsed(text: str, schema: type[Answer]) -> Answer:
     try:
         return schema.model_validate_json(bare)
     except ValidationError as exc:
-        error = exc.errors(include_input=False)[0]
-        where = ".".join(map(str, error["loc"]))
-        raise ModelAnswerError(
-            f"Gemini's answer is malformed: {where} {error['msg']}".strip()
-        ) from exc
+        raise ModelAnswerError(f"Gemini's answer is malformed: {first_problem(exc)}") from exc

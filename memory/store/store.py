@@ -21,6 +21,7 @@ from memory.models import (
     ScopeField,
     SearchResult,
     Survivor,
+    first_problem,
     new_memory_id,
 )
 from memory.protocols import Clock, Embedder, Index
@@ -407,5 +408,5 @@ def reworded(memory: Memory, content: str, version_id: str) -> Survivor:
     try:
         renewed = Memory.model_validate({**dict(memory), "content": content})
     except ValidationError as exc:
-        raise InputError(memory.id, str(exc.errors()[0]["ctx"]["error"])) from exc
+        raise InputError(memory.id, first_problem(exc).what) from exc
     return Survivor(renewed, (version.id,), version)

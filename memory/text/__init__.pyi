@@ -1,6 +1,8 @@
 from .cleaning import clean as clean
 from .cleaning import clean_json as clean_json
 from .cleaning import normalise as normalise
+from .cleaning import one_line as one_line
+from .cleaning import shortened as shortened
 from .cleaning import text_key as text_key
 from .coverage import compare as compare
 from .coverage import covers as covers

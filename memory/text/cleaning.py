@@ -57,6 +57,17 @@ def text_key(text: str) -> str:
     return hashlib.sha256(normalise(text).encode()).hexdigest()[:32]
 
 
+def one_line(text: str) -> str:
+    """With every run of white space as one space."""
+    return " ".join(text.split())
+
+
+def shortened(text: str, most: int) -> str:
+    """The first characters on one line, with `...` where there are more."""
+    line = one_line(text)
+    return line if len(line) <= most else line[:most].rstrip() + "..."
+
+
 def clean_json(value: JsonValue) -> JsonValue:
     """The same with every text in it cleaned, outer space left as it is."""
     if isinstance(value, str):

@@ -4,8 +4,9 @@ from .calibrate import ask_model as ask_model
 from .calibrate import ask_person as ask_person
 from .calibrate import lines as lines
 from .calibrate import pairs_of as pairs_of
-from .calibrate import view as view
 from .calibration import AlikePair as AlikePair
+from .calibration import Band as Band
+from .calibration import Counted as Counted
 from .calibration import sample as sample
 from .calibration import suggest as suggest
 from .calibration import tally as tally

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
-from uuid import uuid4
 
 from memory.errors import InputError, LedgerDamaged, LedgerError
+from memory.files import replacing
 from memory.ledger import RESTORED, Ledger, set_aside
 
 _NOT_COPIED = "store_id"
@@ -20,22 +19,17 @@ def back_up(ledger: Ledger, file: Path) -> int:
 
     Raises: InputError where the file exists or cannot be written, LedgerError.
     """
-    part = file.with_name(f".{uuid4().hex}.part")
     try:
         if file.exists():
             raise InputError(file, "exists already", "name a new file")
         if not file.absolute().parent.is_dir():
             raise InputError(file, "cannot be written: its folder is not there", "make the folder")
-        with Ledger.create(f"sqlite:///{part}") as copy:
+        with replacing(file) as part, Ledger.create(f"sqlite:///{part}") as copy:
             _copy(ledger, copy)
             with copy.reading() as reader:
-                live = reader.counts().live
-        part.replace(file)
+                return reader.counts().live
     except OSError as exc:
         raise InputError(file, f"cannot be written: {exc.strerror}") from exc
-    finally:
-        _remove(part)
-    return live
 
 
 def restore(file: Path, url: str) -> int:
@@ -96,9 +90,3 @@ def _copy(source: Ledger, target: Ledger) -> None:
             writer.load(table, rows)
         writer.drop_meta(_NOT_COPIED)
         writer.set_meta(RESTORED, "index")
-
-
-def _remove(part: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        with contextlib.suppress(OSError):  # whoever made the folder unwritable knows why
-            part.with_name(part.name + suffix).unlink()

@@ -6,17 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from memory.decide import alike_pairs
 from memory.models import Question
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
 from memory.text import compare
 from memory.threads import Progress, side_by_side
-from memory.upkeep.calibration import EDGES, AlikePair, Band, Counted, Suggestion
+from memory.upkeep.calibration import EDGES, AlikePair, Suggestion
 from memory.upkeep.calibration_log import CalibrationLog
 
 _SAYS = {"y": True, "yes": True, "n": False, "no": False}
@@ -84,28 +80,6 @@ def _shown(pair: AlikePair, place: str) -> Iterator[str]:
 
 
 # --- what came of it ------------------------------------------------------------------------------
-
-
-def view(bands: Sequence[Band]) -> RenderableType:
-    """The bands, the most similar first."""
-    grid = Table.grid(padding=(0, 2))
-    names = ("similarity", "pairs", "asked", "duplicates", "covered", "asked", "duplicates")
-    for name in names:
-        grid.add_column(name, justify="left" if name in ("similarity", "duplicates") else "right")
-    grid.add_row(*names)
-    for band in reversed(bands):
-        low_to_high = f"{band.low:.3g} to {band.high:.3g}"
-        grid.add_row(low_to_high, f"{band.pairs:,}", *_cells(band.every),
-                     f"{band.covered_pairs:,}", *_cells(band.covered))  # fmt: skip
-    return grid
-
-
-def _cells(counted: Counted) -> tuple[str, Text]:
-    if counted.precision is None:
-        return "0", Text("")
-    low, high = counted.interval
-    told = f"{counted.precision:.0%} ({low:.0%}-{high:.0%})"
-    return f"{counted.asked:,}", Text(told)
 
 
 def lines(suggestion: Suggestion, wanted: float, *, guard: bool) -> Iterator[str]:

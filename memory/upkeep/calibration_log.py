@@ -6,6 +6,10 @@ import json
 from pathlib import Path
 
 from memory.errors import InputError
+from memory.files import read_bounded
+
+_MOST_BYTES = 64_000_000
+"""Some 300,000 answers."""
 
 
 class CalibrationLog:
@@ -23,10 +27,16 @@ class CalibrationLog:
         if not self._path.exists():
             return {}
         said: dict[str, bool] = {}
-        for number, line in enumerate(self._path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(self._read().splitlines(), 1):
             if line.strip():
                 said |= self._one(line, number)
         return said
+
+    def _read(self) -> str:
+        try:
+            return read_bounded(self._path, _MOST_BYTES).decode("utf-8", "replace")
+        except OSError as exc:
+            raise InputError(self._path, f"cannot be read: {exc.strerror}") from exc
 
     def _one(self, line: str, number: int) -> dict[str, bool]:
         try:

@@ -36,12 +36,6 @@ def test_data_and_scaffold_are_joined_by_a_line() -> None:
     assert scaffolds.compose_response("data", "scaffold") == "data\n\n---\nscaffold"
 
 
-def test_a_quote_is_one_line_and_cut() -> None:
-    assert scaffolds.truncate_for_quote("a\nb  c", 120) == "a b c"
-    assert scaffolds.truncate_for_quote("x" * 120, 120) == "x" * 120
-    assert scaffolds.truncate_for_quote("x" * 121, 120) == "x" * 120 + "..."
-
-
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

@@ -521,10 +521,8 @@ def test_a_signal_ends_it_well_while_the_input_stays_open(
 ) -> None:
     wire.begin()
     wire.call("remember", content="Kept through the end.")
-    began = time.monotonic()
     wire.process.send_signal(how)
     assert wire.wait() == 0
-    assert time.monotonic() - began < 10
     assert "Traceback" not in wire.errors()
     assert kept(tmp_path) == ["Kept through the end."]
     assert not (tmp_path / "data" / "ledger.db-wal").exists(), "the ledger was closed"

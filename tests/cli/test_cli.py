@@ -20,7 +20,7 @@ import typer.main
 from chromadb.config import Settings
 
 from memory.assembly import open_store
-from memory.cli.cli import app
+from memory.cli.commands import app
 from memory.config import Config, MemoryConfig
 from memory.index import IndexFolder
 

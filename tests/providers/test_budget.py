@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -11,43 +10,55 @@ from memory.errors import ModelUnavailable
 from memory.providers.budget import Budget
 
 
-async def answer(after_s: float) -> str:
-    await asyncio.sleep(after_s)
-    return "answered"
+class HandClock:
+    """Goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    async def answer(self, after_s: float) -> str:
+        self.now_s += after_s
+        return "answered"
 
 
-def test_an_answer_in_time_is_given() -> None:
-    assert asyncio.run(Budget(5.0).wait_for(answer, 0.0)) == "answered"
+def test_several_questions_share_it() -> None:
+    async def ask() -> None:
+        clock = HandClock()
+        budget = Budget(0.5, clock)
+        for _ in range(3):
+            assert await budget.wait_for(clock.answer, 0.2) == "answered"
+        with pytest.raises(ModelUnavailable, match=r"no answer within 0\.5 s; see llm\.budget_s"):
+            await budget.wait_for(clock.answer, 0.0)
+
+    asyncio.run(ask())
 
 
-def test_several_questions_share_it_and_what_they_do_not_wait_for_is_not_counted() -> None:
-    async def ask() -> tuple[int, str]:
-        budget, answered = Budget(0.5), 0
-        await asyncio.sleep(0.6)
-        try:
-            while True:
-                await budget.wait_for(answer, 0.2)
-                answered += 1
-        except ModelUnavailable as exc:
-            return answered, str(exc)
+def test_what_they_do_not_wait_for_is_not_counted() -> None:
+    async def ask() -> str:
+        clock = HandClock()
+        budget = Budget(0.5, clock)
+        await budget.wait_for(clock.answer, 0.4)
+        clock.now_s += 3_600.0
+        return await budget.wait_for(clock.answer, 0.4)
 
-    answered, why = asyncio.run(ask())
-    assert 1 <= answered <= 2
-    assert why == "no answer within 0.5 s; see llm.budget_s"
+    assert asyncio.run(ask()) == "answered"
 
 
-def test_once_it_is_spent_nothing_is_asked() -> None:
+def test_an_answer_that_does_not_come_spends_it_and_then_nothing_is_asked() -> None:
     asked = []
 
-    async def note() -> None:
-        asked.append(time.monotonic())
-        await asyncio.sleep(9)
+    async def never() -> None:
+        asked.append("a question")
+        await asyncio.Event().wait()
 
     async def ask() -> None:
         budget = Budget(0.01)
         for _ in range(2):
             with pytest.raises(ModelUnavailable):
-                await budget.wait_for(note)
+                await budget.wait_for(never)
 
     asyncio.run(ask())
     assert len(asked) == 1

@@ -18,7 +18,6 @@ from memory.config import LLMConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import EmbeddingError, ModelError, ModelUnavailable
 from memory.models import Memory, Question, Turn
-from memory.providers import gemini
 from memory.providers.gemini import GeminiEmbedder, GeminiModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
@@ -35,20 +34,25 @@ def server() -> Iterator[GeminiServer]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gemini, "_FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr(gemini, "_LONGEST_PAUSE_S", 0.02)
-
-
 def config(server: GeminiServer, **changes: Any) -> LLMConfig:
     settings = {"base_url": server.url, "timeout_s": 5.0, "max_attempts": 3, **changes}
     return LLMConfig(**settings)
 
 
-def ask(server: GeminiServer, call: Callable[[GeminiModel], Awaitable[T]], **changes: Any) -> T:
+def ask(
+    server: GeminiServer,
+    call: Callable[[GeminiModel], Awaitable[T]],
+    pauses: list[float] | None = None,
+    **changes: Any,
+) -> T:
+    """Nothing is waited for between tries; `pauses` is where to note what would have been."""
+    noted = pauses if pauses is not None else []
+
+    async def note(seconds: float) -> None:
+        noted.append(seconds)
+
     async def run() -> T:
-        model = GeminiModel(SecretStr(KEY), config(server, **changes))
+        model = GeminiModel(SecretStr(KEY), config(server, **changes), sleep=note)
         try:
             return await call(model)
         finally:
@@ -282,13 +286,13 @@ def test_a_server_that_is_not_there_is_unavailable(
 @pytest.mark.parametrize(
     "limit",
     [
-        failed(429, "slow down", retry_after="0.3"),
+        failed(429, "slow down", retry_after="30.5"),
         Raw(
             429,
             json.dumps(
                 {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED",
                            "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo",
-                                        "retryDelay": "0.3s"}]}}
+                                        "retryDelay": "30.5s"}]}}
             ).encode(),
             {"content-type": "application/json"},
         ),
@@ -300,9 +304,17 @@ def test_the_pause_that_the_server_asks_for_is_kept(
 ) -> None:
     server.script = [limit]
     server.default = judged([])
-    ask(server, lambda model: model.judge(question))
-    first, second = server.asked
-    assert second.at_s - first.at_s >= 0.3
+    pauses: list[float] = []
+    ask(server, lambda model: model.judge(question), pauses)
+    assert pauses == [30.5]
+
+
+def test_pauses_grow_and_stay_below_the_time_out(server: GeminiServer, question: Question) -> None:
+    server.default = failed(503)
+    pauses: list[float] = []
+    with pytest.raises(ModelUnavailable):
+        ask(server, lambda model: model.judge(question), pauses, max_attempts=9, timeout_s=2.0)
+    assert [pause <= most for pause, most in zip(pauses, (1, *[2] * 7), strict=True)] == [True] * 8
 
 
 def test_a_pause_of_an_hour_is_not_waited_for(server: GeminiServer, question: Question) -> None:
@@ -366,7 +378,7 @@ def test_every_try_is_counted(server: GeminiServer, question: Question) -> None:
 
 
 def embedder(server: GeminiServer, model: str = "gemini-embedding-2") -> GeminiEmbedder:
-    return GeminiEmbedder(SecretStr(KEY), config(server), model, 128)
+    return GeminiEmbedder(SecretStr(KEY), config(server), model, 128, sleep=lambda _seconds: None)
 
 
 def test_texts_are_embedded_a_hundred_at_a_time_one_unit_vector_each(server: GeminiServer) -> None:

@@ -1,0 +1,112 @@
+"""Bringing memories in: from a file, or from somebody's Chroma folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memory import assembly
+from memory.cli.shell import EXIT_PROBLEM, err, progress
+from memory.config import Config
+from memory.errors import InputError
+
+if TYPE_CHECKING:
+    from memory.models import Memory, Outcome
+    from memory.store import MemoryStore
+
+_BATCH = 2_000
+"""Memories that are stored in one go with --raw."""
+
+
+def import_(
+    context: typer.Context,
+    file: Annotated[Path | None, typer.Argument(help="JSON Lines, one memory a line.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Store as they are.")] = False,
+    from_chroma: Annotated[
+        Path | None, typer.Option("--from-chroma", help="Somebody's Chroma folder.")
+    ] = None,
+    collection: Annotated[str, typer.Option(help="The collection in that folder.")] = "memories",
+    assume_utc: Annotated[
+        bool, typer.Option("--assume-utc", help="Read times without a zone as UTC.")
+    ] = False,
+) -> None:
+    """Import memories, each through the deduplicator, or with --raw as they are."""
+    source = _source(file, from_chroma, collection, assume_utc)
+    memories, problems = _sorted_out(source)
+    with assembly.open_store(context.obj) as store:
+        before = store.counts().live
+        bring_in = _add_raw if raw else _add_deduplicated
+        actions = bring_in(store, memories, context.obj)
+        live = store.counts().live
+    said = ", ".join(f"{n:,} {name}" for name, n in actions.most_common()) or "nothing"
+    err().print(f"imported {len(memories):,}: {said}; memories {before:,} -> {live:,}")
+    if problems:
+        err().print(f"{problems:,} left out, named above")
+        raise typer.Exit(EXIT_PROBLEM)
+
+
+def _source(
+    file: Path | None, from_chroma: Path | None, collection: str, assume_utc: bool
+) -> Iterable[Memory | InputError]:
+    from memory.interchange import read_memories
+
+    if (file is None) == (from_chroma is None):
+        raise InputError("import", "takes one source", "name FILE, or --from-chroma PATH")
+    if from_chroma is not None:
+        return _foreign_memories(from_chroma, collection, assume_utc)
+    assert file is not None
+    return read_memories(file, assume_utc=assume_utc)
+
+
+def _foreign_memories(
+    path: Path, collection: str, assume_utc: bool
+) -> Iterator[Memory | InputError]:
+    from memory.interchange import from_chroma_row, read_collection
+
+    for row in read_collection(path, collection):
+        try:
+            yield from_chroma_row(row.id, row.document, row.metadata, assume_utc=assume_utc)
+        except ValueError as exc:
+            yield InputError(f"{path}: {row.id}", str(exc), "this memory is left out")
+
+
+def _sorted_out(source: Iterable[Memory | InputError]) -> tuple[list[Memory], int]:
+    """The memories; problems are said at once, a line each, and counted."""
+    from memory.interchange import with_links_resolved
+
+    memories: list[Memory] = []
+    problems = 0
+    for item in source:
+        if isinstance(item, InputError):
+            err().print(f"error: {item}")
+            problems += 1
+        else:
+            memories.append(item)
+    return with_links_resolved(memories), problems
+
+
+def _add_raw(store: MemoryStore, memories: list[Memory], _config: Config) -> Counter[str]:
+    added = 0
+    with progress("importing") as tell:
+        for start in range(0, len(memories), _BATCH):
+            added += store.add_batch(memories[start : start + _BATCH])
+            tell(min(start + _BATCH, len(memories)), len(memories))
+    return Counter({"add": added, "already there": len(memories) - added}) + Counter()
+
+
+def _add_deduplicated(store: MemoryStore, memories: list[Memory], config: Config) -> Counter[str]:
+    async def run() -> list[Outcome]:
+        async with aclosing(assembly.build_model(config)) as model:
+            deduplicator = assembly.build_deduplicator(store, config, model)
+            return await deduplicator.check_and_merge_all(memories, run=new_run(), on_progress=tell)
+
+    from memory.deduplicator import new_run
+
+    with progress("importing") as tell:
+        return Counter(outcome.action.value for outcome in asyncio.run(run()))

@@ -1,0 +1,164 @@
+"""Keeping a store: taking back, asking again, erasing, examining, backing up."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memory import assembly
+from memory.cli.shell import EXIT_PROBLEM, err, progress, show
+from memory.config import Config
+
+if TYPE_CHECKING:
+    from memory.ledger import DecisionRecord, Run
+    from memory.models import DeduplicationReport
+    from memory.store import MemoryStore
+
+
+def undo(
+    context: typer.Context,
+    target: Annotated[str, typer.Argument(help="A decision's number, or a run's name.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be taken back.")
+    ] = False,
+) -> None:
+    """Take back a decision or a run: its memories are again what they were, and stay apart."""
+    from memory.store import plan_undo
+
+    wanted = int(target) if target.isdecimal() else target
+    if dry_run:
+        with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+            undone = plan_undo(reader, wanted)
+    else:
+        with assembly.open_existing_store(context.obj) as store:
+            undone = store.undo(wanted)
+            _follow_undo(context.obj, store, undone)
+    said = "would undo" if dry_run else "undone"
+    for one in undone:
+        what = f"{said} {one.number}: {one.action.value} of {len(one.members)} memories"
+        err().print(f"{what}, {one.reason}")
+
+
+def _follow_undo(config: Config, store: MemoryStore, undone: list[DecisionRecord]) -> None:
+    """Where an agent's workspace tells of these memories, it tells what is true again."""
+    workspace = assembly.build_workspace(config, store.ledger)
+    if workspace is not None:
+        try:
+            workspace.follow_undo(undone, store.get)
+        except OSError as exc:  # the store has committed
+            err().print(f"the workspace is not up to date: {exc.strerror or type(exc).__name__}")
+
+
+def runs(context: typer.Context) -> None:
+    """Show the batches and imports that decided something, oldest first; `undo` takes the name."""
+    from memory.cli.tables import grid
+
+    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+        found = reader.decisions.runs()
+    show(grid(map(_run_row, found), fixed=2))
+
+
+def _run_row(run: Run) -> tuple[str, str, str]:
+    counts = [*run.decisions.items(), ("pending", run.pending), ("undone", run.undone)]
+    said = ", ".join(f"{n:,} {name}" for name, n in counts if n)
+    return run.name, f"{run.began_at:%Y-%m-%d %H:%M}", said
+
+
+def retry(context: typer.Context) -> None:
+    """Ask again what the model could not answer when it was asked."""
+    from memory.cli.report import view
+
+    async def ask(store: MemoryStore) -> DeduplicationReport:
+        async with aclosing(assembly.build_model(context.obj)) as model:
+            deduplicator = assembly.build_deduplicator(store, context.obj, model)
+            return await deduplicator.retry_pending(on_progress=tell)
+
+    with assembly.open_existing_store(context.obj) as store, progress("asking again") as tell:
+        report = asyncio.run(ask(store))
+    show(view(report, groups=False))
+
+
+def forget(
+    context: typer.Context,
+    memory_id: Annotated[str, typer.Argument(help="As `search` and `export` show it.")],
+) -> None:
+    """Erase a memory and all it was made from, for good."""
+    from memory.agent import forget_everywhere
+
+    with assembly.open_existing_store(context.obj) as store:
+        workspace = assembly.build_workspace(context.obj, store.ledger)
+        forgotten, problem = forget_everywhere(store, workspace, memory_id)
+    if problem:
+        err().print(problem)
+    if forgotten.erased:
+        err().print("erased")
+    elif forgotten.set_aside:
+        names = ", ".join(forgotten.set_aside)
+        err().print(f"gone from the ledger; delete what was set aside, it may hold it: {names}")
+    else:
+        err().print("index pending: gone from the ledger; the process that uses it clears the rest")
+
+
+def reembed(context: typer.Context) -> None:
+    """Make every vector again with the configured embedder, all or none."""
+    from memory.upkeep import reembed as make_again
+
+    assembly.read_ledger(context.obj).close()
+    with assembly.open_ledger(context.obj) as ledger, progress("embedding") as tell:
+        count = make_again(ledger, assembly.build_embedder(context.obj), tell)
+    err().print(f"{count:,} texts embedded again")
+
+
+def doctor(
+    context: typer.Context,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Make again what can be made from the ledger.")
+    ] = False,
+) -> None:
+    """Check ledger and index; say what is wrong and what to do."""
+    from memory.upkeep import examine, mend
+
+    with assembly.open_existing_store(context.obj) as store:
+        found = examine(store)
+        mendable = [finding for finding in found if finding.kind == "mendable"]
+        if fix and mendable:
+            with progress("mending") as tell:
+                mend(store, tell)
+            err().print(f"mended: {'; '.join(finding.what for finding in mendable)}")
+            found = examine(store)
+        counts = store.counts()
+        searched = store.index.serving.name
+    for finding in found:
+        sys.stdout.write(f"{finding.what}; {finding.remedy}\n")
+    if any(finding.kind != "yours" for finding in found):
+        raise typer.Exit(EXIT_PROBLEM)
+    held = f"{counts.live:,} memories live, {counts.retired:,} retired"
+    err().print(f"nothing is damaged: {held}, searched by {searched}")
+
+
+def backup(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A file that is not there yet.")],
+) -> None:
+    """Write the whole ledger to one file, as of one moment, while others go on."""
+    from memory.upkeep import back_up
+
+    with assembly.read_ledger(context.obj) as ledger:
+        live = back_up(ledger, file)
+    err().print(f"backed up {live:,} memories to {file}")
+
+
+def restore(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="What `backup` wrote.")],
+) -> None:
+    """Bring a backup back, where there are no memories yet or the ledger is damaged."""
+    from memory.upkeep import restore as bring_back
+
+    live = bring_back(file, context.obj.memory.effective_ledger_url)
+    err().print(f"restored {live:,} memories from {file}")

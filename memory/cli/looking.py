@@ -1,0 +1,129 @@
+"""Looking at what a store holds, and at what would be done about it; nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memory import assembly
+from memory.cli.shell import err, show
+from memory.config import Config
+from memory.errors import LedgerMissing
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from memory.ledger import DecisionRecord
+    from memory.models import DeduplicationReport
+
+
+def export(context: typer.Context) -> None:
+    """Write every live memory to stdout, one JSON object a line; `import` reads it back."""
+    from memory.interchange import write_memory
+
+    with assembly.read_store(context.obj) as store:
+        for memory in store.memories():
+            sys.stdout.write(write_memory(memory) + "\n")
+
+
+def search(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many.")] = 5,
+    user: Annotated[str | None, typer.Option(help="Only about this user.")] = None,
+) -> None:
+    """Show the memories nearest to a query, most similar first."""
+    from rich.text import Text
+
+    from memory.cli.tables import grid
+    from memory.models import Scope
+
+    scope = Scope((("user", user),)) if user is not None else None
+    with assembly.read_store(context.obj) as store:
+        found = store.search(query, k, scope=scope)
+    if not found:
+        err().print("nothing found")
+    rows = ((f"{hit.similarity:.2f}", hit.memory.id, Text(hit.memory.content)) for hit in found)
+    show(grid(rows, fixed=2))
+
+
+def stats(context: typer.Context) -> None:
+    """Say what the store holds."""
+    from memory.cli.tables import table
+
+    with assembly.read_store(context.obj) as store:
+        counts = store.counts()
+        with store.ledger.reading() as reader:
+            embedder = reader.meta("embedder") or "none yet"
+    users = [f"{user or 'everyone'} {n:,}" for user, n in counts.users.items()]
+    shown = ", ".join(users[:20]) + (", ..." if len(users) > 20 else "")
+    decided = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.decisions.items()))
+    rows = [
+        ("memories", f"{counts.live:,} live, {counts.retired:,} retired"),
+        ("users", f"{len(users):,}: {shown}" if users else "none"),
+        ("decisions", decided or "none"),
+        ("pending", f"{counts.pending:,}"),
+        ("embedder", embedder),
+        ("ledger", store.ledger.name),
+    ]
+    show(table(rows))
+
+
+def audit(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole report as JSON.")] = False,
+) -> None:
+    """Show the near-copies and what would be done about each group; changes nothing."""
+    show_audit(context.obj, as_json=as_json)
+
+
+def show_audit(config: Config, *, as_json: bool = False) -> None:
+    """Print the plan of a deduplication; an empty place is an empty store."""
+    from memory.cli.report import to_json, view
+
+    try:
+        store = assembly.read_store(config)
+    except LedgerMissing as exc:
+        err().print(f"{exc}")
+        return
+
+    async def plan() -> DeduplicationReport:
+        async with aclosing(assembly.build_model(config)) as model:
+            deduplicator = assembly.build_deduplicator(store, config, model)
+            return await deduplicator.deduplicate_all(dry_run=True)
+
+    with store:
+        report = asyncio.run(plan())
+    if as_json:
+        sys.stdout.write(to_json(report) + "\n")
+    else:
+        show(view(report, groups=True))
+
+
+def history(
+    context: typer.Context,
+    memory_id: Annotated[
+        str | None, typer.Argument(help="A memory [default: all but additions].")
+    ] = None,
+) -> None:
+    """Show what was decided, when and why, oldest first; `undo` takes the number."""
+    from memory.cli.tables import grid
+
+    with assembly.read_store(context.obj) as store:
+        recorded = store.history(memory_id)
+    show(grid(map(_decision_row, recorded), fixed=4))
+
+
+def _decision_row(one: DecisionRecord) -> tuple[str | Text, ...]:
+    from rich.text import Text
+
+    state = " (undone)" if one.undone else " (pending)" if one.pending else ""
+    survivors = " ".join(name for name, _ in one.survivors)
+    kept = f" -> {survivors}" if survivors else ""
+    told = Text(f"{one.reason}{state}\n{' '.join(one.members)}{kept}")
+    score = f"{one.similarity:.2f}" if one.similarity is not None else ""
+    return str(one.number), f"{one.at:%Y-%m-%d %H:%M}", one.action.value, score, told

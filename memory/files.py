@@ -1,0 +1,90 @@
+"""Files that are there whole or not at all, and files that are set aside instead of deleted."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from uuid import uuid4
+
+_PERMISSIONS = 0o777
+_OWN = 0o600
+"""Others may not read what people told a chatbot."""
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Where to write what becomes the file at `path` once the block has ended well.
+
+    Whatever ends the block early leaves what was there; a crash after it finds the new file.
+
+    Raises: OSError.
+    """
+    part = path.with_name(f".{uuid4().hex}.part")
+    try:
+        yield part
+        _sync(part, os.O_RDWR)
+        part.replace(path)
+        with contextlib.suppress(OSError):  # Windows opens no folders
+            _sync(path.parent, os.O_RDONLY)
+    finally:
+        for left in part.parent.glob(f"{part.name}*"):  # a database has files beside it
+            with contextlib.suppress(OSError):  # whoever made the folder unwritable knows why
+                left.unlink()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file with the permissions it had; a new one is its owner's alone.
+
+    Raises: OSError.
+    """
+    mode = path.stat().st_mode & _PERMISSIONS if path.exists() else _OWN
+    with replacing(path) as part:
+        with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWN), "wb") as file:
+            file.write(data)
+        part.chmod(mode)
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """All of a file of at most so many bytes.
+
+    Raises: OSError, also where it is larger.
+    """
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return data
+
+
+def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
+    """Rename a file or folder to `NAME.KIND-1`, or the next free number; gives the new path.
+
+    `beside` are the endings of files that go with it, where they are there.
+
+    Raises: OSError.
+    """
+    names = (path.with_name(f"{path.name}.{kind}-{number}") for number in count(1))
+    aside = next(name for name in names if not name.exists())
+    path.rename(aside)
+    for ending in beside:
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + ending).rename(aside.with_name(aside.name + ending))
+    return aside
+
+
+def all_set_aside(path: Path, kind: str) -> list[Path]:
+    """What was renamed so, and the files that went with it."""
+    return sorted(path.parent.glob(f"{glob.escape(path.name)}.{kind}-*"))
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

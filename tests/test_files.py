@@ -1,0 +1,61 @@
+"""A file is there whole or not at all; what is set aside is never overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory.files import all_set_aside, read_bounded, replacing, set_aside, write_whole
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "log.md"
+    write_whole(path, b"old")
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o640)
+    write_whole(path, b"new")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", 0o640)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_whatever_ends_the_writing_early_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "kept.db"
+    path.write_bytes(b"old")
+
+    def interrupted() -> None:
+        with replacing(path) as part:
+            part.write_bytes(b"half")
+            part.with_name(part.name + "-wal").write_bytes(b"its log")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_larger_than_expected_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.md"
+    path.write_bytes(b"12345")
+    assert read_bounded(path, 5) == b"12345"
+    with pytest.raises(OSError, match="too large"):
+        read_bounded(path, 4)
+
+
+def test_what_is_set_aside_takes_the_next_free_number_with_all_that_goes_with_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "ledger[1].db"
+    for content in ("first", "second"):
+        path.write_text(content)
+        path.with_name("ledger[1].db-wal").write_text(content)
+        set_aside(path, "damaged", beside=("-wal", "-shm"))
+    found = {aside.name: aside.read_text() for aside in all_set_aside(path, "damaged")}
+    assert found == {
+        "ledger[1].db.damaged-1": "first",
+        "ledger[1].db.damaged-1-wal": "first",
+        "ledger[1].db.damaged-2": "second",
+        "ledger[1].db.damaged-2-wal": "second",
+    }
+    assert not path.exists()
