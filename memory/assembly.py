@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,19 +16,23 @@ if TYPE_CHECKING:
     from memory.agent import AgentTools, OnSaved, WorkspaceMemorySync
     from memory.deduplicator import MemoryDeduplicator
     from memory.extractor import MemoryExtractor
+    from memory.index import Following
     from memory.ledger import Ledger
     from memory.protocols import Embedder, Index, LanguageModel
     from memory.store import MemoryStore
 
 
-def open_store(config: Config) -> MemoryStore:
+def open_store(config: Config, following: Following | None = None) -> MemoryStore:
     """The store at the configured place, made where there is none; Chroma opens at first need.
+
+    `following` says how closely Chroma follows; drills want it closer than users do.
 
     Raises: LedgerError, EmbedderMismatch.
     """
     from memory.ledger import Ledger
 
-    store = _store(Ledger.create(config.memory.effective_ledger_url), config, with_index=True)
+    ledger = Ledger.create(config.memory.effective_ledger_url)
+    store = _store(ledger, config, lambda store: _open_index(store, config, following))
     try:
         store.check_embedder()
         store.scrub()  # what a crash, or another process, left of the forgotten
@@ -54,7 +58,7 @@ def read_store(config: Config) -> MemoryStore:
     """
     from memory.ledger import Ledger
 
-    return _store(Ledger.open(config.memory.effective_ledger_url), config, with_index=False)
+    return _store(Ledger.open(config.memory.effective_ledger_url), config, open_index=None)
 
 
 def open_ledger(config: Config) -> Ledger:
@@ -181,14 +185,16 @@ def _key(config: Config, setting: str) -> SecretStr:
     return config.api_key
 
 
-def _store(ledger: Ledger, config: Config, *, with_index: bool) -> MemoryStore:
+def _store(
+    ledger: Ledger, config: Config, open_index: Callable[[MemoryStore], Index] | None
+) -> MemoryStore:
     from memory.store import MemoryStore
 
     try:
         return MemoryStore(
             ledger,
             build_embedder(config),
-            (lambda store: _open_index(store, config)) if with_index else None,
+            open_index,
             scope_fields=config.memory.dedup_scope,
         )
     except BaseException:  # Ctrl-C too must not leave the ledger open
@@ -196,11 +202,12 @@ def _store(ledger: Ledger, config: Config, *, with_index: bool) -> MemoryStore:
         raise
 
 
-def _open_index(store: MemoryStore, config: Config) -> Index:
+def _open_index(store: MemoryStore, config: Config, following: Following | None) -> Index:
     """Chroma, embedded or served; exact search where another process owns the embedded one."""
-    from memory.index import ChromaIndex, ChromaServer, ExactIndex
+    from memory.index import ChromaIndex, ChromaServer, ExactIndex, Following
     from memory.store import store_id
 
+    following = following or Following()
     chroma = config.memory.chroma
     if chroma.host is not None:
         key = os.environ.get("CHROMA_API_KEY")
@@ -212,6 +219,6 @@ def _open_index(store: MemoryStore, config: Config) -> Index:
             database=chroma.database,
             headers={"x-chroma-token": key} if key else {},
         )
-        return ChromaIndex.served(server, store.ledger, store_id(store.ledger))
+        return ChromaIndex.served(server, store.ledger, store_id(store.ledger), following)
     folder = Path(config.memory.data_dir) / "chroma"
-    return ChromaIndex.embedded(folder, store.ledger) or ExactIndex(store.ledger)
+    return ChromaIndex.embedded(folder, store.ledger, following) or ExactIndex(store.ledger)

@@ -200,7 +200,7 @@ class MemoryStore:
             return []
         vector = self._embedder.embed([normalise(clean(query))])[0]
         self.check_embedder()
-        shortlist = self._exact.nearest(vector, scope or Scope(()), k, floor=-1.0)
+        shortlist = self._exact.nearest(vector, scope or Scope(()), k, min_cosine=-1.0)
         with self.ledger.reading() as reader:
             rows = [row for row in reader.rows(shortlist.ids).values() if row.live]
             return _ranked(reader, vector, rows, floor=-1.0)
