@@ -36,8 +36,7 @@ from memory.assembly import build_deduplicator, open_store
 from memory.config import ChromaConfig, Config, LLMConfig, MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import CannotUndo, MemoryPipelineError
-from memory.index import chroma as chroma_index
-from memory.index import chroma_client
+from memory.index import Following
 from memory.ledger import REVERSIBLE
 from memory.models import Memory, new_memory_id
 from memory.providers import OfflineModel
@@ -54,6 +53,8 @@ THINGS = (
 PLACES = "attic barn cellar dunes embassy forest garage harbour island jungle kitchen".split()
 _AT_MOST_S = 1.0
 """How long a process may live; short, so that deaths fall on all kinds of work."""
+_CLOSELY = Following(lag=40, sync_threshold=20)
+"""Small steps of Chroma's make its dangerous moments frequent."""
 
 
 # --- what is killed -------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ def a_memory(text: str) -> Memory:
 def work(folder: Path, seed: int, death: str) -> None:
     """Work until death: `clock` (somebody else's), `sql` (a statement's) or `index` (Chroma's)."""
     rng = random.Random(seed)
-    with open_store(config_for(folder)) as store:
+    with open_store(config_for(folder), _CLOSELY) as store:
         assert store.index.serving.name == "Chroma"
         deduplicator = build_deduplicator(store, config_for(folder), OfflineModel())
         worker = Worker(store, deduplicator, rng, Notes(notes_of(folder)))
@@ -263,7 +264,7 @@ def kill_drill(folder: Path, kills: int, seed: int, *, base: int = 0) -> KillRep
     rng = random.Random(seed)
     with open_store(config_for(folder)) as store:
         store.add_batch([a_memory(a_fact(rng)) for _ in range(base)])
-    with _small_steps(), _warnings() as said:
+    with _warnings() as said:
         for number in range(kills):
             _one_death(context, folder, seed * 100_000 + number)
             said.clear()
@@ -278,7 +279,7 @@ def _context() -> Any:
     """Processes from a server that has imported everything slow and opened nothing."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["chromadb", "memory.doctor", "memory.deduplicator", "wordllama"]
+        ["chromadb", "memory.upkeep.doctor", "memory.deduplicator", "wordllama"]
     )
     return context
 
@@ -298,24 +299,8 @@ def _one_death(context: Any, folder: Path, seed: int) -> None:
 
 
 def _quiet_work(folder: Path, seed: int, death: str) -> None:
-    """Chroma's small steps make its dangerous moments frequent."""
     logging.disable(logging.CRITICAL)
-    with _small_steps():
-        work(folder, seed, death)
-
-
-@contextlib.contextmanager
-def _small_steps() -> Iterator[None]:
-    """Copy into Chroma, and have it rewrite its files, after few writes instead of 1,000."""
-    lag, hnsw = chroma_index.LAG, dict(chroma_client.HNSW)
-    chroma_index.LAG = 40
-    chroma_client.HNSW["sync_threshold"] = 20
-    try:
-        yield
-    finally:
-        chroma_index.LAG = lag
-        chroma_client.HNSW.clear()
-        chroma_client.HNSW.update(hnsw)
+    work(folder, seed, death)
 
 
 @contextlib.contextmanager
@@ -333,7 +318,7 @@ def _warnings() -> Iterator[list[str]]:
 def check(folder: Path, report: KillReport) -> None:
     """Open the store as any command does, and compare it with the notes."""
     told = MemoryView.read(notes_of(folder))
-    with open_store(config_for(folder)) as store:
+    with open_store(config_for(folder), _CLOSELY) as store:
         for finding in examine(store):
             if finding.kind != "yours":
                 _lose(report, f"doctor: {finding.what}")

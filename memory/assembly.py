@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,19 +16,23 @@ if TYPE_CHECKING:
     from memory.agent import AgentTools, OnSaved, WorkspaceMemorySync
     from memory.deduplicator import MemoryDeduplicator
     from memory.extractor import MemoryExtractor
+    from memory.index import Following
     from memory.ledger import Ledger
     from memory.protocols import Embedder, Index, LanguageModel
     from memory.store import MemoryStore
 
 
-def open_store(config: Config) -> MemoryStore:
+def open_store(config: Config, following: Following | None = None) -> MemoryStore:
     """The store at the configured place, made where there is none; Chroma opens at first need.
+
+    `following` says how closely Chroma follows; drills want it closer than users do.
 
     Raises: LedgerError, EmbedderMismatch.
     """
     from memory.ledger import Ledger
 
-    store = _store(Ledger.create(config.memory.effective_ledger_url), config, with_index=True)
+    ledger = Ledger.create(config.memory.effective_ledger_url)
+    store = _store(ledger, config, lambda ledger: _open_index(ledger, config, following))
     try:
         with store.ledger.reading() as reader:
             store.embeddings.check(reader)
@@ -55,7 +59,7 @@ def read_store(config: Config) -> MemoryStore:
     """
     from memory.ledger import Ledger
 
-    return _store(Ledger.open(config.memory.effective_ledger_url), config, with_index=False)
+    return _store(Ledger.open(config.memory.effective_ledger_url), config, open_index=None)
 
 
 def open_ledger(config: Config) -> Ledger:
@@ -182,14 +186,16 @@ def _key(config: Config, setting: str) -> SecretStr:
     return config.api_key
 
 
-def _store(ledger: Ledger, config: Config, *, with_index: bool) -> MemoryStore:
+def _store(
+    ledger: Ledger, config: Config, open_index: Callable[[Ledger], Index] | None
+) -> MemoryStore:
     from memory.store import MemoryStore
 
     try:
         return MemoryStore(
             ledger,
             build_embedder(config),
-            (lambda ledger: _open_index(ledger, config)) if with_index else None,
+            open_index,
             scope_fields=config.memory.dedup_scope,
         )
     except BaseException:  # Ctrl-C too must not leave the ledger open
@@ -197,10 +203,11 @@ def _store(ledger: Ledger, config: Config, *, with_index: bool) -> MemoryStore:
         raise
 
 
-def _open_index(ledger: Ledger, config: Config) -> Index:
+def _open_index(ledger: Ledger, config: Config, following: Following | None) -> Index:
     """Chroma, embedded or served; exact search where another process owns the embedded one."""
-    from memory.index import ChromaIndex, ChromaServer, ExactIndex
+    from memory.index import ChromaIndex, ChromaServer, ExactIndex, Following
 
+    following = following or Following()
     chroma = config.memory.chroma
     if chroma.host is not None:
         key = os.environ.get("CHROMA_API_KEY")
@@ -212,6 +219,6 @@ def _open_index(ledger: Ledger, config: Config) -> Index:
             database=chroma.database,
             headers={"x-chroma-token": key} if key else {},
         )
-        return ChromaIndex.served(server, ledger, ledger.store_id())
+        return ChromaIndex.served(server, ledger, ledger.store_id(), following)
     folder = Path(config.memory.data_dir) / "chroma"
-    return ChromaIndex.embedded(folder, ledger) or ExactIndex(ledger)
+    return ChromaIndex.embedded(folder, ledger, following) or ExactIndex(ledger)

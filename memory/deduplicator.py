@@ -53,7 +53,7 @@ from memory.store import (
     close_pending,
     reopen_pending,
 )
-from memory.text import normalise, one_line, shortened
+from memory.text import normalise, shortened
 from memory.threads import Progress, in_thread, side_by_side
 
 logger = logging.getLogger(__name__)
@@ -410,7 +410,7 @@ def _group_report(
 
 
 def _quote(text: str) -> str:
-    return shortened(one_line(text), _QUOTED)
+    return shortened(text, _QUOTED)
 
 
 def _log_check(new: Memory, match: SearchResult | None, decision: Decision | Question) -> None:

@@ -77,8 +77,8 @@ class Shortlist:
 class Index(Protocol):
     """Nearest neighbours over the ledger's live memories, as of the latest commit."""
 
-    def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
-        """At most `k` memories of the scope; those less alike than `floor` may be left out.
+    def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
+        """At most `k` memories of the scope; those less alike than `min_cosine` may be left out.
 
         Raises: IndexFault.
         """

@@ -126,7 +126,7 @@ class BrokenIndex:
     def __init__(self) -> None:
         self.asked = 0
 
-    def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
+    def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
         self.asked += 1
         raise IndexFault("the index is broken")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from benchmarks.drills import (
     race_drill,
 )
 from memory.assembly import open_store
+from memory.index import Following
 from memory.store import MemoryStore
 
 
@@ -52,23 +54,12 @@ def check_race(report: RaceReport) -> None:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store whose index has files of every kind."""
-    import random
-
-    from memory.index import chroma as chroma_index
-    from memory.index import chroma_client
-
     folder = tmp_path_factory.mktemp("whole")
-    lag, chroma_index.LAG = chroma_index.LAG, 100
-    chroma_client.HNSW["sync_threshold"] = 50
-    try:
-        rng = random.Random(1)
-        with open_store(config_for(folder)) as store:
-            store.add_batch([a_memory(a_fact(rng)) for _ in range(300)])
-            for _ in range(5):
-                find(store)
-    finally:
-        chroma_index.LAG = lag
-        del chroma_client.HNSW["sync_threshold"]
+    rng = random.Random(1)
+    with open_store(config_for(folder), Following(lag=100, sync_threshold=50)) as store:
+        store.add_batch([a_memory(a_fact(rng)) for _ in range(300)])
+        for _ in range(5):
+            find(store)
     return folder
 
 

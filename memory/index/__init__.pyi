@@ -1,5 +1,7 @@
 from .chroma import ChromaIndex as ChromaIndex
+from .chroma import Following as Following
 from .chroma_client import ChromaServer as ChromaServer
+from .chroma_client import Client as Client
 from .chroma_client import chroma_faults as chroma_faults
 from .chroma_client import load_minilm as load_minilm
 from .chroma_client import persistent_client as persistent_client

@@ -11,8 +11,9 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,12 +22,15 @@ from memory.index.chroma_client import (
     COLLECTION,
     SLACK,
     ChromaServer,
+    Client,
+    Metadata,
     chroma_faults,
+    close_client,
+    fresh_client,
     http_client,
     load_chroma,
     open_collection,
     persistent_client,
-    sessions,
 )
 from memory.index.exact import ExactIndex
 from memory.index.folder import IndexFolder
@@ -40,29 +44,51 @@ logger = logging.getLogger(__name__)
 
 _BATCH = 100
 """Rows in one write: Chroma's writes hold the GIL, and 100 rows are 20 to 40 ms."""
-LAG = 1_000
-"""Rows that may be searched exactly before they are copied into Chroma."""
+_PAGE = 1_000
+"""Rows that are read in one go."""
 _WIDER = 4
 """How many more neighbours than wanted are asked for, since some are out of scope or retired."""
 
 
 _NO_ROOM = "disk is full"
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Following:
+    """How closely a collection follows the ledger."""
+
+    lag: int = 1_000
+    """Rows that may be searched exactly before they are copied into Chroma, so many at a time."""
+    sync_threshold: int | None = None
+    """After how many writes Chroma rewrites its files; None leaves that to Chroma."""
+
 
 class ChromaIndex:
     """The promise of `Index` on one Chroma collection that follows one ledger."""
 
-    def __init__(self, client: Any, name: str, ledger: Ledger, folder: IndexFolder | None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        ledger: Ledger,
+        folder: IndexFolder | None,
+        following: Following,
+    ) -> None:
         """Use `embedded` or `served`; `folder` is what this process owns of an embedded one."""
-        self._client = client
+        self._client: Client | None = client
         self._name = name
         self._ledger = ledger
         self._folder = folder
+        self._following = following
         self._lock = threading.Lock()
         self._start_following()
 
     @classmethod
-    def embedded(cls, path: Path, ledger: Ledger) -> ChromaIndex | None:
+    def embedded(
+        cls, path: Path, ledger: Ledger, following: Following = Following()
+    ) -> ChromaIndex | None:
         """Chroma in this process; None where another process has this folder.
 
         A folder that is damaged, or another store's, is set aside, and made again from the ledger.
@@ -75,68 +101,84 @@ class ChromaIndex:
         if not folder.acquire():
             return None
         try:
-            return cls._open_or_rebuild(folder, ledger)
+            return cls._open_or_rebuild(folder, ledger, following)
         except BaseException:  # Ctrl-C too must not leave the folder locked
             folder.release()
             raise
 
     @classmethod
-    def _open_or_rebuild(cls, folder: IndexFolder, ledger: Ledger) -> ChromaIndex:
+    def _open_or_rebuild(
+        cls, folder: IndexFolder, ledger: Ledger, following: Following
+    ) -> ChromaIndex:
         whole = folder.closed_whole()
         try:
             damage = "" if whole else folder.probe(PROBE_CODE)
             folder.opened()
             if damage:
                 raise IndexFault(f"damaged: {damage}")
-            return cls._opened(folder, ledger, compare=not whole)
+            index = cls._on(persistent_client(folder.path), ledger, folder, following)
+            if not whole:
+                index._must_agree()
+            return index
         except IndexFault as exc:
             if _NO_ROOM in exc.problem:  # nothing is damaged, and nothing can be made again
                 raise
             kind = "foreign" if isinstance(exc, ForeignIndex) else "damaged"
             aside = folder.set_aside(kind)
             logger.warning("the index is %s; set aside as %s, made again", exc.problem, aside)
-            return cls._opened(folder, ledger, again=True)
+            return cls._on(fresh_client(folder.path), ledger, folder, following)
 
     @classmethod
-    def _opened(
-        cls, folder: IndexFolder, ledger: Ledger, *, compare: bool = False, again: bool = False
+    def _on(
+        cls, client: Client, ledger: Ledger, folder: IndexFolder, following: Following
     ) -> ChromaIndex:
-        """Raises: IndexFault, and then nothing is open."""
-        client = persistent_client(folder.path, again=again)
+        """Raises: IndexFault, and then the client is closed."""
         try:
-            index = cls(client, COLLECTION, ledger, folder)
-            if compare and (difference := index.disagreement()):
+            return cls(client, COLLECTION, ledger, folder, following)
+        except BaseException:
+            close_client(client)
+            raise
+
+    def _must_agree(self) -> None:
+        """Raises: IndexFault where it differs from the ledger, and then the client is closed."""
+        try:
+            if difference := self.disagreement():
                 raise IndexFault(f"damaged: {difference}")
         except BaseException:
-            with contextlib.suppress(Exception):  # what is wrong was said
-                client.close()
+            self._close_client()
             raise
-        return index
 
     @classmethod
-    def served(cls, server: ChromaServer, ledger: Ledger, store_id: str) -> ChromaIndex:
+    def served(
+        cls,
+        server: ChromaServer,
+        ledger: Ledger,
+        store_id: str,
+        following: Following = Following(),
+    ) -> ChromaIndex:
         """A collection of this store's own on a Chroma server.
 
         Raises: IndexFault.
         """
         try:
-            return cls(http_client(server), f"{COLLECTION}-{store_id}", ledger, None)
+            name = f"{COLLECTION}-{store_id}"
+            return cls(http_client(server), name, ledger, None, following)
         except IndexFault as exc:
             where = f"the Chroma server at {server.host}:{server.port} gave no answer"
             raise IndexFault(f"{where} ({exc})", "check memory.chroma.host and port") from exc
 
-    def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:
+    def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
         """Chroma's nearest, without its slow filter, and the nearest of what it does not know yet.
 
-        Incomplete where all that Chroma named is out of scope, and as similar as the floor.
+        Incomplete where all that Chroma named is out of scope, and none below `min_cosine`.
         """
         with self._lock:
             self._catch_up()
             changed = self._recent.changed()
             found = self._query(vector, _WIDER * k)
-            recent = self._recent.nearest(vector, scope, k, floor)
+            recent = self._recent.nearest(vector, scope, k, min_cosine)
         fits = [name for name, values, _ in found if name not in changed and scope.holds(values)]
-        exhausted = len(found) < _WIDER * k or found[-1][2] < floor - SLACK
+        exhausted = len(found) < _WIDER * k or found[-1][2] < min_cosine - SLACK
         complete = len(fits) >= k or exhausted
         return Shortlist((*fits[:k], *recent.ids), complete=complete)
 
@@ -171,7 +213,7 @@ class ChromaIndex:
         """
         with self._lock:
             self._start_again()
-            self._copy(everything=True, on_progress=on_progress)
+            self._copy_all(on_progress or (lambda _done, _total: None))
 
     def scrub(self) -> None:
         """Leave no vector of a forgotten memory in any file of an embedded index.
@@ -183,7 +225,7 @@ class ChromaIndex:
         """
         with self._lock:
             self._catch_up()
-            if self._served and self._copy(everything=True):
+            if self._served and self._copy_all():
                 with self._ledger.writing() as writer:
                     writer.followers.mark_clean(str(self._collection.id))
 
@@ -194,7 +236,7 @@ class ChromaIndex:
                 return
             try:
                 self._catch_up()
-                self._copy(everything=False)
+                self._copy_some()
             except (IndexFault, LedgerError) as exc:
                 logger.warning("the index is behind (%s); the next start catches up", exc)
         self.let_go()
@@ -210,12 +252,17 @@ class ChromaIndex:
 
     def _close_client(self) -> None:
         client, self._client = self._client, None
-        with contextlib.suppress(Exception):  # nothing is left to save
-            client.close()
-            for session in sessions(client) if self._served else ():
-                session.close()
+        if client is not None:
+            close_client(client)
 
     # --- following the ledger ---
+
+    @property
+    def _open_client(self) -> Client:
+        """Raises: IndexFault once it is closed."""
+        if self._client is None:
+            raise IndexFault("the index is closed")
+        return self._client
 
     @property
     def _served(self) -> bool:
@@ -231,7 +278,8 @@ class ChromaIndex:
 
         Raises: ForeignIndex where a folder holds a collection that this ledger does not know.
         """
-        self._collection = collection = open_collection(self._client, self._name)
+        threshold = self._following.sync_threshold
+        self._collection = collection = open_collection(self._open_client, self._name, threshold)
         with self._ledger.reading() as reader:
             state = reader.followers.state(str(collection.id))
             restored = reader.meta(RESTORED) is not None
@@ -268,7 +316,7 @@ class ChromaIndex:
         if self._folder is None:
             self._drop_collection()
             return
-        self._client.close()
+        close_client(self._open_client)
         self._folder.set_aside("damaged")
         self._folder.remove_damaged()
         self._client = persistent_client(self._folder.path)
@@ -276,7 +324,7 @@ class ChromaIndex:
 
     def _drop_collection(self) -> None:
         with chroma_faults():
-            self._client.delete_collection(self._name)
+            self._open_client.delete_collection(self._name)
         self._start_following()
 
     def _follow_from(self, revision: int) -> None:
@@ -292,31 +340,46 @@ class ChromaIndex:
             self._start_following()
         elif state.stale and not self._served:
             self._start_again()
-        elif lag > LAG:
-            self._copy(everything=False)
+        elif lag > self._following.lag:
+            self._copy_some()
 
-    def _copy(
-        self, *, everything: bool, on_progress: Callable[[int, int], None] | None = None
-    ) -> bool:
-        """Copy the next page of changes, or all; False where another process is at it."""
+    def _copy_some(self) -> None:
+        """Copy the next page of changes, unless another process is at it."""
         with self._only_follower() as mine:
             self._copied = self._watermark()
-            while mine:
-                with self._ledger.reading() as reader:
-                    left = reader.followers.lag(self._copied)
-                    changes = reader.followers.changes(self._copied, limit=LAG)
-                if changes:
-                    self._write(changes)
-                    self._note(changes[-1].revision)
-                if on_progress is not None:
-                    on_progress(len(changes), left)
-                if not everything or len(changes) == left:
-                    break
+            if mine:
+                self._copy_page()
+        self._search_the_rest_exactly()
+
+    def _copy_all(
+        self, on_progress: Callable[[int, int], None] = lambda _done, _total: None
+    ) -> bool:
+        """Copy every change; False where another process is at it."""
+        with self._only_follower() as mine:
+            self._copied = self._watermark()
+            done, left = 0, 1
+            while mine and left:
+                copied, left = self._copy_page()
+                done += copied
+                on_progress(done, done + left)
+        self._search_the_rest_exactly()
+        return mine
+
+    def _copy_page(self) -> tuple[int, int]:
+        """How many changes were copied, and how many are left."""
         with self._ledger.reading() as reader:
-            caught_up = reader.followers.lag(self._copied) <= LAG
+            waiting = reader.followers.lag(self._copied)
+            changes = reader.followers.changes(self._copied, limit=self._following.lag)
+        if changes:
+            self._write(changes)
+            self._note(changes[-1].revision)
+        return len(changes), waiting - len(changes)
+
+    def _search_the_rest_exactly(self) -> None:
+        with self._ledger.reading() as reader:
+            caught_up = reader.followers.lag(self._copied) <= self._following.lag
         if caught_up and self._copied > self._seen:
             self._follow_from(self._copied)
-        return mine
 
     def _only_follower(self) -> contextlib.AbstractContextManager[bool]:
         """Whoever owns the folder is; of those that share a server's collection, one at a time."""
@@ -334,29 +397,29 @@ class ChromaIndex:
             writer.followers.note(str(self._collection.id), self._place, revision)
         self._copied = revision
 
-    def _held(self) -> dict[str, Any]:
+    def _held(self) -> dict[str, Vector]:
         """Every vector that Chroma holds, by id."""
-        held: dict[str, Any] = {}
+        held: dict[str, Vector] = {}
         with chroma_faults():
-            for offset in range(0, self._collection.count(), LAG):
-                page = self._collection.get(limit=LAG, offset=offset, include=["embeddings"])
+            for offset in range(0, self._collection.count(), _PAGE):
+                page = self._collection.get(limit=_PAGE, offset=offset, include=["embeddings"])
                 held |= dict(zip(page["ids"], page["embeddings"], strict=True))
         return held
 
     def _write(self, changes: Sequence[Change]) -> None:
-        live = [change for change in changes if change.live and change.vector is not None]
-        gone = [change.id for change in changes if not change.live or change.vector is None]
+        live = [(one, one.vector) for one in changes if one.live and one.vector is not None]
+        gone = [one.id for one in changes if not one.live or one.vector is None]
         with chroma_faults():
             for some in _batches(live):
                 self._collection.upsert(
-                    ids=[change.id for change in some],
-                    embeddings=np.stack([change.vector for change in some]),
-                    metadatas=[_scope_values(change) for change in some],
+                    ids=[change.id for change, _ in some],
+                    embeddings=np.stack([vector for _, vector in some]),
+                    metadatas=[_scope_values(change) for change, _ in some],
                 )
-            for some in _batches(gone):
-                self._collection.delete(ids=list(some))
+            for ids in _batches(gone):
+                self._collection.delete(ids=list(ids))
 
-    def _query(self, vector: Vector, k: int) -> list[tuple[str, dict[str, Any], float]]:
+    def _query(self, vector: Vector, k: int) -> list[tuple[str, Metadata, float]]:
         with chroma_faults():
             answer = self._collection.query(
                 query_embeddings=[vector], n_results=k, include=["metadatas", "distances"]
@@ -370,10 +433,10 @@ def _scope_values(change: Change) -> dict[str, str | bool]:
     return {name: value for name, value in change.values.items() if value is not None}
 
 
-def _batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
 
 
-def _same(held: Any, expected: Any) -> bool:
+def _same(held: Vector, expected: Vector) -> bool:
     """Chroma's vectors come back with a relative error of up to 1e-6."""
     return bool(np.allclose(held, expected, rtol=0, atol=SLACK))

@@ -4,24 +4,91 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypedDict
+from uuid import UUID
 
 import httpx2
 
 from memory.errors import IndexFault
+from memory.models import Vector, Vectors
 
 COLLECTION = "memories"
-HNSW: dict[str, Any] = {"space": "cosine"}
-"""How a new collection is set up."""
 SLACK = 1e-5
 """How far Chroma's float32 similarity may lie from ours."""
 _PATIENCE_S = 5.0
 """How long a server may take to say that it is there; Chroma's own client waits for ever."""
 _CALL_S = 30.0
 """How long a server may take for one call."""
+
+
+Metadata = Mapping[str, str | int | float | bool]
+
+
+class Page(TypedDict, total=False):
+    """Rows of a collection: what was asked to be included, in the order of the ids."""
+
+    ids: list[str]
+    embeddings: Vectors
+    documents: list[str | None]
+    metadatas: list[Metadata | None]
+
+
+class Nearest(TypedDict, total=False):
+    """For each vector that was asked about, its neighbours, nearest first."""
+
+    ids: list[list[str]]
+    metadatas: list[list[Metadata | None]]
+    distances: list[list[float]]
+
+
+class Collection(Protocol):
+    """As much of Chroma's as is used here."""
+
+    @property
+    def id(self) -> UUID: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def configuration_json(self) -> Mapping[str, Any]: ...
+
+    def count(self) -> int: ...
+
+    def get(self, *, limit: int, offset: int, include: Sequence[str]) -> Page: ...
+
+    def query(
+        self,
+        *,
+        query_embeddings: Sequence[Vector] | Vectors,
+        n_results: int,
+        include: Sequence[str],
+    ) -> Nearest: ...
+
+    def upsert(
+        self, *, ids: Sequence[str], embeddings: Vectors, metadatas: Sequence[Metadata]
+    ) -> None: ...
+
+    def delete(self, *, ids: Sequence[str]) -> None: ...
+
+
+class Client(Protocol):
+    """As much of Chroma's as is used here."""
+
+    def list_collections(self) -> Sequence[Collection]: ...
+
+    def get_collection(self, name: str, *, embedding_function: None) -> Collection: ...
+
+    def get_or_create_collection(
+        self, name: str, *, configuration: Mapping[str, Any], embedding_function: None
+    ) -> Collection: ...
+
+    def delete_collection(self, name: str) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -36,21 +103,36 @@ class ChromaServer:
     headers: dict[str, str] = field(repr=False)
 
 
-def persistent_client(folder: Path, *, again: bool = False) -> Any:
-    """Chroma keeps what it opened, even broken, by the path's spelling; `again` spells it new."""
-    path = str(folder.absolute()) + (os.sep if again else "")
+def persistent_client(folder: Path) -> Client:
+    """Raises: IndexFault."""
+    return _client_at(str(folder.absolute()))
+
+
+def fresh_client(folder: Path) -> Client:
+    """The same where this process had the folder open before it was made anew.
+
+    Chroma keeps what it opened, even broken, by the path's spelling: this one is another.
+
+    Raises: IndexFault.
+    """
+    return _client_at(str(folder.absolute()) + os.sep)
+
+
+def _client_at(path: str) -> Client:
     with chroma_faults():
         chromadb, settings = load_chroma()
-        return chromadb.PersistentClient(path=path, settings=settings)
+        client: Client = chromadb.PersistentClient(path=path, settings=settings)
+        return client
 
 
-def http_client(server: ChromaServer) -> Any:
+def http_client(server: ChromaServer) -> Client:
+    """Raises: IndexFault where nothing answers there."""
     with chroma_faults():
         scheme = "https" if server.ssl else "http"
         beat = f"{scheme}://{server.host}:{server.port}/api/v2/heartbeat"
         httpx2.get(beat, headers=server.headers, timeout=_PATIENCE_S).raise_for_status()
         chromadb, settings = load_chroma()
-        client = chromadb.HttpClient(
+        client: Client = chromadb.HttpClient(
             host=server.host,
             port=server.port,
             ssl=server.ssl,
@@ -59,14 +141,25 @@ def http_client(server: ChromaServer) -> Any:
             headers=server.headers,
             settings=settings,
         )
-        for session in sessions(client):
+        for session in _sessions(client):
             session.timeout = _CALL_S
         return client
 
 
-def sessions(client: Any) -> list[Any]:
+def close_client(client: Client) -> None:
+    """Let go of files and connections, whatever state they are in."""
+    with contextlib.suppress(Exception):  # nothing is left to save
+        client.close()
+    for session in _sessions(client):
+        with contextlib.suppress(Exception):
+            session.close()
+
+
+def _sessions(client: Any) -> list[Any]:
     """Chroma has no other way to say how long its calls may take, nor to close its connections."""
-    return [part._server._session for part in (client, client._admin_client)]
+    servers = [getattr(part, "_server", None) for part in (client, client._admin_client)]
+    found = (getattr(server, "_session", None) for server in servers)
+    return [session for session in found if session is not None]  # an embedded client has none
 
 
 def load_chroma() -> tuple[Any, Any]:
@@ -87,10 +180,15 @@ def chroma_faults() -> Iterator[None]:
         raise IndexFault(f"Chroma failed: {first_line}") from exc
 
 
-def open_collection(client: Any, name: str) -> Any:
+def open_collection(client: Client, name: str, sync_threshold: int | None) -> Collection:
+    """One that measures cosine; a new one rewrites its files after so many writes.
+
+    Raises: IndexFault.
+    """
+    often = {"sync_threshold": sync_threshold} if sync_threshold is not None else {}
     with chroma_faults():
         collection = client.get_or_create_collection(
-            name, configuration={"hnsw": HNSW}, embedding_function=None
+            name, configuration={"hnsw": {"space": "cosine", **often}}, embedding_function=None
         )
         space = collection.configuration_json["hnsw"]["space"]
     if space != "cosine":

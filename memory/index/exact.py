@@ -27,7 +27,7 @@ class ExactIndex:
         self._since = since
         self._forget_all(since)
 
-    def nearest(self, vector: Vector, scope: Scope, k: int, floor: float) -> Shortlist:  # noqa: ARG002 - k suffices here
+    def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:  # noqa: ARG002 - k suffices here
         with self._lock:
             self._catch_up()
             among = np.array(self._rows_in(scope), dtype=np.int64)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memory.errors import IndexFault, InputError
-from memory.index import chroma_faults, persistent_client
+from memory.index import Client, chroma_faults, persistent_client
 
 _PAGE = 1_000
 
@@ -44,7 +44,7 @@ def read_collection(path: Path, name: str) -> Iterator[ForeignRow]:
             raise InputError(path, exc.problem, "is it complete, and not in use?") from exc
 
 
-def _rows(client: Any, path: Path, name: str) -> Iterator[ForeignRow]:
+def _rows(client: Client, path: Path, name: str) -> Iterator[ForeignRow]:
     with chroma_faults():
         names = [collection.name for collection in client.list_collections()]
     if name not in names:

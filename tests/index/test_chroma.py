@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ import pytest
 from chromadb.config import Settings
 
 from memory.errors import IndexFault, InputError
-from memory.index import chroma as chroma_index
-from memory.index.chroma import ChromaIndex
+from memory.index.chroma import ChromaIndex, Following
 from memory.index.chroma_client import ChromaServer
 from memory.index.exact import ExactIndex
 from memory.interchange import read_collection
@@ -45,7 +45,7 @@ def write(ledger: Ledger, rng: np.random.Generator, n: int, user: str | None = "
 
 
 def opened(folder: Path, ledger: Ledger) -> ChromaIndex:
-    index = ChromaIndex.embedded(folder, ledger)
+    index = ChromaIndex.embedded(folder, ledger, Following(lag=40))
     assert index is not None
     return index
 
@@ -53,11 +53,6 @@ def opened(folder: Path, ledger: Ledger) -> ChromaIndex:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "chroma"
-
-
-@pytest.fixture(autouse=True)
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chroma_index, "LAG", 40)
 
 
 @pytest.fixture
@@ -186,7 +181,7 @@ def test_a_library_that_cannot_be_loaded_is_no_damage(
     folder: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened(folder, ledger).close()
-    monkeypatch.setattr(chroma_index, "load_chroma", lambda: 1 / 0)
+    monkeypatch.setitem(sys.modules, "chromadb", None)
     with pytest.raises(IndexFault):
         ChromaIndex.embedded(folder, ledger)
     assert folder.is_dir()
