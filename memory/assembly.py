@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     from memory.extractor import MemoryExtractor
     from memory.index import Following
     from memory.ledger import Ledger
+    from memory.models import Scale
     from memory.protocols import Embedder, Index, LanguageModel
     from memory.store import MemoryStore
+
+logger = logging.getLogger(__name__)
 
 
 def open_store(config: Config, following: Following | None = None) -> MemoryStore:
@@ -178,6 +182,16 @@ def build_embedder(config: Config) -> Embedder:
         key = _key(config, "memory.embedding.provider")
         return GeminiEmbedder(key, config.llm, embedding.model, embedding.dim)
     return WordLlamaEmbedder()
+
+
+def build_scale(config: Config, embedder: Embedder) -> Scale:
+    """From the embedder's cosine to similarity, as it is configured."""
+    if config.memory.thresholds_without_scale:
+        logger.warning(
+            "dedup thresholds are set and memory.embedding.scale is not: they are compared with "
+            "plain cosine; set the scale to plain to keep it so, or see memory-dedup calibrate"
+        )
+    return config.memory.scale_for(embedder.fingerprint)
 
 
 def _key(config: Config, setting: str) -> SecretStr:

@@ -22,13 +22,18 @@ from pydantic_core.core_schema import ValidationInfo
 
 from memory.errors import ConfigError
 from memory.models import (
+    LOWER,
+    NEAR_COPY,
+    PLAIN,
     Frozen,
     OnMergeFailure,
     Problem,
     Rules,
+    Scale,
     ScopeField,
     as_tuple,
     first_problem,
+    scale_of,
 )
 
 DEFAULT_FILE = Path("config.yaml")
@@ -53,14 +58,16 @@ class EmbeddingConfig(Frozen):
     """Gemini's, where that is the provider."""
     dim: int = Field(default=768, ge=128, le=3072)
     """Of Gemini's vectors."""
+    scale: Scale | Literal["plain"] | None = None
+    """From cosine to similarity; None is the embedder's own, `plain` the cosine itself."""
 
 
 class MemoryConfig(Frozen):
     """How memories are kept and deduplicated."""
 
     dedup_enabled: bool = True
-    dedup_upper_threshold: Share = 0.95
-    dedup_lower_threshold: Share = Field(default=0.90, validate_default=True)
+    dedup_upper_threshold: Share = NEAR_COPY
+    dedup_lower_threshold: Share = Field(default=LOWER, validate_default=True)
     dedup_guard: bool = True
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
     dedup_candidates: int = Field(default=5, ge=1, le=100)
@@ -88,6 +95,18 @@ class MemoryConfig(Frozen):
             guard=self.dedup_guard,
             on_merge_failure=self.on_merge_failure,
         )
+
+    @property
+    def thresholds_without_scale(self) -> bool:
+        """Whether thresholds were chosen, and nobody said on which scale: then on the cosine."""
+        own = (self.dedup_upper_threshold, self.dedup_lower_threshold)
+        return self.embedding.scale is None and own != (NEAR_COPY, LOWER)
+
+    def scale_for(self, fingerprint: str) -> Scale:
+        """The scale of similarity for the vectors of an embedder."""
+        if self.embedding.scale == "plain" or self.thresholds_without_scale:
+            return PLAIN
+        return self.embedding.scale or scale_of(fingerprint)
 
     @property
     def effective_ledger_url(self) -> str:

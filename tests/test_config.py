@@ -8,8 +8,11 @@ import platformdirs
 import pytest
 import yaml
 
+from memory.assembly import build_scale
 from memory.config import Config, load_config
 from memory.errors import ConfigError
+from memory.models import PLAIN, Scale, scale_of
+from memory.providers import WordLlamaEmbedder
 
 SHIPPED = Path(__file__).parent.parent / "config.yaml"
 
@@ -137,3 +140,51 @@ def test_a_mistake_in_the_environment_names_the_variable() -> None:
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(tmp_path / "none.yaml", {})
+
+
+@pytest.mark.parametrize(
+    ("set_to", "scale"),
+    [
+        ("null", scale_of("wordllama-")),
+        ("plain", PLAIN),
+        ("{anchor: 0.8}", Scale(anchor=0.8)),
+        ("{anchor: 0.8, anchor_kana_han: 0.9}", Scale(anchor=0.8, anchor_kana_han=0.9)),
+    ],
+)
+@pytest.mark.parametrize("by", ["file", "variable"])
+def test_the_scale_is_the_embedders_own_plain_or_given_by_its_anchors(
+    tmp_path: Path, set_to: str, scale: Scale, by: str
+) -> None:
+    file = written(
+        tmp_path, f"memory: {{embedding: {{scale: {set_to if by == 'file' else 'null'}}}}}"
+    )
+    environ = {"MEMORY_EMBEDDING_SCALE": set_to} if by == "variable" else {}
+    config = load_config(file, environ)
+    assert build_scale(config, WordLlamaEmbedder()) == scale
+
+
+@pytest.mark.parametrize("key", ["dedup_upper_threshold: 0.97", "dedup_lower_threshold: 0.8"])
+def test_thresholds_without_a_scale_stay_on_the_cosine_with_one_warning(
+    tmp_path: Path, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = load_config(written(tmp_path, f"memory: {{{key}}}"), {})
+    assert build_scale(config, WordLlamaEmbedder()) == PLAIN
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "memory.embedding.scale" in caplog.text
+
+
+@pytest.mark.parametrize("scale", ["plain", "{anchor: 0.8}"])
+def test_thresholds_with_a_scale_are_on_that_scale_and_nobody_is_warned(
+    tmp_path: Path, scale: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = f"memory: {{dedup_lower_threshold: 0.85, embedding: {{scale: {scale}}}}}"
+    config = load_config(written(tmp_path, text), {})
+    assert (build_scale(config, WordLlamaEmbedder()) == PLAIN) == (scale == "plain")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("scale", ["steep", "{anchor: 0.96}", "{anchor: 0.8, kana: 0.9}", "0.8"])
+def test_a_scale_that_cannot_be_is_named_with_file_and_line(tmp_path: Path, scale: str) -> None:
+    path = written(tmp_path, f"memory:\n  embedding:\n    scale: {scale}\n")
+    with pytest.raises(ConfigError, match=r"config\.yaml:3.*memory\.embedding\.scale"):
+        load_config(path, {})

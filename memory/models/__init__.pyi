@@ -29,6 +29,11 @@ from .problems import first_problem as first_problem
 from .report import DeduplicationReport as DeduplicationReport
 from .report import GroupReport as GroupReport
 from .report import MemberReport as MemberReport
+from .scale import LOWER as LOWER
+from .scale import NEAR_COPY as NEAR_COPY
+from .scale import PLAIN as PLAIN
+from .scale import Scale as Scale
+from .scale import scale_of as scale_of
 from .values import MAX_CONTENT as MAX_CONTENT
 from .values import Frozen as Frozen
 from .values import Vector as Vector

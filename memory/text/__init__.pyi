@@ -9,6 +9,7 @@ from .coverage import covers as covers
 from .coverage import negations as negations
 from .coverage import shared as shared
 from .parse import parse as parse
+from .script import has_kana_or_han as has_kana_or_han
 from .statements import asked_to_remember as asked_to_remember
 from .statements import is_japanese as is_japanese
 from .statements import only_asks_to_remember as only_asks_to_remember
