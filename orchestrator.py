@@ -205,7 +205,7 @@ class Chat:
         """Until end of input, /quit or Ctrl-C; then what was said last is still remembered."""
         self._greet()
         hook = asyncio.create_task(self._remember())
-        if self._store.counts().turns:
+        if await self._waiting():
             self._work.set()
         with stop_event() as interrupted:
             lines = _Lines("you> " if self._tty else "")
@@ -230,7 +230,7 @@ class Chat:
 
     async def _wait_for(self, hook: asyncio.Task[None], interrupted: asyncio.Event) -> None:
         """Give the hook time to finish; a Ctrl-C leaves the rest for the next start."""
-        waiting = self._store.counts().turns
+        waiting = await self._waiting()
         if waiting and self._tty:
             _dim(f"remembering the last {waiting} turns (Ctrl-C leaves them for the next start)")
         stopped = asyncio.create_task(interrupted.wait())
@@ -239,8 +239,13 @@ class Chat:
         hook.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await hook
-        if left := self._store.counts().turns:
+        if left := await self._waiting():
             err().print(f"{left} turns wait for the next start")
+
+    async def _waiting(self) -> int:
+        """How many turns are not extracted yet."""
+        counts = await in_thread(self._store.counts)
+        return counts.turns
 
     # --- a turn ---
 
@@ -250,7 +255,8 @@ class Chat:
         if command == "/memories":
             await self._list(rest)
         elif command == "/forget":
-            self._forget(rest.strip())
+            for said in await in_thread(self._forget, rest.strip()):
+                _dim(said)
         elif command.startswith("/") and command != "/quit":
             _dim(_HELP)
         elif command != "/quit":
@@ -307,30 +313,28 @@ class Chat:
         return [hit.memory for hit in found if hit.similarity >= RECALL_FLOOR]
 
     async def _list(self, words: str) -> None:
-        mine = [memory for memory in self._store.memories() if memory.user == self._user]
-        if words:
-            mine = await self._recall(words)
+        mine = await self._recall(words) if words else await in_thread(self._mine)
         for memory in mine:
             show(Text(f"{memory.id}  {memory.timestamp:%Y-%m-%d}  {memory.content}"))
         if not mine:
             _dim("nothing yet")
 
-    def _forget(self, memory_id: str) -> None:
+    def _mine(self) -> list[Memory]:
+        return [memory for memory in self._store.memories() if memory.user == self._user]
+
+    def _forget(self, memory_id: str) -> list[str]:
+        """Erase one of the user's memories; gives what to say of it."""
         from memory.agent import forget_everywhere
 
         try:
             mine = self._store.get(memory_id)
             if mine is not None and mine.user != self._user:
-                _dim(f"{memory_id} is not about {self._user}")
-                return
+                return [f"{memory_id} is not about {self._user}"]
             forgotten, problem = forget_everywhere(self._store, self._workspace, memory_id)
         except MemoryPipelineError as exc:
-            _dim(str(exc))
-        else:
-            left = "" if forgotten.erased else " (index pending)"
-            _dim(f"forgotten{left}: {forgotten.memory.content}")
-            if problem:
-                _dim(problem)
+            return [str(exc)]
+        left = "" if forgotten.erased else " (index pending)"
+        return [f"forgotten{left}: {forgotten.memory.content}", *filter(None, [problem])]
 
     # --- the hook ---
 

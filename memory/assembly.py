@@ -35,7 +35,10 @@ def open_store(config: Config, following: Following | None = None) -> MemoryStor
     """
     from memory.ledger import Ledger
 
-    ledger = Ledger.create(config.memory.effective_ledger_url)
+    return _opened(Ledger.create(config.memory.effective_ledger_url), config, following)
+
+
+def _opened(ledger: Ledger, config: Config, following: Following | None) -> MemoryStore:
     store = _store(ledger, config, lambda ledger: _open_index(ledger, config, following))
     try:
         with store.ledger.reading() as reader:

@@ -111,6 +111,8 @@ class MemoryExtractor:
             await asyncio.sleep(_ASK_AGAIN_S)
 
     def _keep(self, turns: Sequence[Turn]) -> int:
+        if not turns:
+            return 0
         with self._store.ledger.writing() as writer:
             new = [
                 writer.turns.keep(turn, turn.id or f"#{place}") for place, turn in enumerate(turns)

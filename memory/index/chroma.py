@@ -32,7 +32,7 @@ from memory.index.chroma_client import (
     open_collection,
     persistent_client,
 )
-from memory.index.exact import ExactIndex
+from memory.index.exact import LiveVectors
 from memory.index.folder import IndexFolder
 from memory.index.probe import PROBE_CODE
 from memory.ledger import RESTORED, Change, Ledger
@@ -174,13 +174,13 @@ class ChromaIndex:
         """
         with self._lock:
             self._catch_up()
-            changed = self._recent.changed()
+            changed = self._recent.changed
             found = self._query(vector, _WIDER * k)
-            recent = self._recent.nearest(vector, scope, k, min_cosine)
+            recent = self._recent.nearest(vector, scope, k)
         fits = [name for name, values, _ in found if name not in changed and scope.holds(values)]
         exhausted = len(found) < _WIDER * k or found[-1][2] < min_cosine - SLACK
         complete = len(fits) >= k or exhausted
-        return Shortlist((*fits[:k], *recent.ids), complete=complete)
+        return Shortlist((*fits[:k], *recent), complete=complete)
 
     @property
     def name(self) -> str:
@@ -329,19 +329,24 @@ class ChromaIndex:
 
     def _follow_from(self, revision: int) -> None:
         self._seen = revision
-        self._recent = ExactIndex(self._ledger, since=revision)
+        self._recent = LiveVectors(since=revision)
 
     def _catch_up(self) -> None:
         """A page at a time: what is not copied yet is searched exactly, so nothing waits."""
         with self._ledger.reading() as reader:
             state = reader.followers.state(str(self._collection.id))
             lag = reader.followers.lag(self._copied)
+            recent = self._recent
+            recent.catch_up(reader)
         if state is None:  # another process made the collection again
             self._start_following()
         elif state.stale and not self._served:
             self._start_again()
         elif lag > self._following.lag:
             self._copy_some()
+        if self._recent is not recent:
+            with self._ledger.reading() as reader:
+                self._recent.catch_up(reader)
 
     def _copy_some(self) -> None:
         """Copy the next page of changes, unless another process is at it."""

@@ -9,36 +9,24 @@ from typing import Any
 import numpy as np
 
 from memory.index.pairs import nearest
-from memory.ledger import Change, Ledger
+from memory.ledger import Change, Ledger, Reader
 from memory.models import Scope, Vector, Vectors
 from memory.protocols import Shortlist
 
 
 class ExactIndex:
-    """A matrix of the live vectors, caught up from the ledger before each answer.
+    """A matrix of all live vectors, caught up from the ledger before each answer."""
 
-    With `since`, only the rows that changed after that revision: the part of the ledger that
-    another index does not know yet.
-    """
-
-    def __init__(self, ledger: Ledger, since: int = 0) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._lock = threading.Lock()
-        self._since = since
-        self._forget_all(since)
+        self._live = LiveVectors()
 
     def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:  # noqa: ARG002 - k suffices here
         with self._lock:
-            self._catch_up()
-            among = np.array(self._rows_in(scope), dtype=np.int64)
-            rows = nearest(self._matrix[: len(self._ids)], vector, k, among)
-            return Shortlist(tuple(self._ids[row] for row in rows))
-
-    def changed(self) -> set[str]:
-        """Ids of every memory, live or retired, that changed after `since`."""
-        with self._lock:
-            self._catch_up()
-            return set(self._seen_ids)
+            with self._ledger.reading() as reader:
+                self._live.catch_up(reader)
+            return Shortlist(self._live.nearest(vector, scope, k))
 
     @property
     def name(self) -> str:
@@ -50,7 +38,7 @@ class ExactIndex:
 
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:  # noqa: ARG002 - at once
         with self._lock:
-            self._forget_all(self._since)
+            self._live = LiveVectors()
 
     def scrub(self) -> None:
         """Nothing on disk is held."""
@@ -58,28 +46,44 @@ class ExactIndex:
     def close(self) -> None:
         """Nothing on disk is held."""
 
-    def _forget_all(self, since: int) -> None:
+
+class LiveVectors:
+    """The live vectors of the rows that changed after a revision, in one matrix.
+
+    From revision 0 on these are all; later, the part that another index does not know yet. Not safe
+    to share between threads.
+    """
+
+    def __init__(self, since: int = 0) -> None:
         self._revision = since
         self._ids: list[str] = []
         self._values: list[Mapping[str, Any]] = []
         self._row_of: dict[str, int] = {}
-        self._seen_ids: set[str] = set()
         self._scopes: dict[Scope, list[int]] = {}
         self._matrix: Vectors = np.empty((0, 0), dtype=np.float32)
+        self.changed: set[str] = set()
+        """Ids of every memory, live or retired, that changed since."""
 
-    def _catch_up(self) -> None:
-        with self._ledger.reading() as reader:
-            if reader.revision() == self._revision:
-                return
-            changes = reader.followers.changes(self._revision)
-            self._revision = reader.revision()
+    def catch_up(self, reader: Reader) -> None:
+        """Take in what the ledger has committed."""
+        revision = reader.revision()
+        if revision == self._revision:
+            return
+        changes = reader.followers.changes(self._revision)
+        self._revision = revision
         if changes:
             self._apply(changes)
+
+    def nearest(self, vector: Vector, scope: Scope, k: int) -> tuple[str, ...]:
+        """Ids of the k nearest in the scope, nearest first."""
+        among = np.array(self._rows_in(scope), dtype=np.int64)
+        rows = nearest(self._matrix[: len(self._ids)], vector, k, among)
+        return tuple(self._ids[row] for row in rows)
 
     def _apply(self, changes: Sequence[Change]) -> None:
         self._scopes.clear()
         for change in changes:
-            self._seen_ids.add(change.id)
+            self.changed.add(change.id)
             self._remove(change.id)
         fresh = [change for change in changes if change.live and change.vector is not None]
         self._reserve(fresh)

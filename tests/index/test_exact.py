@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.index.exact import ExactIndex
+from memory.index.exact import ExactIndex, LiveVectors
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
 from tests.doubles import START
@@ -86,12 +86,16 @@ def _write(
 def test_since_a_revision_only_later_rows_are_known(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     live: dict[str, tuple[Memory, Vector]] = {}
+    recent = LiveVectors(since=1)
     with Ledger.create(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
         _write(ledger, live, rng, "a", 0)
-        recent = ExactIndex(ledger, since=1)
-        assert recent.nearest(unit(rng), ALL, 5, 0.0).ids == ()
+        with ledger.reading() as reader:
+            recent.catch_up(reader)
+        assert recent.nearest(unit(rng), ALL, 5) == ()
         first = next(iter(live))
         _write(ledger, live, rng, "a", 0)
-        [second] = recent.nearest(unit(rng), ALL, 5, 0.0).ids
+        with ledger.reading() as reader:
+            recent.catch_up(reader)
+        [second] = recent.nearest(unit(rng), ALL, 5)
         assert second != first
-        assert recent.changed() == {second}
+        assert recent.changed == {second}

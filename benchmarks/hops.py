@@ -1,0 +1,174 @@
+"""What a piece of work costs: hops to a thread, transactions and SQL statements.
+
+A hop is a call that code on an event loop makes in a thread of its own; a transaction is one that
+reads or writes the ledger. Both are what a busy bot waits for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from memory.agent import AgentTools
+from memory.assembly import build_deduplicator, build_extractor, build_tools, open_store
+from memory.config import Config, MemoryConfig
+from memory.models import Memory, Turn
+from memory.providers import OfflineModel
+from memory.store import MemoryStore
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+NAMES = ("rows", "sails", "paints", "cooks", "runs", "reads", "sings", "dives")
+PLACES = ("in Porto", "by the lake", "on Sundays", "with Jonas")
+FACTS = [f"Mia {verb} {place}." for verb in NAMES for place in PLACES]
+
+
+@dataclass
+class Cost:
+    """What a piece of work has cost so far."""
+
+    hops: int = 0
+    reads: int = 0
+    writes: int = 0
+    statements: int = 0
+
+    @property
+    def transactions(self) -> int:
+        return self.reads + self.writes
+
+
+@contextmanager
+def counted() -> Iterator[Cost]:
+    """Count what happens in the block, in every thread."""
+    cost = Cost()
+    to_thread = asyncio.to_thread
+
+    async def hop(*args: Any, **kwargs: Any) -> Any:
+        cost.hops += 1
+        return await to_thread(*args, **kwargs)
+
+    def began(connection: Connection) -> None:
+        if connection.get_execution_options().get("ledger_writes"):
+            cost.writes += 1
+        else:
+            cost.reads += 1
+
+    def stated(*_: Any) -> None:
+        cost.statements += 1
+
+    sa.event.listen(Engine, "begin", began)
+    sa.event.listen(Engine, "before_cursor_execute", stated)
+    try:
+        with patch("asyncio.to_thread", hop):
+            yield cost
+    finally:
+        sa.event.remove(Engine, "begin", began)
+        sa.event.remove(Engine, "before_cursor_execute", stated)
+    cost.statements -= cost.transactions  # the BEGIN of each is a statement too
+
+
+class Bench:
+    """A store of its own, warm: the first query of a store opens its index."""
+
+    def __init__(self, folder: Path) -> None:
+        config = Config(memory=MemoryConfig(data_dir=str(folder)))
+        self.store: MemoryStore = open_store(config)
+        self.deduplicator = build_deduplicator(self.store, config, OfflineModel())
+        self.extractor = build_extractor(self.store, config, OfflineModel())
+        self.tools: AgentTools = build_tools(self.store, config)
+        self.store.add_batch([_memory(fact, n) for n, fact in enumerate(FACTS)])
+        self.run(self.deduplicator.check_and_merge(_memory("Jonas knits.", 90)))
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Cost:
+        with counted() as cost:
+            asyncio.run(work)
+        return cost
+
+    def new_memory(self) -> Cost:
+        return self.run(self.deduplicator.check_and_merge(_memory("Aiko draws maps.", 91)))
+
+    def turn(self) -> Cost:
+        said = Turn(speaker="Mia", text="I moved to Lisbon in 2021.", at=START, id="1")
+        return self.run(self.extractor.extract_and_store([said]))
+
+    def empty_turn(self) -> Cost:
+        return self.run(self.extractor.extract_and_store())
+
+    def idle_batch(self) -> Cost:
+        asyncio.run(self.deduplicator.deduplicate_all())
+        return self.run(self.deduplicator.deduplicate_all())
+
+    def remember(self) -> Cost:
+        return self.run(self.tools.call("remember", {"content": "The gate code is 4711."}))
+
+    def replaces(self) -> Cost:
+        old = self._saved("The rent is 900 euros.")
+        told = {"content": "The rent is 950 euros.", "replaces": old}
+        return self.run(self.tools.call("remember", told))
+
+    def forget(self) -> Cost:
+        doomed = self._saved("The spare key lies under the mat.")
+        return self.run(self.tools.call("forget", {"memory_id": doomed}))
+
+    def consolidate(self) -> Cost:
+        for n in range(32):
+            self._saved(f"Note {n}: {FACTS[n][:-1]} at {n} o'clock.")
+        return self.run(self.tools.call("consolidate", {}))
+
+    def _saved(self, content: str) -> str:
+        call = self.tools.call("remember", {"content": content, "force": True})
+        return str(asyncio.run(call).data.model_dump()["id"])
+
+
+def _memory(content: str, minute: int) -> Memory:
+    return Memory(content=content, user="Mia", timestamp=START + timedelta(minutes=minute))
+
+
+WORK: dict[str, Callable[[Bench], Cost]] = {
+    "one new memory": Bench.new_memory,
+    "one turn": Bench.turn,
+    "a call without turns": Bench.empty_turn,
+    "a batch with nothing to do": Bench.idle_batch,
+    "remember": Bench.remember,
+    "remember with replaces": Bench.replaces,
+    "forget": Bench.forget,
+    "consolidate 32": Bench.consolidate,
+}
+
+
+def measure(names: list[str]) -> dict[str, Cost]:
+    """The cost of each named piece of work, on a store of its own."""
+    found = {}
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix="hops-") as folder:
+            bench = Bench(Path(folder))
+            found[name] = WORK[name](bench)
+            bench.store.close()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    found = measure(list(WORK))
+    if parser.parse_args().json:
+        print(json.dumps({name: asdict(cost) for name, cost in found.items()}, indent=2))
+        return
+    print(f"{'':28}{'hops':>6}{'reads':>7}{'writes':>8}{'statements':>12}")
+    for name, cost in found.items():
+        print(f"{name:28}{cost.hops:6}{cost.reads:7}{cost.writes:8}{cost.statements:12}")
+
+
+if __name__ == "__main__":
+    main()
