@@ -1,3 +1,5 @@
+from .copies import UPGRADE_COPIES as UPGRADE_COPIES
+from .database import remove_files as remove_files
 from .database import set_aside as set_aside
 from .ledger import Ledger as Ledger
 from .reader import Reader as Reader

@@ -55,10 +55,6 @@ class Reader:
         """The latest committed transaction's number, 0 for a new ledger."""
         return int(self._connection.scalar(sa.select(t.counter.c.value)) or 0)
 
-    def has_schema(self) -> bool:
-        """Whether the tables are there."""
-        return sa.inspect(self._connection).has_table(t.meta.name)
-
     def meta(self, key: str) -> str | None:
         """A fact about the store itself; None where it was never set."""
         return self._connection.scalar(sa.select(t.meta.c.value).where(t.meta.c.key == key))
@@ -118,8 +114,9 @@ class Reader:
         if here is not None and (here.forgotten or self._once_said(here, memory)):
             return here
         renamed = memory.model_copy(update={"external_id": memory.external_id or memory.id})
-        arrivals = [t.arrival_of(memory)] + ([t.arrival_of(renamed)] if here is not None else [])
-        query = sa.select(t.memories).where(t.memories.c.arrival.in_(arrivals)).limit(1)
+        same = [memory, renamed] if here is not None else [memory]
+        hashes = [t.identity_hash(one) for one in same]
+        query = sa.select(t.memories).where(t.memories.c.identity_hash.in_(hashes)).limit(1)
         return next(iter(self._to_rows(query)), None)
 
     def _once_said(self, row: Row, memory: Memory) -> bool:

@@ -51,15 +51,6 @@ class Writer(Reader):
         insert = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
         return insert[self._connection.dialect.name](table)
 
-    def prepare_schema(self) -> None:
-        """Make the tables where they are missing."""
-        if self.has_schema():
-            t.episodes.create(self._connection, checkfirst=True)  # came after the others
-            return
-        t.schema.create_all(self._connection)
-        self._connection.execute(t.counter.insert().values(value=0))
-        self.set_meta("schema_version", t.SCHEMA_VERSION)
-
     def set_meta(self, key: str, value: str) -> None:
         statement = self._upsert(t.meta).values(key=key, value=value)
         self._connection.execute(
@@ -71,7 +62,7 @@ class Writer(Reader):
 
     def insert(self, memory: Memory) -> None:
         """A new live memory, with its links."""
-        columns = {"live": True, "arrival": t.arrival_of(memory), **t.to_columns(memory)}
+        columns = {"live": True, "identity_hash": t.identity_hash(memory), **t.to_columns(memory)}
         self._connection.execute(t.memories.insert().values(columns))
         self._put_links(memory)
         self._touched.add(memory.id)
@@ -219,13 +210,18 @@ class Writer(Reader):
         self._connection.execute(t.index_state.update().values(watermark=0, stale=True))
         self._touched |= set(self._connection.scalars(sa.select(t.memories.c.id)))
 
-    def mark_distinct(self, scope: Scope, text_a: str, text_b: str, reason: str) -> None:
-        """Two texts say different things in this scope: never ask again."""
+    def mark_distinct(
+        self, scope: Scope, text_a: str, text_b: str, reason: str, by: t.Judge = "model"
+    ) -> None:
+        """Two texts say different things in this scope; a lower judge's word gives way."""
         low, high = sorted((text_key(text_a), text_key(text_b)))
-        statement = self._upsert(t.distinct_pairs).values(
-            scope=scope.key, low_key=low, high_key=high, reason=reason
+        pair = {"scope": scope.key, "low_key": low, "high_key": high}
+        verdict = {"reason": reason, "by": by}
+        statement = self._upsert(t.distinct_pairs).values(**pair, **verdict)
+        lower = t.distinct_pairs.c.by.in_(t.JUDGES[: t.JUDGES.index(by)])
+        self._connection.execute(
+            statement.on_conflict_do_update(index_elements=[*pair], set_=verdict, where=lower)
         )
-        self._connection.execute(statement.on_conflict_do_nothing())
 
     def record(self, decision: Decision, before: str, at: datetime, run: str | None) -> None:
         """What was decided and why, with the state that undo goes back to."""
