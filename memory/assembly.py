@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory.config import Config
-from memory.errors import ConfigError
+from memory.errors import ConfigError, LedgerOutdated
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -33,9 +34,7 @@ def open_store(config: Config, following: Following | None = None) -> MemoryStor
 
     Raises: LedgerError, EmbedderMismatch.
     """
-    from memory.ledger import Ledger
-
-    return _opened(Ledger.create(config.memory.effective_ledger_url), config, following)
+    return _opened(open_ledger(config), config, following)
 
 
 def _opened(ledger: Ledger, config: Config, following: Following | None) -> MemoryStore:
@@ -55,14 +54,14 @@ def open_existing_store(config: Config) -> MemoryStore:
 
     Raises: LedgerMissing, LedgerError, EmbedderMismatch.
     """
-    read_ledger(config).close()
+    open_existing_ledger(config).close()
     return open_store(config)
 
 
 def read_store(config: Config) -> MemoryStore:
     """The existing store for reading only: nothing on disk changes, Chroma stays closed.
 
-    Raises: LedgerMissing, LedgerError, EmbedderMismatch.
+    Raises: LedgerMissing, LedgerOutdated, LedgerError, EmbedderMismatch.
     """
     from memory.ledger import Ledger
 
@@ -70,19 +69,45 @@ def read_store(config: Config) -> MemoryStore:
 
 
 def open_ledger(config: Config) -> Ledger:
-    """The ledger alone, whatever embedder it was made with.
+    """The ledger alone, whatever embedder it was made with; an older one is upgraded first.
 
     Raises: LedgerError.
     """
     from memory.ledger import Ledger
 
-    return Ledger.create(config.memory.effective_ledger_url)
+    url = config.memory.effective_ledger_url
+    try:
+        return Ledger.create(url)
+    except LedgerOutdated:
+        copy = upgrade_ledger(config)
+        logger.warning("the ledger was upgraded; as it was before, it is kept in %s", copy)
+        return Ledger.create(url)
+
+
+def open_existing_ledger(config: Config) -> Ledger:
+    """The same where there is one; nothing is made.
+
+    Raises: LedgerMissing, LedgerError.
+    """
+    with contextlib.suppress(LedgerOutdated):
+        read_ledger(config).close()
+    return open_ledger(config)
+
+
+def upgrade_ledger(config: Config) -> Path | None:
+    """Bring the ledger to this version; gives the copy of it as it was, None where it is already.
+
+    Raises: LedgerMissing, LedgerError.
+    """
+    from memory.ledger import Ledger
+
+    return Ledger.upgrade(config.memory.effective_ledger_url, Path(config.memory.data_dir))
 
 
 def read_ledger(config: Config) -> Ledger:
     """The existing ledger alone, for reading only.
 
-    Raises: LedgerMissing, LedgerError.
+    Raises: LedgerMissing, LedgerOutdated, LedgerError.
     """
     from memory.ledger import Ledger
 

@@ -6,6 +6,7 @@ MemoryPipelineError
 ├── LedgerError            the record cannot be read or written: nothing was changed
 │   ├── LedgerMissing      there is no store here yet
 │   ├── LedgerDamaged      its files are broken: restore a backup
+│   ├── LedgerOutdated     an earlier version wrote it: `memory-dedup upgrade`
 │   └── EmbedderMismatch   the store was made with another embedder: `memory-dedup reembed`
 ├── MemoryNotFound         no live memory has this id
 ├── StillStatedBy          the memory lives on in another one: name that one
@@ -74,6 +75,17 @@ class LedgerMissing(LedgerError):
 
 class LedgerDamaged(LedgerError):
     """What lies where the ledger should be cannot be read as one."""
+
+
+class LedgerOutdated(LedgerError):
+    """An earlier version made the ledger, and whoever asks may not change it."""
+
+    def __init__(self, name: str, stored: str, current: str) -> None:
+        super().__init__(
+            f"{name} has schema {stored}, this version needs {current}",
+            "run `memory-dedup upgrade`: it writes a backup first",
+        )
+        self.stored = stored
 
 
 class EmbedderMismatch(LedgerError):

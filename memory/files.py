@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from uuid import uuid4
 
 _PERMISSIONS = 0o777
 _OWN = 0o600
@@ -20,21 +19,22 @@ _OWN = 0o600
 def replacing(path: Path) -> Iterator[Path]:
     """Where to write what becomes the file at `path` once the block has ended well.
 
-    Whatever ends the block early leaves what was there; a crash after it finds the new file.
+    Whatever ends the block early leaves what was there; a crash after it finds the new file, and
+    what a kill leaves is cleared by the next one. One at a time for one path.
 
     Raises: OSError.
     """
-    part = path.with_name(f".{uuid4().hex}.part")
+    part = path.with_name(f".{path.name}.part")
     try:
+        _clear(part)
         yield part
         _sync(part, os.O_RDWR)
         part.replace(path)
         with contextlib.suppress(OSError):  # Windows opens no folders
             _sync(path.parent, os.O_RDONLY)
     finally:
-        for left in part.parent.glob(f"{part.name}*"):  # a database has files beside it
-            with contextlib.suppress(OSError):  # whoever made the folder unwritable knows why
-                left.unlink()
+        with contextlib.suppress(OSError):  # whoever made the folder unwritable knows why
+            _clear(part)
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -80,6 +80,11 @@ def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
 def all_set_aside(path: Path, kind: str) -> list[Path]:
     """What was renamed so, and the files that went with it."""
     return sorted(path.parent.glob(f"{glob.escape(path.name)}.{kind}-*"))
+
+
+def _clear(part: Path) -> None:
+    for left in part.parent.glob(f"{glob.escape(part.name)}*"):  # a database has files beside it
+        left.unlink()
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -10,7 +10,17 @@ import typer
 from memory import __version__
 from memory.cli.calibrating import calibrate
 from memory.cli.importing import import_
-from memory.cli.keeping import backup, doctor, forget, reembed, restore, retry, runs, undo
+from memory.cli.keeping import (
+    backup,
+    doctor,
+    forget,
+    reembed,
+    restore,
+    retry,
+    runs,
+    undo,
+    upgrade,
+)
 from memory.cli.looking import audit, export, history, search, stats
 from memory.cli.serving import serve
 from memory.cli.shell import run_shell, set_up_logging, show
@@ -54,7 +64,7 @@ def _common(
 app.command("import")(import_)
 for _command in (
     *(export, search, stats, audit, history, calibrate),
-    *(undo, runs, retry, forget, reembed, doctor, backup, restore),
+    *(undo, runs, retry, forget, reembed, doctor, backup, restore, upgrade),
     serve,
 ):
     app.command()(_command)

@@ -108,8 +108,7 @@ def reembed(context: typer.Context) -> None:
     """Make every vector again with the configured embedder, all or none."""
     from memory.upkeep import reembed as make_again
 
-    assembly.read_ledger(context.obj).close()
-    with assembly.open_ledger(context.obj) as ledger, progress("embedding") as tell:
+    with assembly.open_existing_ledger(context.obj) as ledger, progress("embedding") as tell:
         count = make_again(ledger, assembly.build_embedder(context.obj), tell)
     err().print(f"{count:,} texts embedded again")
 
@@ -162,3 +161,12 @@ def restore(
 
     live = bring_back(file, context.obj.memory.effective_ledger_url)
     err().print(f"restored {live:,} memories from {file}")
+
+
+def upgrade(context: typer.Context) -> None:
+    """Bring the ledger of an earlier version to this one; a copy of it as it was is kept."""
+    copy = assembly.upgrade_ledger(context.obj)
+    if copy is None:
+        err().print("the ledger is of this version already")
+    else:
+        err().print(f"upgraded; the ledger as it was is kept in {copy}")

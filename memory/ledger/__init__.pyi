@@ -1,3 +1,4 @@
+from .copies import UPGRADE_COPIES as UPGRADE_COPIES
 from .database import set_aside as set_aside
 from .ledger import Ledger as Ledger
 from .links import seen_from as seen_from

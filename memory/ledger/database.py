@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -76,8 +77,19 @@ class Database(ABC):
         """
 
     def set_aside_files(self) -> list[str]:
-        """Damaged ledgers beside this one, that a restore has renamed."""
+        """Beside this ledger: damaged ones that a restore has renamed, and copies of upgrades."""
         return []
+
+    @abstractmethod
+    def place(self, folder: Path) -> Path:
+        """The ledger's file; where it has none, what a file of it would be called in the folder."""
+
+    @abstractmethod
+    def copy_into(self, target: SqliteDatabase, tables: Collection[str]) -> None:
+        """The committed state of these tables, in whatever version they are, into an empty file.
+
+        Raises: LedgerError.
+        """
 
     @abstractmethod
     def problems(self) -> list[str]:
@@ -100,8 +112,9 @@ class Database(ABC):
     def _mapped(self) -> Iterator[None]:
         try:
             yield
-        except sa.exc.DBAPIError as exc:
-            problem, remedy = self._fault(str(exc.orig))
+        except (sa.exc.DBAPIError, sqlite3.Error) as exc:
+            told = exc.orig if isinstance(exc, sa.exc.DBAPIError) else exc
+            problem, remedy = self._fault(str(told))
             kind = LedgerDamaged if remedy == _RESTORE else LedgerError
             raise kind(f"the ledger {self.name} {problem}", remedy) from exc
         except sa.exc.TimeoutError as exc:
@@ -177,12 +190,27 @@ class SqliteDatabase(Database):
             lock.release()
 
     def set_aside_files(self) -> list[str]:
-        return [str(path) for path in files.all_set_aside(self._path, _DAMAGED)]
+        found = [files.all_set_aside(self._path.absolute(), kind) for kind in (_DAMAGED, "before")]
+        return sorted(str(path) for paths in found for path in paths)
+
+    def place(self, folder: Path) -> Path:  # noqa: ARG002 - the other database needs it
+        return self._path.absolute()
+
+    def copy_into(self, target: SqliteDatabase, tables: Collection[str]) -> None:  # noqa: ARG002
+        """Page by page, all of the file."""
+        with self._mapped(), self._driver() as mine, target._driver() as its:
+            mine.backup(its)
 
     def problems(self) -> list[str]:
         with self.reading() as connection:
             found = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
         return [problem for problem in found if problem != "ok"]
+
+    @contextlib.contextmanager
+    def _driver(self) -> Iterator[sqlite3.Connection]:
+        with contextlib.closing(self.engine.raw_connection()) as raw:
+            assert isinstance(raw.driver_connection, sqlite3.Connection)
+            yield raw.driver_connection
 
     def _for_reading(self) -> Connection:
         return self.engine.connect()
@@ -292,6 +320,20 @@ class PostgresDatabase(Database):
                 if taken and not connection.invalidated:
                     connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
 
+    def place(self, folder: Path) -> Path:
+        return folder.absolute() / "ledger.db"
+
+    def copy_into(self, target: SqliteDatabase, tables: Collection[str]) -> None:
+        found = sa.MetaData()
+        sa.event.listen(found, "column_reflect", _as_on_any_database)
+        with self.reading() as connection, target.writing() as copy:
+            found.reflect(connection, only=lambda name, _: name in tables)
+            found.create_all(copy)
+            for table in found.sorted_tables:
+                rows = connection.execute(sa.select(table), execution_options=_IN_PAGES)
+                for page in rows.mappings().partitions():
+                    copy.execute(table.insert(), [dict(row) for row in page])
+
     def problems(self) -> list[str]:
         """The server looks after its own files."""
         return []
@@ -317,6 +359,15 @@ class PostgresDatabase(Database):
             if part in told:
                 return f"{problem} ({first_line})", remedy
         return f"failed: {first_line}", ""
+
+
+_IN_PAGES = {"yield_per": 1_000}
+
+
+def _as_on_any_database(_inspector: Any, _table: sa.Table, column: Any) -> None:
+    """SQLite knows neither this server's types nor its sequences."""
+    column["type"] = column["type"].as_generic()
+    column["default"] = None
 
 
 _POSTGRES_FAULTS = (

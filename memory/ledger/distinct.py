@@ -31,13 +31,18 @@ class DistinctPairs(TableGroup):
 class DistinctPairsWriter(DistinctPairs):
     """Pairs, to be remembered and dropped."""
 
-    def mark(self, scope: Scope, text_a: str, text_b: str, reason: str) -> None:
-        """Two texts say different things in this scope."""
+    def mark(
+        self, scope: Scope, text_a: str, text_b: str, reason: str, by: t.Judge = "model"
+    ) -> None:
+        """Two texts say different things in this scope; a lower judge's word gives way."""
         low, high = sorted((text_key(text_a), text_key(text_b)))
-        statement = self._transaction.upsert(t.distinct_pairs).values(
-            scope=scope.key, low_key=low, high_key=high, reason=reason
+        pair = {"scope": scope.key, "low_key": low, "high_key": high}
+        verdict = {"reason": reason, "by": by}
+        statement = self._transaction.upsert(t.distinct_pairs).values(**pair, **verdict)
+        lower = t.distinct_pairs.c.by.in_(t.JUDGES[: t.JUDGES.index(by)])
+        self._connection.execute(
+            statement.on_conflict_do_update(index_elements=[*pair], set_=verdict, where=lower)
         )
-        self._connection.execute(statement.on_conflict_do_nothing())
 
     def drop(self, key: str) -> None:
         """All that is known of a text."""

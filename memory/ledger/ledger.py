@@ -8,10 +8,12 @@ order, and whoever follows the ledger asks for the rows above the revision it ha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
 from uuid import uuid4
 
-from memory.errors import LedgerError, LedgerMissing
+from memory.errors import LedgerError, LedgerMissing, LedgerOutdated
+from memory.ledger import copies, migrations
 from memory.ledger import tables as t
 from memory.ledger.database import Database, open_database
 from memory.ledger.state import Reader, Writer
@@ -28,23 +30,58 @@ class Ledger:
     def open(cls, url: str) -> Ledger:
         """An existing ledger, for reading only: nothing on disk is created or changed.
 
-        Raises: LedgerMissing, LedgerError.
+        Raises: LedgerMissing, LedgerOutdated, LedgerError.
         """
-        with cls(open_database(url, create=False))._closed_on_fault() as ledger:
-            ledger._check_schema()
+        with (
+            cls(open_database(url, create=False))._closed_on_fault() as ledger,
+            ledger._database.reading() as connection,
+        ):
+            ledger._check_version(migrations.version_of(connection))
         return ledger
 
     @classmethod
     def create(cls, url: str) -> Ledger:
         """The ledger at the URL, made where there is none, for reading and writing.
 
-        Raises: LedgerError.
+        Raises: LedgerOutdated, LedgerError.
         """
-        with cls(open_database(url, create=True))._closed_on_fault() as ledger:
-            with ledger.writing() as writer:
-                writer.prepare_schema()
-            ledger._check_schema()
+        with (
+            cls(open_database(url, create=True))._closed_on_fault() as ledger,
+            ledger._database.writing() as connection,
+        ):
+            migrations.make_schema(connection)
+            ledger._check_version(migrations.stored_version(connection))
         return ledger
+
+    @classmethod
+    def upgrade(cls, url: str, folder: Path) -> Path | None:
+        """Bring an existing ledger to this version; gives the copy of it as it was.
+
+        The copy lies beside a SQLite ledger, and for PostgreSQL in the folder, as a SQLite ledger;
+        `restore` reads either. None where there was nothing to do.
+
+        Raises: LedgerMissing, LedgerError.
+        """
+        try:
+            cls.open(url).close()
+        except LedgerOutdated:
+            with closing(open_database(url, create=True)) as database:
+                return migrations.upgrade(
+                    database, lambda version: copies.copy_before(version, database, folder)
+                )
+        return None
+
+    @classmethod
+    def upgraded_copy(cls, url: str, file: Path) -> Ledger:
+        """A new file that holds an older ledger brought to this version; that one stays as it is.
+
+        Raises: LedgerMissing, LedgerError.
+        """
+        with closing(open_database(url, create=False)) as database:
+            copies.copy_as_it_is(database, file)
+        with closing(open_database(f"sqlite:///{file}", create=True)) as copy:
+            migrations.upgrade(copy, lambda _: Path(database.name))
+        return cls.open(f"sqlite:///{file}")
 
     @contextmanager
     def _closed_on_fault(self) -> Iterator[Ledger]:
@@ -59,15 +96,15 @@ class Ledger:
         """Where it is, as people are shown it."""
         return self._database.name
 
-    def _check_schema(self) -> None:
-        with self.reading() as reader:
-            version = reader.meta("schema_version") if reader.has_schema() else None
-        if version is None:
+    def _check_version(self, stored: str | None) -> None:
+        if stored is None:
             raise LedgerMissing(f"there are no memories in {self.name} yet", "import some first")
-        if version != t.SCHEMA_VERSION:
+        if stored in migrations.STEPS:
+            raise LedgerOutdated(self.name, stored, t.SCHEMA_VERSION)
+        if stored != t.SCHEMA_VERSION:
             raise LedgerError(
-                f"{self.name} has schema {version!r}, this version reads {t.SCHEMA_VERSION!r}",
-                "use the version that wrote it",
+                f"{self.name} has schema {stored}, this version knows {t.SCHEMA_VERSION} at most",
+                "use the version of memory-dedup that wrote it",
             )
 
     @contextmanager
@@ -83,9 +120,10 @@ class Ledger:
     def writing(self) -> Iterator[Writer]:
         """One transaction: committed at the end of the block, or wholly undone by an exception.
 
-        Raises: LedgerError.
+        Raises: LedgerError, also where a later version has upgraded the ledger meanwhile.
         """
         with self._database.writing() as connection:
+            self._check_version(migrations.stored_version(connection))
             writer = Writer(connection)
             yield writer
             writer.take_revision()
@@ -111,8 +149,11 @@ class Ledger:
         return self._database.checkpoint()
 
     def set_aside_files(self) -> list[str]:
-        """Damaged ledgers beside this one, that a restore has renamed; they may hold anything."""
-        return self._database.set_aside_files()
+        """Damaged ledgers that a restore renamed, copies of upgrades: they may hold anything."""
+        with self._database.reading() as connection:
+            noted = copies.noted_copies(connection)
+        there = {name for name in noted if Path(name).exists()}
+        return sorted(there.union(self._database.set_aside_files()))
 
     def problems(self) -> list[str]:
         """What the database finds wrong with its own files."""

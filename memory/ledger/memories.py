@@ -94,7 +94,7 @@ class Memories(TableGroup):
         """
         renamed = memory.model_copy(update={"external_id": memory.external_id or memory.id})
         told, under_new_id = t.identity_hash(memory), t.identity_hash(renamed)
-        same = t.memories.c.arrival.in_({told, under_new_id})
+        same = t.memories.c.identity_hash.in_({told, under_new_id})
         found = self._found(sa.select(t.memories).where(sa.or_(t.memories.c.id == memory.id, same)))
         here = next((row for row in found if row.memory.id == memory.id), None)
         if here is not None and (here.forgotten or self._once_said(here, memory)):
@@ -104,7 +104,7 @@ class Memories(TableGroup):
 
     def has_arrived(self, memory: Memory) -> bool:
         """Whether its id is taken, or the same arrival is here under another one."""
-        same = t.memories.c.arrival == t.identity_hash(memory)
+        same = t.memories.c.identity_hash == t.identity_hash(memory)
         here = sa.or_(t.memories.c.id == memory.id, same)
         return bool(self._transaction.count(t.memories, here))
 
@@ -231,7 +231,7 @@ class MemoriesWriter(Memories):
 
     def insert(self, memory: Memory) -> None:
         """A new live memory, with its links."""
-        columns = {"live": True, "arrival": t.identity_hash(memory), **t.to_columns(memory)}
+        columns = {"live": True, "identity_hash": t.identity_hash(memory), **t.to_columns(memory)}
         self._connection.execute(t.memories.insert().values(columns))
         self._transaction.touched.add(memory.id)
         targets = self.resolved(link.target_id for link in memory.linked_ids)

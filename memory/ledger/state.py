@@ -51,10 +51,6 @@ class Reader:
         """The latest committed transaction's number, 0 for a new ledger."""
         return int(self._connection.scalar(sa.select(t.counter.c.value)) or 0)
 
-    def has_schema(self) -> bool:
-        """Whether the tables are there."""
-        return sa.inspect(self._connection).has_table(t.meta.name)
-
     def meta(self, key: str) -> str | None:
         """A fact about the store itself; None where it was never set."""
         return self._connection.scalar(sa.select(t.meta.c.value).where(t.meta.c.key == key))
@@ -105,15 +101,6 @@ class Writer(Reader):
         self.turns = TurnsWriter(transaction)
         self.episodes = EpisodesWriter(transaction)
         self.followers = FollowersWriter(transaction)
-
-    def prepare_schema(self) -> None:
-        """Make the tables where they are missing."""
-        if self.has_schema():
-            t.episodes.create(self._connection, checkfirst=True)  # came after the others
-            return
-        t.schema.create_all(self._connection)
-        self._connection.execute(t.counter.insert().values(value=0))
-        self.set_meta("schema_version", t.SCHEMA_VERSION)
 
     def set_meta(self, key: str, value: str) -> None:
         statement = self._transaction.upsert(t.meta).values(key=key, value=value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 
@@ -13,7 +13,12 @@ from memory.ledger.records import Row
 from memory.models import Memory, MemoryLink
 from memory.text import text_key
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
+"""Whoever changes a table below adds the step from the version before it to `migrations`."""
+
+Judge = Literal["offline", "model", "person"]
+JUDGES: tuple[Judge, ...] = get_args(Judge)
+"""Who may tell two texts apart; the word of a later one stands over that of an earlier one."""
 FORGOTTEN_KEY = ""
 """What a tombstone has in place of the key of a text."""
 
@@ -35,7 +40,7 @@ memories = sa.Table(
     sa.Column("live", sa.Boolean, nullable=False),
     sa.Column("successor_id", sa.Text, index=True),
     sa.Column("text_key", sa.Text, nullable=False, index=True),
-    sa.Column("arrival", sa.Text, nullable=False, index=True),
+    sa.Column("identity_hash", sa.Text, nullable=False, index=True),
     sa.Column("external_id", sa.Text),
     sa.Column("content", sa.Text, nullable=False),
     sa.Column("user", sa.Text, index=True),
@@ -106,7 +111,19 @@ distinct_pairs = sa.Table(
     sa.Column("low_key", sa.Text, primary_key=True),
     sa.Column("high_key", sa.Text, primary_key=True),
     sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
 )
+attempts = sa.Table(
+    "attempts",
+    schema,
+    sa.Column("scope", sa.Text, primary_key=True),
+    sa.Column("low_key", sa.Text, primary_key=True),
+    sa.Column("high_key", sa.Text, primary_key=True),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("next_at", sa.Text),
+)
+"""How often a model failed at a pair of texts, and when it is asked again; NULL: not by itself."""
 turns = sa.Table(
     "turns",
     schema,
@@ -121,6 +138,15 @@ turns = sa.Table(
     sa.UniqueConstraint("conversation", "name", "digest"),
     sqlite_autoincrement=True,
 )
+leases = sa.Table(
+    "leases",
+    schema,
+    sa.Column("conversation", sa.Text, primary_key=True),
+    sa.Column("token", sa.Text, nullable=False),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("expires_at", sa.Float, nullable=False),
+)
+"""Whose turn it is to extract a conversation, until when in seconds of the database's clock."""
 episodes = sa.Table(
     "episodes",
     schema,
@@ -170,7 +196,7 @@ def to_columns(memory: Memory) -> dict[str, Any]:
 
 
 TOMBSTONE: dict[str, Any] = {
-    "live": False, "successor_id": None, "text_key": FORGOTTEN_KEY, "arrival": "",
+    "live": False, "successor_id": None, "text_key": FORGOTTEN_KEY, "identity_hash": "",
     "external_id": None, "content": "", "user": None, "category": "", "emotion": "",
     "intensity": 0.0, "importance": 1, "tags": "[]", "merged_from": "[]", "metadata": "{}",
 }  # fmt: skip
@@ -197,7 +223,7 @@ def to_row(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Row:
         live=values["live"],
         successor_id=values["successor_id"],
         text_key=values["text_key"],
-        identity_hash=values["arrival"],
+        identity_hash=values["identity_hash"],
         seq=values["seq"],
         revision=values["revision"],
     )

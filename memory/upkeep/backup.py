@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from pathlib import Path
 
-from memory.errors import InputError, LedgerDamaged, LedgerError
+from memory.errors import InputError, LedgerDamaged, LedgerError, LedgerMissing, LedgerOutdated
 from memory.files import replacing
-from memory.ledger import RESTORED, Ledger, set_aside
+from memory.ledger import RESTORED, UPGRADE_COPIES, Ledger, set_aside
 
-_NOT_COPIED = "store_id"
-"""A restored ledger is a store of its own: it must not share the other one's index."""
+_NOT_COPIED = ("store_id", UPGRADE_COPIES)
+"""A restored ledger is a store of its own: the other one's index and files are not its."""
 
 
 def back_up(ledger: Ledger, file: Path) -> int:
@@ -35,23 +37,36 @@ def back_up(ledger: Ledger, file: Path) -> int:
 def restore(file: Path, url: str) -> int:
     """Bring a backup back as the ledger at the URL; gives live memories.
 
-    A ledger that is damaged there is set aside; one that holds memories is left alone.
+    A ledger that is damaged there is set aside; one that holds memories is left alone. A backup of
+    an earlier version is upgraded on the way, and stays as it is.
 
     Raises: InputError where the file is no backup, LedgerError.
     """
-    try:
-        backup = Ledger.open(f"sqlite:///{file}")
-    except LedgerError as exc:
-        remedy = f"name a file that `memory-dedup backup` wrote ({exc.problem})"
-        raise InputError(file, "is no backup of a ledger", remedy) from exc
-    with backup, _empty_ledger(url) as ledger:
+    with (
+        tempfile.TemporaryDirectory() as folder,  # the backup's own may be for reading only
+        _opened(file, Path(folder)) as backup,
+        _empty_ledger(url, file.parent) as ledger,
+    ):
         _copy(backup, ledger)
         with ledger.reading() as reader:
             return reader.counts().live
 
 
-def _empty_ledger(url: str) -> Ledger:
+def _opened(file: Path, folder: Path) -> Ledger:
+    url = f"sqlite:///{file}"
     try:
+        with contextlib.suppress(LedgerOutdated):
+            return Ledger.open(url)
+        return Ledger.upgraded_copy(url, folder / "ledger.db")
+    except LedgerError as exc:
+        remedy = f"name a file that `memory-dedup backup` wrote ({exc.problem})"
+        raise InputError(file, "is no backup of a ledger", remedy) from exc
+
+
+def _empty_ledger(url: str, folder: Path) -> Ledger:
+    try:
+        with contextlib.suppress(LedgerMissing):
+            Ledger.upgrade(url, folder)  # else an older one that is damaged could not be replaced
         ledger = Ledger.create(url)
         held = _held(ledger)
     except LedgerDamaged:
@@ -88,5 +103,6 @@ def _copy(source: Ledger, target: Ledger) -> None:
     with source.reading() as reader, target.writing() as writer:
         for table, rows in reader.dump():
             writer.load(table, rows)
-        writer.drop_meta(_NOT_COPIED)
+        for key in _NOT_COPIED:
+            writer.drop_meta(key)
         writer.set_meta(RESTORED, "index")

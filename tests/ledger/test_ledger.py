@@ -5,17 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory.errors import LedgerError, LedgerMissing
 from memory.interchange import read_memories, write_memory
+from memory.ledger.database import open_database
 from memory.ledger.ledger import Ledger
+from memory.ledger.tables import Judge, distinct_pairs
 from memory.models import Action, Decision, Memory, MemoryLink, Scope
 from memory.store import erase
 from memory.text import text_key
@@ -307,6 +311,24 @@ def test_a_url_that_is_no_ledger_is_refused_without_its_password(url: str) -> No
     assert "s3cret" not in str(caught.value)
 
 
+def test_a_persons_word_that_two_texts_differ_stands_over_a_models(
+    ledger: Ledger, ledger_url: str
+) -> None:
+    def judged(by: Judge) -> str:
+        with ledger.writing() as writer:
+            writer.distinct.mark(Scope(()), "one", "two", f"said {by}", by)
+        query = sa.select(distinct_pairs.c.reason, distinct_pairs.c.by)
+        with closing(open_database(ledger_url, create=False)) as looked, looked.reading() as rows:
+            [(reason, stored)] = rows.execute(query)
+        assert reason == f"said {stored}"
+        return str(stored)
+
+    words: list[Judge] = ["offline", "model", "offline", "person", "model", "offline"]
+    assert [judged(by) for by in words] == [
+        "offline", "model", "model", "person", "person", "person",
+    ]  # fmt: skip
+
+
 # --- faults -----------------------------------------------------------------------------------
 
 
@@ -334,10 +356,3 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> N
     with pytest.raises(LedgerError, match="is not a ledger"):
         Ledger.create(f"sqlite:///{path}")
     assert path.read_bytes() == before
-
-
-def test_a_ledger_of_a_later_version_is_refused(ledger: Ledger, ledger_url: str) -> None:
-    with ledger.writing() as writer:
-        writer.set_meta("schema_version", "99")
-    with pytest.raises(LedgerError, match="schema '99'"):
-        Ledger.open(ledger_url)

@@ -1,0 +1,134 @@
+"""The schema changes by numbered steps, each one transaction, alike on SQLite and PostgreSQL.
+
+A step is written in the words of its time: SQL and names of its own, nothing from `tables`, which
+moves on. It leaves something that makes a running process of the version before fail at its next
+statement, since the first version did not look before it wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from memory.ledger import tables as t
+from memory.ledger.copies import note_copy
+from memory.ledger.database import Database
+
+_PAGE = 1_000
+_VERSION = t.meta.c.key == "schema_version"
+
+
+def version_of(connection: Connection) -> str | None:
+    """The schema's version; None where there are no tables."""
+    return stored_version(connection) if sa.inspect(connection).has_table(t.meta.name) else None
+
+
+def stored_version(connection: Connection) -> str | None:
+    """The same where the tables are known to be there: one look, cheap enough for every write."""
+    return connection.scalar(sa.select(t.meta.c.value).where(_VERSION))
+
+
+def make_schema(connection: Connection) -> None:
+    """Make the tables of this version where there are none."""
+    if not sa.inspect(connection).has_table(t.meta.name):
+        t.schema.create_all(connection)
+        connection.execute(t.counter.insert().values(value=0))
+        connection.execute(t.meta.insert().values(key="schema_version", value=t.SCHEMA_VERSION))
+
+
+def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None:
+    """Take the steps that are missing, once `keep_copy` has kept the ledger as it is; gives where.
+
+    Nobody writes between the copy and the first step. `keep_copy` is told the version after it.
+    None where no step is missing.
+
+    Raises: LedgerError; the ledger is then as it was, or as one of the steps left it.
+    """
+    copy: Path | None = None
+    while True:
+        with database.writing() as connection:
+            found = stored_version(connection)
+            if found is None or found not in STEPS:
+                return copy
+            following = str(int(found) + 1)
+            if copy is None:
+                copy = keep_copy(following)
+                note_copy(connection, copy)
+            STEPS[found](connection)
+            connection.execute(t.meta.update().where(_VERSION).values(value=following))
+
+
+# --- the steps ----------------------------------------------------------------------------------
+
+
+def _to_2(connection: Connection) -> None:
+    """The identity hash gets its name; distinct pairs say by whom; attempts and leases are kept.
+
+    Version 1 cannot read `memories` without `arrival`, nor tell apart without saying by whom.
+    """
+    numbered = {
+        "sqlite": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT",
+        "postgresql": "SERIAL PRIMARY KEY",
+    }
+    for statement in _TO_2:
+        connection.exec_driver_sql(statement.replace("$seq", numbered[connection.dialect.name]))
+    _rename_in_images(connection, "arrival", "identity_hash")
+
+
+_TO_2 = (
+    # Early ledgers of version 1 had no episodes.
+    "CREATE TABLE IF NOT EXISTS episodes (seq $seq, id TEXT NOT NULL UNIQUE, "
+    "summary TEXT NOT NULL, memory_ids TEXT NOT NULL, start_time TEXT NOT NULL, "
+    "end_time TEXT NOT NULL, importance INTEGER NOT NULL)",
+    "ALTER TABLE memories RENAME COLUMN arrival TO identity_hash",
+    "DROP INDEX ix_memories_arrival",
+    "CREATE INDEX ix_memories_identity_hash ON memories (identity_hash)",
+    'CREATE TABLE judged_pairs (scope TEXT NOT NULL, low_key TEXT NOT NULL, '
+    'high_key TEXT NOT NULL, reason TEXT NOT NULL, "by" TEXT NOT NULL, '
+    "PRIMARY KEY (scope, low_key, high_key))",
+    "INSERT INTO judged_pairs SELECT scope, low_key, high_key, reason, CASE "
+    "WHEN reason = 'kept by a person' THEN 'person' "
+    "WHEN reason IN ('values conflict', 'said in one text') THEN 'offline' "
+    "ELSE 'model' END FROM distinct_pairs",
+    "DROP TABLE distinct_pairs",
+    "ALTER TABLE judged_pairs RENAME TO distinct_pairs",
+    "CREATE TABLE attempts (scope TEXT NOT NULL, low_key TEXT NOT NULL, high_key TEXT NOT NULL, "
+    "model TEXT NOT NULL, attempts INTEGER NOT NULL, next_at TEXT, "
+    "PRIMARY KEY (scope, low_key, high_key))",
+    "CREATE TABLE leases (conversation TEXT NOT NULL PRIMARY KEY, token TEXT NOT NULL, "
+    "holder TEXT NOT NULL, expires_at FLOAT NOT NULL)",
+)  # fmt: skip
+
+
+def _rename_in_images(connection: Connection, old: str, new: str) -> None:
+    """What undo goes back to names the columns of a memory too."""
+    decisions = sa.table("decisions", sa.column("seq"), sa.column("before"))
+    named = decisions.c.before.contains(f'"{old}"')
+    last = 0
+    while True:
+        query = sa.select(decisions).where(decisions.c.seq > last, named)
+        page = connection.execute(query.order_by(decisions.c.seq).limit(_PAGE)).all()
+        for row in page:
+            changed = decisions.update().where(decisions.c.seq == row.seq)
+            connection.execute(changed.values(before=_renamed(row.before, old, new)))
+        if len(page) < _PAGE:
+            return
+        last = page[-1].seq
+
+
+def _renamed(image: str, old: str, new: str) -> str:
+    before: dict[str, Any] = json.loads(image)
+    before["rows"] = {
+        name: row and {new if column == old else column: row[column] for column in row}
+        for name, row in before["rows"].items()
+    }
+    return json.dumps(before)
+
+
+STEPS: Mapping[str, Callable[[Connection], None]] = {"1": _to_2}
+"""By the version that each starts from."""
