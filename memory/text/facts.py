@@ -115,11 +115,11 @@ def _contradicted(term: Term, source: Wording, newer: Wording, old: str, new: st
     """Whether a newer text says another thing in the place of this one."""
     if term.form in replaced(old, new):
         return True
-    if term.sort is not Sort.NUMBER:
+    if term.sort not in (Sort.NUMBER, Sort.DATE):
         return False
     mine, others = _around(source, term.key), set[str]()
     for other in newer.terms:
-        if other.sort is Sort.NUMBER and other.key not in source.keys:
+        if other.sort is term.sort and other.key not in source.keys:
             others |= _around(newer, other.key)
     return not mine.isdisjoint(others)
 

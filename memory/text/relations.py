@@ -13,10 +13,19 @@ def related_otherwise(
     merged: Wording, told: Sequence[Wording], fresh: frozenset[str]
 ) -> Iterator[str]:
     """Words and phrases that no source has so; `fresh`: the keys of those that none has at all."""
-    yield from _other_tense(merged, told, fresh)
-    yield from _other_role(merged, told, fresh)
+    terms = [term for term in merged.terms if term.key not in fresh]
+    yield from _other_tense(terms, told)
+    yield from _other_role(terms, told, merged.language)
     yield from _other_doer(merged, told, fresh)
-    yield from _other_order(merged, told, fresh)
+    yield from _other_company(terms, told)
+    if merged.language == "ja":
+        yield from _other_sequence(terms, told)
+    for place, (first, second) in enumerate(pairwise(terms), start=1):
+        if first.clause != second.clause or _stand_so(first, second, merged, told):
+            continue
+        without = [source for source in told if second.key not in source.keys]
+        if not any(_stand_so(first, one, merged, without) for one in _phrase(terms, place)):
+            yield f"{first.surface} {second.surface}"
 
 
 def doings(told: Wording) -> Iterator[tuple[str, str]]:
@@ -39,35 +48,39 @@ def counts(told: Wording) -> Iterator[tuple[str, str]]:
             yield term.key, thing.key
 
 
-def _other_tense(merged: Wording, told: Sequence[Wording], fresh: frozenset[str]) -> Iterator[str]:
-    forms = frozenset().union(*(source.forms for source in told))
-    keys = frozenset().union(*(source.keys for source in told))
-    for term in merged.terms:
-        told_of = term.sort is Sort.WORD and term.key in keys - fresh - _REPORTING
+_REPORTING = frozenset("say express share tell explain".split())
+
+
+def _other_tense(terms: Sequence[Term], told: Sequence[Wording]) -> Iterator[str]:
+    """Words that every source which has them tells as past, or none does."""
+    forms = frozenset[str]().union(*(source.forms for source in told))
+    keys = frozenset[str]().union(*(source.keys for source in told))
+    for term in terms:
+        told_of = term.sort is Sort.WORD and term.key in keys - _REPORTING
         if told_of and term.form not in forms:
             yield term.surface
 
 
-_REPORTING = frozenset("say express share tell explain".split())
-
-
-_FREE_ROLES = frozenset({"", "of", "to"})
-_FREE_PARTICLES = frozenset({"", "や"})
-
-
-def _other_role(merged: Wording, told: Sequence[Wording], fresh: frozenset[str]) -> Iterator[str]:
-    """Words that something else governs: from Mia, to Mia."""
+def _other_role(terms: Sequence[Term], told: Sequence[Wording], language: str) -> Iterator[str]:
+    """Words that something else governs, or nothing any more: from Mia, to Mia."""
     roles = {
-        (term.key, role)
+        (term.key, _rule(term, role))
         for source in told
         for term in source.terms
         for role in (term.role, term.phrase_role)
     }
-    free = _FREE_PARTICLES if merged.language == "ja" else _FREE_ROLES
-    for term in merged.terms:
-        governed = term.key not in fresh and term.role not in free
-        if governed and (term.key, term.role) not in roles:
-            yield f"{term.role} {term.surface}"
+    for term in terms:
+        rule = _rule(term, term.role)
+        loose = not rule and (language == "ja" or term.sort is Sort.DATE)
+        if not loose and (term.key, rule) not in roles:
+            yield f"{term.role} {term.surface}".strip()
+
+
+def _rule(term: Term, role: str) -> str:
+    """A role as far as it tells who does what: "of" never does, "to" not before a verb."""
+    if role in ("of", "や") or (role == "to" and term.sort is Sort.WORD):
+        return ""
+    return role
 
 
 def _other_doer(merged: Wording, told: Sequence[Wording], fresh: frozenset[str]) -> Iterator[str]:
@@ -78,33 +91,52 @@ def _other_doer(merged: Wording, told: Sequence[Wording], fresh: frozenset[str])
             yield f"{who} {what}"
 
 
-def _other_order(merged: Wording, told: Sequence[Wording], fresh: frozenset[str]) -> Iterator[str]:
-    """Neighbours that every source which has both tells in the other order."""
-    terms = [term for term in merged.terms if term.key not in fresh]
-    if merged.language == "ja":
-        terms = [term for term in terms if _KATAKANA.match(term.key) or term.sort.is_hard]
-    for first, second in pairwise(terms):
-        if first.clause != second.clause and merged.language != "ja":
+_OWN_FACTS = frozenset({Sort.NAME, Sort.NUMBER, Sort.DATE})
+
+
+def _other_company(terms: Sequence[Term], told: Sequence[Wording]) -> Iterator[str]:
+    """Names, numbers and dates two words after what no source tells them of: a cat called Rex."""
+    for before, term in zip(terms, terms[2:], strict=False):
+        if term.sort not in _OWN_FACTS or before.clause != term.clause:
             continue
-        both = [source for source in told if {first.key, second.key} <= source.keys]
-        if _moves_freely(first) or _moves_freely(second):
-            continue
-        if both and not any(_follows(source, first, second) for source in both):
-            yield f"{first.surface} {second.surface}"
+        if not any({before.key, term.key} <= source.keys for source in told):
+            yield f"{before.surface} {term.surface}"
 
 
-_KATAKANA = re.compile("^[\u30a1-\u30fc]+$")
+# --- neighbours -----------------------------------------------------------------------------------
 
 
-def _follows(told: Wording, first: Term, second: Term) -> bool:
-    """Whether the second comes after the first, done by it or to it as it is there."""
-    if (second.surface.casefold(), first.surface.casefold()) in told.predicates:
+def _phrase(terms: Sequence[Term], start: int) -> Sequence[Term]:
+    """The words that follow on this one: one of them is what it describes."""
+    end = start + 1
+    while end < len(terms) and terms[end].joined:
+        end += 1
+    return terms[start + 1 : end]
+
+
+def _stand_so(first: Term, second: Term, merged: Wording, told: Sequence[Wording]) -> bool:
+    """Whether a source has two neighbours of the merged text as neighbours too.
+
+    What stands between them there may have gone, and not have moved elsewhere.
+    """
+    if _moves_freely(first) or _moves_freely(second):
         return True
-    keys = [term.key for term in told.terms]
-    after = told.terms[keys.index(first.key) + 1 :]
+    japanese = merged.language == "ja"
+    if japanese and first.role not in ("", "の"):
+        return True
+    both = [source for source in told if {first.key, second.key} <= source.keys]
+    if not both and _one_date(first, second):
+        return True
+    if not both and _both_told_of_one(first, second, told):
+        return True
+    if not both:
+        return japanese and not _qualifies(first, second, merged)
     return any(
-        term.key == second.key and (term.role == "by") == (second.role == "by") for term in after
-    ) or _belongs(told, first, second)
+        (second.surface.casefold(), first.surface.casefold()) in source.predicates
+        or _changed_places(first, second, source)
+        or _neighbours(first, second, source, merged)
+        for source in both
+    )
 
 
 def _moves_freely(term: Term) -> bool:
@@ -112,11 +144,58 @@ def _moves_freely(term: Term) -> bool:
     return term.sort is Sort.WORD and term.surface.endswith("ly") and len(term.surface) > 5
 
 
-def _belongs(told: Wording, first: Term, second: Term) -> bool:
-    """Whether they only changed places as "the park's patron" and "patron of the park" do."""
-    for a, b in zip(told.terms, told.terms[1:], strict=False):
-        if (a.key, b.key) == (second.key, first.key):
-            return "of" in (second.role, b.role) or (
-                b.key == "have" or a.surface.endswith(("'s", "’s"))
-            )
-    return False
+def _one_date(first: Term, second: Term) -> bool:
+    """May and 2021, told apart, are May 2021."""
+    return first.sort is second.sort is Sort.DATE
+
+
+def _both_told_of_one(first: Term, second: Term, told: Sequence[Wording]) -> bool:
+    """What is a cat, and a tabby, is a tabby cat."""
+    said = frozenset[tuple[str, str]]().union(*(source.predicates for source in told))
+    subjects = [
+        {subject for subject, what in said if what == term.surface.casefold()}
+        for term in (first, second)
+    ]
+    return not subjects[0].isdisjoint(subjects[1])
+
+
+def _qualifies(first: Term, second: Term, merged: Wording) -> bool:
+    """Whether one Japanese word says which the other is: 赤い車, 静かな部屋, ミアの猫."""
+    joints = (first.surface + joint + second.surface for joint in ("い", "な", "の"))
+    return any(joint.casefold() in merged.squeezed for joint in joints)
+
+
+def _changed_places(first: Term, second: Term, source: Wording) -> bool:
+    """Whether they are "patron of the park" here and "the park's patron" there."""
+    return any(
+        (a.key, b.key) == (second.key, first.key)
+        and ("of" in (second.role, b.role) or b.key == "have" or a.surface.endswith(("'s", "’s")))
+        for a, b in pairwise(source.terms)
+    )
+
+
+def _neighbours(first: Term, second: Term, source: Wording, merged: Wording) -> bool:
+    keys = [term.key for term in source.terms]
+    replaced = (first.surface.casefold(), second.surface.casefold()) in merged.stood_in
+    moved = frozenset() if replaced else merged.keys - {first.key, second.key}
+    return any(
+        keys[start] == first.key
+        and term.key == second.key
+        and (term.role == "by") == (second.role == "by")
+        and moved.isdisjoint(keys[start:end])
+        for end, term in enumerate(source.terms)
+        for start in range(end)
+    )
+
+
+_KATAKANA = re.compile("^[\u30a1-\u30fc]+$")
+
+
+def _other_sequence(terms: Sequence[Term], told: Sequence[Wording]) -> Iterator[str]:
+    """Names and numbers of a Japanese text that every source which has both turns around."""
+    marked = [term for term in terms if term.sort.is_hard or _KATAKANA.match(term.key)]
+    for first, second in pairwise(marked):
+        orders = [[term.key for term in source.terms] for source in told]
+        both = [keys for keys in orders if {first.key, second.key} <= set(keys)]
+        if both and not any(second.key in keys[keys.index(first.key) + 1 :] for keys in both):
+            yield f"{first.surface} {second.surface}"

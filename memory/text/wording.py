@@ -15,6 +15,7 @@ from itertools import zip_longest
 
 from memory.text.inflection import plain_form
 from memory.text.parse import Reading, Word, reading
+from memory.text.synonyms import SAME_AS
 from memory.text.vocabulary import GERMAN, MONTH_SET, NOT, WEEKDAYS
 
 
@@ -64,6 +65,8 @@ class Wording:
     """Its letters and digits alone, in lower case."""
     predicates: frozenset[tuple[str, str]]
     """What it says that something is, in lower case: (cat, tabby)."""
+    stood_in: frozenset[tuple[str, str]]
+    """Words between which a pronoun stands for something, in lower case: says it helps."""
     language: str
     """`ja`, `zh` (read by the character), `de`, or empty: English, or a language like it."""
 
@@ -91,6 +94,10 @@ _KANA = re.compile("[\u3041-\u30fa]")
 _HIRAGANA = re.compile("^[\u3041-\u309f]+$")
 _SENTENCE_START = re.compile(r"(?:^|[.!?…:;。\n\"“”‘(-]\s*)([^\W\d_][\w'’]*)")
 _IS = re.compile(r"(\w+) (?:is|are|was|were|ist|sind|war) (?:(?:also|an?|the|eine?) )*(\w+)")
+_STANDS_IN = re.compile(
+    r"(?=\b(\w+) (?:it|her|him|them|they|he|she|this)(?: really| very| so| \w+ly)* (\w+))"
+)
+_YEAR = re.compile("^(?:1[5-9]|20)[0-9]{2}$")
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
 _SHORT_SCALE = re.compile(r"([$€£¥]\s?\d[\d.,]*)[\s-]?(k|mn?|bn?)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_][\w'’]*")
@@ -116,6 +123,7 @@ def wordings(texts: Sequence[str]) -> list[Wording]:
             frozenset(read.persons),
             squeezed(text),
             _predicates(text),
+            frozenset(_STANDS_IN.findall(text.casefold())),
             language,
         )
         for text, read, language in zip(texts, readings, languages, strict=True)
@@ -135,9 +143,16 @@ def _terms(read: Reading, language: str, names: frozenset[str]) -> Iterator[Term
         if says_nothing or (language == "ja" and _is_ending(word)):
             continue
         yield Term(
-            word.key.removesuffix("<"), word.key, plain_form(word.surface.casefold()).word,
-            word.surface, _sort(word, names), word.role, phrase_role, word.joined, word.clause,
+            *_keys(word), plain_form(word.surface.casefold()).word, word.surface,
+            _sort(word, following, names), word.role, phrase_role, word.joined, word.clause,
         )  # fmt: skip
+
+
+def _keys(word: Word) -> tuple[str, str]:
+    """What it states whatever its tense, and with it; feeling is what one feels."""
+    plain = plain_form(word.surface.casefold())
+    key = SAME_AS.get(plain.word, plain.word) if plain.progressive else word.key
+    return key.removesuffix("<"), key
 
 
 def _predicates(text: str) -> frozenset[tuple[str, str]]:
@@ -178,16 +193,22 @@ def _is_singular_verb(word: str, following: str) -> bool:
     return word.endswith(("'s", "’s")) or (verb and not word.endswith("s"))
 
 
-def _sort(word: Word, names: frozenset[str]) -> Sort:
+def _sort(word: Word, following: Word | None, names: frozenset[str]) -> Sort:
     if word.key == NOT:
         return Sort.DENIAL
     if word.is_number:
-        return Sort.NUMBER
+        return Sort.DATE if _is_year(word, following) else Sort.NUMBER
     if word.key in _DATES:
         return Sort.DATE
     if word.key.removesuffix("<") in _MODAL:
         return Sort.MODALITY
     return Sort.NAME if _GENITIVE.sub("", word.surface) in names else Sort.WORD
+
+
+def _is_year(word: Word, following: Word | None) -> bool:
+    """Four digits that count nothing."""
+    counts = following is not None and following.joined and not following.is_number
+    return bool(_YEAR.match(word.key)) and not counts
 
 
 def _is_article(word: Word, following: Word | None) -> bool:
