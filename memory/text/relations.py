@@ -38,10 +38,12 @@ def doings(told: Wording) -> Iterator[tuple[str, str]]:
 
 
 def counts(told: Wording) -> Iterator[tuple[str, str]]:
-    """Each number with every word of the phrase that it stands before."""
+    """Each number with every word of the phrase that it stands before; in Japanese, behind."""
     for place, term in enumerate(told.terms):
         if term.sort is not Sort.NUMBER:
             continue
+        if told.language == "ja" and place and told.terms[place - 1].role:
+            yield term.key, told.terms[place - 1].key
         for thing in told.terms[place + 1 :]:
             if not thing.joined or thing.sort is not Sort.WORD:
                 break
@@ -61,6 +63,14 @@ def _other_tense(terms: Sequence[Term], told: Sequence[Wording]) -> Iterator[str
             yield term.surface
 
 
+def tense_lost(merged: Wording, newest: Wording) -> Iterator[str]:
+    """Words of the newest source that the merged text tells in an older one's tense."""
+    for term in newest.terms:
+        told_of = term.sort is Sort.WORD and term.key in merged.keys - _REPORTING
+        if told_of and term.form not in merged.forms:
+            yield term.surface
+
+
 def _other_role(terms: Sequence[Term], told: Sequence[Wording], language: str) -> Iterator[str]:
     """Words that something else governs, or nothing any more: from Mia, to Mia."""
     roles = {
@@ -69,10 +79,14 @@ def _other_role(terms: Sequence[Term], told: Sequence[Wording], language: str) -
         for term in source.terms
         for role in (term.role, term.phrase_role)
     }
+    marked = {key for key, rule in roles if rule}
     for term in terms:
         rule = _rule(term, term.role)
-        loose = not rule and (language == "ja" or term.sort is Sort.DATE)
-        if not loose and (term.key, rule) not in roles:
+        if language == "ja":
+            free = not rule or term.key not in marked
+        else:
+            free = not rule and term.sort is Sort.DATE
+        if not free and (term.key, rule) not in roles:
             yield f"{term.role} {term.surface}".strip()
 
 
@@ -140,8 +154,12 @@ def _stand_so(first: Term, second: Term, merged: Wording, told: Sequence[Wording
 
 
 def _moves_freely(term: Term) -> bool:
-    """Whether it is an adverb that says how: personally thanked, thanked personally."""
-    return term.sort is Sort.WORD and term.surface.endswith("ly") and len(term.surface) > 5
+    """Whether it is an adverb that says how or when: personally thanked, thanked personally."""
+    manner = term.surface.endswith("ly") and len(term.surface) > 5
+    return term.sort is Sort.WORD and (manner or term.key in _DAYS)
+
+
+_DAYS = frozenset("yesterday today tonight tomorrow now gestern heute morgen".split())
 
 
 def _one_date(first: Term, second: Term) -> bool:
@@ -166,12 +184,13 @@ def _qualifies(first: Term, second: Term, merged: Wording) -> bool:
 
 
 def _changed_places(first: Term, second: Term, source: Wording) -> bool:
-    """Whether they are "patron of the park" here and "the park's patron" there."""
-    return any(
-        (a.key, b.key) == (second.key, first.key)
-        and ("of" in (second.role, b.role) or b.key == "have" or a.surface.endswith(("'s", "’s")))
-        for a, b in pairwise(source.terms)
-    )
+    """Whether they are "patron of the city park" here and "the city park's patron" there."""
+    terms = source.terms
+    for start, end in ((a, b) for b in range(len(terms)) for a in range(max(0, b - 5), b)):
+        if (terms[start].key, terms[end].key) == (second.key, first.key):
+            owned = second.role == "of" and all(term.joined for term in terms[start + 1 : end + 1])
+            return owned or (end == start + 1 and terms[end].role == "of")
+    return False
 
 
 def _neighbours(first: Term, second: Term, source: Wording, merged: Wording) -> bool:
@@ -193,7 +212,7 @@ _KATAKANA = re.compile("^[\u30a1-\u30fc]+$")
 
 def _other_sequence(terms: Sequence[Term], told: Sequence[Wording]) -> Iterator[str]:
     """Names and numbers of a Japanese text that every source which has both turns around."""
-    marked = [term for term in terms if term.sort.is_hard or _KATAKANA.match(term.key)]
+    marked = [term for term in terms if term.sort in _OWN_FACTS or _KATAKANA.match(term.key)]
     for first, second in pairwise(marked):
         orders = [[term.key for term in source.terms] for source in told]
         both = [keys for keys in orders if {first.key, second.key} <= set(keys)]

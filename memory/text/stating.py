@@ -14,7 +14,7 @@ _KINDS_OF_PEOPLE = frozenset(
     "man woman boy girl kid baby teenager player worker student teacher dancer singer "
     "男性 女性 男 女 男子 女子 少年 少女 子供 子ども 選手 男の子 女の子".split()
 )
-_CONNECTING = frozenset("all both own current currently now include also where".split())
+CONNECTING = frozenset("all both own current currently now include also where".split())
 """Words that only join what is told, and so state nothing."""
 
 
@@ -26,6 +26,7 @@ def unstated(own: Wording, others: Sequence[Wording]) -> list[Term]:
         term
         for term in own.terms
         if term.sort is not Sort.DENIAL
+        and not term.surface.startswith(("'", "’"))
         and term.key not in known
         and term.plain not in plain
         and not any(_written_otherwise(term, own, other) for other in others)
@@ -34,7 +35,7 @@ def unstated(own: Wording, others: Sequence[Wording]) -> list[Term]:
 
 
 def _stated_by(other: Wording, own: Wording) -> frozenset[str]:
-    keys = other.keys | _CONNECTING | frozenset(_spelled_out(own, other))
+    keys = other.keys | CONNECTING | frozenset(_spelled_out(own, other))
     return keys | _SOMEBODY if other.keys & _KINDS_OF_PEOPLE else keys
 
 

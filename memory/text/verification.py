@@ -6,14 +6,15 @@ text is doubtful, and whoever can read decides. Reasons are words that a model c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from memory.text.coverage import replaced
 from memory.text.facts import faults, persons
-from memory.text.relations import related_otherwise
-from memory.text.stating import unstated
+from memory.text.relations import related_otherwise, tense_lost
+from memory.text.stating import CONNECTING, unstated
 from memory.text.wording import Wording, akin, wordings
 
 
@@ -81,13 +82,29 @@ def _lost(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> I
         newer = sources[place + 1 :]
         outdated = frozenset().union(*(replaced(sources[place], text) for text in newer))
         for term in unstated(source, [merged]):
-            worded_otherwise = any(akin(term.plain, other.plain) for other in merged.terms)
-            if not (term.sort.is_hard or worded_otherwise or term.form in outdated):
+            kept = any(akin(term.plain, other.plain) for other in merged.terms)
+            kept |= term.form in outdated or _only_reports(term.surface, sources[place])
+            if not (kept or term.sort.is_hard):
                 yield Lost(place, term.surface)
+    yield from (Lost(len(told) - 1, words) for words in tense_lost(merged, told[-1]))
+
+
+_REPORT = re.compile(
+    r"^\w+(?: \w+)? (?P<verb>said|says|mentioned|mentions|expressed|expresses|shared|shares|noted|"
+    r"notes|stated|states|explained|explains|added|adds) that "
+    r".*\b(?:he|she|they|his|her|their|them)\b"
+)
+
+
+def _only_reports(word: str, source: str) -> bool:
+    """Whether it is what somebody does who tells of themselves: Mia said that she sails."""
+    found = _REPORT.match(source)
+    return found is not None and found["verb"] == word
 
 
 def _new(merged: Wording, told: Sequence[Wording]) -> Iterator[str]:
     new = [term for term in unstated(merged, told) if not term.sort.is_hard]
     yield from (term.surface for term in new)
     yield from sorted(merged.persons - persons(told) - {"they"})
-    yield from related_otherwise(merged, told, frozenset(term.key for term in new))
+    joining = CONNECTING.difference(*(source.keys for source in told))
+    yield from related_otherwise(merged, told, joining.union(term.key for term in new))

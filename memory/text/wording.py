@@ -97,20 +97,23 @@ _IS = re.compile(r"(\w+) (?:is|are|was|were|ist|sind|war) (?:(?:also|an?|the|ein
 _STANDS_IN = re.compile(
     r"(?=\b(\w+) (?:it|her|him|them|they|he|she|this)(?: really| very| so| \w+ly)* (\w+))"
 )
+_QUOTES = re.compile("[\"“”„«»]|''|``")
 _YEAR = re.compile("^(?:1[5-9]|20)[0-9]{2}$")
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
 _SHORT_SCALE = re.compile(r"([$€£¥]\s?\d[\d.,]*)[\s-]?(k|mn?|bn?)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_][\w'’]*")
 _GENITIVE = re.compile(r"['’]s?$")
 _NOT_ALNUM = re.compile(r"[\W_]+")
-_TITLES = frozenset("mr mrs ms dr sir mister".split())
+_TITLES = frozenset("mr mrs ms dr sir mister herr frau 氏 様 君 殿".split())
+_FORMAL_NOUNS = frozenset("間 事 物 者 旨 際 為 様子".split())
+"""What Japanese makes phrases with, and which states nothing by itself."""
 _INDEFINITE = frozenset("one ein eine eins".split())
 """Written out, one is hardly ever a count."""
 
 
 def wordings(texts: Sequence[str]) -> list[Wording]:
     """The words of texts that tell of the same: a name in one of them is one in all."""
-    readings = [reading(_scaled(text)) for text in texts]
+    readings = [reading(_plainly_written(text)) for text in texts]
     languages = [_language(text, read) for text, read in zip(texts, readings, strict=True)]
     named = frozenset[str]().union(
         *(_named(text) for text, language in zip(texts, languages, strict=True) if language != "de")
@@ -119,7 +122,7 @@ def wordings(texts: Sequence[str]) -> list[Wording]:
     names = frozenset(name for name in named if name.casefold() not in written_small)
     return [
         Wording(
-            tuple(_terms(read, language, names)),
+            (*_terms(read, language, names), *_japanese_modality(text)),
             frozenset(read.persons),
             squeezed(text),
             _predicates(text),
@@ -130,8 +133,9 @@ def wordings(texts: Sequence[str]) -> list[Wording]:
     ]
 
 
-def _scaled(text: str) -> str:
-    """$250-M and $250m are $250 million."""
+def _plainly_written(text: str) -> str:
+    """Without quotation marks, and with $250-M and $250m as $250 million."""
+    text = _QUOTES.sub(" ", text)
     return _SHORT_SCALE.sub(lambda found: f"{found[1]} {_SCALES[found[2].casefold()]}", text)
 
 
@@ -139,13 +143,31 @@ def _terms(read: Reading, language: str, names: frozenset[str]) -> Iterator[Term
     phrase_role = ""
     for word, following in zip_longest(read.words, read.words[1:]):
         phrase_role = word.role or (phrase_role if word.joined else "")
-        says_nothing = word.key in _TITLES or _is_article(word, following)
+        says_nothing = word.key in _TITLES | _FORMAL_NOUNS or _is_article(word, following)
         if says_nothing or (language == "ja" and _is_ending(word)):
             continue
         yield Term(
             *_keys(word), plain_form(word.surface.casefold()).word, word.surface,
             _sort(word, following, names), word.role, phrase_role, word.joined, word.clause,
         )  # fmt: skip
+
+
+def _japanese_modality(text: str) -> Iterator[Term]:
+    """What makes of a Japanese statement a wish, a guess or a duty, as terms behind the others."""
+    for pattern, key in _JAPANESE_MODALITY:
+        if found := pattern.search(text):
+            yield Term(key, key, key, found[0], Sort.MODALITY, "", "", False, -1)
+
+
+_JAPANESE_MODALITY = tuple(
+    (re.compile(pattern), key)
+    for key, pattern in (
+        ("たい", "(?<=[いきしちにひみりぎじびえけせてねへめれげべ])(?:たい|たかった|たく)"),
+        ("だろう", "だろう|でしょう|かもしれ|らしい"),
+        ("べき", "べき|なければ|なくては|ないといけ"),
+        ("つもり", "つもり|予定"),
+    )
+)
 
 
 def _keys(word: Word) -> tuple[str, str]:
