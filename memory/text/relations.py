@@ -14,7 +14,7 @@ def related_otherwise(
 ) -> Iterator[str]:
     """Words and phrases that no source has so; `fresh`: the keys of those that none has at all."""
     terms = [term for term in merged.terms if term.key not in fresh]
-    yield from _other_tense(terms, told)
+    yield from _other_tense(terms, told, merged.language)
     yield from _other_role(terms, told, merged.language)
     yield from _other_doer(merged, told, fresh)
     yield from _other_company(terms, told)
@@ -53,21 +53,28 @@ def counts(told: Wording) -> Iterator[tuple[str, str]]:
 _REPORTING = frozenset("say express share tell explain".split())
 
 
-def _other_tense(terms: Sequence[Term], told: Sequence[Wording]) -> Iterator[str]:
+def _other_tense(terms: Sequence[Term], told: Sequence[Wording], language: str) -> Iterator[str]:
     """Words that every source which has them tells as past, or none does."""
     forms = frozenset[str]().union(*(source.forms for source in told))
     keys = frozenset[str]().union(*(source.keys for source in told))
     for term in terms:
         told_of = term.sort is Sort.WORD and term.key in keys - _REPORTING
-        if told_of and term.form not in forms:
+        if told_of and not _told_so(term, forms, language):
             yield term.surface
+
+
+def _told_so(term: Term, forms: frozenset[str], language: str) -> bool:
+    """Whether a verb has this form; a Japanese one in mid-sentence leaves its tense to the last."""
+    if language == "ja":
+        return term.form == term.key or not forms.isdisjoint((term.form, term.key))
+    return term.form in forms
 
 
 def tense_lost(merged: Wording, newest: Wording) -> Iterator[str]:
     """Words of the newest source that the merged text tells in an older one's tense."""
     for term in newest.terms:
         told_of = term.sort is Sort.WORD and term.key in merged.keys - _REPORTING
-        if told_of and term.form not in merged.forms:
+        if told_of and not _told_so(term, merged.forms, newest.language):
             yield term.surface
 
 
@@ -136,7 +143,7 @@ def _stand_so(first: Term, second: Term, merged: Wording, told: Sequence[Wording
     if _moves_freely(first) or _moves_freely(second):
         return True
     japanese = merged.language == "ja"
-    if japanese and first.role not in ("", "の"):
+    if japanese and first.role not in ("", "の") and not _has_rival(first, merged):
         return True
     both = [source for source in told if {first.key, second.key} <= source.keys]
     if not both and _one_date(first, second):
@@ -151,6 +158,11 @@ def _stand_so(first: Term, second: Term, merged: Wording, told: Sequence[Wording
         or _neighbours(first, second, source, merged)
         for source in both
     )
+
+
+def _has_rival(term: Term, merged: Wording) -> bool:
+    """Whether something else stands in the same part of a Japanese sentence."""
+    return any(one.role == term.role and one.key != term.key for one in merged.terms)
 
 
 def _moves_freely(term: Term) -> bool:

@@ -21,6 +21,7 @@ CONNECTING = frozenset("all both own current currently now include also where".s
 def unstated(own: Wording, others: Sequence[Wording]) -> list[Term]:
     """The terms of one text that none of the others states, each once."""
     known = frozenset[str]().union(*(_stated_by(other, own) for other in others))
+    surfaces = {term.surface.casefold() for other in others for term in other.terms}
     plain = {term.plain for other in others for term in other.terms}
     left = [
         term
@@ -28,7 +29,7 @@ def unstated(own: Wording, others: Sequence[Wording]) -> list[Term]:
         if term.sort is not Sort.DENIAL
         and not term.surface.startswith(("'", "’"))
         and term.key not in known
-        and term.plain not in plain
+        and (term.plain not in plain or term.surface.casefold() in surfaces)
         and not any(_written_otherwise(term, own, other) for other in others)
     ]
     return list({term.key: term for term in left}.values())

@@ -7,7 +7,7 @@ words only the form is known, so whether one stands for another is left to a rea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -97,6 +97,13 @@ _IS = re.compile(r"(\w+) (?:is|are|was|were|ist|sind|war) (?:(?:also|an?|the|ein
 _STANDS_IN = re.compile(
     r"(?=\b(\w+) (?:it|her|him|them|they|he|she|this)(?: really| very| so| \w+ly)* (\w+))"
 )
+_ONLY_GERMAN = GERMAN - {"hat"}
+_PERFECT = re.compile(r"\b(?:has|have|['’]ve)(?: (?:not|never|also|always|\w+ly))* (\w+)")
+_HAN = "[\u3400-\u9fff々]+"
+_VOICE = re.compile(f"({_HAN})[\u3041-\u309f]?([せれ])(?=[るたてまなず])")
+_PERFECTLY = "+"
+_LAST_VERB = re.compile(f"({_HAN})(?![はがをにのとへ])([\u3041-\u309f]+)(?:[。!?！？]|$)")
+_DONE = re.compile("た$|[んい]だ$")
 _QUOTES = re.compile("[\"“”„«»]|''|``")
 _YEAR = re.compile("^(?:1[5-9]|20)[0-9]{2}$")
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
@@ -113,7 +120,8 @@ _INDEFINITE = frozenset("one ein eine eins".split())
 
 def wordings(texts: Sequence[str]) -> list[Wording]:
     """The words of texts that tell of the same: a name in one of them is one in all."""
-    readings = [reading(_plainly_written(text)) for text in texts]
+    texts = [_plainly_written(text) for text in texts]
+    readings = [reading(text) for text in texts]
     languages = [_language(text, read) for text, read in zip(texts, readings, strict=True)]
     named = frozenset[str]().union(
         *(_named(text) for text, language in zip(texts, languages, strict=True) if language != "de")
@@ -122,7 +130,7 @@ def wordings(texts: Sequence[str]) -> list[Wording]:
     names = frozenset(name for name in named if name.casefold() not in written_small)
     return [
         Wording(
-            (*_terms(read, language, names), *_japanese_modality(text)),
+            (*_terms(text, read, language, names), *_japanese_modality(text)),
             frozenset(read.persons),
             squeezed(text),
             _predicates(text),
@@ -139,7 +147,8 @@ def _plainly_written(text: str) -> str:
     return _SHORT_SCALE.sub(lambda found: f"{found[1]} {_SCALES[found[2].casefold()]}", text)
 
 
-def _terms(read: Reading, language: str, names: frozenset[str]) -> Iterator[Term]:
+def _terms(text: str, read: Reading, language: str, names: frozenset[str]) -> Iterator[Term]:
+    marks = _conjugations(text) if language == "ja" else _perfects(text)
     phrase_role = ""
     for word, following in zip_longest(read.words, read.words[1:]):
         phrase_role = word.role or (phrase_role if word.joined else "")
@@ -147,7 +156,7 @@ def _terms(read: Reading, language: str, names: frozenset[str]) -> Iterator[Term
         if says_nothing or (language == "ja" and _is_ending(word)):
             continue
         yield Term(
-            *_keys(word), plain_form(word.surface.casefold()).word, word.surface,
+            *_keys(word, marks), plain_form(word.surface.casefold()).word, word.surface,
             _sort(word, following, names), word.role, phrase_role, word.joined, word.clause,
         )  # fmt: skip
 
@@ -170,11 +179,27 @@ _JAPANESE_MODALITY = tuple(
 )
 
 
-def _keys(word: Word) -> tuple[str, str]:
+def _keys(word: Word, marks: Mapping[str, str]) -> tuple[str, str]:
     """What it states whatever its tense, and with it; feeling is what one feels."""
     plain = plain_form(word.surface.casefold())
     key = SAME_AS.get(plain.word, plain.word) if plain.progressive else word.key
-    return key.removesuffix("<"), key
+    mark = marks.get(word.surface.casefold(), "")
+    return key.removesuffix("<"), key if mark == _PERFECTLY and not word.key.endswith(
+        "<"
+    ) else key + mark
+
+
+def _perfects(text: str) -> dict[str, str]:
+    """Participles behind "has": has worked still holds, worked does not."""
+    return dict.fromkeys(_PERFECT.findall(text.casefold()), _PERFECTLY)
+
+
+def _conjugations(text: str) -> dict[str, str]:
+    """Japanese verbs by their kanji: done to, made to, done; as far as their endings tell."""
+    marks = dict(_VOICE.findall(text))
+    for stem, ending in _LAST_VERB.findall(text):
+        marks[stem] = marks.get(stem, "") + ("<" if _DONE.search(ending) else ">")
+    return marks
 
 
 def _predicates(text: str) -> frozenset[tuple[str, str]]:
@@ -192,7 +217,7 @@ def _language(text: str, read: Reading) -> str:
         return "ja"
     if read.spaceless:
         return "zh"
-    return "" if GERMAN.isdisjoint(text.casefold().split()) else "de"
+    return "" if _ONLY_GERMAN.isdisjoint(text.casefold().split()) else "de"
 
 
 def _named(text: str) -> frozenset[str]:
