@@ -32,7 +32,18 @@ from pydantic import SecretStr
 from memory.assembly import build_deduplicator, build_model
 from memory.config import Config, LLMConfig
 from memory.ledger import DecisionRecord, Ledger
-from memory.models import Extraction, Memory, Question, Reply, Scope, Turn, Vectors, Verdict
+from memory.models import (
+    Doubt,
+    Extraction,
+    Memory,
+    Question,
+    Reply,
+    Scope,
+    SecondReading,
+    Turn,
+    Vectors,
+    Verdict,
+)
 from memory.protocols import LanguageModel
 from memory.store import Known, MemoryStore
 from tests.doubles import START
@@ -303,6 +314,9 @@ class Witness:
         except Exception as exc:
             self.ended[members] = str(exc)
             raise
+
+    async def reread(self, doubt: Doubt) -> SecondReading:
+        return await self.model.reread(doubt)
 
     async def extract(self, turns: Sequence[Turn]) -> Extraction:
         return await self.model.extract(turns)

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memory.models import Extraction, Memory, Question, Reply, Scope, Turn, Vector, Vectors, Verdict
+from memory.models import (
+    Doubt,
+    Extraction,
+    Memory,
+    Question,
+    Reply,
+    Scope,
+    SecondReading,
+    Turn,
+    Vector,
+    Vectors,
+    Verdict,
+)
 
 
 class Clock(Protocol):
@@ -43,6 +55,12 @@ class LanguageModel(Protocol):
 
     async def judge(self, question: Question) -> Verdict:
         """Which of the members tell the same fact, and in what one text.
+
+        Raises: ModelError, with the reason.
+        """
+
+    async def reread(self, doubt: Doubt) -> SecondReading:
+        """Which of the doubtful words of a merged text are well, one answer for each.
 
         Raises: ModelError, with the reason.
         """

@@ -11,11 +11,13 @@ import numpy as np
 from memory.errors import EmbeddingError, IndexFault, ModelError
 from memory.models import (
     Candidate,
+    Doubt,
     Extraction,
     Memory,
     Question,
     Reply,
     Scope,
+    SecondReading,
     Turn,
     Vector,
     Vectors,
@@ -79,6 +81,8 @@ class ScriptedModel:
         self.asked: list[Question] = []
         self.extractions: list[ModelError | list[Candidate]] = []
         self.shown: list[tuple[Turn, ...]] = []
+        self.readings: list[ModelError | SecondReading] = []
+        self.doubts: list[Doubt] = []
 
     async def judge(self, question: Question) -> Verdict:
         self.asked.append(question)
@@ -86,6 +90,13 @@ class ScriptedModel:
         if isinstance(answer, ModelError):
             raise answer
         return answer if isinstance(answer, Verdict) else answer(question)
+
+    async def reread(self, doubt: Doubt) -> SecondReading:
+        self.doubts.append(doubt)
+        answer = self.readings.pop(0)
+        if isinstance(answer, ModelError):
+            raise answer
+        return answer
 
     async def extract(self, turns: Sequence[Turn]) -> Extraction:
         self.shown.append(tuple(turns))

@@ -168,7 +168,9 @@ def _count(bands: Counter[str], nodes: _Nodes, edges: _Edges) -> None:
 def _groups(nodes: _Nodes, close: _Edges, snapshot: Snapshot, lower: float) -> list[list[Row]]:
     keys = sorted(nodes)  # ties go by position: the same groups whatever order they came in
     place = {key: n for n, key in enumerate(keys)}
-    edges = [(place[a], place[b], score) for (a, b), score in close.items()]
+    edges = [
+        (min(place[a], place[b]), max(place[a], place[b]), score) for (a, b), score in close.items()
+    ]
     by_pair = {(i, j): score for i, j, score in edges} | {(j, i): s for i, j, s in edges}
 
     lineages = [_lineage(nodes[key], snapshot) for key in keys]

@@ -21,7 +21,7 @@ from memory.models import (
     Survivor,
     Verdict,
 )
-from memory.text import compare, normalise, rejection_reason
+from memory.text import compare, normalise, verify
 
 Similarity = Callable[[Memory, Memory], float]
 
@@ -203,7 +203,7 @@ def resolve(
     survivors = []
     for part in verdict.parts:
         group = tuple(question.members[index] for index in sorted(part.members))
-        problem = rejection_reason(part.text, [member.content for member in group])
+        problem = why_not_believed(part.text, group)
         if problem:
             return problem
         survivors.append(_merged(part, group, new_id))
@@ -217,6 +217,11 @@ def resolve(
         model=model,
         usage=verdict.usage,
     )
+
+
+def why_not_believed(text: str, group: Sequence[Memory]) -> str:
+    """Why a merged text is not taken; empty where it is. What is doubtful counts as refused."""
+    return verify(text, [member.content for member in group]).reason
 
 
 def _partition_fault(question: Question, verdict: Verdict) -> str:

@@ -5,11 +5,13 @@ from .conversation import Reply as Reply
 from .conversation import Turn as Turn
 from .decision import Action as Action
 from .decision import Decision as Decision
+from .decision import Doubt as Doubt
 from .decision import MergeGroup as MergeGroup
 from .decision import OnMergeFailure as OnMergeFailure
 from .decision import Outcome as Outcome
 from .decision import Question as Question
 from .decision import Rules as Rules
+from .decision import SecondReading as SecondReading
 from .decision import Survivor as Survivor
 from .decision import Usage as Usage
 from .decision import Verdict as Verdict

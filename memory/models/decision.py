@@ -12,6 +12,7 @@ from pydantic import (
 
 from memory.models.memory import Memory
 from memory.models.values import Frozen
+from memory.text import Verification
 
 OnMergeFailure = Literal["replace", "keep_both"]
 
@@ -115,6 +116,28 @@ class Verdict(Frozen):
 
     parts: tuple[MergeGroup, ...] = ()
     reason: str = ""
+    usage: Usage = Usage(calls=1)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A merged text that only a reader can tell true: its members, oldest to newest, and why.
+
+    `verification` names the words of its members that it may have lost, and its new ones.
+    """
+
+    members: tuple[Memory, ...]
+    text: str
+    verification: Verification
+
+
+class SecondReading(Frozen):
+    """A model's answer to a doubt, word by word in the order in which it names them."""
+
+    stated: tuple[bool, ...] = ()
+    """Whether the merged text states what it seems to have lost."""
+    sources: tuple[int | None, ...] = ()
+    """Which member, by position from 0, states what seems to be new; None where none does."""
     usage: Usage = Usage(calls=1)
 
 

@@ -14,7 +14,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 from memory.errors import ModelError, ModelUnavailable
-from memory.models import Extraction, Memory, Question, Reply, Turn, Verdict
+from memory.models import (
+    Doubt,
+    Extraction,
+    Memory,
+    Question,
+    Reply,
+    SecondReading,
+    Turn,
+    Verdict,
+)
 from memory.protocols import LanguageModel
 
 logger = logging.getLogger(__name__)
@@ -63,6 +72,10 @@ class CircuitBreaker:
     async def judge(self, question: Question) -> Verdict:
         """Raises: ModelError; ModelUnavailable at once while it is open."""
         return await self._asked(self._model.judge, question)
+
+    async def reread(self, doubt: Doubt) -> SecondReading:
+        """Raises: ModelError; ModelUnavailable at once while it is open."""
+        return await self._asked(self._model.reread, doubt)
 
     async def extract(self, turns: Sequence[Turn]) -> Extraction:
         """Raises: ModelError; ModelUnavailable at once while it is open."""

@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 import httpx2
@@ -26,11 +26,13 @@ from memory.config import LLMConfig
 from memory.errors import EmbeddingError, ModelAnswerError, ModelError, ModelUnavailable
 from memory.models import (
     Candidate,
+    Doubt,
     Extraction,
     Memory,
     MergeGroup,
     Question,
     Reply,
+    SecondReading,
     Turn,
     Usage,
     Vectors,
@@ -67,6 +69,21 @@ class _Group(_Strict):
 class _Judgement(_Strict):
     groups: list[_Group] = Field(description="Memories that tell the same fact; may be empty")
     reason: str = Field(default="", description="Why, in a few words")
+
+
+class _LostWords(_Strict):
+    number: int = Field(description="Number in the list of lost words")
+    answer: Literal["stated", "lost"]
+
+
+class _NewWords(_Strict):
+    number: int = Field(description="Number in the list of new words")
+    memory: int | None = Field(description="Number of the memory that says it; null for none")
+
+
+class _Rereading(_Strict):
+    lost: list[_LostWords] = Field(description="An answer for each of the lost words")
+    new: list[_NewWords] = Field(description="An answer for each of the new words")
 
 
 class _Found(_Strict):
@@ -121,6 +138,11 @@ class GeminiModel:
             if len(group.members) > 1
         )
         return Verdict(parts=parts, reason=judged.reason, usage=usage)
+
+    async def reread(self, doubt: Doubt) -> SecondReading:
+        """Raises: ModelError."""
+        text, usage = await self._ask(prompts.REREAD, prompts.rereading_question(doubt), _Rereading)
+        return _second_reading(_parsed(text, _Rereading), doubt, usage)
 
     async def extract(self, turns: Sequence[Turn]) -> Extraction:
         """Raises: ModelError."""
@@ -354,6 +376,32 @@ def _text_of(response: types.GenerateContentResponse) -> str:
     if not response.text:
         raise ModelAnswerError("Gemini's answer is empty", may_pass=True)
     return response.text
+
+
+def _second_reading(answer: _Rereading, doubt: Doubt, usage: Usage) -> SecondReading:
+    """The answers in the order of the doubts.
+
+    Raises: ModelAnswerError where one has none, or two, or names a memory that was not shown.
+    """
+    stated = {one.number: one.answer == "stated" for one in answer.lost}
+    sources = {one.number: one.memory for one in answer.new}
+    lost = range(1, len(doubt.verification.lost) + 1)
+    new = range(1, len(doubt.verification.new) + 1)
+    numbers = [[one.number for one in answer.lost], [one.number for one in answer.new]]
+    if [sorted(told) for told in numbers] != [list(lost), list(new)]:
+        raise ModelAnswerError("Gemini does not answer each doubtful word once")
+    named = {number for number in sources.values() if number is not None}
+    if not named <= set(range(1, len(doubt.members) + 1)):
+        raise ModelAnswerError("Gemini names a memory that was not shown")
+    return SecondReading(
+        stated=tuple(stated[number] for number in lost),
+        sources=tuple(_position(sources[number]) for number in new),
+        usage=usage,
+    )
+
+
+def _position(number: int | None) -> int | None:
+    return None if number is None else number - 1
 
 
 def _tokens_of(response: types.GenerateContentResponse) -> Usage:

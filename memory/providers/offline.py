@@ -10,23 +10,26 @@ from collections.abc import Sequence
 
 from memory.models import (
     Candidate,
+    Doubt,
     Extraction,
     Memory,
     MergeGroup,
     Question,
     Reply,
+    SecondReading,
     Turn,
     Usage,
     Verdict,
 )
 from memory.text import (
+    Belief,
     compare,
     covers,
     is_japanese,
-    rejection_reason,
     sentences,
     shared,
     statements,
+    verify,
 )
 
 _FREE = Usage()
@@ -55,6 +58,11 @@ class OfflineModel:
                 parts.append(MergeGroup(members=group, text=text))
         reason = "said in one text" if parts else "values conflict"
         return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
+
+    async def reread(self, doubt: Doubt) -> SecondReading:
+        """No doubtful word is well: nobody here can read."""
+        lost, new = doubt.verification.lost, doubt.verification.new
+        return SecondReading(stated=(False,) * len(lost), sources=(None,) * len(new), usage=_FREE)
 
     async def extract(self, turns: Sequence[Turn]) -> Extraction:
         """What the speakers declare, a sentence each, told of them by name."""
@@ -93,9 +101,13 @@ def _told_as_one(members: Sequence[Memory], left: Sequence[int]) -> tuple[tuple[
     for older in reversed(left[:-1]):
         joined = combine(text, members[older].content)
         wider = tuple(sorted((older, *group)))
-        if joined is not None and not rejection_reason(joined, [members[n].content for n in wider]):
+        if joined is not None and _is_believed(joined, [members[n].content for n in wider]):
             group, text = wider, joined
     return group, text
+
+
+def _is_believed(text: str, sources: Sequence[str]) -> bool:
+    return verify(text, sources).belief is Belief.BELIEVED
 
 
 def combine(newer: str, older: str) -> str | None:

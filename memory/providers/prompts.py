@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from memory.models import Memory, Question, Turn
+from memory.models import Doubt, Memory, Question, Turn
 from memory.text import compare
 
 _DATA_ONLY = (
@@ -58,6 +58,24 @@ the language of the conversation.
 
 {_DATA_ONLY}"""
 
+REREAD = f"""\
+You check a merged memory against the memories that it was made of. A program has compared the words
+of both, and could not tell whether some of them still say the same. You answer for each of them.
+
+"lost" are words of one of the memories that the merged text does not have. Answer "stated" where
+the merged text says the same of the same people and things, in whatever words, or where a NEWER
+memory says otherwise in its place. Answer "lost" where somebody who reads the merged text alone
+would not learn it.
+
+"new" are words of the merged text that no memory has, or has elsewhere. Answer with the number of
+the memory that says the same of the same people and things, in whatever words; with null where
+none does. Somebody else doing it, another time, place or degree, or a reason that no memory gives,
+is not the same.
+
+Answer each number of both lists exactly once. Where you are not sure, answer "lost" and null.
+
+{_DATA_ONLY}"""
+
 REPLY = f"""\
 You are a friendly companion in a chat. Answer the last turn in one to three sentences, in its
 language. You remember the memories given; use them where they help, and never claim to remember
@@ -84,6 +102,29 @@ def judge_question(question: Question) -> str:
     if question.objection:
         data["your_last_answer_was_discarded_because"] = question.objection
     return _json(data)
+
+
+def rereading_question(doubt: Doubt) -> str:
+    """The memories, numbered from 1, the merged text, and its doubtful words, numbered too."""
+    count = len(doubt.members)
+    members = [
+        {
+            "number": number,
+            "age": _age(number, count),
+            "user": member.user,
+            "content": member.content,
+        }
+        for number, member in enumerate(doubt.members, start=1)
+    ]
+    lost = [
+        {"number": number, "memory": one.source + 1, "words": one.words}
+        for number, one in enumerate(doubt.verification.lost, start=1)
+    ]
+    new = [
+        {"number": number, "words": words}
+        for number, words in enumerate(doubt.verification.new, start=1)
+    ]
+    return _json({"memories": members, "merged_text": doubt.text, "lost": lost, "new": new})
 
 
 def extraction_question(turns: Sequence[Turn]) -> str:

@@ -16,5 +16,8 @@ from .statements import only_asks_to_remember as only_asks_to_remember
 from .statements import retold as retold
 from .statements import sentences as sentences
 from .statements import statements as statements
-from .verification import rejection_reason as rejection_reason
+from .verification import Belief as Belief
+from .verification import Lost as Lost
+from .verification import Verification as Verification
+from .verification import verify as verify
 from .vocabulary import NOT as NOT

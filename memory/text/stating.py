@@ -1,0 +1,96 @@
+"""Which words of a text another one states, in whatever form that surely says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from memory.text.wording import Sort, Term, Wording, squeezed
+
+_LONGEST_ABBREVIATION = 5
+_SHORTEST_COMPOUND = 6
+_SOMEBODY = frozenset("person people someone somebody human 人 人々 人物".split())
+_KINDS_OF_PEOPLE = frozenset(
+    "man woman boy girl kid baby teenager player worker student teacher dancer singer "
+    "男性 女性 男 女 男子 女子 少年 少女 子供 子ども 選手 男の子 女の子".split()
+)
+CONNECTING = frozenset("all both own current currently now include also where".split())
+"""Words that only join what is told, and so state nothing."""
+
+
+def unstated(own: Wording, others: Sequence[Wording]) -> list[Term]:
+    """The terms of one text that none of the others states, each once."""
+    known = frozenset[str]().union(*(_stated_by(other, own) for other in others))
+    surfaces = {term.surface.casefold() for other in others for term in other.terms}
+    plain = {term.plain for other in others for term in other.terms}
+    left = [
+        term
+        for term in own.terms
+        if term.sort is not Sort.DENIAL
+        and not term.surface.startswith(("'", "’"))
+        and term.key not in known
+        and (term.plain not in plain or term.surface.casefold() in surfaces)
+        and not any(_written_otherwise(term, own, other) for other in others)
+    ]
+    return list({term.key: term for term in left}.values())
+
+
+def _stated_by(other: Wording, own: Wording) -> frozenset[str]:
+    keys = other.keys | CONNECTING | frozenset(_spelled_out(own, other))
+    return keys | _SOMEBODY if other.keys & _KINDS_OF_PEOPLE else keys
+
+
+def _spelled_out(own: Wording, other: Wording) -> Iterator[str]:
+    """What stands in one text in full and in the other as U.S., and the reverse."""
+    short = {term.key for term in other.terms if _is_abbreviation(term)}
+    for run in _runs(own):
+        if _initials(run) in short:
+            yield from (term.key for term in run)
+    written_out = {_initials(run) for run in _runs(other)}
+    yield from (t.key for t in own.terms if _is_abbreviation(t) and t.key in written_out)
+
+
+def _is_abbreviation(term: Term) -> bool:
+    return term.surface.isupper() and 2 <= len(term.key) <= _LONGEST_ABBREVIATION
+
+
+def _runs(told: Wording) -> Iterator[Sequence[Term]]:
+    """Stretches of words with a capital."""
+    for start in range(len(told.terms)):
+        for end in range(start + 2, start + _LONGEST_ABBREVIATION + 1):
+            run = told.terms[start:end]
+            if end <= len(told.terms) and all(term.surface[:1].isupper() for term in run):
+                yield run
+
+
+def _initials(run: Sequence[Term]) -> str:
+    return "".join(term.surface[0] for term in run).casefold()
+
+
+def _written_otherwise(term: Term, own: Wording, other: Wording) -> bool:
+    """Whether it is there as one word or as two (common-sense), or within a longer one."""
+    if own.language == "ja":
+        return _in_pieces(term.key, other.squeezed)
+    word = squeezed(term.surface)
+    if len(word) >= _SHORTEST_COMPOUND and word in _compounds(other.terms):
+        return True
+    known = {squeezed(one.surface) for one in other.terms}
+    return any(
+        term in (first, second) and squeezed(first.surface + second.surface) in known
+        for first, second in pairwise(own.terms)
+    )
+
+
+def _compounds(terms: Sequence[Term]) -> set[str]:
+    return {squeezed(first.surface + second.surface) for first, second in pairwise(terms)}
+
+
+def _in_pieces(word: str, text: str) -> bool:
+    """Whether a word stands in a text, whole or cut into parts of two characters and more."""
+    if word in text:
+        return True
+    if word[:1].isdigit() or len(word) < 3:
+        return False
+    return any(
+        word[:cut] in text and _in_pieces(word[cut:], text) for cut in range(2, len(word) - 1)
+    )
