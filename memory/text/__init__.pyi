@@ -7,11 +7,12 @@ from .coverage import covers as covers
 from .coverage import negations as negations
 from .coverage import shared as shared
 from .parse import reading as reading
-from .statements import asked_to_remember as asked_to_remember
-from .statements import is_japanese as is_japanese
-from .statements import only_asks_to_remember as only_asks_to_remember
+from .requests import asked_to_remember as asked_to_remember
+from .requests import only_asks_to_remember as only_asks_to_remember
+from .sentences import is_japanese as is_japanese
+from .sentences import sentences as sentences
+from .statements import Statement as Statement
 from .statements import retold as retold
-from .statements import sentences as sentences
 from .statements import statements as statements
 from .verification import rejection_reason as rejection_reason
 from .vocabulary import NOT as NOT
