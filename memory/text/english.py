@@ -20,6 +20,7 @@ _INFORMAL = [
         (r"\bgotta\b", "have to"), (r"(?<!\w)'cause\b|\bcuz\b|\bcoz\b", "because"),
         (r"\bkinda\b", "kind of"),
         (r"(?<=\w)'s (?=(?:my|our|definitely|mostly|one of|always|a)\b)", " is "),
+        (r"(?<=\w)'s (?=(?:allowed|helped|taught|given|become|been)\b)", " has "),
         (r"\b(?:btw|by the way),? ?", ""), (r"\bi\b(?=[ ']|$)", "I"),
         (r"\s+", " "),
     )
@@ -31,8 +32,9 @@ _OPENER = re.compile(
     r"honestly|anyways?|of course|for sure|guess what"
     r"|right|cool|awesome|great|nice|true|exactly|plus|luckily|thankfully|unfortunately|in fact|"
     r"indeed|man|ugh|hmm+|um|gotcha|got it|agreed"
-    r"|for example|for instance|to be honest|you know|fun fact|since (?:we|I) last (?:spoke|"
-    r"talked|chatted|met)|it's been (?:a while|ages|too long|so long)|good (?:idea|point|"
+    r"|for example|for instance|to be honest|you know|fun fact|on another note|in other news|"
+    r"since (?:we|I|our|the)(?: last)? (?:spoke|talked|chatted|chat|talk|met)(?: last)?|it's been "
+    r"(?:a while|ages|too long|so long)|good (?:idea|point|"
     r"question)|no (?:problem|worries)|that said|after all|in addition|besides that|as for me|not "
     r"at all|funny enough|I mean|speaking of which|on top of that|as well|fortunately|"
     r"sadly)\b[\s,!.:;-]*)+",
@@ -42,44 +44,52 @@ _VOCATIVE = re.compile(r"^[A-Z]\w+[,!] (?=\w)")
 _ADDRESSED = re.compile(
     r"\b(?:you|your|yours|yourself|ya|y'all|u|ur|you're|you've|you'll|you'd)\b", re.IGNORECASE
 )
+_SPLICED = re.compile(r"^(?:I|[Ww]e|[Mm]y|[Oo]ur)\b(?! (?:and|,))")
+_DEPENDS = re.compile(
+    r"\b(?:if|when|while|as|since|although|though|because|whenever|after|before)\b[^,]*$"
+)
 _BREAK = re.compile(
+    r"(?P<splice>, )(?=(?:I|we|my)\b)|"
     r"(?P<joined>,? (?:but|and|so)) (?=(?:I|we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|"
     r"our)\b)|\s+[-–—]+\s+|\s*[–—]\s*|(?<=\w)-+ (?=[A-Za-z])|\s*--+\s*|\s*;\s*|\s*\.\.\.+\s*|, "
     r"(?=(?:check|take a look|here's|look at|can't wait|and can't wait|you know|right|huh|thanks|"
     r"bye|how about|what about|any )\b)"
 )
 _AFTERTHOUGHT = re.compile(
-    r"(?:,| -)? (?:and|but|so|which|'?cause|because|plus|as) (?:it|that|this|which|they)?(?:'s|"
-    r"'ve| is| was| has| were| are| really| made| makes| turned| means| felt| feels| keeps| helps "
-    r"me| brings| gives| pushed|'re)\b[^,;]*$"
-    r"|, (?:it|that|this|they)(?:'s|'ve|'re| is| was| has| were| really| made| makes| turned| "
-    r"felt| brings)\b.*$"
+    r"(?:,| -)? (?:(?:and|but|so|because|plus|as) (?:it|that|this)|which)(?:'s| is| was| has| "
+    r"really|"
+    r" made| makes| turned| means| felt| feels| keeps| helps| brings| gives| pushed)\b[^,;]*$"
+    r"|, (?:it|that|this|they)(?:'s|'ve|'re| is| are| was| has| were| really| made| makes| turned|"
+    r" looks?| felt| brings)\b.*$"
     r"|,? (?:and|so) (?:I'm|I am|I was|I feel|I felt|I think|we're|I can't wait|I hope|I love it|"
     r"I loved it|I guess)\b.*$"
     r"|,? (?:and|but) (?:had|having) (?:so much|a lot of|such|a) (?:fun|blast|great|good|\w+ "
     r"time).*$"
     r"|,? (?:to be honest|for example|for instance|too|as well|I guess|I think|by the way|though|"
     r"haha|lol|or something|I believe|of course|for sure|you know|in fact|thanks|right now|at the "
-    r"moment|currently)$",
+    r"moment|currently|(?:just )?like (?:me|us|mine|ours)|these days)$",
     re.IGNORECASE,
 )
-_LEAD = (
-    r"(?:(?:yesterday|today|tonight|tomorrow|recently|lately|now|currently|nowadays|these days|"
-    r"sometimes|usually|often"
-    r"|occasionally|finally|once|back then|one day|someday|originally|previously|eventually|"
-    r"personally|growing up|ever since"
-    r"|[Ll]ast [\w.]+|[Nn]ext \w+|[Tt]his (?:\w+ )?(?:week|weekend|month|year|morning|evening|"
-    r"summer|winter|spring|fall|autumn|\w+day)"
-    r"|(?:[Ee]very|[Ee]ach) [\w ]{2,20}?|(?:[Oo]n|[Ii]n|[Aa]t|[Aa]round|[Ss]ince|[Dd]uring|[Ff]or|"
-    r"[Bb]y) (?:the |my |our |a |an )?[\w' -]{2,30}?"
-    r"|(?:a few|a couple of|several|some|\w+) (?:days|weeks|months|years|day|week|month|year) "
-    r"(?:ago|back)|the other (?:day|week|night))(?:,? | - )"
-    r"|(?:when|while|whenever|after|before|as|besides|with|without|apart from|to|like|in|on|at|"
-    r"for|during|since|because|though|although|even though|despite|instead of|at first|outside|"
-    r"aside) [^,.]{2,60}, (?:and )?)"
+_TIME = (
+    r"(?:(?:even |just |only )?(?:yesterday|today|tonight|tomorrow|recently|lately|now|currently|"
+    r"nowadays|these days|sometimes|usually|often|occasionally|finally|once|back then|one day|"
+    r"someday|originally|previously|eventually|personally|growing up|ever since|last [\w.]+|"
+    r"next \w+|(?:every|each) [\w ]{2,20}?|the other (?:day|week|night)|"
+    r"this (?:\w+ )?(?:week|weekend|month|year|morning|evening|summer|winter|spring|fall|autumn|"
+    r"\w+day)|(?:a few|a couple of|several|some|\w+) (?:day|week|month|year)s? (?:ago|back))"
+    r"(?:,? | - ))"
+)
+_PLACE = r"(?:(?:on|in|at|around|since|during|for|by) (?:the |my |our |a |an )?[\w' -]{2,30}?,? )"
+_CIRCUMSTANCE = (
+    r"(?:(?:even |especially )?(?:when|while|whenever|after|before|as|besides|with|without|"
+    r"apart from|to|like|in|on|at|for|during|since|because|though|although|even though|despite|"
+    r"instead of|at first|outside|aside) [^,.]{2,60}, (?:and )?)"
 )
 _SUBJECT = re.compile(
-    rf"^{_LEAD}?(?:(?:I|[Ww]e)(?:'(?:m|ve|ll|d|re))? |(?:[Mm]y|[Oo]ur) (?=\w))", re.IGNORECASE
+    rf"^(?:(?:{_TIME}|{_PLACE}|{_CIRCUMSTANCE})?(?:I|we)(?:'(?:m|ve|ll|d|re))? "
+    rf"|(?:{_TIME}|{_CIRCUMSTANCE})?"
+    r"(?:(?:one|two|three|four|some|most|all|both) of )?(?:my|our) (?=\w))",
+    re.IGNORECASE,
 )
 _TOGETHER = re.compile(
     r"^(?:(?:[Mm]y|[Oo]ur) (?:[\w-]+ ){1,2}|[A-Z][a-z]+,? )and I |^(?:Me|I|Myself) and (?:my|our|"
@@ -102,7 +112,8 @@ _NAMED = re.compile(
     r"Nothing|"
     r"Something|Anything|Someone|Even|Every|Each|All|Some|Such|One|Games?|People|Life|Nature)\b|"
     r"\w+ing\b)"
-    r"(?:The [\w-]+|[A-Z][\w']+)(?: [A-Z][\w']+| (?:and|of|in|at) [\w']+| [a-z]+)?(?: [a-z]+)? "
+    r"(?:The (?!\d)[\w-]+|[A-Z][\w']+)(?: [A-Z][\w']+| (?:and|of|in|at) [\w']+| [a-z]+)?(?: "
+    r"[a-z]+)? "
     r"(?:is|was|are|were|has|had|will|can|lives|works|\w{3,}(?:ed|es|s))\b "
 )
 _FACTUAL = re.compile(r"\d|(?<=[a-z,] )[A-Z][a-z]")
@@ -117,7 +128,13 @@ _IMPLIED = [
         "I {}",
     ),
     (re.compile(r"^[Bb]een (?=\w+ing\b)"), "I've been "),
-    (re.compile(r"^[Gg]oing to (?!be\b)(?=\w+)"), "I'm going to "),
+    (
+        re.compile(
+            r"^[Gg]oing to (?!be\b)(?=\w+)(?!.*\b(?:is|are|was|were|has|have|helps?|makes?|"
+            r"gives?)\b)"
+        ),
+        "I'm going to ",
+    ),
     (
         re.compile(
             r"^(?=(?:Thinking (?:of|about)|Planning|Working on|Learning|Reading|Studying|Training|"
@@ -155,7 +172,8 @@ _MINE = re.compile(
     r"[Hh]ere|[Ee]very\w+|[Nn]othing)\b)"
     r"(?:(?:\w+ing|[A-Z][\w-]+)(?: [\w-]+){0,3}?)(?:'s| is| are| was| has been|'s been) "
     r"(?:(?:definitely|also|still|always|mostly|really|one of|a|an|the|huge|big|part of) )*(?:my|"
-    r"our) \w+"
+    r"our) (?:\w+ )?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|life|routine|job|"
+    r"dream)\b"
     r"|^(?!(?:[Ii]t|[Tt]hat|[Tt]his|[Tt]hese|[Tt]hose|[Tt]hey|[Hh]e|[Ss]he|[Tt]here|[Ww]\w+|"
     r"[Hh]ere|[Ee]very\w+|[Nn]othing|[Tt]heir)\b)"
     r"[A-Za-z][\w-]+(?: [\w-]+){0,3} (?:(?:really|always|also) )?(?:helps?|allow(?:s|ed)|lets?|"
@@ -248,7 +266,7 @@ def _parts(sentence: str) -> list[str]:
     place = 0
     for match in [*_BREAK.finditer(sentence), None]:
         part = sentence[place : match.start() if match else len(sentence)]
-        if match and match["joined"] and ends_in_company(part):
+        if match and not _parts_at(match, part):
             continue
         if parts and _is_addition(part):
             parts[-1] += f" - {part}"
@@ -256,6 +274,16 @@ def _parts(sentence: str) -> list[str]:
             parts.append(part)
         place = match.end() if match else place
     return parts
+
+
+def _parts_at(match: re.Match[str], before: str) -> bool:
+    """Whether a new clause begins here: not in "my sister and I", nor after "last week, I"."""
+    if match["joined"]:
+        return not ends_in_company(before)
+    if match["splice"]:
+        bare = _OPENER.sub("", before.strip())
+        return _SPLICED.match(bare) is not None and not _DEPENDS.search(bare)
+    return True
 
 
 def _is_addition(part: str) -> bool:
@@ -323,7 +351,12 @@ def _has_verb(clause: str) -> bool:
     return past or _OWNED_VERB.match(clause) is not None
 
 
-_CONTINUATION = re.compile(r"^(?:I|We|She|He|They|My|It)\b")
+_CONTINUATION = re.compile(
+    r"^(?:(?:I|We|She|He|My|Our|His|Her|Their)\b|(?:It|They)(?:'s|'re| is| are| was| were| has| "
+    r"have)"
+    r" (?:an?|my|our|called|named|in|at|from|located|about|set|due|made) (?!lot|bit|great|good|"
+    r"huge))"
+)
 _LEAST_ANTECEDENT = re.compile(
     r"\b(?:a|an|my|our|the|his|her|two|three|some)\b [\w-]+", re.IGNORECASE
 )

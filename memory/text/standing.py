@@ -26,7 +26,7 @@ _DETERMINERS = frozenset(
     "four five six seven eight nine ten many several few most all both new".split()
 )
 _NOT_A_NAME = frozenset("I I'm I've I'd I'll My We We're We've Our".split())
-_THINGS = frozenset("it its itself".split())
+_THINGS = frozenset("it its".split())
 _THOSE = frozenset("they them their theirs themselves they're they've they'll they'd".split())
 _WHO = frozenset(
     "he him his himself he's he'd he'll she her hers herself she's she'd she'll".split()
@@ -38,7 +38,11 @@ _EXPLETIVE = re.compile(
     r"snowed)\b",
 )
 _POINTING_PRONOUN = re.compile(
-    r"\b(?:this|that|these|those)\b(?= (?:is|are|was|were|has|have|had|will|would|can|could|"
+    r"\b(?:this|(?<!\w )that|(?<=\b(?:of|in|to|at|on|do|so|is) )that|(?<=\b(?:for|did|and|but|saw|"
+    r"see) )"
+    r"that|(?<=\b(?:with|made|make|love|like|from|than|that|does) )that|(?<=\b(?:about|after|"
+    r"loved|liked) )"
+    r"that|these|those)\b(?= (?:is|are|was|were|has|have|had|will|would|can|could|"
     r"really|"
     r"just|one|ones|too|again|way|kind|sort|type|with|for|to|in|on|at|and|but|so|as|because|from|"
     r"when|since|before|after|much|stuff|thing|things|place|game|moment|idea|project|event|trip|"
@@ -73,7 +77,9 @@ _ONE_OF = re.compile(
     r"\b(?:one of|no one|one day|one another|day one|one on one|one-)", re.IGNORECASE
 )
 _ELSEWHERE = re.compile(
-    r"\b(?:one of (?:my|our|their) own|like our last|the (?:same|other|others|former|latter|whole "
+    r"\b(?:one of (?:my|our|their) own|something similar|a similar (?:experience|thing|situation|"
+    r"way|feeling)|that the hard way|like our last|"
+    r"the (?:same|other|others|former|latter|whole "
     r"(?:team|thing|group))|such (?:a|an) (?:\w+ )?"
     r"(?:game|thing|way|place)|the way i (?:feel|felt)|do so|doing so|did so|did too|do too|am too"
     r"|as well as (?:me|you)|like (?:it|that|this|those|these|them)|of (?:it|them|that|those|"
@@ -82,16 +88,17 @@ _ELSEWHERE = re.compile(
     re.IGNORECASE,
 )
 _DEFINITE = re.compile(
-    r"\bthe (?:\w+ )?(?P<noun>game|games|project|projects|event|events|class|group|team|program|"
+    r"\bthe (?:(?:whole|new|other|first|last|next|big|final|entire|main|actual) )?(?P<noun>game|"
+    r"games|project|projects|event|events|class|group|team|program|"
     r"photo"
     r"|pic|picture|trip|challenge|challenges|tournament|competition|show|story|stories|book|movie|"
     r"song"
-    r"|place|idea|offer|link|course|job|process|result|results|thing|things|details|atmosphere|"
+    r"|place|idea|offer|link|process|result|results|thing|things|details|atmosphere|"
     r"vibe"
-    r"|feeling|experience|view|views|moment|moments|guy|girl|man|woman|person|people|kids|others|"
+    r"|feeling|experience|moment|moments|guy|girl|man|woman|person|people|kids|others|"
     r"rest"
     r"|plan|part|parts|situation|problem|issue|item|items|piece|pieces|design|colors|recipe|dish"
-    r"|advice|tips|suggestion|question|company|store|shop|park|meeting|performance|music|painting)"
+    r"|advice|tips|suggestion|question|meeting|performance)"
     r"(?=$|[,.;!?]| (?:and|was|were|is|are|has|had|went|so|but|yet|well|together|again|with|"
     r"because"
     r"|really|just|too|as|also|yesterday|last|today|on|from|i|we)\b)",
@@ -119,7 +126,7 @@ def unresolved(clause: str) -> set[str]:
     for place, word in enumerate(words):
         low = word.lower().replace("’", "'")
         plain = low.split("'")[0]
-        if plain in _THINGS and not thing:
+        if plain in _THINGS and word != "IT" and not thing:
             missing.add("it")
         elif (plain in _THOSE or low in _THOSE) and not several:
             missing.add("they")

@@ -272,6 +272,9 @@ def _conjugated(verb: str) -> str:
     plain = verb.lower()
     if plain in _IRREGULAR:
         return _IRREGULAR[plain]
+    stem = re.sub(r"^(?:re|out|over|mis|un|under)(?=\w{3})", "", plain)
+    if plain_form(stem).past:
+        return verb
     if plain in _UNCHANGED or not plain.isalpha() or plain_form(plain).past or plain.endswith("ed"):
         return verb
     if re.search(r"(?:s|sh|ch|x|z|o)$", plain):
