@@ -53,7 +53,7 @@ _BREAK = re.compile(
     r"(?P<joined>,? (?:but|and|so)) (?=(?:I|we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|"
     r"our)\b)|\s+[-–—]+\s+|\s*[–—]\s*|(?<=\w)-+ (?=[A-Za-z])|\s*--+\s*|\s*;\s*|\s*\.\.\.+\s*|, "
     r"(?=(?:check|take a look|here's|look at|can't wait|and can't wait|you know|right|huh|thanks|"
-    r"bye|how about|what about|any )\b)"
+    r"bye|how about|what about|any|you|you're|speaking of)\b)"
 )
 _AFTERTHOUGHT = re.compile(
     r"(?:,| -)? (?:(?:and|but|so|because|plus|as) (?:it|that|this)|which)(?:'s| is| was| has| "
@@ -139,7 +139,7 @@ _IMPLIED = [
         re.compile(
             r"^(?=(?:Thinking (?:of|about)|Planning|Working on|Learning|Reading|Studying|Training|"
             r"Looking into|Researching|Practicing|Saving)\b(?!.*\b(?:is|are|was|were|can|will|has|"
-            r"have|helps?|makes?|gives?|brings?|takes?|feels?|sounds?)\b))"
+            r"have|helps?|makes?|gives?|brings?|takes?|feels?|sounds?|\w+s (?:me|us))\b))"
         ),
         "I'm ",
     ),
@@ -152,12 +152,15 @@ _DROPPED_VERBS = frozenset(
     "flew spent enrolled quit passed lost broke sold donated launched performed booked".split()
 )
 _THIS = re.compile(
-    r"\b(?P<verb>made|got|bought|found|joined|painted|playing|reading|watching|created|wrote|"
+    r"\b(?P<verb>made|got|bought|found|joined|painted|met|saw|tried|discovered|attended|hosting|"
+    r"hosted|planning|organizing|making|doing|buy|get|wearing|ordered|cooked|grew|adopting|"
+    r"decorated|playing|reading|watching|watch|created|wrote|"
     r"built|adopted|baked|took|across|about|from|into|with|called|got|have|had|read|watched|on|of|"
     r"in|at|an?d|started|using|drew|learning) "
     r"(?P<this>this|that|these|those) (?P<noun>(?!(?:after|before|when|for|in|on|at|with|to|and|"
     r"but|because|last|while|by|from|as|so|past|week|weekend|month|year|morning|evening|summer|"
-    r"winter|spring|fall|autumn|is|was|were|are|has|I|we|kind|sort|way)\b|\w+day\b)[\w-]+ [\w-]+)",
+    r"winter|spring|fall|autumn|is|was|were|are|has|I|we|kind|sort|way)\b|\w+day\b)[\w-]+(?: "
+    r"[\w-]+|$))",
 )
 _COMPANY = re.compile(
     r"\b(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
@@ -169,19 +172,21 @@ _COMPANY = re.compile(
 )
 _MINE = re.compile(
     r"^(?!(?:[Ii]t|[Tt]hat|[Tt]his|[Tt]hese|[Tt]hose|[Tt]hey|[Hh]e|[Ss]he|[Tt]here|[Ww]\w+|"
-    r"[Hh]ere|[Ee]very\w+|[Nn]othing)\b)"
+    r"[Hh]ere|[Ee]very\w*|[Nn]othing)\b)"
     r"(?:(?:\w+ing|[A-Z][\w-]+)(?: [\w-]+){0,3}?)(?:'s| is| are| was| has been|'s been) "
     r"(?:(?:definitely|also|still|always|mostly|really|one of|a|an|the|huge|big|part of) )*(?:my|"
     r"our) (?:\w+ )?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|life|routine|job|"
     r"dream)\b"
     r"|^(?!(?:[Ii]t|[Tt]hat|[Tt]his|[Tt]hese|[Tt]hose|[Tt]hey|[Hh]e|[Ss]he|[Tt]here|[Ww]\w+|"
-    r"[Hh]ere|[Ee]very\w+|[Nn]othing|[Tt]heir)\b)"
+    r"[Hh]ere|[Ee]very\w*|[Nn]othing|[Tt]heir)\b)"
     r"[A-Za-z][\w-]+(?: [\w-]+){0,3} (?:(?:really|always|also) )?(?:helps?|allow(?:s|ed)|lets?|"
     r"taught|teaches) me "
 )
 """What somebody's favourite is, or what helps them."""
 _FEWEST_WORDS = 3
 _LONGEST = 320
+_RECENT = 200
+"""How far back, in characters, somebody's company is looked for."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +239,7 @@ def _told(clause: str, setting: Setting, heard: str) -> str:
 
 def _company(heard: str, speaker: Speaker) -> str:
     """Whom the speaker last named as being with them."""
-    named = list(_COMPANY.finditer(heard))
+    named = list(_COMPANY.finditer(heard[-_RECENT:]))
     their = {"she": "her", "he": "his"}.get(speaker.pronoun, "their")
     return f"{their} {named[-1]['who'].lower()}" if named else "others"
 

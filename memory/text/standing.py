@@ -52,6 +52,8 @@ _POINTING_PRONOUN = re.compile(
     re.IGNORECASE,
 )
 _POINTED_AT = re.compile(
+    r"(?<=\b(?:to|of|in|at|on) )that (?!is\b|was\b|I\b|we\b)\w+|(?<=\b(?:from|with|love|have) "
+    r")that \w+|"
     r"\b(?:this|these|those) (?!(?:week|weekend|month|year|morning|afternoon|evening|summer|"
     r"winter|spring"
     r"|fall|autumn|days|past|coming|last|\w+day|who)\b)\w+",
@@ -95,7 +97,7 @@ _DEFINITE = re.compile(
     r"song"
     r"|place|idea|offer|link|process|result|results|thing|things|details|atmosphere|"
     r"vibe"
-    r"|feeling|experience|moment|moments|guy|girl|man|woman|person|people|kids|others|"
+    r"|feeling|experience|moment|moments|guy|girl|man|woman|person|others|"
     r"rest"
     r"|plan|part|parts|situation|problem|issue|item|items|piece|pieces|design|colors|recipe|dish"
     r"|advice|tips|suggestion|question|meeting|performance)"

@@ -61,8 +61,10 @@ _THIN_VERBS = _any_of(
     "(?:have|had|'ve had|hit|'ve got|'ve|got|have got) (?:a |an |some |such a |such an )?(?:few )?"
     "(?:so |really |super |pretty )?(?:great |good |amazing |awesome |exciting |big |bad |"
     "personal |major |"
-    "wonderful |fantastic |wild |crazy |lovely |fun |nice )?"
-    "(?:blast|time|news|feeling|setback|snag|rough|tough|hard|crazy|busy|long|lot|day|week|"
+    "incredible |unforgettable |frustrating |bit of a |wonderful |fantastic |wild |crazy |lovely |"
+    "fun |nice )?"
+    "(?:blast|time|news|feeling|setback|snag|spot|issue|rough|tough|hard|crazy|busy|long|lot|day|"
+    "week|"
     "weekend|month|"
     "milestone|your back|point)"
     "(?! (?:with|at|in|on|for|of|off|last|yesterday|when|because))|"
@@ -88,7 +90,9 @@ _MOODS = _any_of(
     "all ears|all set|about to|focusing on (?:the|my|our|what)|doing (?:my|our) part|always "
     "(?:here|happy|excited|up|looking)|up for|open to|game for|"
     "with you|"
-    "going to (?:keep|try|check|make sure|let|think|see|go now|give|do|be)|lost|alone|"
+    "going to (?:keep|try|check|make sure|let|think|see|go now|give|do|be|get|find|start|go|take|"
+    "look|miss|stick|push|continue|need|make)|hooked|missing|getting (?:motivated|excited|into it|"
+    "there)|counting on|lost|alone|"
     "trying to (?:stay|keep|be|make|take|find|think|see|get)|torn|stuck|scared|freaked|"
     "on it|making (?:a|progress)|giving|right|wrong|late|jealous|able(?! to \\w+ (?:an?|the|my|"
     "our|two|some)\\b)|kidding|speechless|"
@@ -114,11 +118,18 @@ _ABLE = _any_of(
 )
 _WISHED = _any_of(
     "like to (?:become|be|visit|learn|study|move|start|open|own)|never|been|had|gone|"
-    "love to (?:become|visit|learn|study|move|start|open|own|travel)"
+    "(?:really )?love to (?!hear|see|know|check|take|get|help|meet|come|do|be|have|try|give|join|"
+    "go there|tell)\\w+"
 )
 _THIN = re.compile(
-    rf"(?:I|we)(?:'ve|'d)?{_ADVERBS} ?{_THIN_VERBS}(?![\w-])"
-    rf"|{_AM}{_ADVERBS} {_MOODS}(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
+    rf"(?:I|we)(?:'ve|'d)?{_ADVERBS} ?{_THIN_VERBS}(?![\w-])|{_AM}{_ADVERBS} sorry\b"
+    r"|we (?:\w+ ){0,2}(?:back|push|support|help|trust|have|pushing|supporting)(?: up)? (?:each "
+    r"other|one another)",
+    re.IGNORECASE,
+)
+"""Thin whatever follows."""
+_VAGUE = re.compile(
+    rf"{_AM}{_ADVERBS} {_MOODS}(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
     rf"|(?:I'd|I would|we'd|we would)\b(?! {_WISHED})"
     rf"|(?:I'll|I will|we'll|we will)\b(?!(?: be)? {_PLANNED})"
     rf"|(?:I|we)(?: \w+ly)? can\b(?! {_ABLE})"
@@ -127,13 +138,17 @@ _THIN = re.compile(
     r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
     re.IGNORECASE,
 )
+"""Moods, wishes and plans: thin where they name nothing."""
 _EATS_NOT = re.compile(r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim)\b")
 _CHAT = re.compile(
     r"\bsince (?:we|I) (?:last )?(?:talked|spoke|chatted|met)\b|\b(?:last|our) (?:chat|talk|"
     r"conversation)\b"
     r"|\b(?:let me|let's|can't wait|check (?:it|them|this|that|out)|take a look|keep in touch|"
     r"good luck)\b"
-    r"|\b(?:no worries|no matter|for sure|just in case)\b",
+    r"|\b(?:speaking of|when things get|when times|(?:haven't|hasn't|didn't|don't have|"
+    r"have no)\b"
+    r".*\b(?:yet|lately|much|any|anything|as any|coming up)|no worries|no matter|for sure|just in "
+    r"case)\b",
     re.IGNORECASE,
 )
 _SMALL_TALK = re.compile(
@@ -191,10 +206,10 @@ _KEEPS = re.compile(
         "(?:stand|eat|drink)|"
         "don't (?:like|eat|drink|have|own|smoke|drive)|own|have|got|play|study|teach|collect|"
         "speak|work|live|"
-        "keep|kept|saw|sold|built|studied|played|worked|lived|grew|moved|quit|adopted|married|fan|"
+        "keep|kept|studied|played|worked|lived|grew|moved|quit|adopted|married|fan|"
         "into|allergic|vegan|vegetarian|"
-        "had|made|painted|bought|baked|cooked|went|visited|took|joined|started|writing|learning|"
-        "playing|reading"
+        "joined|started|writing|learning|playing|reading|used to (?:love|play|work|live|be|have|"
+        "own)"
     )
     + r"\b|\ballergic\b|\bmy (?:favou?rite|fave|name|birthday|job)\b"
     r"|\b(?:helps?|allow(?:s|ed)|lets|taught|teach(?:es)?) me\b|\b(?:fave|favou?rite|hobby|"
@@ -202,6 +217,11 @@ _KEEPS = re.compile(
 )
 _NAMES = re.compile(r"(?<=[\w,'\"-] )[\"']?[A-Z][\w'-]*[a-zA-Z0-9]|\d|(?<=[\w,] )\"")
 _NOT_NAMES = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|My|We|We're|We've|Our|OK|TV)\b")
+_DATED = re.compile(
+    r"\b(?:yesterday|tomorrow|tonight|last night|ago|(?:last|next|this) (?:week|weekend|month|"
+    r"year|"
+    r"summer|winter|spring|fall|autumn|\w+day))\b"
+)
 _EMPTY = frozenset(
     "i i'm i've i'd i'll my me mine myself we we're we've we'll us our ours ourselves a an the "
     "this that "
@@ -257,6 +277,9 @@ _EMPTY = frozenset(
     "connected connection connections bond focus focused stay staying stayed remind reminds "
     "reminded "
     "balance peace energy power meaning means mean confidence perspective interesting worked till "
+    "scare tasty yummy somewhere later recent tour rides ride yesterday tomorrow tonight week "
+    "weekend "
+    "month year years weeks months ago ages haven't hasn't didn't don't doesn't isn't wasn't self "
     "game games complicated challenging fulfilling wild intense adventure period short".split()
 )
 _TOKEN = re.compile(r"[a-z][a-z'-]+|\d+")
@@ -267,8 +290,7 @@ def is_worth_keeping(clause: str) -> bool:
     """Whether a clause in the first person, or about somebody named, tells something that lasts."""
     if len(clause.split()) < _FEWEST_WORDS or _is_thin(clause):
         return False
-    named = _NAMES.search(_NOT_NAMES.sub("", clause)) is not None
-    needed = 1 if named or _KEEPS.search(clause) else 2
+    needed = 1 if _is_named(clause) or _KEEPS.search(clause) else 2
     return len(content_words(clause)) >= needed
 
 
@@ -282,5 +304,18 @@ def _is_thin(clause: str) -> bool:
     if _SMALL_TALK.match(clause) or _COUNTS_FOR_LITTLE.match(clause) or _CHAT.search(clause):
         return True
     subject = _FIRST_SUBJECT.search(clause)
-    thin = subject is not None and _THIN.match(clause, subject.start()) is not None
-    return thin and not _EATS_NOT.search(clause)
+    if subject is None or _EATS_NOT.search(clause):
+        return False
+    if _THIN.match(clause, subject.start()):
+        return True
+    return _VAGUE.match(clause, subject.start()) is not None and not _names_much(clause)
+
+
+def _names_much(clause: str) -> bool:
+    """Whether it names somebody, something or a day, and says what of it."""
+    particular = _is_named(clause) or _DATED.search(clause) is not None
+    return particular and len(content_words(clause)) > 1
+
+
+def _is_named(clause: str) -> bool:
+    return _NAMES.search(_NOT_NAMES.sub("", clause)) is not None
