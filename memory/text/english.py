@@ -32,7 +32,9 @@ _OPENER = re.compile(
     r"honestly|anyways?|of course|for sure|guess what"
     r"|right|cool|awesome|great|nice|true|exactly|plus|luckily|thankfully|unfortunately|in fact|"
     r"indeed|man|ugh|hmm+|um|gotcha|got it|agreed"
-    r"|for example|for instance|to be honest|you know|fun fact|on another note|in other news|"
+    r"|for example|for instance|to be honest|you know|fun fact|on another note|for me|(?:some "
+    r")?(?:\w+ )?news(?=[:,])|speaking of [^,]{2,30},|funny thing|you won't believe (?:it|this)|"
+    r"in other news|"
     r"since (?:we|I|our|the)(?: last)? (?:spoke|talked|chatted|chat|talk|met)(?: last)?|it's been "
     r"(?:a while|ages|too long|so long)|good (?:idea|point|"
     r"question)|no (?:problem|worries)|that said|after all|in addition|besides that|as for me|not "
@@ -49,7 +51,7 @@ _DEPENDS = re.compile(
     r"\b(?:if|when|while|as|since|although|though|because|whenever|after|before)\b[^,]*$"
 )
 _BREAK = re.compile(
-    r"(?P<splice>, )(?=(?:I|we|my)\b)|"
+    r"(?P<splice>, )(?=(?:I|we|my)\b)|: (?=(?:I|we|my)\b)|"
     r"(?P<joined>,? (?:but|and|so)) (?=(?:I|we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|"
     r"our)\b)|\s+[-–—]+\s+|\s*[–—]\s*|(?<=\w)-+ (?=[A-Za-z])|\s*--+\s*|\s*;\s*|\s*\.\.\.+\s*|, "
     r"(?=(?:check|take a look|here's|look at|can't wait|and can't wait|you know|right|huh|thanks|"
@@ -66,15 +68,20 @@ _AFTERTHOUGHT = re.compile(
     r"|,? (?:and|but) (?:had|having) (?:so much|a lot of|such|a) (?:fun|blast|great|good|\w+ "
     r"time).*$"
     r"|,? (?:to be honest|for example|for instance|too|as well|I guess|I think|by the way|though|"
-    r"haha|lol|or something|I believe|of course|for sure|you know|in fact|thanks|right now|at the "
+    r"haha|lol|or something|personally|speaking of|I believe|of course|for sure|you know|in fact|"
+    r"thanks|right now|at the "
     r"moment|currently|(?:just )?like (?:me|us|mine|ours)|these days)$",
     re.IGNORECASE,
 )
 _TIME = (
-    r"(?:(?:even |just |only )?(?:yesterday|today|tonight|tomorrow|recently|lately|now|currently|"
+    r"(?:(?:even |just |only |starting )?(?:yesterday|today|tonight|tomorrow|recently|lately|now|"
+    r"currently|"
     r"nowadays|these days|sometimes|usually|often|occasionally|finally|once|back then|one day|"
     r"someday|originally|previously|eventually|personally|growing up|ever since|last [\w.]+|"
-    r"next \w+|(?:every|each) [\w ]{2,20}?|the other (?:day|week|night)|"
+    r"next \w+|(?:every|each) (?:(?:few|other|two|three|single) )?(?:time|day|night|morning|"
+    r"evening|afternoon|"
+    r"weekend|week|month|year|summer|winter|spring|fall|autumn|days|weeks|months|years|\w+day)|"
+    r"the other (?:day|week|night)|"
     r"this (?:\w+ )?(?:week|weekend|month|year|morning|evening|summer|winter|spring|fall|autumn|"
     r"\w+day)|(?:a few|a couple of|several|some|\w+) (?:day|week|month|year)s? (?:ago|back))"
     r"(?:,? | - ))"
@@ -152,15 +159,15 @@ _DROPPED_VERBS = frozenset(
     "flew spent enrolled quit passed lost broke sold donated launched performed booked".split()
 )
 _THIS = re.compile(
-    r"\b(?P<verb>made|got|bought|found|joined|painted|met|saw|tried|discovered|attended|hosting|"
-    r"hosted|planning|organizing|making|doing|buy|get|wearing|ordered|cooked|grew|adopting|"
-    r"decorated|playing|reading|watching|watch|created|wrote|"
-    r"built|adopted|baked|took|across|about|from|into|with|called|got|have|had|read|watched|on|of|"
-    r"in|at|an?d|started|using|drew|learning) "
-    r"(?P<this>this|that|these|those) (?P<noun>(?!(?:after|before|when|for|in|on|at|with|to|and|"
+    r"\b(?P<verb>made|met|saw|tried|discovered|attended|hosting|hosted|planning|organizing|making|"
+    r"doing|buy|get|wearing|ordered|cooked|grew|adopting|decorated|got|bought|found|joined|"
+    r"painted|playing|reading|watching|watch|created|wrote|built|adopted|baked|took|across|"
+    r"on|from|called|have|had|read|watched|started|using|drew|learning) (?P<this>this|that|these|"
+    r"those) "
+    r"(?P<noun>(?!(?:other|same|whole|particular|after|before|when|for|in|on|at|with|to|and|"
     r"but|because|last|while|by|from|as|so|past|week|weekend|month|year|morning|evening|summer|"
-    r"winter|spring|fall|autumn|is|was|were|are|has|I|we|kind|sort|way)\b|\w+day\b)[\w-]+(?: "
-    r"[\w-]+|$))",
+    r"winter|spring|fall|autumn|is|was|were|are|has|I|we|kind|sort|way)\b|\w+day\b)"
+    r"[\w-]+ [\w-]+)"
 )
 _COMPANY = re.compile(
     r"\b(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
@@ -175,7 +182,8 @@ _MINE = re.compile(
     r"[Hh]ere|[Ee]very\w*|[Nn]othing)\b)"
     r"(?:(?:\w+ing|[A-Z][\w-]+)(?: [\w-]+){0,3}?)(?:'s| is| are| was| has been|'s been) "
     r"(?:(?:definitely|also|still|always|mostly|really|one of|a|an|the|huge|big|part of) )*(?:my|"
-    r"our) (?:\w+ )?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|life|routine|job|"
+    r"our) (?:\w+ )?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|weakness|comfort|"
+    r"life|routine|job|"
     r"dream)\b"
     r"|^(?!(?:[Ii]t|[Tt]hat|[Tt]his|[Tt]hese|[Tt]hose|[Tt]hey|[Hh]e|[Ss]he|[Tt]here|[Ww]\w+|"
     r"[Hh]ere|[Ee]very\w*|[Nn]othing|[Tt]heir)\b)"
@@ -318,12 +326,18 @@ def _implied(clause: str) -> str:
             continue
         if "{}" not in subject:
             return subject + clause[match.end() :][:1].lower() + clause[match.end() + 1 :]
-        if match["verb"].lower() in _DROPPED_VERBS:
+        if match["verb"].lower() in _DROPPED_VERBS or _is_past_of_mine(clause, match):
             return (
                 subject.format(clause[match.start("verb") :].lower()[:1])
                 + clause[match.start("verb") + 1 :]
             )
     return clause
+
+
+def _is_past_of_mine(clause: str, match: re.Match[str]) -> bool:
+    """Whether it is told as in "Twisted my knee"."""
+    mine = re.match(r"(?:up )?(?:my|our)\b", clause[match.end() :]) is not None
+    return mine and plain_form(match["verb"].lower()).past
 
 
 def _pointed_out(clause: str) -> str:

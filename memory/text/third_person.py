@@ -224,7 +224,8 @@ _TO_VERB = re.compile(
 _NEXT_VERB = re.compile(
     r"(?P<join>,? (?:and|or|but)(?: (?:\w+ly|also|then|even|sometimes|often|always|usually|"
     r"just))* )(?P<verb>[a-z']+)(?= (?:a|an|the|my|our|some|any|to|in|on|at|with|for|up|out|along|"
-    r"about|from|into|down|off|over|through|more|lots|them|it|me|everything|[a-z]+ing|[a-z]+ly|"
+    r"about|from|into|down|off|over|through|every|each|hard|regularly|more|lots|them|it|me|"
+    r"everything|[a-z]+ing|[a-z]+ly|"
     r"[a-z]+s)\b)"
 )
 

@@ -29,11 +29,14 @@ _AM = (
     r"(?:'ve| have) (?:always )?(?:felt|been))"
 )
 _THIN_VERBS = _any_of(
-    "started (?:a|two|three|last|\\w+ days)|(?:(?:'ve|have) )?been \\w+ing (?:for|it|since|at it)|"
+    "started (?:(?:a few|a couple of|\\w+) \\w+ (?:ago|back)|last \\w+)$|(?:(?:'ve|have) )?been "
+    "\\w+ing (?:for|it|since|at it)|"
     "do -|"
     "(?:have|had|got|'ve got) so much|'ve been playing for|agreed?|see|guess|hoped?|know|knew|"
     "mean|bet|wish|wonder|suppose|understand|get it|got this|"
-    "appreciated?|believe|feel|felt|think|thought|remember|forgot|forget|reali[sz]ed?|look "
+    "promised|ended up laughing|stumbled|went through|get to|gets? how|get how|won$|got the win|"
+    "appreciated?|believe|feel|felt|think|thought|remember(?! when (?:my|our|I))|forgot|forget|"
+    "reali[sz]ed?|look "
     "forward|"
     "can't|couldn't(?! (?:eat|afford))|did something|had an? (?:\\w+ )?experience(?: that|$)|saw "
     "the (?:impact|difference)|(?:just )?(?:rock|need (?:way |more |better )+)|"
@@ -54,20 +57,22 @@ _THIN_VERBS = _any_of(
     "have had|(?:just )?(?:have|had) to (?:try|go|say|admit|run|be|take)|"
     "(?:have|had|'ve had) a lot of things|missed (?:it|that)|want(?:ed)? (?:it|them|that)|do$|"
     "did$|have$|had to$|"
-    "want(?:ed)? to (?:know|hear|say|ask|tell|show|do more|keep|share|make (?:a|some|sure|it|the|"
+    "want(?:ed)? to (?:know|hear|feel|say|ask|tell|show|do more|keep|share|make (?:a|some|sure|it|"
+    "the|"
     "an)|"
     "help (?:people|others|make))|got (?:a|some) (?:lot|bit|great (?:pic|shot|photo))|"
     "(?:need|have)(?:ed)? (?:some|a) (?:time|break|rest|chill|moment)|"
     "(?:have|had|'ve had|hit|'ve got|'ve|got|have got) (?:a |an |some |such a |such an )?(?:few )?"
     "(?:so |really |super |pretty )?(?:great |good |amazing |awesome |exciting |big |bad |"
     "personal |major |"
-    "incredible |unforgettable |frustrating |bit of a |wonderful |fantastic |wild |crazy |lovely |"
+    "incredible |sore |bit of a |unforgettable |frustrating |bit of a |wonderful |fantastic |wild "
+    "|crazy |lovely |"
     "fun |nice )?"
     "(?:blast|time|news|feeling|setback|snag|spot|issue|rough|tough|hard|crazy|busy|long|lot|day|"
     "week|"
     "weekend|month|"
     "milestone|your back|point)"
-    "(?! (?:with|at|in|on|for|of|off|last|yesterday|when|because))|"
+    "(?! (?:with|at|in|on|for|of|off|last|yesterday|when|because|\\w+ing))|"
     "'ve (?:come|grown|gone) (?:so|a|through)|have gone through|don't know|go through|went "
     "through a lot"
 )
@@ -91,9 +96,11 @@ _MOODS = _any_of(
     "(?:here|happy|excited|up|looking)|up for|open to|game for|"
     "with you|"
     "going to (?:keep|try|check|make sure|let|think|see|go now|give|do|be|get|find|start|go|take|"
-    "look|miss|stick|push|continue|need|make)|hooked|missing|getting (?:motivated|excited|into it|"
+    "look|miss|stick|push|continue|need|make)|hooked(?! on)|missing|keeping (?:my|our|up)|being "
+    "(?:\\w+ "
+    ")?careful|staying|embarrassed|getting (?:motivated|excited|into it|"
     "there)|counting on|lost|alone|"
-    "trying to (?:stay|keep|be|make|take|find|think|see|get)|torn|stuck|scared|freaked|"
+    "trying to (?:stay|keep|be|take|find|think|see|get)|torn|stuck|scared|freaked|"
     "on it|making (?:a|progress)|giving|right|wrong|late|jealous|able(?! to \\w+ (?:an?|the|my|"
     "our|two|some)\\b)|kidding|speechless|"
     "much happier|happier|meeting|passionate about (?:helping|making|it|this|that|creating)|"
@@ -134,18 +141,23 @@ _VAGUE = re.compile(
     rf"|(?:I'll|I will|we'll|we will)\b(?!(?: be)? {_PLANNED})"
     rf"|(?:I|we)(?: \w+ly)? can\b(?! {_ABLE})"
     r"|(?:I|we)(?: \w+ly)? (?:could|should|might|may|must|shall|ought)\b"
-    r"|(?:I|we) (?:need|have) to\b"
+    r"|(?:I|we)(?: \w+ly| just)? (?:need|have|'ve got|have got) to\b"
     r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
     re.IGNORECASE,
 )
 """Moods, wishes and plans: thin where they name nothing."""
-_EATS_NOT = re.compile(r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim)\b")
+_EATS_NOT = re.compile(
+    r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|"
+    r"play|use|walk)\b"
+)
 _CHAT = re.compile(
     r"\bsince (?:we|I) (?:last )?(?:talked|spoke|chatted|met)\b|\b(?:last|our) (?:chat|talk|"
     r"conversation)\b"
     r"|\b(?:let me|let's|can't wait|check (?:it|them|this|that|out)|take a look|keep in touch|"
     r"good luck)\b"
-    r"|\b(?:speaking of|when things get|when times|(?:haven't|hasn't|didn't|don't have|"
+    r"|^my [\w' ]{1,30} can\b|\b(?:somewhere (?:fun|nice|cool|new)|speaking of|when things get|"
+    r"when times|(?:haven't|hasn't|"
+    r"didn't|don't have|"
     r"have no)\b"
     r".*\b(?:yet|lately|much|any|anything|as any|coming up)|no worries|no matter|for sure|just in "
     r"case)\b",
@@ -179,7 +191,8 @@ _PRAISE = _any_of(
     "gorgeous|stunning|"
     "delicious|tasty|yummy|adorable|cute|sweet|super|insane|epic|huge|key|vital|essential|crucial|"
     "well|"
-    "better|okay|ok|fine|ridiculous|there for me|rocks?|strength|courage|scary|wild|fast|off to|"
+    "better|okay|ok|fine|ridiculous|there for me|rocks?|strength|courage|scary|wild|fast|solid|"
+    "legendary|"
     "supportive|"
     "a (?:[\\w-]+ ){0,3}?(?:blast|success|experience|feeling|time|journey|reminder|boost|rush|"
     "pleasure|joy|"
@@ -206,7 +219,7 @@ _KEEPS = re.compile(
         "(?:stand|eat|drink)|"
         "don't (?:like|eat|drink|have|own|smoke|drive)|own|have|got|play|study|teach|collect|"
         "speak|work|live|"
-        "keep|kept|studied|played|worked|lived|grew|moved|quit|adopted|married|fan|"
+        "keep|kept|studied|played|worked|lived|grew|moved|quit|adopted|married|fan of|"
         "into|allergic|vegan|vegetarian|"
         "joined|started|writing|learning|playing|reading|used to (?:love|play|work|live|be|have|"
         "own)"
@@ -277,6 +290,9 @@ _EMPTY = frozenset(
     "connected connection connections bond focus focused stay staying stayed remind reminds "
     "reminded "
     "balance peace energy power meaning means mean confidence perspective interesting worked till "
+    "last next book books series movie movies song songs event route spot city dish recipe "
+    "recipes cool "
+    "second stories "
     "scare tasty yummy somewhere later recent tour rides ride yesterday tomorrow tonight week "
     "weekend "
     "month year years weeks months ago ages haven't hasn't didn't don't doesn't isn't wasn't self "
@@ -290,7 +306,8 @@ def is_worth_keeping(clause: str) -> bool:
     """Whether a clause in the first person, or about somebody named, tells something that lasts."""
     if len(clause.split()) < _FEWEST_WORDS or _is_thin(clause):
         return False
-    needed = 1 if _is_named(clause) or _KEEPS.search(clause) else 2
+    particular = _is_named(clause) or _DATED.search(clause) or _KEEPS.search(clause)
+    needed = 1 if particular else 2
     return len(content_words(clause)) >= needed
 
 
