@@ -23,6 +23,7 @@ from memory.models import (
 )
 from memory.text import (
     Belief,
+    Statement,
     compare,
     covers,
     is_japanese,
@@ -76,7 +77,7 @@ class OfflineModel:
             )
             for number, turn in enumerate(turns)
             if not turn.is_bot
-            for statement in statements(turn.text, turn.speaker, turn.at)
+            for statement in _stated(turns, number)
         ]
         return Extraction(candidates=tuple(candidates), usage=_FREE)
 
@@ -92,6 +93,16 @@ class OfflineModel:
 
     async def aclose(self) -> None:
         """Nothing is held."""
+
+
+def _stated(turns: Sequence[Turn], number: int) -> list[Statement]:
+    """What a turn states, read with what its speaker said before it."""
+    turn = turns[number]
+    own = [one.text for one in turns[:number] if one.speaker == turn.speaker]
+    listeners = {one.speaker for one in turns} - {turn.speaker}
+    return statements(
+        turn.text, turn.speaker, turn.at, before=" ".join(own), listeners=sorted(listeners)
+    )
 
 
 def _told_as_one(members: Sequence[Memory], left: Sequence[int]) -> tuple[tuple[int, ...], str]:

@@ -9,12 +9,13 @@ from .coverage import covers as covers
 from .coverage import negations as negations
 from .coverage import shared as shared
 from .parse import parse as parse
+from .requests import asked_to_remember as asked_to_remember
+from .requests import only_asks_to_remember as only_asks_to_remember
 from .script import has_kana_or_han as has_kana_or_han
-from .statements import asked_to_remember as asked_to_remember
-from .statements import is_japanese as is_japanese
-from .statements import only_asks_to_remember as only_asks_to_remember
+from .sentences import is_japanese as is_japanese
+from .sentences import sentences as sentences
+from .statements import Statement as Statement
 from .statements import retold as retold
-from .statements import sentences as sentences
 from .statements import statements as statements
 from .verification import Belief as Belief
 from .verification import Lost as Lost

@@ -16,7 +16,8 @@ NEGATING_HAN = frozenset("不没沒未无無非别別勿")
 
 TURNING = frozenset(
     "was were had once formerly previously barely hardly scarcely almost nearly only might may "
-    "maybe perhaps probably possibly presumably apparently reportedly allegedly could would should "
+    "maybe perhaps probably possibly presumably apparently reportedly allegedly could would "
+    "should "
     "must if unless whether or except excluding besides unlike instead until till yet rarely "
     "seldom sometimes occasionally partly partially half former ex vice deputy fake false future "
     "hope want wish plan intend consider will going stop quit cease refuse fail avoid lack deny "
@@ -31,7 +32,8 @@ TURNING = frozenset(
 FILLERS = frozenset(
     "a an the and but that this these those there then so which who whom whose also just very "
     "really quite too truly absolutely definitely totally extremely completely actually certainly "
-    "simply literally genuinely deeply honestly highly incredibly super rather pretty indeed again "
+    "simply literally genuinely deeply honestly highly incredibly super rather pretty indeed "
+    "again "
     "is are am be been being it its itself own such "
     "well oh yes".split()
 )
@@ -149,7 +151,8 @@ PAST = {
             "begin:began,begun|bend:bent|bind:bound|bite:bit,bitten|bleed:bled|blow:blew,blown|"
             "break:broke,broken|breed:bred|bring:brought|build:built|burn:burnt|buy:bought|"
             "catch:caught|choose:chose,chosen|cling:clung|come:came|creep:crept|deal:dealt|"
-            "dig:dug|do:did,done|draw:drew,drawn|drink:drank,drunk|drive:drove,driven|eat:ate,eaten|"
+            "dig:dug|do:did,done|draw:drew,drawn|drink:drank,drunk|drive:drove,driven|"
+            "eat:ate,eaten|"
             "fall:fell,fallen|feed:fed|feel:felt|fight:fought|find:found|flee:fled|fly:flew,flown|"
             "forbid:forbade,forbidden|forgive:forgave,forgiven|freeze:froze,frozen|get:got,gotten|"
             "give:gave,given|go:went,gone|grind:ground|grow:grew,grown|hang:hung|hear:heard|"
@@ -157,11 +160,13 @@ PAST = {
             "learn:learnt|leave:left|lend:lent|lie:lain|light:lit|lose:lost|make:made|mean:meant|"
             "meet:met|mistake:mistook,mistaken|overcome:overcame|pay:paid|ride:rode,ridden|"
             "ring:rang,rung|rise:rose,risen|run:ran|say:said|see:saw,seen|seek:sought|sell:sold|"
-            "send:sent|sew:sewn|shake:shook,shaken|shine:shone|shoot:shot|show:shown|shrink:shrank|"
+            "send:sent|sew:sewn|shake:shook,shaken|shine:shone|shoot:shot|show:shown|"
+            "shrink:shrank|"
             "sing:sang,sung|sink:sank,sunk|sit:sat|sleep:slept|slide:slid|speak:spoke,spoken|"
             "spend:spent|spin:spun|stand:stood|steal:stole,stolen|stick:stuck|sting:stung|"
             "strike:struck,stricken|swear:swore,sworn|sweep:swept|swim:swam,swum|swing:swung|"
-            "take:took,taken|teach:taught|tear:tore,torn|tell:told|think:thought|throw:threw,thrown|"
+            "take:took,taken|teach:taught|tear:tore,torn|tell:told|think:thought|"
+            "throw:threw,thrown|"
             "understand:understood|undertake:undertook,undertaken|wake:woke,woken|wear:wore,worn|"
             "weave:wove,woven|weep:wept|win:won|wind:wound|withdraw:withdrew,withdrawn|"
             "write:wrote,written"

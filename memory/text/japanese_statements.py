@@ -1,0 +1,97 @@
+"""What Japanese sentences declare of their speaker, told of them by name."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+_I = re.compile(r"(?:私|わたし|わたくし|僕|ぼく|俺|おれ|あたし|自分)(?=[はがのもにをと])")
+_THIN = re.compile(
+    r"^(?:そう|はい|いいえ|うん|ううん|ええ|なるほど|ありがとう|すごい|すみません|ごめん|こんにちは"
+    r"|おはよう|こんばんは|よかった|いいね|もちろん|たしかに|確かに|じゃあ|では|またね|お疲れ|楽しみ)"
+    r"|(?:楽しみ|うれしい|嬉しい|よかった|最高|すごい|すごかった|楽しかった|面白かった|大変|頑張|疲れ|眠い|暇|元気)(?:です|だ|でした|だった|"
+    r"に(?:して)?い?ます|ります|"
+    r"る)?(?:ね|よ)*$"
+    r"|(?:ください|ましょう|でしょう|だろう|かな|かも(?:しれ(?:ない|ません))?|と思います|と思う|したいです|ませんか)(?:ね|よ)*$"
+)
+_ELSEWHERE = re.compile(
+    r"(?:これ|それ|あれ|ここ|そこ|あそこ|こちら|そちら|あちら|どれ|こんな|そんな|あんな|この|その|あの"
+    r"|彼女?(?!氏)|彼ら)(?=[はがをにもでのと、いなとん]|[一-龠ァ-ヶ])"
+)
+_DECLARES = re.compile(
+    r"(?:です|ます|でした|ました|ません|ない|だ|だった|た|る|う|く|す|つ|ぬ|ぶ|む|い)(?:よ|ね|わ|の)*$"
+)
+_TOPIC = re.compile(r"^[^、。]{1,15}?[はが]")
+_TIME_TOPIC = re.compile(r"^[0-9年月日今来先毎昨去週曜朝晩夜]+[はが、]")
+_KIN = re.compile(
+    r"^(?:うちの)?(?=(?:兄|姉|弟|妹|父|母|両親|妻|夫|旦那|主人|息子|娘|祖父|祖母|彼氏|家族|子供|子ども)(?:[はがの]|たち)"
+    r"|(?:犬|猫|ペット)の名前)|^うちの"
+)
+"""Whoever is named so by itself is the speaker's."""
+_FELT = re.compile(
+    r"[はが](?:大好き|好き|大嫌い|嫌い|苦手|得意|ほしい|欲しい|上手|下手|怖い|できる|できます)"
+)
+"""What somebody likes or can do is told of them, though another word is marked as the topic."""
+_ENDING = re.compile(r"(?<=[るたいすうくつぬぶむだ])(?:よね|よ|ね|わ)$")
+_SHORTEST = 6
+
+
+def japanese_statement(sentence: str, name: str, at: datetime) -> str | None:
+    """The statement that a sentence makes; None where it makes none that stands alone."""
+    if sentence.endswith(("?", "？", "か。", "か")):
+        return None
+    bare = sentence.strip().rstrip("。!！")
+    if len(bare) < _SHORTEST or _THIN.search(bare) or "あなた" in bare or _ELSEWHERE.search(bare):
+        return None
+    return retold_japanese(bare, name, at) if _DECLARES.search(bare) else None
+
+
+def retold_japanese(text: str, name: str, at: datetime) -> str:
+    """Named where it says "I"; what has no topic of its own is about the speaker."""
+    dated = _with_dates(text.rstrip("。!！"), at)
+    named = _I.sub(name, dated)
+    if named == dated:
+        named = _of_the_speaker(dated, name)
+    return _ENDING.sub("", named) + "。"
+
+
+def _of_the_speaker(text: str, name: str) -> str:
+    """What names nobody is about the speaker; a brother is theirs."""
+    if _KIN.match(text):
+        return _KIN.sub(f"{name}の", text, count=1)
+    has_topic = _TOPIC.match(text) and not _TIME_TOPIC.match(text)
+    return text if has_topic and not _FELT.search(text) else f"{name}は{text}"
+
+
+_DAYS = {
+    "一昨日": -2, "おととい": -2, "昨日": -1, "きのう": -1, "今日": 0, "きょう": 0, "明日": 1,
+    "あした": 1, "明後日": 2, "あさって": 2,
+}  # fmt: skip
+_YEARS = {"一昨年": -2, "おととし": -2, "昨年": -1, "去年": -1, "今年": 0, "ことし": 0, "来年": 1}
+_MONTHS = {"先月": -1, "今月": 0, "来月": 1}
+_WEEKS = {"先週": "の前の週", "今週": "の週", "来週": "の次の週"}
+_RELATIVE = re.compile(
+    f"(?P<word>{'|'.join(sorted((*_DAYS, *_YEARS, *_MONTHS, *_WEEKS), key=len, reverse=True))})"
+    "(?P<bare>(?=[^、,にのはもかまでが]))?"
+)
+
+
+def _with_dates(text: str, at: datetime) -> str:
+    return _RELATIVE.sub(
+        lambda match: _dated(match["word"], at) + ("に" if match["bare"] is not None else ""), text
+    )
+
+
+def _dated(word: str, at: datetime) -> str:
+    if word in _YEARS:
+        return f"{at.year + _YEARS[word]}年"
+    if word in _MONTHS:
+        year, month = divmod(at.year * 12 + at.month - 1 + _MONTHS[word], 12)
+        return f"{year}年{month + 1}月"
+    if word in _WEEKS:
+        return _day(at) + _WEEKS[word]
+    return _day(at + timedelta(days=_DAYS[word]))
+
+
+def _day(day: datetime) -> str:
+    return f"{day.year}年{day.month}月{day.day}日"
