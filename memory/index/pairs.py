@@ -8,16 +8,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory.index.products import Blocks, Products, by_strips, chunks
+from memory.index.products import Blocks, Ints, Products, by_strips, chunks, together
 from memory.models import Vector, Vectors
 
-Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _CHECK = 36
 """What it costs to look at one candidate, in products of two numbers, for each dimension."""
 _SHARES = (0.125, 0.1875, 0.25, 0.3125, 0.375, 0.5, 0.625)
 """How many of all axes a bound may be made of."""
+
+
+_TOGETHER = 8
+"""Tiles whose candidates are looked at together: enough that the work is numpy's, not Python's."""
 
 
 class Pairs(NamedTuple):
@@ -52,8 +55,12 @@ def similar_pairs(vectors: Vectors, threshold: float, blocks: Blocks | None = No
     products = Products(bounding_rows(unit, floor), blocks or Blocks())
 
     def strip(row: int) -> Pairs:
-        found = (_candidates(products, row, column, floor) for column in products.columns(row))
-        return joined(_at_least(vectors, unit, i, j, threshold) for i, j in found if len(i))
+        columns = products.columns(row)
+        found = []
+        for some in chunks(len(columns), _TOGETHER):
+            at = (products.reaching(floor, row, column) for column in columns[some])
+            found.append(_at_least(vectors, unit, *together(at), threshold))
+        return joined(found)
 
     return in_order(joined(by_strips(strip, products)))
 
@@ -67,6 +74,11 @@ def joined(parts: Iterable[Pairs]) -> Pairs:
         np.concatenate([np.empty(0, np.int64), *j]),
         np.concatenate([np.empty(0), *scores]),
     )
+
+
+def chosen(pairs: Pairs, which: npt.NDArray[np.bool_]) -> Pairs:
+    """Those of the pairs for which it is true."""
+    return Pairs(pairs.i[which], pairs.j[which], pairs.similarity[which])
 
 
 def in_order(pairs: Pairs) -> Pairs:
@@ -136,19 +148,14 @@ def _shortened(rotated: Floats, count: int) -> Floats:
     return np.concatenate([rotated[:, :count], rest], axis=1)
 
 
-def _candidates(products: Products, row: int, column: int, floor: float) -> tuple[Ints, Ints]:
-    return products.places(row, column, products.tile(row, column) >= floor)
-
-
 def _at_least(vectors: Vectors, unit: Vectors, i: Ints, j: Ints, threshold: float) -> Pairs:
     """Of some pairs, those whose similarity reaches the threshold; float32 sorts out most."""
     floor = threshold - slack(unit.shape[1])
-    near = [np.vecdot(unit[i[part]], unit[j[part]]) >= floor for part in chunks(len(i))]
-    likely = np.concatenate(near)
+    products = [np.vecdot(unit[i[part]], unit[j[part]]) for part in chunks(len(i))]
+    likely = np.concatenate([np.empty(0), *products]) >= floor
     i, j = i[likely], j[likely]
     scores = scores_of(vectors, i, j)
-    hit = scores >= threshold
-    return Pairs(i[hit], j[hit], scores[hit])
+    return chosen(Pairs(i, j, scores), scores >= threshold)
 
 
 def nearest(vectors: Vectors, query: Vector, k: int, among: Ints | None = None) -> Ints:
