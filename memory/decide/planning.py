@@ -11,7 +11,7 @@ import numpy as np
 
 from memory.decide.groups import cohesive, connected
 from memory.decide.policy import GroupPlan, plan_group
-from memory.index import FLOAT32_SLACK, similar_pairs, similarities, similarity
+from memory.index import similar_pairs, similarities, similarity, slack
 from memory.ledger import Row, Snapshot
 from memory.models import Memory, Rules, Scope, Vector
 
@@ -105,7 +105,7 @@ def _alike(
     matrix = np.stack([vectors[row.text_key] for row in rows])
     for row in asked:
         vector = vectors[row.text_key]
-        near = np.flatnonzero(matrix @ vector >= min_similarity - FLOAT32_SLACK)
+        near = np.flatnonzero(matrix @ vector >= min_similarity - slack(matrix.shape[1]))
         scores = similarities(matrix[near], np.broadcast_to(vector, (len(near), len(vector))))
         for place, score in zip(near.tolist(), scores.tolist(), strict=True):
             if score >= min_similarity and rows[place] is not row:

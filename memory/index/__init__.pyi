@@ -7,8 +7,8 @@ from .chroma_client import load_minilm as load_minilm
 from .chroma_client import persistent_client as persistent_client
 from .exact import ExactIndex as ExactIndex
 from .folder import IndexFolder as IndexFolder
-from .pairs import FLOAT32_SLACK as FLOAT32_SLACK
 from .pairs import similar_pairs as similar_pairs
 from .pairs import similarities as similarities
 from .pairs import similarity as similarity
+from .pairs import slack as slack
 from .slot import IndexSlot as IndexSlot

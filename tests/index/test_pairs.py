@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.decide import cohesive, connected
-from memory.index import pairs as neighbours
-from memory.index.pairs import nearest, similar_pairs, similarity
+from memory.index.pairs import Pairs, bounding_rows, nearest, similar_pairs, similarity, slack
+from memory.index.products import Blocks
 from memory.models import Vectors
 
 
@@ -24,30 +24,86 @@ def clustered(seed: int, n: int, dim: int = 8) -> Vectors:
     return unit
 
 
-def exact(a: Vectors, b: Vectors) -> float:
-    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-    return round(float(wide_a @ wide_b / np.linalg.norm(wide_a) / np.linalg.norm(wide_b)), 6)
+def double_loop(vectors: Vectors, threshold: float) -> list[tuple[int, int, float]]:
+    """The oracle: all similarities in float64, rounded, one threshold."""
+    wide = vectors.astype(np.float64)
+    lengths = np.linalg.norm(wide, axis=1)
+    scores = np.round(wide @ wide.T / np.maximum(np.outer(lengths, lengths), 1e-30), 6)
+    i, j = np.nonzero(np.triu(scores >= threshold, 1))
+    return list(zip(i.tolist(), j.tolist(), scores[i, j].tolist(), strict=True))
 
 
-@given(st.integers(0, 10_000), st.integers(0, 40), st.sampled_from([0.5, 0.9, 0.95]))
-def test_similar_pairs_are_those_of_a_double_loop(seed: int, n: int, threshold: float) -> None:
-    vectors = clustered(seed, n)
-    expected = [
-        (i, j, score)
-        for i, j in combinations(range(n), 2)
-        if (score := exact(vectors[i], vectors[j])) >= threshold
-    ]
-    found = similar_pairs(vectors, threshold)
-    assert list(zip(found.i, found.j, found.similarity, strict=True)) == expected
+def triples(pairs: Pairs) -> list[tuple[int, int, float]]:
+    return list(zip(*(column.tolist() for column in pairs), strict=True))
 
 
-def test_similar_pairs_are_the_same_whatever_the_tile(monkeypatch: pytest.MonkeyPatch) -> None:
-    vectors = clustered(7, 200)
+blocks = st.sampled_from([Blocks(), Blocks(2, 3, 6), Blocks(4, 2, 12), Blocks(1, 2, 2)])
+"""Tiles of one row and tiles larger than all."""
+
+
+@settings(deadline=None)
+@given(
+    st.integers(0, 10_000),
+    st.integers(0, 40),
+    st.integers(1, 9),
+    st.sampled_from([-0.5, 0.0, 0.5, 0.9, 0.95]),
+    blocks,
+)
+def test_similar_pairs_are_those_of_a_double_loop(
+    seed: int, n: int, dim: int, threshold: float, blocks: Blocks
+) -> None:
+    """Few dimensions: many rows for each, so that the bounds of shorter rows are used too."""
+    vectors = clustered(seed, n, dim)
+    found = similar_pairs(vectors, threshold, blocks)
+    assert triples(found) == double_loop(vectors, threshold)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.lists(st.integers(0, 5), max_size=60), blocks)
+def test_copies_rows_of_zeros_and_other_lengths_are_pairs_like_any(
+    seed: int, chosen: list[int], blocks: Blocks
+) -> None:
+    vectors = clustered(seed, 6, 3) * np.array([[1], [0], [3], [1e-4], [1], [1]], np.float32)
+    rows = vectors[chosen].reshape(len(chosen), 3)
+    assert triples(similar_pairs(rows, 0.8, blocks)) == double_loop(rows, 0.8)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.integers(0, 6))
+def test_a_threshold_that_is_a_pairs_own_similarity_includes_it(seed: int, free: int) -> None:
+    """Also where the leading axes hold everything, and what they leave out has no length."""
+    vectors = np.pad(clustered(seed, 150, max(free, 2)), ((0, 0), (0, 6)))
+    scores = sorted({score for _, _, score in double_loop(vectors, 0.5)})
+    for threshold in scores[:: max(1, len(scores) // 5)]:
+        assert triples(similar_pairs(vectors, threshold)) == double_loop(vectors, threshold)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 12), st.floats(0.3, 0.99))
+def test_products_of_bounding_rows_are_never_below_those_of_the_rows(
+    seed: int, dim: int, floor: float
+) -> None:
+    vectors = clustered(seed, 400, dim)
+    bounds = bounding_rows(vectors, floor).astype(np.float64)
+    wide = vectors.astype(np.float64)
+    assert (bounds @ bounds.T - wide @ wide.T).min() >= -slack(dim)
+
+
+def test_similar_pairs_are_the_same_whatever_the_tile() -> None:
+    vectors = clustered(7, 1_500)
     whole = similar_pairs(vectors, 0.9)
-    monkeypatch.setattr(neighbours, "_TILE", 17)
-    tiled = similar_pairs(vectors, 0.9)
+    tiled = similar_pairs(vectors, 0.9, Blocks(rows=4, columns=6, tile=24))
     assert all(np.array_equal(a, b) for a, b in zip(whole, tiled, strict=True))
     assert len(whole.i) > 100
+
+
+def test_bounds_are_made_of_fewer_axes_where_that_is_less_work() -> None:
+    """Here most of every row lies in 4 of 64 axes."""
+    rng = np.random.default_rng(3)
+    raw = rng.standard_normal((2_000, 64)) * np.where(np.arange(64) < 4, 1.0, 0.05)
+    vectors: Vectors = (raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32)
+    assert bounding_rows(vectors, 0.98).shape[1] < 64
+    assert triples(similar_pairs(vectors, 0.98)) == double_loop(vectors, 0.98)
 
 
 @pytest.mark.parametrize("cosine", [0.89, 0.90, 0.95, 0.98])
@@ -95,11 +151,7 @@ def test_connected_groups_are_what_walking_the_edges_reaches(
 
 
 def pairs_of(vectors: Vectors, floor: float) -> list[tuple[int, int, float]]:
-    found = similar_pairs(vectors, floor)
-    return [
-        (int(i), int(j), float(s))
-        for i, j, s in zip(found.i, found.j, found.similarity, strict=True)
-    ]
+    return triples(similar_pairs(vectors, floor))
 
 
 @settings(max_examples=60)

@@ -1,0 +1,256 @@
+"""What a batch looks at, in one pass over all products: the alike, the nearest, how many."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from memory.index.pairs import Floats, Pairs, chosen, in_order, joined, scores_of, slack, unit_rows
+from memory.index.products import Blocks, Ints, Places, Products, by_strips, together
+from memory.models import Vectors
+
+Cosine = float | Floats
+"""A threshold of all rows, or one for each (n,): of two rows the stricter counts."""
+_AT_ONCE = 50_000
+"""Pairs that are looked at together: enough that the work is numpy's, not Python's."""
+
+
+class CandidatePairs(NamedTuple):
+    """`upper` and `nearest` have no pair in common; `counts` has one number a band."""
+
+    upper: Pairs
+    nearest: Pairs
+    counts: Ints
+
+
+def nearest_pairs(
+    vectors: Vectors, k: int, threshold: Cosine, blocks: Blocks | None = None
+) -> Pairs:
+    """The pairs of each row and its k nearest others at or above the threshold, exactly.
+
+    A pair is kept where either row is among the other's k nearest, so there are n * k at most.
+    Of rows that are equally near, those that come first are the nearest.
+    """
+    return candidate_pairs(vectors, np.inf, k, threshold, blocks=blocks).nearest
+
+
+def candidate_pairs(
+    vectors: Vectors,
+    upper: Cosine,
+    k: int,
+    min_cosine: Cosine,
+    bands: Sequence[Cosine] = (),
+    weights: Ints | None = None,
+    blocks: Blocks | None = None,
+) -> CandidatePairs:
+    """Every pair at or above `upper`; below it, as `nearest_pairs`, those at or above `min_cosine`.
+
+    And the number of pairs at or above each band, which are not kept; where rows have a weight
+    (n,), a pair counts as often as the product of its two. All of it is exact. Beside the vectors
+    and the answer the memory used is about three copies of the vectors and the n * k nearest.
+    """
+    rows = len(vectors)
+    levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
+    weights = np.ones(rows, np.int64) if weights is None else weights
+    order = np.lexsort((weights > 1, *levels))  # so that most tiles have one threshold
+    if np.any(order[1:] < order[:-1]):
+        vectors, weights = vectors[order], weights[order]
+        levels = [level[order] for level in levels]
+    search = _Search(vectors, levels, weights, _Best(order, k), blocks or Blocks())
+    upper_pairs, counts = search.run()
+    return CandidatePairs(_placed(upper_pairs, order), _placed(search.best.pairs(), order), counts)
+
+
+def _placed(pairs: Pairs, order: Ints) -> Pairs:
+    """The same pairs by the rows' own numbers."""
+    i, j = order[pairs.i], order[pairs.j]
+    return in_order(Pairs(np.minimum(i, j), np.maximum(i, j), pairs.similarity))
+
+
+class _Level:
+    """A threshold of each row; of two rows the stricter counts."""
+
+    def __init__(self, values: Floats, products: Products) -> None:
+        self.values = values
+        self._padded = products.padded(values.astype(np.float32))
+        self._products = products
+
+    def of(self, i: Ints, j: Ints) -> Floats:
+        """The threshold of each pair."""
+        stricter: Floats = np.maximum(self.values[i], self.values[j])
+        return stricter
+
+    def least(self, row: int) -> float:
+        """The lowest threshold of a tile's rows."""
+        return float(self._products.of_rows(self._padded, row).min())
+
+    def in_tile(self, row: int, column: int) -> float | Vectors:
+        """The threshold of each pair of a tile, or the one that all have."""
+        rows = self._products.of_rows(self._padded, row)
+        columns = self._products.of_columns(self._padded, column)
+        low = max(float(rows.min()), float(columns.min()))
+        if low == max(float(rows.max()), float(columns.max())):
+            return low
+        stricter: Vectors = np.maximum(rows, columns)
+        return stricter
+
+
+class _Best:
+    """The k nearest of each row among the pairs seen so far; equally near ones by position."""
+
+    def __init__(self, position: Ints, k: int) -> None:
+        self.k = k
+        self._position = position
+        self._scores = np.full((len(position), k), -np.inf)
+        self._others = np.full((len(position), k), -1)
+
+    def take(self, pairs: Pairs) -> tuple[Ints, Floats]:
+        """Keep of these pairs, none of them seen before, what is near.
+
+        The answer: the rows that changed, and how near the farthest of each one's k is now, which
+        is -inf where there are fewer.
+        """
+        rows, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
+        scores = np.concatenate([pairs.similarity, pairs.similarity])
+        near = scores >= self._scores[rows, -1]
+        rows, others, scores = rows[near], others[near], scores[near]
+        changed = np.unique(rows)
+        rows = np.concatenate([np.repeat(changed, self.k), rows])
+        others = np.concatenate([self._others[changed].ravel(), others])
+        scores = np.concatenate([self._scores[changed].ravel(), scores])
+        order = np.lexsort((self._position[others], -scores, rows))
+        first = np.searchsorted(rows[order], changed)
+        kept = order[first[:, None] + np.arange(self.k)]
+        self._scores[changed], self._others[changed] = scores[kept], others[kept]
+        return changed, scores[kept[:, -1]]
+
+    def pairs(self) -> Pairs:
+        """Each pair once, `i < j`, where either row is among the other's nearest."""
+        rows, place = np.nonzero(self._others >= 0)
+        others, scores = self._others[rows, place], self._scores[rows, place]
+        i, j = np.minimum(rows, others), np.maximum(rows, others)
+        once = np.unique(i * len(self._others) + j, return_index=True)[1]
+        return Pairs(i[once], j[once], scores[once])
+
+
+class _Search:
+    """One pass over all tiles; `best` fills as it goes."""
+
+    def __init__(
+        self,
+        vectors: Vectors,
+        levels: Sequence[Floats],
+        weights: Ints,
+        best: _Best,
+        blocks: Blocks,
+    ) -> None:
+        self.best = best
+        self._vectors, self._weights, self._tile = vectors, weights, blocks.tile
+        self._products = Products(unit_rows(vectors), blocks)
+        self._lower, self._upper, *self._bands = (_Level(x, self._products) for x in levels)
+        self._padded_weights = self._products.padded(weights)
+        self._slack = slack(vectors.shape[1])
+        self._limits = levels[1] - self._slack
+        floors = levels[0] - self._slack if best.k else self._limits
+        floors = np.minimum(floors, self._limits).astype(np.float32)
+        self._floors = self._products.padded(floors)
+        """From which product on a pair of the row is looked at; it only ever rises."""
+        self._found: list[Pairs] = []
+        self._lock = threading.Lock()
+
+    def run(self) -> tuple[Pairs, Ints]:
+        """All pairs at or above upper, and the number of pairs in each band."""
+        for _ in by_strips(self._seed, self._products):
+            pass
+        counts = np.zeros(len(self._bands), np.int64)
+        for some in by_strips(self._strip, self._products):
+            counts += some
+        upper = joined(self._found)
+        for n, band in enumerate(self._bands):
+            if self._is_kept(band):
+                high = chosen(upper, upper.similarity >= band.of(upper.i, upper.j))
+                counts[n] = self._weight(high.i, high.j)
+        return upper, counts
+
+    def _is_kept(self, band: _Level) -> bool:
+        """Whether all pairs of the band are kept at `upper` anyway."""
+        return bool(np.all(band.values >= self._upper.values))
+
+    def _seed(self, row: int) -> None:
+        """Raise the floors of a tile's rows to the k-th nearest inside the tile."""
+        if not 0 < self.best.k <= self._tile:
+            return
+        products = self._products.tile(row, row)
+        lower, upper = self._lower.in_tile(row, row), self._upper.in_tile(row, row)
+        products[(products < lower + self._slack) | (products >= upper - self._slack)] = -np.inf
+        square = products.swapaxes(1, 2).reshape(self._tile, self._tile)
+        kth = np.partition(np.maximum(square, square.T), -self.best.k, axis=1)[:, -self.best.k]
+        rows = np.arange(row, min(row + self._tile, len(self._vectors)))
+        self._raise(rows, kth[: len(rows)] - self._slack)
+
+    def _raise(self, rows: Ints, kth: Floats | Vectors) -> None:
+        """Products below a row's k-th nearest need no look, unless they may be at `upper`."""
+        floors = np.minimum(kth - self._slack, self._limits[rows])
+        self._floors[rows] = np.maximum(self._floors[rows], floors)
+
+    def _strip(self, row: int) -> Ints:
+        """Look at a strip of tiles; the answer is the number of pairs in each band."""
+        counts = np.zeros(len(self._bands), np.int64)
+        bands = [(n, band) for n, band in enumerate(self._bands) if not self._is_kept(band)]
+        kept: list[Places] = []
+        for column in self._products.columns(row):
+            products = self._products.tile(row, column)
+            for n, band in bands:
+                counts[n] += self._count(band, products, row, column)
+            kept.append(self._noticed(products, row, column))
+            if sum(len(i) for i, _ in kept) > _AT_ONCE:
+                self._look_at(*together(kept))
+                kept.clear()
+        self._look_at(*together(kept))
+        return counts
+
+    def _noticed(self, products: Vectors, row: int, column: int) -> Places:
+        """The pairs of a tile that may be at `upper`, or among the nearest of either row."""
+        rows = self._products.of_rows(self._floors, row)
+        columns = self._products.of_columns(self._floors, column)
+        hits = products >= rows
+        hits |= products >= columns
+        return self._products.places(row, column, hits)
+
+    def _look_at(self, i: Ints, j: Ints) -> None:
+        pairs = Pairs(i, j, scores_of(self._vectors, i, j))
+        upper = pairs.similarity >= self._upper.of(i, j)
+        near = ~upper & (pairs.similarity >= self._lower.of(i, j))
+        with self._lock:
+            self._found.append(chosen(pairs, upper))
+            if self.best.k:
+                self._raise(*self.best.take(chosen(pairs, near)))
+
+    def _count(self, band: _Level, products: Vectors, row: int, column: int) -> int:
+        """How much of a tile is in a band; float64 decides about the pairs at its edge."""
+        level = band.in_tile(row, column)
+        maybe = products >= level - self._slack
+        many = np.count_nonzero(maybe)
+        if not many:
+            return 0
+        surely = products >= level + self._slack
+        weight = self._weight_of_tile(surely, row, column)
+        if many == np.count_nonzero(surely):
+            return weight
+        i, j = self._products.places(row, column, maybe & ~surely)
+        hit = scores_of(self._vectors, i, j) >= band.of(i, j)
+        return weight + self._weight(i[hit], j[hit])
+
+    def _weight_of_tile(self, hits: npt.NDArray[np.bool_], row: int, column: int) -> int:
+        rows = self._products.of_rows(self._padded_weights, row)
+        columns = self._products.of_columns(self._padded_weights, column)
+        if rows.max() == rows.min() == columns.max() == columns.min() == 1:
+            return int(np.count_nonzero(hits))
+        return self._weight(*self._products.places(row, column, hits))
+
+    def _weight(self, i: Ints, j: Ints) -> int:
+        return int((self._weights[i] * self._weights[j]).sum())

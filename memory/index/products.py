@@ -1,0 +1,116 @@
+"""All products of the rows of a matrix, tile by tile, on every core. Pure numpy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from memory.models import Vectors
+
+T = TypeVar("T")
+N = TypeVar("N", bound=np.generic)
+Ints = npt.NDArray[np.int64]
+Places = tuple[Ints, Ints]
+"""Rows and columns of a matrix, two arrays (m,)."""
+
+
+class Blocks(NamedTuple):
+    """How the products are cut up: a tile is square, and its side a multiple of both others.
+
+    A tile's products stay in a core's cache. A block is small enough that BLAS multiplies it on
+    the thread that asks: its own threads and ours would wait for each other.
+    """
+
+    rows: int = 48
+    columns: int = 80
+    tile: int = 480
+
+
+class Products:
+    """The products of every two rows of a float32 matrix, each pair once."""
+
+    def __init__(self, rows: Vectors, blocks: Blocks) -> None:
+        size, width = rows.shape
+        padded = np.zeros((-(-size // blocks.tile) * blocks.tile, width), np.float32)
+        padded[:size] = rows
+        columns = padded.reshape(-1, blocks.columns, width).swapaxes(1, 2)
+        self._rows = padded.reshape(-1, 1, blocks.rows, width)
+        self._columns = np.ascontiguousarray(columns)
+        self._size = size
+        self._blocks = blocks
+
+    def strips(self) -> range:
+        """The first row of each tile."""
+        return range(0, self._size, self._blocks.tile)
+
+    def columns(self, row: int) -> range:
+        """The first column of each tile that lies on the diagonal or above it."""
+        return range(row, self._size, self._blocks.tile)
+
+    def tile(self, row: int, column: int) -> Vectors:
+        """Products of the rows from `row` with those from `column`; -inf but above the diagonal.
+
+        Block by block: (row blocks, column blocks, rows in one, columns in one).
+        """
+        rows, columns, tile = self._blocks
+        part = self._rows[row // rows : (row + tile) // rows]
+        products: Vectors = part @ self._columns[column // columns : (column + tile) // columns]
+        if row == column or column + tile > self._size:
+            places = np.arange(len(self._columns) * columns)
+            i, j = self.of_rows(places, row), self.of_columns(places, column)
+            products[(i >= j) | (j >= self._size)] = -np.inf
+        return products
+
+    def padded(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
+        """One value a row, and the last again up to the last tile's end."""
+        return np.pad(
+            values, (0, -len(values) % self._blocks.tile), "edge" if len(values) else "constant"
+        )
+
+    def of_rows(self, values: npt.NDArray[N], row: int) -> npt.NDArray[N]:
+        """One value a row, `padded`, as a tile's rows lie."""
+        return values[row : row + self._blocks.tile].reshape(-1, 1, self._blocks.rows, 1)
+
+    def of_columns(self, values: npt.NDArray[N], column: int) -> npt.NDArray[N]:
+        """The same as a tile's columns lie."""
+        return values[column : column + self._blocks.tile].reshape(1, -1, 1, self._blocks.columns)
+
+    def reaching(self, floor: float, row: int, column: int) -> Places:
+        """Where in a tile a product reaches the floor."""
+        return self.places(row, column, self.tile(row, column) >= floor)
+
+    def places(self, row: int, column: int, hits: npt.NDArray[np.bool_]) -> Places:
+        """Where a tile's hits lie in the matrix."""
+        found = np.unravel_index(np.flatnonzero(hits), hits.shape)
+        i = row + found[0] * self._blocks.rows + found[2]
+        j = column + found[1] * self._blocks.columns + found[3]
+        return i, j
+
+
+def by_strips(work: Callable[[int], T], products: Products) -> Iterator[T]:
+    """The work's answer for each strip of tiles, in order, several at once."""
+    strips = products.strips()
+    if len(strips) < 2:
+        yield from map(work, strips)
+        return
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        yield from threads.map(work, strips)
+
+
+def together(parts: Iterable[Places]) -> Places:
+    """All places, in the order of the parts."""
+    kept = list(parts)
+    none = np.empty(0, np.int64)
+    return np.concatenate([none, *(i for i, _ in kept)]), np.concatenate(
+        [none, *(j for _, j in kept)]
+    )
+
+
+def chunks(size: int, step: int = 512) -> Iterator[slice]:
+    """Slices of a few rows each, in order."""
+    return (slice(start, start + step) for start in range(0, size, step))
