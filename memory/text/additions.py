@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from memory.text.inflection import plain_form
 from memory.text.language import Language, language_of, words_of
 from memory.text.order import Side, added, is_manner, is_time
-from memory.text.parse import Word
+from memory.text.parse import Word, parse
 from memory.text.vocabulary import (
     CONDITIONS,
     DOUBTS,
@@ -33,7 +33,7 @@ _HARMLESS = re.compile(
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
     re.IGNORECASE,
 )
-_CONDITION = re.compile(r"\b(?:as|so) (?:long|far|soon|much|many|well) as\b", re.IGNORECASE)
+_CONDITION = re.compile(r"\b(?:as|so) (?:long|far|soon|much|many) as\b", re.IGNORECASE)
 _TOO_MUCH = re.compile(r"\btoo\s+\w", re.IGNORECASE)
 _STOPPED = re.compile(r"\b(?:stop|quit|ceas)\w*\s+(?:\w+ing|to)\b", re.IGNORECASE)
 _CLAUSE = re.compile(
@@ -75,7 +75,7 @@ def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
     more = words - common
     if any(_is_one_of(word, DOUBTS | CONDITIONS | REPORTS) for word in more):
         return True
-    if _is_told_further(whole, part):
+    if _is_told_further(longer, shorter):
         return False
     if longer.parse.negations or any(map(_is_narrowing, words & common)):
         return True
@@ -84,10 +84,14 @@ def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
     return not _is_clause_behind(longer) and any(map(_is_narrowing, more))
 
 
-def _is_told_further(whole: str, part: str) -> bool:
-    """Whether one is the other, word by word, with a clause behind: "..., as Mia told us"."""
-    part = part.rstrip(" .!")
-    return whole.startswith(part) and _CLAUSE.match(whole, len(part)) is not None
+def _is_told_further(longer: Side, shorter: Side) -> bool:
+    """Whether one says what the other says, with a clause behind: "..., as Mia told us"."""
+    said = shorter.parse
+    heads = (parse(longer.text[: tail.start()]) for tail in _CLAUSE.finditer(longer.text))
+    return any(
+        head.stated == said.stated and head.persons == said.persons and head.shades == said.shades
+        for head in heads
+    )
 
 
 def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:

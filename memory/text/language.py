@@ -7,7 +7,7 @@ from enum import Enum
 
 from memory.text.vocabulary import ENGLISH, ENGLISH_ONLY, GERMAN, OTHER_LANGUAGES
 
-_WORDS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?").findall
+_WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*").findall
 
 
 class Language(Enum):

@@ -55,7 +55,7 @@ class Parse(NamedTuple):
     """What a text states, ready to be compared.
 
     `words` as columns: many are kept, and a few lists weigh less than a tuple a word. `shades`:
-    fillers that state something all the same, each with the word that follows. `passive`: whether
+    fillers that state something all the same, each with the word before it. `passive`: whether
     a passive was undone, after which the phrases behind it may stand elsewhere.
     """
 
@@ -103,37 +103,35 @@ def parse(text: str) -> Parse:
     if not japanese:
         found = _reworded(found)
     columns = _after_particles(found) if japanese else _after_prepositions(found)
-    negations = columns[0].count(NOT) if Kind.NOT in kinds else 0
     return Parse(
         *columns,
-        negations=negations,
+        negations=columns[0].count(NOT) if Kind.NOT in kinds else 0,
         turning={(t.key, t.past) for t in found if t[1] is Kind.TURNING},
         persons=[t[0] for t in found if t[1] is Kind.PERSON] if Kind.PERSON in kinds else (),
-        shades=_shades(found, _ALL_SHADES if negations else SHADES),
+        shades=_shades(found),
         asks=text.endswith(("?", "？")),
         japanese=japanese,
         passive=bool(found) and found[0] is _PASSIVE,
     )
 
 
-_ALL_SHADES = SHADES | EMPHASES
-
-
-def _shades(found: Sequence[Token], shades: Set[str]) -> Sequence[tuple[str, str]]:
-    """Each of the shades with the word stated next; "" where there is none."""
-    if shades.isdisjoint([token[0] for token in found]):
+def _shades(found: Sequence[Token]) -> Sequence[tuple[str, str]]:
+    """Each filler that states something with the word stated before it; "" where there is none."""
+    if _ALL_SHADES.isdisjoint([token[0] for token in found]):
         return ()
     told: list[tuple[str, str]] = []
-    waiting: list[str] = []
+    before, denied = "", False
     for key, kind, _, _, _ in found:
-        if kind is Kind.FILLER and key in shades:
-            waiting.append(key)
-        elif kind in _STATED and waiting:
-            told += [(shade, key) for shade in waiting]
-            waiting = []
-    return told + [(shade, "") for shade in waiting]
+        if kind in _STATED:
+            before, denied = key, denied or key == NOT
+        elif kind is Kind.STOP:
+            denied = False
+        elif kind is Kind.FILLER and (key in SHADES or (denied and key in EMPHASES)):
+            told.append((key, before))
+    return told
 
 
+_ALL_SHADES = SHADES | EMPHASES
 _Columns = tuple[list[str], list[str], list[str], list[bool], list[int], list[bool], list[bool]]
 _STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
 
