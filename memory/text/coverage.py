@@ -13,11 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
+from typing import TypeVar
 
-from memory.text.parse import Parse, Stated, Word, parse
-from memory.text.vocabulary import IRREGULAR_PLURALS, NOT, TEMPORAL, UNITS
+from memory.text.additions import changed_by_additions
+from memory.text.order import More, Side, governed, is_time, moved
+from memory.text.parse import Parse, Stated, parse
+from memory.text.vocabulary import NOT
 
-_ORDER = "word order"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,17 +60,25 @@ def compare(a: str, b: str) -> Comparison:
     """What `a` states beyond `b`, and `b` beyond `a`."""
     left, right = parse(a), parse(b)
     conflict = _turned_around(left, right)
+    only_a, only_b = _beside(left, right)
     if left.keys == right.keys and left.pasts == right.pasts:
         if left.roles != right.roles or left.surfaces != right.surfaces:
-            conflict += _governed(left.words, right.words)
-        return Comparison(conflict, conflict, conflict) if conflict else _SAME
-    more_left, more_right = _more(left.stated, right.stated)
-    only_a, only_b = _worded(left, more_left), _worded(right, more_right)
-    if not (more_left and more_right):
-        conflict += _moved(left, right, more_left, more_right)
-    if not conflict and bool(more_left) != bool(more_right):
-        longer, more = (left, more_left) if more_left else (right, more_right)
-        conflict = _changed_by_additions(longer, more)
+            conflict += governed(left.words, right.words)
+        if not (conflict or only_a or only_b):
+            return _SAME
+        more_left: More = {}
+        more_right: More = {}
+    else:
+        more_left, more_right = _more(left.stated, right.stated)
+        only_a = _worded(left, more_left) + only_a
+        only_b = _worded(right, more_right) + only_b
+        if not (more_left and more_right):
+            conflict += moved(Side(a, left, more_left), Side(b, right, more_right))
+    if not conflict and bool(only_a) != bool(only_b):
+        longer, shorter = Side(a, left, more_left), Side(b, right, more_right)
+        if only_b:
+            longer, shorter = shorter, longer
+        conflict = changed_by_additions(longer, shorter, only_a or only_b)
         only_a, only_b = _untold(only_a, conflict), _untold(only_b, conflict)
     return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
 
@@ -113,7 +124,7 @@ def amounts(text: str) -> frozenset[tuple[str, str]]:
     return frozenset(
         (number.key, counted.key)
         for number, counted in pairwise(words)
-        if number.is_number and counted.joined and not _is_time(number.key)
+        if number.is_number and counted.joined and not is_time(number.key)
     )
 
 
@@ -163,10 +174,7 @@ def shared(a: str, b: str) -> tuple[int, int]:
     return len(left & right), min(len(left), len(right))
 
 
-_More = dict[Stated, int]
-
-
-def _more(left: Sequence[Stated], right: Sequence[Stated]) -> tuple[_More, _More]:
+def _more(left: Sequence[Stated], right: Sequence[Stated]) -> tuple[More, More]:
     """What stands more often in one than in the other, and how much more."""
     balance: dict[Stated, int] = {}
     for stated in left:
@@ -177,7 +185,7 @@ def _more(left: Sequence[Stated], right: Sequence[Stated]) -> tuple[_More, _More
     return more_left, {stated: -n for stated, n in balance.items() if n < 0}
 
 
-def _worded(text: Parse, more: _More) -> tuple[str, ...]:
+def _worded(text: Parse, more: More) -> tuple[str, ...]:
     """How the text words what it has more of; negation is told by the conflict."""
     if not more:
         return ()
@@ -203,257 +211,42 @@ def _turned_around(left: Parse, right: Parse) -> tuple[str, ...]:
         left.turning == right.turning
         and left.negations == right.negations
         and left.asks == right.asks
-        and left.persons == right.persons
     ):
         return ()
     negated = () if left.negations == right.negations else (NOT,)
     turning = sorted({key for key, _ in left.turning ^ right.turning})
     asked = () if left.asks == right.asks else ("?",)
-    return (*negated, *turning, *asked, *_other_persons(left.persons, right.persons))
+    return (*negated, *turning, *asked)
 
 
-def _other_persons(left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]:
-    """He in one where the other has she; that one of them says "his" once more is nothing."""
-    only_left, only_right = set(left) - set(right), set(right) - set(left)
-    if only_left and only_right:
-        return tuple(sorted(only_left | only_right))
-    first, second = tuple(dict.fromkeys(left)), tuple(dict.fromkeys(right))
-    return first if first != second and set(first) == set(second) else ()
+# --- what stands beside the words -----------------------------------------------------------------
 
 
-# --- order, and what governs each word ------------------------------------------------------------
+def _beside(left: Parse, right: Parse) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The persons and shades that each has more of; all of them where their order differs."""
+    more_left: tuple[str, ...] = ()
+    more_right: tuple[str, ...] = ()
+    if left.persons != right.persons:
+        more_left, more_right = _beyond(left.persons, right.persons)
+    if left.shades != right.shades:
+        shades_left, shades_right = _beyond(left.shades, right.shades)
+        more_left += tuple(shade for shade, _ in shades_left)
+        more_right += tuple(shade for shade, _ in shades_right)
+    return more_left, more_right
 
 
-def _moved(left: Parse, right: Parse, more_left: _More, more_right: _More) -> tuple[str, ...]:
-    """Whether the words that both have stand in another order, or under another word's rule."""
-    first, second = _common(left, more_left), _common(right, more_right)
-    if [(w[0], w[6]) for w in first] == [(w[0], w[6]) for w in second]:
-        return _governed(first, second)
-    if left.japanese and right.japanese:
-        return () if _phrases(first) == _phrases(second) else (_ORDER,)
-    if sorted(_ruled(first)) != sorted(_ruled(second)):
-        return (_ORDER,)
-    return () if _same_order(first, second) else (_ORDER,)
+def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    """What each has that the other has not, in order; everything where the order differs."""
+    more_left = tuple((Counter(left) - Counter(right)).elements())
+    more_right = tuple((Counter(right) - Counter(left)).elements())
+    if more_left or more_right:
+        longer, shorter = (left, right) if more_left else (right, left)
+        if bool(more_left) == bool(more_right) or _is_within(shorter, longer):
+            return more_left, more_right
+    return tuple(left), tuple(right)
 
 
-def _common(text: Parse, more: _More) -> Sequence[Word]:
-    """The words of a text without those that it has more of, the last of equals left out.
-
-    What governed a word that is left out governs the next (on a small stage, on a stage), unless
-    it was a time, which is a phrase by itself (In May Mia left).
-    """
-    if not more:
-        return text.words
-    kept: list[Word] = []
-    role = ""
-    for word, is_added in zip(text.words, _added(text, more), strict=True):
-        inherited = role if word.joined and not word.role else word.role
-        role = inherited if is_added and not _is_time(word.key) else ""
-        if not is_added:
-            kept.append(word if inherited == word.role else word._replace(role=inherited))
-    return kept
-
-
-def _added(text: Parse, more: _More) -> list[bool]:
-    """Which of the words are those that the text has more of: the last of equals."""
-    left_out = dict(more)
-    stated = text.stated
-    added = [False] * len(stated)
-    for place in range(len(added) - 1, -1, -1):
-        if left_out.get(stated[place]):
-            left_out[stated[place]] -= 1
-            added[place] = True
-    return added
-
-
-_LOOSE = frozenset({"", "in", "of"})
-"""On Monday is Monday, all of the cats are all the cats."""
-
-
-def _is_loose(a: Word, b: Word) -> bool:
-    if a.role not in _LOOSE or b.role not in _LOOSE:
-        return False
-    return _is_time(a.key) or {a.role, b.role} == {"", "of"}
-
-
-def _governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
-    """The words, standing in the same place, that something else governs: from Mia, to Mia.
-
-    And those of which one has one and the other several: a cat, cats.
-    """
-    pairs = list(zip(left, right, strict=True))
-    several = [(a, b) for a, b in pairs if a[1] != b[1] and _one_and_several(a[1], b[1])]
-    if several:
-        return tuple(f"{a.surface} / {b.surface}" for a, b in several)
-    differ = [(a, b) for a, b in pairs if a[2] != b[2]]
-    if not differ:
-        return ()
-    if all(_is_loose(a, b) for a, b in differ):
-        return ()
-    return tuple(f"{_told(a)} / {_told(b)}" for a, b in differ)
-
-
-def _one_and_several(a: str, b: str) -> bool:
-    """Whether two forms of a word differ in number."""
-    a, b = a.casefold(), b.casefold()
-    if a == b or a in UNITS:
-        return False
-    short, long = (a, b) if len(a) < len(b) else (b, a)
-    if IRREGULAR_PLURALS.get(a, a) == IRREGULAR_PLURALS.get(b, b):
-        return True
-    return long in (f"{short}s", f"{short}es", f"{short[:-1]}ies")
-
-
-def _told(word: Word) -> str:
-    return f"{word.role} {word.surface}".strip()
-
-
-def _ruled(words: Sequence[Word]) -> list[tuple[Stated, str]]:
-    return [(word.stated, "" if word.role in _LOOSE else word.role) for word in words]
-
-
-_Phrase = tuple[tuple[Stated, str], ...]
-
-
-def _phrases(words: Sequence[Word]) -> list[Counter[_Phrase]]:
-    """Japanese, clause by clause, as phrases up to their particle: their order is free.
-
-    A clause ends where a stop follows a word without particle, its verb.
-    """
-    clauses: list[Counter[_Phrase]] = [Counter()]
-    phrase: list[tuple[Stated, str]] = []
-    clause = 0
-    for word in words:
-        if word.clause != clause and phrase:
-            clauses[-1][tuple(phrase)] += 1
-            clauses.append(Counter())
-            phrase = []
-        clause = word.clause
-        phrase.append((word.stated, word.role))
-        if word.role not in ("", "の", "と", "や"):
-            clauses[-1][tuple(phrase)] += 1
-            phrase = []
-    clauses[-1][tuple(phrase)] += 1
-    return clauses
-
-
-def _same_order(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether nothing but a phrase moved: "In May Mia left" / "Mia left in May".
-
-    So between a common start and end, and times at either end, the words may be a rotation of
-    each other. Two neighbours that changed places ("Mia is Tom's aunt" / "Tom is Mia's aunt") are
-    no such phrase.
-    """
-    if _is_rotation(left, right) or _adverb_moved(left, right):
-        return True
-    times, core = _without_times(left)
-    other_times, other_core = _without_times(right)
-    return times == other_times and bool(times) and _is_rotation(core, other_core)
-
-
-def _adverb_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Quickly running is running quickly; "only" is no such adverb."""
-    differ = [(a, b) for a, b in zip(left, right, strict=True) if a.stated != b.stated]
-    (first, _), (_, last) = differ[0], differ[-1]
-    return (
-        len(differ) == 2
-        and first.stated == last.stated
-        and _is_manner(first) != _is_manner(differ[1][0])
-    )
-
-
-def _is_manner(word: Word) -> bool:
-    return word.surface.endswith("ly") and len(word.surface) > 5
-
-
-def _is_rotation(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether one phrase moved: from end to end of the text, or else inside of one clause."""
-    start, end = 0, len(left)
-    while start < end and left[start].stated == right[start].stated:
-        start += 1
-    while end > start and left[end - 1].stated == right[end - 1].stated:
-        end -= 1
-    first, second = left[start:end], right[start:end]
-    if len(first) <= 2:
-        return not first
-    inside = end - start < len(left)
-    if inside and not (_in_one_clause(first) and _in_one_clause(second)):
-        return False
-    stated, others = [word.stated for word in first], [word.stated for word in second]
-    return any(stated[n:] + stated[:n] == others for n in range(1, len(stated)))
-
-
-def _in_one_clause(words: Sequence[Word]) -> bool:
-    return words[0].clause == words[-1].clause
-
-
-def _without_times(words: Sequence[Word]) -> tuple[Counter[str], Sequence[Word]]:
-    """The words of time at both ends, and what stands between."""
-    start, end = 0, len(words)
-    while start < end and _is_time(words[start].key):
-        start += 1
-    while end > start and _is_time(words[end - 1].key):
-        end -= 1
-    return Counter(word.key for word in (*words[:start], *words[end:])), words[start:end]
-
-
-def _is_time(key: str) -> bool:
-    return key in TEMPORAL or key.startswith(("at ", "day ")) or (key.isdigit() and len(key) == 4)
-
-
-# --- additions ------------------------------------------------------------------------------------
-
-
-def _changed_by_additions(longer: Parse, more: _More) -> tuple[str, ...]:
-    """Additions that change what they are added to, each with the word that it changes.
-
-    A noun after a noun makes another thing of it (a cat toy), a word beside a number another
-    amount, a name beside a name another person; before the subject stands another subject.
-    """
-    words, added = longer.words, _added(longer, more)
-    if longer.spaceless:
-        return _not_whole_clauses(words, added)
-    return _once(
-        *(
-            (_pair(words, place),)
-            for place in range(len(added))
-            if added[place] and _changes(words, place, added, longer.japanese)
-        )
-    )
-
-
-def _pair(words: Sequence[Word], place: int) -> str:
-    return " ".join(word.surface for word in words[max(0, place - 1) : place + 2])
-
-
-def _changes(words: Sequence[Word], place: int, added: Sequence[bool], japanese: bool) -> bool:
-    word = words[place]
-    if japanese:
-        return place > 0 and word.joined and "\u3041" <= word.key[0] <= "\u309f"
-    before = words[place - 1] if place and not added[place - 1] else None
-    after = words[place + 1] if place + 1 < len(words) and not added[place + 1] else None
-    if before is not None and word.joined and not _adverb(word):
-        return True
-    if after is not None and after.joined:
-        return after.is_number or (word.surface[:1].isupper() and after.surface[:1].isupper())
-    first = next((n for n, is_added in enumerate(added) if not is_added), 0)
-    return place < first and not word.role and not _is_time(word.key)
-
-
-_ADVERBS = frozenset(
-    "too together there here home back away soon well twice alone outside inside upstairs "
-    "downstairs abroad ago".split()
-)
-
-
-def _adverb(word: Word) -> bool:
-    return word.surface.endswith("ly") or word.key in _ADVERBS or _is_time(word.key)
-
-
-def _not_whole_clauses(words: Sequence[Word], added: Sequence[bool]) -> tuple[str, ...]:
-    """Without spaces a character more may be another word: only whole clauses are additions."""
-    for place, word in enumerate(words):
-        ends = place and added[place] != added[place - 1]
-        if ends and word.clause == words[place - 1].clause:
-            return (_pair(words, place),)
-    return ()
+def _is_within(shorter: Sequence[T], longer: Sequence[T]) -> bool:
+    """Whether all of the shorter stand in the longer, in this order."""
+    rest = iter(longer)
+    return all(any(one == other for other in rest) for one in shorter)

@@ -14,7 +14,16 @@ from typing import NamedTuple
 from memory.text.numbers import with_numbers_joined
 from memory.text.synonyms import SAME_AS
 from memory.text.tokens import Kind, Token, tokens
-from memory.text.vocabulary import GERMAN, GERMAN_ARTICLES, GERMAN_GOVERNING, GERMAN_TURNING, NOT
+from memory.text.vocabulary import (
+    EMPHASES,
+    ENGLISH_ONLY,
+    GERMAN,
+    GERMAN_ARTICLES,
+    GERMAN_GOVERNING,
+    GERMAN_TURNING,
+    NOT,
+    SHADES,
+)
 
 Stated = tuple[str, bool]
 """What is stated, and whether as past: "make" is not "made"."""
@@ -45,7 +54,9 @@ class Word(NamedTuple):
 class Parse(NamedTuple):
     """What a text states, ready to be compared.
 
-    `words` as columns: many are kept, and a few lists weigh less than a tuple a word.
+    `words` as columns: many are kept, and a few lists weigh less than a tuple a word. `shades`:
+    fillers that state something all the same, each with the word before it. `passive`: whether
+    a passive was undone, after which the phrases behind it may stand elsewhere.
     """
 
     keys: Sequence[str]
@@ -58,8 +69,10 @@ class Parse(NamedTuple):
     negations: int
     turning: Set[Stated]
     persons: Sequence[str]
+    shades: Sequence[tuple[str, str]]
     asks: bool
     japanese: bool
+    passive: bool
 
     @property
     def words(self) -> list[Word]:
@@ -95,11 +108,30 @@ def parse(text: str) -> Parse:
         negations=columns[0].count(NOT) if Kind.NOT in kinds else 0,
         turning={(t.key, t.past) for t in found if t[1] is Kind.TURNING},
         persons=[t[0] for t in found if t[1] is Kind.PERSON] if Kind.PERSON in kinds else (),
+        shades=_shades(found),
         asks=text.endswith(("?", "？")),
         japanese=japanese,
+        passive=bool(found) and found[0] is _PASSIVE,
     )
 
 
+def _shades(found: Sequence[Token]) -> Sequence[tuple[str, str]]:
+    """Each filler that states something with the word stated before it; "" where there is none."""
+    if _ALL_SHADES.isdisjoint([token[0] for token in found]):
+        return ()
+    told: list[tuple[str, str]] = []
+    before, denied = "", False
+    for key, kind, _, _, _ in found:
+        if kind in _STATED:
+            before, denied = key, denied or key == NOT
+        elif kind is Kind.STOP:
+            denied = False
+        elif kind is Kind.FILLER and (key in SHADES or (denied and key in EMPHASES)):
+            told.append((key, before))
+    return told
+
+
+_ALL_SHADES = SHADES | EMPHASES
 _Columns = tuple[list[str], list[str], list[str], list[bool], list[int], list[bool], list[bool]]
 _STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
 
@@ -156,6 +188,54 @@ def _no_columns() -> _Columns:
 
 # --- rewordings ---------------------------------------------------------------------------------
 
+
+def _particles(found: list[Token]) -> list[Token]:
+    """What governs nothing belongs to the verb: to kick a bucket over is not to kick the bucket."""
+    last = len(found) - 1
+    for place, token in enumerate(found):
+        if token.kind is Kind.GOVERNING and (
+            place == last or found[place + 1].kind is Kind.STOP or found[place + 1].key == "and"
+        ):
+            found[place] = token._replace(key=token.surface.casefold(), kind=Kind.CONTENT)
+    return found
+
+
+_KIN = frozenset("mother father parent brother sister son daughter".split())
+_GREAT_KIN = frozenset(
+    "grandmother grandfather grandparent grandson granddaughter grandchild aunt uncle nephew "
+    "niece".split()
+)
+
+
+def _in_law(found: list[Token]) -> list[Token]:
+    """A mother-in-law is no mother."""
+    place = 1
+    while place < len(found) - 1:
+        kin = found[place - 1]
+        if kin.key in _KIN and found[place].key == "in" and found[place + 1].key == "law":
+            told = f"{kin.surface}-in-law"
+            found[place - 1 : place + 2] = [Token(f"{kin.key} in law", Kind.CONTENT, told)]
+        place += 1
+    return found
+
+
+def _great_kin(found: list[Token]) -> list[Token]:
+    """A great-grandmother is no grandmother."""
+    for place in range(len(found) - 1):
+        kin = found[place + 1]
+        if found[place].key == "great" and kin.key in _GREAT_KIN:
+            found[place + 1] = kin._replace(key=f"great {kin.key}")
+    return found
+
+
+def _been_to(found: list[Token]) -> list[Token]:
+    """Who has been to Peru is back."""
+    for place in range(len(found) - 1):
+        if found[place].key == "been" and found[place + 1].key == "to":
+            found[place] = found[place]._replace(kind=Kind.CONTENT)
+    return found
+
+
 _BE = frozenset({"is", "are", "be", "been", "being", "am"})
 _WAS = frozenset({"was", "were"})
 _WHICH = frozenset({"which", "that", "who"})
@@ -163,7 +243,7 @@ _WHICH = frozenset({"which", "that", "who"})
 
 def _reworded(found: list[Token]) -> list[Token]:
     keys = {token[0] for token in found}
-    if not keys.isdisjoint(GERMAN):
+    if not keys.isdisjoint(GERMAN) and keys.isdisjoint(ENGLISH_ONLY):
         return [_german(token) for token in found]
     if any(token[2][-2:] in _GENITIVE for token in found):
         found = _owners(found)
@@ -171,7 +251,7 @@ def _reworded(found: list[Token]) -> list[Token]:
     for triggers, undo in _REWORDINGS:
         if not keys.isdisjoint(triggers):
             found = undo(found)
-    return found
+    return _particles(found)
 
 
 _GENITIVE = frozenset({"'s", "’s", "s'", "s’"})
@@ -356,11 +436,18 @@ def _in_active_voice(found: list[Token], be: int, verb: int) -> list[Token]:
         return [*dropped, doing, *found[verb + 1 :]]
     end = next((n for n in range(by, len(found)) if found[n].kind is Kind.STOP), len(found))
     head, done, middle = found[:start], dropped[start:], found[verb + 1 : by]
-    return [*head, *found[by + 1 : end], doing, *done, *middle, *found[end:]]
+    return [_PASSIVE, *head, *found[by + 1 : end], doing, *done, *middle, *found[end:]]
+
+
+_PASSIVE = Token("", Kind.FILLER, "")
+"""Stands first where a passive was undone."""
 
 
 _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], ...] = (
     (_AUXILIARIES, _without_auxiliaries),
+    (frozenset({"been"}), _been_to),
+    (frozenset({"law"}), _in_law),
+    (frozenset({"great"}), _great_kin),
     (frozenset({"which", "that", "who"}), _qualities_first),
     (frozenset({"of"}), _made_of),
     (_BE | _WAS, _active),

@@ -131,6 +131,8 @@ def word_token(word: str) -> Token:
     if word[0].isupper() and low in ("may", "march"):
         return Token(low, Kind.CONTENT, word)
     low = _CONTRACTED.sub("", _GENITIVE.sub("", low)) or low
+    if low in PRONOUNS and "." in word[:-1]:
+        return Token(low, Kind.CONTENT, word)  # the U.S. are not us
     key, kind, past = _read(CONTRACTED.get(low, low))
     return Token(key, kind, word, past, low in SAME_IN_PAST or plain_form(low).past)
 
@@ -172,7 +174,7 @@ _COUNTERS = frozenset(
     "人名位口頭头匹只隻条條本枚張张台輛辆个個冊册杯羽回次歳才岁月年日号時时分秒点円元块週周階层軒家"
     "件足着皿艘校州番種种倍組组対双つヶか"
 )
-_HAN_ZH_FILLERS = frozenset("的了着过過地得在正把被所就也都还是和与與及以")
+_HAN_ZH_FILLERS = frozenset("的了着地得在正是")
 _HAN_ZH_MEASURES = frozenset("个個名位只条條张張辆輛件块")
 
 
@@ -268,7 +270,7 @@ _POLITE = [
         (r"でした|だった", "だた"),
         (r"でしょう|だろう", "だろ"),
         (r"んでした|んです|のです|んだ", ""),
-        (r"です(?=$|[よねが])", ""),
+        (r"です(?=$|[よねが])|(?<=[きか])だ(?=$|[よねが])", ""),
         (r"(?<=[いきしちにひみりぎじび])ました|(?<=[えけせてねへめれげぜべ])ました", "た"),
         (r"ました", "た"),
         (r"ます(?=$|[よねがとの])", "る"),
@@ -279,7 +281,7 @@ _PARTICLE = re.compile(
     "より|から|まで|など|だけ|しか|ほど|は|が|も|を|に|へ|で|と|の|や)"
 )
 _LONG_ROLES = ("から", "まで", "より", "など", "だけ", "しか", "ほど")
-_ROLE = {"が": "は", "も": "は", "へ": "に"}
+_ROLE = {"が": "は", "へ": "に"}
 _NEGATED = re.compile("なかった|ない|なく|ずに")
 _WISHED = re.compile("た(?:い|く|かった)(?:$|[とのでがわよね])")
 _EMPTY = frozenset(
@@ -311,7 +313,10 @@ def kana_tokens(run: str) -> tuple[Token, ...]:
 
 
 def _role(particle: str) -> str:
-    """What it makes of the word before it: は, が and も all name whom it is about."""
+    """What it makes of the word before it: は and が name whom it is about; も says who else."""
+    if particle == "までに":
+        return particle
+    also = "も" if particle.endswith("も") and len(particle) > 1 else ""
     if particle.startswith(_LONG_ROLES):
-        return particle[:2]
-    return _ROLE.get(particle[0], particle[0])
+        return particle[:2] + also
+    return _ROLE.get(particle[0], particle[0]) + also

@@ -39,13 +39,118 @@ FILLERS = frozenset(
 )
 """Words that may come and go. Forms of "be" too: what they tell of time stands beside them."""
 
+SHADES = frozenset(
+    "just very quite too extremely incredibly highly super rather pretty again such own well "
+    "then so totally completely".split()
+)
+"""Fillers that state something all the same: who has them says more, where they stand."""
+
+EMPHASES = frozenset(
+    "really truly absolutely definitely actually certainly simply literally genuinely deeply "
+    "honestly indeed".split()
+)
+"""Fillers that state nothing, unless something is denied: not really is not simply not."""
+
 GOVERNING = {
     "of": "of", "in": "in", "on": "in", "at": "in", "into": "in", "onto": "in", "within": "in",
-    "inside": "in", "for": "for", "with": "with", "by": "by", "about": "about", "as": "as",
+    "for": "for", "with": "with", "by": "by", "about": "about", "as": "as",
     "to": "to", "from": "from", "than": "than", "over": "over", "through": "through",
     "across": "through",
 }  # fmt: skip
 """Prepositions, by what they make of the word that follows; Mia's place is in or at or on it."""
+
+NARROWING = frozenset(
+    # quantity
+    "all every each everyone everybody everything everywhere both most many few fewer fewest "
+    "any anyone anybody anything either neither exactly precisely always majority minority "
+    "enough only alone sole whoever whatever hundred percent per "
+    # polarity that is no negation
+    "hate detest loathe despise dislike fear ban prevent forbid prohibit reject against avoid "
+    "refuse lack fail deny decline doubt cancel rarely seldom hardly barely "
+    "scarcely nearly almost less least miss forget nor "
+    # comparison, rank, and what is not so yet
+    "than more same better best worse worst favorite favourite first second third fourth fifth "
+    "sixth last next ultimate main primary unique such before instance example "
+    # what makes of a thing no such thing
+    "toy fake false imitation mock pseudo aspiring alleged supposed potential replica "
+    "counterfeit bogus sham dummy prospective honorary trainee future former ex vice deputy "
+    "assistant acting artificial virtual proposed attempted cancelled canceled half step "
+    "foster".split()
+)
+"""English words under which an addition narrows: "all big cats" is fewer than all cats.
+
+The second tallest is not the tallest, a toy gun is no gun.
+"""
+
+CONDITIONS = frozenset(
+    "if unless whether case provided providing assuming supposing otherwise when whenever or else "
+    "lest except excluding besides unlike instead until till".split()
+)
+"""English words that make of what they join a condition, a choice or an exception."""
+
+DOUBTS = frozenset(
+    "might may could would should must ought perhaps maybe probably possibly presumably apparently "
+    "reportedly allegedly supposedly likely unlikely potentially think guess suppose "
+    "presume assume imagine claim allege suggest seem appear wonder "
+    "hope wish want expect plan intend consider hesitate try attempt promise threaten pretend "
+    "dream need deem opinion according rumor".split()
+)
+"""English words that tell of what may not be so."""
+
+REPORTS = frozenset("say tell believe ask hear report suspect know".split())
+"""English words that tell who says so: who said all of it said a part of it."""
+
+ONLY_PAST = frozenset("was were had war waren hatte hatten once formerly previously".split())
+"""Words that turn a statement around, and let it be added to."""
+
+POSITIVE_EST = frozenset(
+    "west rest test guest forest interest request protest honest modest harvest nest chest contest "
+    "pest vest invest arrest digest dishonest zest manifest conquest east breast priest feast "
+    "beast yeast roast toast coast guest northwest southwest".split()
+)
+"""Words that end like a superlative and are none."""
+
+NO_ADVERBS = frozenset(
+    "family friendly lovely lonely early daily weekly monthly yearly hourly nightly quarterly only "
+    "ugly silly holy elderly likely unlikely lively costly deadly cowardly orderly fatherly "
+    "motherly brotherly sisterly worldly curly hilly chilly oily woolly jolly jelly belly bully "
+    "ally rally assembly butterfly reply supply apply rely fly july italy multiply imply comply "
+    "anomaly monopoly melancholy lily tally folly dolly trolley gully unfriendly scholarly "
+    "hardly barely scarcely nearly simply merely mostly partly possibly probably supposedly "
+    "reportedly allegedly apparently".split()
+)
+"""Words in -ly that are no adverbs of manner: they stay where they stand."""
+
+GERMAN_SCOPE = frozenset(
+    "alle allen aller alles jeder jede jedes jeden jedem beide beiden meisten viele vielen wenige "
+    "wenig kaum fast beinahe nur bloß allein genau höchstens mindestens immer etwa ungefähr "
+    "wenn falls sofern ob außer sonst bevor bis ehe oder statt ohne solange sobald "
+    "als mehr weniger besser schlechter beste besten bester bestes erste ersten erster erstes "
+    "zweite zweiten dritte dritten letzte letzten letzter einzige einzigen lieblings zu "
+    "vielleicht wohl wahrscheinlich möglicherweise angeblich vermutlich scheinbar offenbar "
+    "könnte könnten würde würden sollte sollten soll sollen muss müssen möchte möchten will wollen "
+    "wollte dürfte mag glaubt glaube denkt denke meint sagt sagte hofft hoffe plant versucht "
+    "scheint behauptet laut zufolge hasst fürchtet vermeidet früher ehemalige ehemaliger "
+    "ehemaligen künftige falsche falscher".split()
+)
+"""The same in German."""
+
+HAN_SCOPE = frozenset(
+    "如果假若除非只都每最比可能许概应想望打算认觉说据前后時时或才会會要所像似几多少"
+)
+"""The same in Chinese, by the character."""
+
+ENGLISH = frozenset(
+    "the and of to for with from has have had he she his her they their this that at my you your "
+    "it an are been not who which by will i i'm it's its was is in a on as be were him them "
+    "while because although during before after since".split()
+)
+OTHER_LANGUAGES = frozenset(
+    "el los las una uno del y por para está es en le les des du et est une dans avec il elle ne "
+    "je qui het een niet zijn ik voor de di che non è gli della nel os um uma não em och att det "
+    "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
+)
+"""Function words by which English, and what is neither English nor German, is known."""
 
 PRONOUNS = {
     word: person
@@ -215,7 +320,8 @@ GERMAN = frozenset(
     "der dem eine einen einem einer eines und ist nicht ich auf mit für wird hat sind einem "
     "zum zur vom beim im ein".split()
 )
-"""Words that only a German text holds."""
+"""Words that tell a German text where none of ENGLISH_ONLY stands ("a hat" is English)."""
+ENGLISH_ONLY = frozenset("the a of and with to for is he she they i".split())
 GERMAN_TURNING = frozenset({"fast", "beinahe", "nur", "wohl"})
 GERMAN_ARTICLES = dict.fromkeys("der die das ein eine und ist sind wird auch sehr".split(), "") | {
     "den": "den", "einen": "den", "dem": "dem", "einem": "dem", "des": "des", "eines": "des",

@@ -1,0 +1,175 @@
+"""Whether what a text has more only adds, or changes what it is added to. Pure.
+
+"Mia has a tabby cat" states that she has a cat; "Mia has no tabby cat", "a cat toy", "every tabby
+cat" do not. So an addition is believed only in a plain, positive statement, in a language whose
+small words are known; everywhere else whatever is more makes another statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from memory.text.inflection import plain_form
+from memory.text.language import Language, language_of, words_of
+from memory.text.order import Side, added, is_manner, is_time
+from memory.text.parse import Word, parse
+from memory.text.vocabulary import (
+    CONDITIONS,
+    DOUBTS,
+    GERMAN_SCOPE,
+    HAN_SCOPE,
+    NARROWING,
+    POSITIVE_EST,
+    REPORTS,
+)
+
+_SUPERLATIVE = re.compile("[a-z]{2,}est").fullmatch
+_WORDS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?").findall
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_HARMLESS = re.compile(
+    r"\ba few\b|\b(?:last|next) (?:week|weekend|month|year|night|summer|winter|spring|autumn|fall"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
+    re.IGNORECASE,
+)
+_CONDITION = re.compile(r"\b(?:as|so) (?:long|far|soon|much|many) as\b", re.IGNORECASE)
+_TOO_MUCH = re.compile(r"\btoo\s+\w", re.IGNORECASE)
+_STOPPED = re.compile(r"\b(?:stop|quit|ceas)\w*\s+(?:\w+ing|to)\b", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"\s*[,;]\s*(?:as (?!if|though|long|far|soon|much|many|well)|which |because |although |though "
+    r"|since |(?:(?:and|but|so) )?(?:he|she|they|it|i|we|there|his|her|their|my|our) )",
+    re.IGNORECASE,
+)
+
+
+def changed_by_additions(longer: Side, shorter: Side, told: tuple[str, ...]) -> tuple[str, ...]:
+    """What the text has more and what it changes, as words; empty where it only adds.
+
+    `told` is what it has more, in words: the answer where nothing may be added at all.
+    """
+    if longer.parse.japanese:
+        return told
+    if longer.parse.spaceless:
+        return () if _adds_whole_clauses(longer) else told
+    language = language_of(words_of(longer.text))
+    if longer.parse.asks or language is Language.UNKNOWN:
+        return told
+    if _reaches_over(longer, shorter, language):
+        return told
+    return _changed(longer)
+
+
+def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
+    """Whether a word stands there under which an addition is none.
+
+    A doubt or a condition reaches from anywhere; what narrows does not reach back from a clause
+    that is added behind, nor into one.
+    """
+    whole, part = _sentences_that_differ(longer.text, shorter.text)
+    if any(sign.search(whole) for sign in (_CONDITION, _TOO_MUCH, _STOPPED)):
+        return True
+    words, common = Counter(_lower(whole)), Counter(_lower(part))
+    if language is Language.GERMAN:
+        return bool(longer.parse.negations) or not GERMAN_SCOPE.isdisjoint(words)
+    more = words - common
+    if any(_is_one_of(word, DOUBTS | CONDITIONS | REPORTS) for word in more):
+        return True
+    if _is_told_further(longer, shorter):
+        return False
+    if longer.parse.negations or any(map(_is_narrowing, words & common)):
+        return True
+    if any(_is_one_of(word, DOUBTS | CONDITIONS) for word in words):
+        return True
+    return not _is_clause_behind(longer) and any(map(_is_narrowing, more))
+
+
+def _is_told_further(longer: Side, shorter: Side) -> bool:
+    """Whether one says what the other says, with a clause behind: "..., as Mia told us"."""
+    said = shorter.parse
+    heads = (parse(longer.text[: tail.start()]) for tail in _CLAUSE.finditer(longer.text))
+    return any(
+        head.stated == said.stated and head.persons == said.persons and head.shades == said.shades
+        for head in heads
+    )
+
+
+def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
+    """Both texts without the sentences that they share."""
+    whole, part = (_SENTENCE_END.split(_HARMLESS.sub("", text)) for text in (longer, shorter))
+    return (
+        " ".join(sentence for sentence in whole if sentence not in part),
+        " ".join(sentence for sentence in part if sentence not in whole),
+    )
+
+
+def _lower(text: str) -> list[str]:
+    """Its words in lower case; the month is no modal verb."""
+    return [word if word == "May" else word.casefold() for word in _WORDS(text)]
+
+
+def _is_narrowing(word: str) -> bool:
+    if _is_one_of(word, NARROWING):
+        return True
+    return _SUPERLATIVE(word) is not None and word not in POSITIVE_EST
+
+
+def _is_one_of(word: str, words: frozenset[str]) -> bool:
+    return word in words or plain_form(word).word in words
+
+
+def _is_clause_behind(side: Side) -> bool:
+    """Whether all that is added is a clause, or clauses, at the end."""
+    clauses, more = side.parse.clauses, added(side)
+    first = more.index(True) if True in more else len(more)
+    return 0 < first < len(more) and all(more[first:]) and clauses[first] != clauses[first - 1]
+
+
+def _adds_whole_clauses(side: Side) -> bool:
+    """Without spaces a character more may be another word: only clauses behind are additions."""
+    words, more = side.parse.words, added(side)
+    first = more.index(True) if True in more else len(words)
+    return (
+        0 < first < len(words)
+        and all(more[first:])
+        and words[first].clause != words[first - 1].clause
+        and not side.parse.negations
+        and HAN_SCOPE.isdisjoint(side.text)
+    )
+
+
+def _changed(side: Side) -> tuple[str, ...]:
+    """Additions that change what they are added to, each with the word that it changes.
+
+    A noun after a noun makes another thing of it (a cat toy), a word beside a number another
+    amount, a name beside a name another person; before the subject stands another subject.
+    """
+    words, more = side.parse.words, added(side)
+    changing = [n for n in range(len(words)) if more[n] and _changes(words, n, more)]
+    return tuple(dict.fromkeys(_pair(words, place) for place in changing))
+
+
+def _pair(words: Sequence[Word], place: int) -> str:
+    return " ".join(word.surface for word in words[max(0, place - 1) : place + 2])
+
+
+def _changes(words: Sequence[Word], place: int, more: Sequence[bool]) -> bool:
+    word = words[place]
+    before = words[place - 1] if place and not more[place - 1] else None
+    after = words[place + 1] if place + 1 < len(words) and not more[place + 1] else None
+    if before is not None and word.joined and not _adverb(word):
+        return True
+    if after is not None and after.joined:
+        return after.is_number or (word.surface[:1].isupper() and after.surface[:1].isupper())
+    first = next((n for n, is_added in enumerate(more) if not is_added), 0)
+    return place < first and not word.role and not is_time(word.key)
+
+
+_ADVERBS = frozenset(
+    "together there here home back away soon twice outside inside upstairs "
+    "downstairs abroad ago".split()
+)
+
+
+def _adverb(word: Word) -> bool:
+    return is_manner(word) or word.key in _ADVERBS or is_time(word.key)

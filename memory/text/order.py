@@ -1,0 +1,270 @@
+"""Whether the words that two texts share say the same in their order, and what governs each. Pure.
+
+A phrase may move to the other end of a sentence ("In May Mia left"), an adverb past the word beside
+it, a German subject behind its verb; anything else that moves changes who does what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from memory.text.language import Language, language_of, words_of
+from memory.text.parse import Parse, Stated, Word
+from memory.text.vocabulary import IRREGULAR_PLURALS, NO_ADVERBS, TEMPORAL, UNITS
+
+_ORDER = "word order"
+More = Mapping[Stated, int]
+
+
+class Side(NamedTuple):
+    """One of two texts, and what it states more often than the other, and how much more."""
+
+    text: str
+    parse: Parse
+    more: More
+
+
+def moved(left: Side, right: Side) -> tuple[str, ...]:
+    """Whether the words that both have stand in another order, or under another word's rule."""
+    first, second = _common(left), _common(right)
+    if [(w[0], w[6]) for w in first] == [(w[0], w[6]) for w in second]:
+        return governed(first, second)
+    if left.more or right.more:
+        return (_ORDER,)
+    if left.parse.japanese and right.parse.japanese:
+        return () if _phrases(first) == _phrases(second) else (_ORDER,)
+    unknown = language_of(words_of(left.text)) is Language.UNKNOWN
+    if unknown or sorted(_ruled(first)) != sorted(_ruled(second)):
+        return (_ORDER,)
+    if _says_the_same(first, second):
+        return ()
+    undone = left.parse.passive != right.parse.passive
+    return () if undone and _phrase_jumped(first, second) else (_ORDER,)
+
+
+def added(side: Side) -> list[bool]:
+    """Which of the words are those that the text has more of: the last of equals."""
+    left_out = dict(side.more)
+    stated = side.parse.stated
+    found = [False] * len(stated)
+    for place in range(len(found) - 1, -1, -1):
+        if left_out.get(stated[place]):
+            left_out[stated[place]] -= 1
+            found[place] = True
+    return found
+
+
+def _common(side: Side) -> Sequence[Word]:
+    """The words of a text without those that it has more of, the last of equals left out.
+
+    What governed a word that is left out governs the next (on a small stage, on a stage), unless
+    it was a time, which is a phrase by itself (In May Mia left).
+    """
+    if not side.more:
+        return side.parse.words
+    kept: list[Word] = []
+    role = ""
+    for word, is_added in zip(side.parse.words, added(side), strict=True):
+        inherited = role if word.joined and not word.role else word.role
+        role = inherited if is_added and not is_time(word.key) else ""
+        if not is_added:
+            kept.append(word if inherited == word.role else word._replace(role=inherited))
+    return kept
+
+
+# --- what governs ---------------------------------------------------------------------------------
+
+_LOOSE = frozenset({"", "in", "of"})
+"""On Monday is Monday, all of the cats are all the cats."""
+
+
+def governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
+    """The words, standing in the same place, that something else governs: from Mia, to Mia.
+
+    And those of which one has one and the other several: a cat, cats.
+    """
+    pairs = list(zip(left, right, strict=True))
+    several = [(a, b) for a, b in pairs if a[1] != b[1] and _one_and_several(a[1], b[1])]
+    if several:
+        return tuple(f"{a.surface} / {b.surface}" for a, b in several)
+    differ = [(a, b) for a, b in pairs if a[2] != b[2]]
+    if all(_is_loose(a, b) for a, b in differ):
+        return ()
+    return tuple(f"{_told(a)} / {_told(b)}" for a, b in differ)
+
+
+def _is_loose(a: Word, b: Word) -> bool:
+    if a.role not in _LOOSE or b.role not in _LOOSE:
+        return False
+    return is_time(a.key) or {a.role, b.role} == {"", "of"}
+
+
+def _one_and_several(a: str, b: str) -> bool:
+    """Whether two forms of a word differ in number."""
+    a, b = a.casefold(), b.casefold()
+    if a == b or a in UNITS:
+        return False
+    short, long = (a, b) if len(a) < len(b) else (b, a)
+    if IRREGULAR_PLURALS.get(a, a) == IRREGULAR_PLURALS.get(b, b):
+        return True
+    return long in (f"{short}s", f"{short}es", f"{short[:-1]}ies")
+
+
+def _told(word: Word) -> str:
+    return f"{word.role} {word.surface}".strip()
+
+
+def _ruled(words: Sequence[Word]) -> list[tuple[Stated, str]]:
+    return [(word.stated, "" if word.role in _LOOSE else word.role) for word in words]
+
+
+# --- Japanese -------------------------------------------------------------------------------------
+
+_Phrase = tuple[Stated, ...]
+
+
+def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
+    """Japanese, clause by clause, as phrases by their particle: only equals stand in order.
+
+    A clause ends where a stop follows a word without particle, its verb.
+    """
+    clauses: list[dict[str, list[_Phrase]]] = [{}]
+    phrase: list[Stated] = []
+    roles = ""
+    clause = 0
+    for word in words:
+        if word.clause != clause and phrase:
+            clauses[-1].setdefault(roles, []).append(tuple(phrase))
+            clauses.append({})
+            phrase, roles = [], ""
+        clause = word.clause
+        phrase.append(word.stated)
+        roles += word.role
+        if word.role not in ("", "の", "と", "や"):
+            clauses[-1].setdefault(roles, []).append(tuple(phrase))
+            phrase, roles = [], ""
+    clauses[-1].setdefault(roles, []).append(tuple(phrase))
+    return clauses
+
+
+# --- English and German ---------------------------------------------------------------------------
+
+
+def _says_the_same(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    return (
+        _times_moved(left, right)
+        or _phrase_moved(left, right)
+        or _adverb_moved(left, right)
+        or _subject_moved(left, right)
+    )
+
+
+def _times_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Times that stand together move to the other end: "On Monday at 5 pm Mia swims"."""
+    times, core = _without_times(left)
+    other_times, other_core = _without_times(right)
+    return bool(times) and _by_kind(times) == _by_kind(other_times) and _equal(core, other_core)
+
+
+def _without_times(words: Sequence[Word]) -> tuple[Sequence[Word], Sequence[Word]]:
+    """The words of time at one end, and the rest; no times where they stand at both ends."""
+    start, end = 0, len(words)
+    while start < end and is_time(words[start].key):
+        start += 1
+    while end > start and is_time(words[end - 1].key):
+        end -= 1
+    if start and end < len(words):
+        return [], words
+    return (words[:start] or words[end:]), words[start:end]
+
+
+def _by_kind(times: Sequence[Word]) -> tuple[list[Stated], list[Stated]]:
+    """Dates and hours, each in order: which of the two is told first is nothing."""
+    hours = [word.stated for word in times if _is_hour(word.key)]
+    return [word.stated for word in times if not _is_hour(word.key)], hours
+
+
+def _is_hour(key: str) -> bool:
+    return key.startswith("at ") or key in ("am", "pm")
+
+
+_OPENING = frozenset("while because although after during despite since near under behind".split())
+_NO_PHRASE = frozenset({"", "of", "than", "as"})
+
+
+def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether one phrase moved from end to end: "From Porto Mia flew to Rome"."""
+    for place in range(1, len(left)):
+        front, rest = left[:place], left[place:]
+        if _equal([*rest, *front], right):
+            return (_is_phrase(front) and _is_phrase(right[len(rest) :]) and not rest[0].role) or (
+                _is_phrase(rest) and _is_phrase(right[: len(rest)]) and not front[0].role
+            )
+    return False
+
+
+def _phrase_jumped(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether one phrase stands elsewhere in a clause: "A dog is pushed by Mia in the pool"."""
+    start, end = 0, len(left)
+    while left[start].stated == right[start].stated:
+        start += 1
+    while left[end - 1].stated == right[end - 1].stated:
+        end -= 1
+    first, second = left[start:end], right[start:end]
+    if first[0].clause != first[-1].clause or second[0].clause != second[-1].clause:
+        return False
+    return any(
+        _equal([*first[n:], *first[:n]], second)
+        and (_is_phrase(first[:n]) or _is_phrase(first[n:]))
+        for n in range(1, len(first))
+    )
+
+
+def _is_phrase(words: Sequence[Word]) -> bool:
+    first = words[0]
+    if first.clause != words[-1].clause:
+        return False
+    return first.role not in _NO_PHRASE or is_time(first.key) or first.key in _OPENING
+
+
+def _subject_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether a phrase and the subject changed places: "In Berlin wohnt Mia"."""
+    return _inverted(left, right) or _inverted(right, left)
+
+
+def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
+    for verb in range(1, len(fronted) - 1):
+        phrase, subject = fronted[:verb], fronted[verb + 1 :]
+        if _equal([*subject, fronted[verb], *phrase], plain):
+            verbal = fronted[verb].surface.islower() and not fronted[verb].role
+            return verbal and _is_phrase(phrase) and not any(word.role for word in subject)
+    return False
+
+
+def _adverb_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Quickly running is running quickly; "only" is no such adverb."""
+    places = [n for n, (a, b) in enumerate(zip(left, right, strict=True)) if a.stated != b.stated]
+    if len(places) != 2 or places[1] != places[0] + 1:
+        return False
+    first, last = left[places[0]], left[places[1]]
+    return first.stated == right[places[1]].stated and is_manner(first) != is_manner(last)
+
+
+def is_manner(word: Word) -> bool:
+    """Whether it is an adverb that ends in -ly: slowly is, Kimberly and friendly are not."""
+    surface = word.surface
+    return surface.endswith("ly") and surface.islower() and surface not in NO_ADVERBS
+
+
+def is_time(key: str) -> bool:
+    """Whether it is a word of time: a day, a month, a year, an hour."""
+    return key in TEMPORAL or key.startswith(("at ", "day ")) or (key.isdigit() and len(key) == 4)
+
+
+def _stated(words: Sequence[Word]) -> list[Stated]:
+    return [word.stated for word in words]
+
+
+def _equal(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    return _stated(left) == _stated(right)
