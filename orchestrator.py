@@ -73,15 +73,22 @@ def chat(
     ] = False,
     transcript: Annotated[
         Path | None,
-        typer.Option("--transcript", help="Remember a conversation (JSON Lines), and exit."),
+        typer.Option(
+            "--transcript", help="Remember the conversation in a JSON Lines file, and exit."
+        ),
     ] = None,
-    user: Annotated[str, typer.Option("--user", help="Who is talking.")] = "User",
+    user: Annotated[
+        str, typer.Option("--user", help="The name of the person who is talking.")
+    ] = "User",
     config: Annotated[
         Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Log every decision.")] = False,
     version: Annotated[  # noqa: ARG001 - typer calls back
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say it.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Talk to a chatbot whose memory does not fill up with near-copies.
@@ -140,7 +147,7 @@ def _transcript(path: Path) -> Iterator[Turn]:
                 raise fields
             yield to_turn(fields, default_conversation=path.stem)
         except ValueError as exc:
-            raise InputError(path, str(exc), "nothing of this file was taken", number) from exc
+            raise InputError(path, str(exc), "nothing was imported from this file", number) from exc
 
 
 async def _replay(store: MemoryStore, extractor: MemoryExtractor, turns: list[Turn]) -> None:

@@ -224,7 +224,7 @@ def build_scale(config: Config, embedder: Embedder) -> Scale:
 
 def _key(config: Config, setting: str) -> SecretStr:
     if config.api_key is None:
-        raise ConfigError(setting, "", "gemini needs a key", "set GEMINI_API_KEY")
+        raise ConfigError(setting, "", "gemini needs an API key", "set GEMINI_API_KEY")
     return config.api_key
 
 

@@ -166,7 +166,7 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
     values, sources = _read(path) if path is not None else ({}, {})
     if "api_key" in values:
         where = sources[("api_key",)]
-        raise ConfigError(where, "api_key", "a key does not belong in a file", _SET_KEY)
+        raise ConfigError(where, "api_key", "an API key does not belong in a file", _SET_KEY)
     for key_path, name, value in _overrides(environ):
         _set(values, key_path, value)
         sources[key_path] = name
@@ -219,11 +219,13 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[_KeyPath, str]]:
     if values is None:
         return {}, {}
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}:1", "", "is not a mapping", "start with `memory:`")
+        raise ConfigError(f"{path}:1", "", "must hold settings by name", "start with `memory:`")
     places: dict[_KeyPath, str] = {}
     for key_path, line in _keys(path, node):
         if key_path in places:
-            raise ConfigError(f"{path}:{line}", ".".join(key_path), "stands twice", "keep one")
+            raise ConfigError(
+                f"{path}:{line}", ".".join(key_path), "is set twice", "keep one of them"
+            )
         places[key_path] = f"{path}:{line}"
     return values, places
 
@@ -232,7 +234,7 @@ def _broken_yaml(path: Path, exc: yaml.YAMLError) -> ConfigError:
     mark = getattr(exc, "problem_mark", None)
     where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
     problem = getattr(exc, "problem", None) or "cannot be parsed"
-    return ConfigError(where, "", f"is not YAML: {problem}", "mend this line")
+    return ConfigError(where, "", f"is not YAML: {problem}", "fix this line")
 
 
 def _keys(path: Path, node: yaml.Node | None) -> list[tuple[_KeyPath, int]]:

@@ -93,7 +93,7 @@ class EmbedderMismatch(LedgerError):
 
     def __init__(self, stored: str, configured: str) -> None:
         super().__init__(
-            f"this store was made with embedder {stored!r}, configured is {configured!r}",
+            f"this store was made with embedder {stored!r}, but {configured!r} is configured",
             "set memory.embedding back, or run `memory-dedup reembed`",
         )
         self.stored = stored

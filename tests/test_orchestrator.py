@@ -293,7 +293,7 @@ def test_gemini_without_a_key_is_one_clear_line(folder: Path) -> None:
     (folder / "config.yaml").write_text("llm:\n  provider: gemini\n")
     done = chat(folder, said="hello\n")
     assert done.returncode == 1
-    assert done.stderr == "error: llm.provider: gemini needs a key; set GEMINI_API_KEY\n"
+    assert done.stderr == "error: llm.provider: gemini needs an API key; set GEMINI_API_KEY\n"
 
 
 # --- at a terminal --------------------------------------------------------------------------------

@@ -25,8 +25,8 @@ SCAFFOLD_FORGOT = (
 SCAFFOLD_NOT_FOUND = "Double-check the ID. Use recall to search for the memory you're looking for."
 NO_MEMORIES = "No memories found."
 INDEX_PENDING = (
-    "Index pending: it is gone from the record; what an index or a log still holds of it is "
-    "cleared by the process that uses them."
+    "Index pending: it is gone from the record; what is left of it in an index or a log is "
+    "cleared by the process that has them open."
 )
 MERGE_ADVICE = (
     "Review each pair with recall. If one is redundant, use forget to remove it.\n"

@@ -390,7 +390,9 @@ def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
             moment = datetime.combine(moment, of_day)
         return moment.astimezone()
     except (ValueError, OverflowError) as exc:
-        raise InputError(name, f"{text!r} is no day or time", "write 2026-05-01") from exc
+        raise InputError(
+            name, f"{text!r} is not a date or a time", "write it like 2026-05-01"
+        ) from exc
 
 
 def _explained(problem: Problem, arguments: type[schemas.Arguments]) -> str:
@@ -401,5 +403,5 @@ def _explained(problem: Problem, arguments: type[schemas.Arguments]) -> str:
         known = ", ".join(arguments.model_fields) or "none"
         return f"there is no argument {problem.field[:100]!r}; there are: {known}"
     if problem.kind == "literal_error":
-        return f"{problem.field} is none of {problem.expected}".replace("'", "")
+        return f"{problem.field} must be one of {problem.expected}".replace("'", "")
     return str(problem)

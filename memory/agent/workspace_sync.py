@@ -31,7 +31,7 @@ _PATIENCE_S = 10.0
 """How long a server waits for another one that writes the same workspace."""
 _MOST_BYTES = 64_000_000
 """A larger file is not one that people read."""
-_REMEDY = "make the folder, or change agent.workspace_dir"
+_REMEDY = "create the folder, or change agent.workspace_dir"
 
 
 class WorkspaceMemorySync:
@@ -178,7 +178,7 @@ def forget_everywhere(
     try:
         workspace.erase(forgotten)
     except OSError as exc:
-        return forgotten, f"the workspace still names it: {exc.strerror or type(exc).__name__}"
+        return forgotten, f"the workspace still mentions it: {exc.strerror or type(exc).__name__}"
     return forgotten, ""
 
 

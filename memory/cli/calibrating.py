@@ -27,14 +27,22 @@ _NUMBERS = (1, 2, 4, 5)
 def calibrate(
     context: typer.Context,
     person: Annotated[
-        bool, typer.Option("--person", help="Ask you: y, n, s to skip, q for today.")
+        bool, typer.Option("--person", help="Ask you, not the model: y, n, s (skip) or q (quit).")
     ] = False,
-    per_band: Annotated[int, typer.Option(min=1, max=10_000, help="Pairs of each band.")] = 30,
+    per_band: Annotated[
+        int,
+        typer.Option(
+            min=1, max=10_000, help="How many pairs to ask about in each band of similarity."
+        ),
+    ] = 30,
     wanted: Annotated[
-        float, typer.Option(min=0.5, max=1.0, help="Precision of what is replaced unasked.")
+        float,
+        typer.Option(
+            min=0.5, max=1.0, help="How often a replacement made without asking must be right."
+        ),
     ] = 0.99,
 ) -> None:
-    """Find thresholds for this store: asks which pairs are duplicates; changes no memory."""
+    """Suggest thresholds for this store by asking which pairs are duplicates; changes nothing."""
     from memory.upkeep import CalibrationLog, lines, pairs_of, sample, suggest, tally
 
     config: Config = context.obj
@@ -64,7 +72,9 @@ def _ask(
         ask_person(pairs, answers, lambda text: err().print(text, markup=False), _heard)
         return
     if model.name == "offline":
-        err().print("the offline judge knows coverage alone: --person or a key says more")
+        err().print(
+            "the offline judge only compares words; for better answers, use --person or set a key"
+        )
     with progress("asking") as tell:
         ask_model(pairs, model, answers, config.llm.concurrency, tell)
 

@@ -54,7 +54,10 @@ def _common(
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Log every decision.")] = False,
     version: Annotated[  # noqa: ARG001 - typer calls back
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say it.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     set_up_logging(debug)

@@ -27,13 +27,18 @@ _BATCH = 2_000
 def import_(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(help="JSON Lines, one memory a line.")] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Store as they are.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Store every memory as it is, without deduplication.")
+    ] = False,
     from_chroma: Annotated[
-        Path | None, typer.Option("--from-chroma", help="Somebody's Chroma folder.")
+        Path | None,
+        typer.Option("--from-chroma", help="A Chroma folder to import from, instead of a file."),
     ] = None,
-    collection: Annotated[str, typer.Option(help="The collection in that folder.")] = "memories",
+    collection: Annotated[
+        str, typer.Option(help="The collection to import from that folder.")
+    ] = "memories",
     assume_utc: Annotated[
-        bool, typer.Option("--assume-utc", help="Read times without a zone as UTC.")
+        bool, typer.Option("--assume-utc", help="Take times without a time zone as UTC.")
     ] = False,
 ) -> None:
     """Import memories, each through the deduplicator, or with --raw as they are."""
@@ -47,7 +52,7 @@ def import_(
     said = ", ".join(f"{n:,} {name}" for name, n in actions.most_common()) or "nothing"
     err().print(f"imported {len(memories):,}: {said}; memories {before:,} -> {live:,}")
     if problems:
-        err().print(f"{problems:,} left out, named above")
+        err().print(f"{problems:,} left out; the reasons are above")
         raise typer.Exit(EXIT_PROBLEM)
 
 
@@ -57,7 +62,7 @@ def _source(
     from memory.interchange import read_memories
 
     if (file is None) == (from_chroma is None):
-        raise InputError("import", "takes one source", "name FILE, or --from-chroma PATH")
+        raise InputError("import", "needs exactly one source", "give FILE, or --from-chroma PATH")
     if from_chroma is not None:
         return _foreign_memories(from_chroma, collection, assume_utc)
     assert file is not None

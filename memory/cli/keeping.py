@@ -24,10 +24,10 @@ def undo(
     context: typer.Context,
     target: Annotated[str, typer.Argument(help="A decision's number, or a run's name.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be taken back.")
+        bool, typer.Option("--dry-run", help="Only show what would be undone.")
     ] = False,
 ) -> None:
-    """Take back a decision or a run: its memories are again what they were, and stay apart."""
+    """Undo a decision or a run: its memories become what they were, and are kept apart."""
     from memory.store import plan_undo
 
     wanted = int(target) if target.isdecimal() else target
@@ -55,7 +55,7 @@ def _follow_undo(config: Config, store: MemoryStore, undone: list[DecisionRecord
 
 
 def runs(context: typer.Context) -> None:
-    """Show the batches and imports that decided something, oldest first; `undo` takes the name."""
+    """List the batches and imports that decided something, oldest first; `undo` takes the name."""
     from memory.cli.tables import grid
 
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
@@ -70,7 +70,7 @@ def _run_row(run: Run) -> tuple[str, str, str]:
 
 
 def retry(context: typer.Context) -> None:
-    """Ask again what the model could not answer when it was asked."""
+    """Ask the model again about everything that it could not answer before."""
     from memory.cli.report import view
 
     async def ask(store: MemoryStore) -> DeduplicationReport:
@@ -85,9 +85,9 @@ def retry(context: typer.Context) -> None:
 
 def forget(
     context: typer.Context,
-    memory_id: Annotated[str, typer.Argument(help="As `search` and `export` show it.")],
+    memory_id: Annotated[str, typer.Argument(help="Its id, as `search` and `export` show it.")],
 ) -> None:
-    """Erase a memory and all it was made from, for good."""
+    """Erase a memory, and all those it was made from, for good."""
     from memory.agent import forget_everywhere
 
     with assembly.open_existing_store(context.obj) as store:
@@ -99,13 +99,17 @@ def forget(
         err().print("erased")
     elif forgotten.set_aside:
         names = ", ".join(forgotten.set_aside)
-        err().print(f"gone from the ledger; delete what was set aside, it may hold it: {names}")
+        err().print(
+            f"gone from the ledger, but damaged files may still hold it; delete them: {names}"
+        )
     else:
-        err().print("index pending: gone from the ledger; the process that uses it clears the rest")
+        err().print(
+            "index pending: gone from the ledger; whoever has the index open clears the rest"
+        )
 
 
 def reembed(context: typer.Context) -> None:
-    """Make every vector again with the configured embedder, all or none."""
+    """Compute every vector again with the configured embedder: all of them or none."""
     from memory.upkeep import reembed as make_again
 
     with assembly.open_existing_ledger(context.obj) as ledger, progress("embedding") as tell:
@@ -116,10 +120,10 @@ def reembed(context: typer.Context) -> None:
 def doctor(
     context: typer.Context,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Make again what can be made from the ledger.")
+        bool, typer.Option("--fix", help="Rebuild what can be rebuilt from the ledger.")
     ] = False,
 ) -> None:
-    """Check ledger and index; say what is wrong and what to do."""
+    """Check the ledger and the index, and say what is wrong and what to do about it."""
     from memory.upkeep import examine, mend
 
     with assembly.open_existing_store(context.obj) as store:
@@ -142,9 +146,9 @@ def doctor(
 
 def backup(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A file that is not there yet.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; it must not exist yet.")],
 ) -> None:
-    """Write the whole ledger to one file, as of one moment, while others go on."""
+    """Back up the whole ledger to one file; other processes need not stop."""
     from memory.upkeep import back_up
 
     with assembly.read_ledger(context.obj) as ledger:
@@ -154,9 +158,9 @@ def backup(
 
 def restore(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="What `backup` wrote.")],
+    file: Annotated[Path, typer.Argument(help="A file that `backup` wrote.")],
 ) -> None:
-    """Bring a backup back, where there are no memories yet or the ledger is damaged."""
+    """Restore a backup where there are no memories yet, or where the ledger is damaged."""
     from memory.upkeep import restore as bring_back
 
     live = bring_back(file, context.obj.memory.effective_ledger_url)

@@ -33,8 +33,8 @@ def export(context: typer.Context) -> None:
 def search(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="What to look for.")],
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many.")] = 5,
-    user: Annotated[str | None, typer.Option(help="Only about this user.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many memories to show.")] = 5,
+    user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
 ) -> None:
     """Show the memories nearest to a query, most similar first."""
     from rich.text import Text
@@ -52,7 +52,7 @@ def search(
 
 
 def stats(context: typer.Context) -> None:
-    """Say what the store holds."""
+    """Show what the store holds."""
     from memory.cli.tables import table
 
     with assembly.read_store(context.obj) as store:
@@ -75,9 +75,11 @@ def stats(context: typer.Context) -> None:
 
 def audit(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole report as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the whole report as JSON.")
+    ] = False,
 ) -> None:
-    """Show the near-copies and what would be done about each group; changes nothing."""
+    """Show groups of near-copies and what would be done about each; changes nothing."""
     show_audit(context.obj, as_json=as_json)
 
 
@@ -107,7 +109,7 @@ def show_audit(config: Config, *, as_json: bool = False) -> None:
 def history(
     context: typer.Context,
     memory_id: Annotated[
-        str | None, typer.Argument(help="A memory [default: all but additions].")
+        str | None, typer.Argument(help="A memory's id [default: every decision but additions].")
     ] = None,
 ) -> None:
     """Show what was decided, when and why, oldest first; `undo` takes the number."""

@@ -15,7 +15,7 @@ def serve(
     context: typer.Context,
     user: Annotated[str | None, typer.Option(help="Only this user's memories.")] = None,
     workspace: Annotated[
-        Path | None, typer.Option(help="Keep public memories there as Markdown too.")
+        Path | None, typer.Option(help="A folder that gets a Markdown copy of public memories.")
     ] = None,
 ) -> None:
     """Serve the agent's tools over stdio, for an MCP client that starts this command."""

@@ -125,7 +125,9 @@ class ChromaIndex:
                 raise
             kind = "foreign" if isinstance(exc, ForeignIndex) else "damaged"
             aside = folder.set_aside(kind)
-            logger.warning("the index is %s; set aside as %s, made again", exc.problem, aside)
+            logger.warning(
+                "the index is %s; it was set aside as %s and is made again", exc.problem, aside
+            )
             return cls._on(fresh_client(folder.path), ledger, folder, following)
 
     @classmethod
@@ -203,7 +205,7 @@ class ChromaIndex:
         surplus = held.keys() - expected.keys() - changed
         both = [name for name in expected if name in held]
         wrong = [name for name in both if not _same(held[name], expected[name])]
-        kinds = {"missing": missing, "too many": surplus, "with another vector": wrong}
+        kinds = {"missing": missing, "surplus": surplus, "with a different vector": wrong}
         return ", ".join(f"{len(ids):,} {what}" for what, ids in kinds.items() if ids)
 
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:

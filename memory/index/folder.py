@@ -44,7 +44,7 @@ class IndexFolder:
         except filelock.Timeout:
             return False
         except OSError as exc:
-            raise IndexFault(f"no lock on {self.path}: {exc.strerror}") from exc
+            raise IndexFault(f"{self.path} cannot be locked: {exc.strerror}") from exc
         return True
 
     def release(self) -> None:

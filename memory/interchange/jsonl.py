@@ -126,7 +126,7 @@ def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> 
     if not isinstance(metadata, dict):
         raise ValueError("metadata is not an object")
     if twice := sorted(set(metadata) & set(extra)):
-        raise ValueError(f"{twice[0]} stands both in the metadata and beside it")
+        raise ValueError(f"{twice[0]} is given both inside the metadata and outside of it")
     given["metadata"] = {**metadata, **extra}
     given["timestamp"] = _moment(given.get("timestamp"), assume_utc)
     try:

@@ -142,7 +142,10 @@ def _parsed(url: str) -> URL:
     try:
         return make_url(url)
     except sa.exc.ArgumentError as exc:
-        raise LedgerError("the ledger URL is no URL", "set memory.ledger_url") from exc
+        raise LedgerError(
+            "memory.ledger_url is not a valid URL",
+            "write sqlite:///FILE or postgresql+psycopg://...",
+        ) from exc
 
 
 # --- SQLite -------------------------------------------------------------------------------------
@@ -183,7 +186,7 @@ class SqliteDatabase(Database):
             yield False
             return
         except OSError as exc:
-            raise LedgerError(f"no lock at {path}: {exc.strerror}") from exc
+            raise LedgerError(f"{path} cannot be locked: {exc.strerror}") from exc
         try:
             yield True
         finally:

@@ -270,7 +270,9 @@ class GeminiEmbedder:
             raise _mapped(exc, "memory.embedding.model", self._model) from exc
         vectors = [embedding.values or [] for embedding in response.embeddings or []]
         if [len(vector) for vector in vectors] != [self._dim] * len(texts):
-            raise ModelError(f"{len(texts)} texts gave {len(vectors)} vectors, or of another size")
+            raise ModelError(
+                f"{len(texts)} texts gave {len(vectors)} vectors, or vectors of another length"
+            )
         return np.array(vectors, dtype=np.float32)
 
     def close(self) -> None:
@@ -346,7 +348,7 @@ def _api_error(exc: errors.APIError, setting: str, model: str) -> ModelError:
         return ModelError(f"{told}: there is no model {model!r}", f"set {setting}")
     if exc.code in (401, 403):
         return ModelError(told, "check GEMINI_API_KEY")
-    return ModelError(f"{told}: {(exc.message or '').splitlines()[:1]}")
+    return ModelError(f"{told}: {next(iter((exc.message or '').splitlines()), '')}")
 
 
 def _retry_after(exc: errors.APIError) -> float | None:

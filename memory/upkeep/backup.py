@@ -25,7 +25,9 @@ def back_up(ledger: Ledger, file: Path) -> int:
         if file.exists():
             raise InputError(file, "exists already", "name a new file")
         if not file.absolute().parent.is_dir():
-            raise InputError(file, "cannot be written: its folder is not there", "make the folder")
+            raise InputError(
+                file, "cannot be written: its folder does not exist", "create the folder"
+            )
         with replacing(file) as part, Ledger.create(f"sqlite:///{part}") as copy:
             _copy(ledger, copy)
             with copy.reading() as reader:
@@ -60,7 +62,7 @@ def _opened(file: Path, folder: Path) -> Ledger:
         return Ledger.upgraded_copy(url, folder / "ledger.db")
     except LedgerError as exc:
         remedy = f"name a file that `memory-dedup backup` wrote ({exc.problem})"
-        raise InputError(file, "is no backup of a ledger", remedy) from exc
+        raise InputError(file, "is not a backup of a ledger", remedy) from exc
 
 
 def _empty_ledger(url: str, folder: Path) -> Ledger:

@@ -61,7 +61,7 @@ def ask_person(
         say("\n".join(_shown(pair, f"{number}/{len(pairs)}")))
         heard = hear()
         while heard is not None and heard not in {*_SAYS, *_SKIPS, "q"}:
-            say("y, n, s (skip) or q (enough for today)")
+            say("please answer y, n, s (skip) or q (quit)")
             heard = hear()
         if heard is None or heard == "q":
             break

@@ -43,8 +43,8 @@ class CalibrationLog:
             answer = json.loads(line)
             key, duplicate, by = answer["pair"], answer["duplicate"], answer["by"]
         except (ValueError, TypeError, KeyError) as exc:
-            remedy = "mend or remove this line"
-            raise InputError(self._path, "this is no answer", remedy, number) from exc
+            remedy = "fix or remove this line"
+            raise InputError(self._path, "this line is not an answer", remedy, number) from exc
         return {key: duplicate is True} if by == self._by else {}
 
     def add(self, key: str, duplicate: bool) -> None:

@@ -16,7 +16,7 @@ from memory.text import text_key
 
 _UNIT = 1e-3
 """How far a stored vector's length may lie from 1."""
-
+_FIX = "run `memory-dedup doctor --fix`"
 
 Kind = Literal["damage", "mendable", "yours"]
 """What must never be, what `mend` makes again, and what is for a person to do or leave."""
@@ -43,7 +43,7 @@ def examine(store: MemoryStore) -> list[Finding]:
     with store.ledger.reading() as reader:
         found = chain(_rows(reader), _vectors(reader), _left_to_do(reader))
         aside = [
-            Finding(f"{name} was set aside", "delete it when you need it no more", "yours")
+            Finding(f"{name} was set aside", "delete it when you no longer need it", "yours")
             for name in store.ledger.set_aside_files()
         ]
         return [*damaged, *found, *_repeated(store, reader), *_index(store), *aside]
@@ -61,58 +61,60 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
 
 
 def _rows(reader: Reader) -> Iterator[Finding]:
-    """Every retired memory has one that lives for it; nothing is newer than the newest commit."""
-    heirs = reader.memories.successions()
-    alone = [name for name in heirs if not _ends_well(name, heirs, reader)]
+    """Every retired memory has a successor; nothing is newer than the newest commit."""
+    successors = reader.memories.successions()
+    alone = [name for name in successors if not _ends_well(name, successors, reader)]
     if alone:
-        yield Finding(_some("retired memory has nobody who stands for it", alone), "see `history`")
+        yield Finding(
+            _some("retired memories without a successor", alone), "see `memory-dedup history`"
+        )
     if links := reader.links.of_the_retired():
-        yield Finding(f"{links:,} links lead to retired memories", "report this: it is a defect")
+        yield Finding(f"{links:,} links lead to retired memories", "please report this as a bug")
     if reader.memories.highest_revision() > reader.revision():
-        yield Finding("rows are newer than the newest commit", "restore a backup")
+        yield Finding("some rows are newer than the newest commit", "restore a backup")
     wrong = [
         row.memory.id
         for row in reader.memories.all()
         if not row.forgotten and row.text_key != text_key(row.memory.content)
     ]
     if wrong:
-        yield Finding(_some("text is not the one that was stored", wrong), "restore a backup")
+        yield Finding(_some("memories whose text was altered", wrong), "restore a backup")
 
 
-def _ends_well(name: str, heirs: dict[str, str | None], reader: Reader) -> bool:
+def _ends_well(name: str, successors: dict[str, str | None], reader: Reader) -> bool:
     """Whether the chain of successors ends with a live or a forgotten memory."""
     seen: set[str] = set()
-    while name in heirs:
-        heir = heirs[name]
-        if heir is None or heir in seen:
+    while name in successors:
+        successor = successors[name]
+        if successor is None or successor in seen:
             return False
-        seen.add(heir)
-        name = heir
+        seen.add(successor)
+        name = successor
     return reader.memories.row(name) is not None
 
 
 def _vectors(reader: Reader) -> Iterator[Finding]:
     if len(sizes := reader.vectors.byte_lengths()) > 1:
         lengths = ", ".join(f"{n:,} of {size // 4}" for size, n in sizes.items())
-        yield Finding(f"vectors differ in dimension: {lengths}", "run `memory-dedup reembed`")
+        yield Finding(f"vectors have different dimensions: {lengths}", "run `memory-dedup reembed`")
         return
     keys = [row.text_key for row in reader.memories.live()]
     vectors = reader.vectors.of(keys)
     if missing := len(set(keys) - vectors.keys()):
-        yield Finding(f"{missing:,} texts have no vector", "run with --fix", kind="mendable")
+        yield Finding(f"{missing:,} texts have no vector", _FIX, kind="mendable")
     if vectors:
         lengths_off = abs(np.linalg.norm(np.stack(list(vectors.values())), axis=1) - 1)
         if count := int((~(lengths_off < _UNIT)).sum()):
-            yield Finding(f"{count:,} vectors are not of length 1", "run `memory-dedup reembed`")
+            yield Finding(f"{count:,} vectors do not have length 1", "run `memory-dedup reembed`")
 
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
     counts = reader.counts()
     if counts.pending:
-        what = f"{counts.pending:,} questions wait for a model"
+        what = f"{counts.pending:,} questions are waiting for a model"
         yield Finding(what, "run `memory-dedup retry`", "yours")
     if counts.turns:
-        what = f"{counts.turns:,} turns wait to be extracted"
+        what = f"{counts.turns:,} turns are waiting to be extracted"
         yield Finding(what, "run `memory-chat`", "yours")
 
 
@@ -127,22 +129,26 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
     again = [name for names in stated.values() for name in names[1:]]
     if again:
         remedy = "run `memory-chat --deduplicate-memories`"
-        yield Finding(_some("memory says what another one says", again), remedy, "yours")
+        yield Finding(_some("memories that repeat another one", again), remedy, "yours")
 
 
 def _index(store: MemoryStore) -> Iterator[Finding]:
     try:
         difference = store.index.serving.disagreement()
     except IndexFault as exc:
-        yield Finding(f"the index cannot be read: {exc}", "searched exactly meanwhile")
+        yield Finding(
+            f"the index cannot be read: {exc}", "until it can be, search is exact and slower"
+        )
         return
     if difference:
-        yield Finding(f"the index differs: {difference}", "run with --fix", kind="mendable")
+        yield Finding(f"the index differs from the ledger: {difference}", _FIX, kind="mendable")
     with store.ledger.reading() as reader:
         if reader.followers.stale():
-            yield Finding("an index may hold forgotten vectors", "run with --fix", kind="mendable")
+            yield Finding(
+                "an index may still hold vectors of forgotten memories", _FIX, kind="mendable"
+            )
 
 
 def _some(what: str, ids: list[str]) -> str:
     shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
-    return f"{len(ids):,} times: a {what} ({shown})"
+    return f"{what}: {len(ids):,} ({shown})"

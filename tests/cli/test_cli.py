@@ -276,7 +276,7 @@ def test_a_bad_line_is_named_and_the_rest_is_imported(run: Run, tmp_path: Path) 
         "error: in.jsonl:2: is not JSON: Unterminated string starting at (column 13); "
         "this line is left out",
         "imported 2: 2 add; memories 0 -> 2",
-        "1 left out, named above",
+        "1 left out; the reasons are above",
     ]
 
 
@@ -285,7 +285,7 @@ def test_a_bad_line_is_named_and_the_rest_is_imported(run: Run, tmp_path: Path) 
     [
         (("import", "none.jsonl"), "error: none.jsonl: cannot be read: No such file"),
         (("import", "."), "error: .: cannot be read: Is a directory"),
-        (("import",), "error: import: takes one source"),
+        (("import",), "error: import: needs exactly one source"),
         (("import", "--from-chroma", "."), "error: .: is not a Chroma folder"),
         (("export",), "error: there are no memories at"),
         (("search", "tea"), "error: there are no memories at"),

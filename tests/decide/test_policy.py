@@ -96,9 +96,9 @@ def test_the_survivor_inherits_what_only_the_retired_one_had(tell: Tell) -> None
     new = tell(LONG, tags=("home",), intensity=0.1, metadata={"n": 1}, category="new")
     decision = decide(old, new, 0.96)
     assert isinstance(decision, Decision)
-    heir = decision.survivors[0].memory
-    assert (heir.tags, heir.intensity, heir.importance) == (("pet", "home"), 0.9, 5)
-    assert (heir.category, heir.metadata) == ("new", {"n": 1})
+    successor = decision.survivors[0].memory
+    assert (successor.tags, successor.intensity, successor.importance) == (("pet", "home"), 0.9, 5)
+    assert (successor.category, successor.metadata) == ("new", {"n": 1})
 
 
 # --- groups -----------------------------------------------------------------------------------

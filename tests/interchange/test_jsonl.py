@@ -50,7 +50,7 @@ def test_an_id_of_ours_is_kept(tmp_path: Path) -> None:
         (GOOD | {"timestamp": "2026-05-01T08:00:00"}, "has no time zone"),
         (GOOD | {"timestamp": "yesterday"}, "is not ISO 8601"),
         (GOOD | {"timestamp": "0001-01-01T00:00:00+14:00"}, "outside of the years"),
-        (GOOD | {"mood": 1, "metadata": {"mood": 2}}, "mood stands both"),
+        (GOOD | {"mood": 1, "metadata": {"mood": 2}}, "mood is given both"),
         (GOOD | {"importance": 9}, "importance: input should be less than or equal to 5"),
         (GOOD | {"metadata": [1]}, "metadata is not an object"),
     ],

@@ -239,44 +239,47 @@ def test_links_to_what_has_not_arrived_follow_whoever_is_retired(
 ) -> None:
     friend, stand_in = tell("friend"), tell("friend of mine")
     link = MemoryLink(target_id=friend.id, link_type="caused_by")
-    first, heir = tell("one", linked_ids=(link,)), tell("one!")
+    first, successor = tell("one", linked_ids=(link,)), tell("one!")
     with ledger.writing() as writer:
         writer.memories.insert(first)
-        writer.memories.insert(heir)
-        writer.memories.retire(first.id, heir.id)
+        writer.memories.insert(successor)
+        writer.memories.retire(first.id, successor.id)
     with ledger.writing() as writer:
         writer.memories.insert(friend)
         writer.memories.insert(stand_in)
         assert [
-            end.target_id for end in writer.memories.rows([heir.id])[heir.id].memory.linked_ids
+            end.target_id
+            for end in writer.memories.rows([successor.id])[successor.id].memory.linked_ids
         ] == [friend.id]
         writer.memories.retire(friend.id, stand_in.id)
     with ledger.reading() as reader:
-        rows = reader.memories.rows([heir.id, stand_in.id])
-    [there], [back] = rows[heir.id].memory.linked_ids, rows[stand_in.id].memory.linked_ids
+        rows = reader.memories.rows([successor.id, stand_in.id])
+    [there], [back] = rows[successor.id].memory.linked_ids, rows[stand_in.id].memory.linked_ids
     assert (there.target_id, there.link_type) == (stand_in.id, "caused_by")
-    assert (back.target_id, back.link_type) == (heir.id, "leads_to")
+    assert (back.target_id, back.link_type) == (successor.id, "leads_to")
 
 
 def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, tell: Tell) -> None:
-    secret, heir, other = tell("the word is xyzzy"), tell("the word is xyzzy!"), tell("other")
+    secret, successor, other = tell("the word is xyzzy"), tell("the word is xyzzy!"), tell("other")
     vector = np.ones(4, np.float32)
     with ledger.writing() as writer:
-        for memory in (secret, heir, other):
+        for memory in (secret, successor, other):
             writer.memories.insert(memory)
             writer.vectors.put(memory.content, vector)
-        scope = Scope.of(heir, ("user",))
-        writer.distinct.mark(scope, heir.content, other.content, "test")
-        decision = Decision(Action.REPLACE, "said xyzzy", (secret, heir))
-        writer.decisions.record(decision, writer.memories.image([secret.id, heir.id]), START, None)
-        writer.memories.retire(secret.id, heir.id)
+        scope = Scope.of(successor, ("user",))
+        writer.distinct.mark(scope, successor.content, other.content, "test")
+        decision = Decision(Action.REPLACE, "said xyzzy", (secret, successor))
+        writer.decisions.record(
+            decision, writer.memories.image([secret.id, successor.id]), START, None
+        )
+        writer.memories.retire(secret.id, successor.id)
     with ledger.writing() as writer:
-        erase(writer, heir.id, START)
+        erase(writer, successor.id, START)
     with ledger.reading() as reader:
-        assert reader.vectors.of([text_key(heir.content)]) == {}
+        assert reader.vectors.of([text_key(successor.content)]) == {}
         assert reader.vectors.of([text_key(other.content)]) != {}
         assert reader.distinct.all() == set()
-        gone = reader.memories.row(heir.id)
+        gone = reader.memories.row(successor.id)
         assert gone is not None
         assert (gone.live, gone.memory.content) == (False, "")
     ledger.close()

@@ -148,7 +148,7 @@ def test_what_is_no_backup_is_refused_and_nothing_is_made(
     file, target = tmp_path / "backup.db", tmp_path / "new" / "ledger.db"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(InputError, match="is no backup"):
+    with pytest.raises(InputError, match="is not a backup"):
         restore(file, f"sqlite:///{target}")
     assert not target.exists()
 

@@ -50,17 +50,17 @@ def test_a_healthy_store_has_no_findings(healthy: MemoryStore) -> None:
 @pytest.mark.parametrize(
     ("statement", "finding"),
     [
-        ("UPDATE memories SET successor_id = NULL WHERE NOT live", "nobody who stands for it"),
-        ("UPDATE memories SET successor_id = id WHERE NOT live", "nobody who stands for it"),
-        ("UPDATE memories SET successor_id = 'mem_0' WHERE NOT live", "nobody who stands for it"),
+        ("UPDATE memories SET successor_id = NULL WHERE NOT live", "without a successor"),
+        ("UPDATE memories SET successor_id = id WHERE NOT live", "without a successor"),
+        ("UPDATE memories SET successor_id = 'mem_0' WHERE NOT live", "without a successor"),
         ("INSERT INTO links SELECT id, 'mem_f', 'related', '', 0.5 FROM memories WHERE NOT live",
          "links lead to retired memories"),
         ("UPDATE memories SET revision = 99", "newer than the newest commit"),
-        ("UPDATE memories SET content = 'Mia walks.' WHERE live", "not the one that was stored"),
-        ("UPDATE vectors SET vector = zeroblob(length(vector))", "not of length 1"),
-        ("UPDATE vectors SET vector = zeroblob(8) WHERE rowid = 1", "differ in dimension"),
+        ("UPDATE memories SET content = 'Mia walks.' WHERE live", "text was altered"),
+        ("UPDATE vectors SET vector = zeroblob(length(vector))", "do not have length 1"),
+        ("UPDATE vectors SET vector = zeroblob(8) WHERE rowid = 1", "different dimensions"),
         ("DELETE FROM vectors", "texts have no vector"),
-        ("UPDATE decisions SET pending = 1", "questions wait for a model"),
+        ("UPDATE decisions SET pending = 1", "questions are waiting for a model"),
     ],
 )  # fmt: skip
 def test_what_is_broken_is_named(healthy: MemoryStore, statement: str, finding: str) -> None:
@@ -107,7 +107,7 @@ def test_an_index_that_differs_is_said_and_made_again(indexed: MemoryStore, tmp_
     collection.delete(ids=[first])
     collection.upsert(ids=["stray", second], embeddings=np.eye(2, 64)[::-1].astype(np.float32))
     client.close()
-    told = "the index differs: 1 missing, 1 too many, 1 with another vector"
+    told = "the index differs from the ledger: 1 missing, 1 surplus, 1 with a different vector"
     assert said(indexed) == told
     mend(indexed)
     assert examine(indexed) == []
