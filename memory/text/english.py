@@ -170,7 +170,9 @@ _THIS = re.compile(
     r"[\w-]+ [\w-]+)"
 )
 _COMPANY = re.compile(
-    r"\b(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
+    r"(?:\b(?:with|and|took|take|brought|bring|invited|joined) (?:both )?|^|(?<=[.!,] )(?=[^.]* "
+    r"and I\b))(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|"
+    r"son|"
     r"daughter|team|band"
     r"|girlfriend|boyfriend|brother|sister|dogs?|mom|mum|dad|parents|siblings|colleagues|"
     r"coworkers|buddies|pals"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from memory.text.inflection import plain_form
+
 
 def _any_of(phrases: str) -> str:
     """Phrases parted by bars, as one group of a pattern."""
@@ -34,7 +36,8 @@ _THIN_VERBS = _any_of(
     "do -|"
     "(?:have|had|got|'ve got) so much|'ve been playing for|agreed?|see|guess|hoped?|know|knew|"
     "mean|bet|wish|wonder|suppose|understand|get it|got this|"
-    "promised|ended up laughing|stumbled|went through|get to|gets? how|get how|won$|got the win|"
+    "promised|ended up laughing|had (?:lots|a ton|tons|so much) (?:of )?fun|been \\w+ing ever "
+    "since$|made sure|stumbled|went through|get to|gets? how|get how|won$|got the win|"
     "appreciated?|believe|feel|felt|think|thought|remember(?! when (?:my|our|I))|forgot|forget|"
     "reali[sz]ed?|look "
     "forward|"
@@ -290,7 +293,8 @@ _EMPTY = frozenset(
     "connected connection connections bond focus focused stay staying stayed remind reminds "
     "reminded "
     "balance peace energy power meaning means mean confidence perspective interesting worked till "
-    "last next book books series movie movies song songs event route spot city dish recipe "
+    "last next win wins team teams opponents battle reading read usual ton inspiring book books "
+    "series movie movies song songs event route spot city dish recipe "
     "recipes cool "
     "second stories "
     "scare tasty yummy somewhere later recent tour rides ride yesterday tomorrow tonight week "
@@ -299,6 +303,9 @@ _EMPTY = frozenset(
     "game games complicated challenging fulfilling wild intense adventure period short".split()
 )
 _TOKEN = re.compile(r"[a-z][a-z'-]+|\d+")
+_MAIN_VERB = re.compile(
+    r"\b(?:I|[Ww]e)(?: (?:\w+ly|just|also|even|once|all|both|then|never|always))* (?P<verb>[a-z]+)"
+)
 _FEWEST_WORDS = 3
 
 
@@ -307,8 +314,16 @@ def is_worth_keeping(clause: str) -> bool:
     if len(clause.split()) < _FEWEST_WORDS or _is_thin(clause):
         return False
     particular = _is_named(clause) or _DATED.search(clause) or _KEEPS.search(clause)
-    needed = 1 if particular else 2
+    needed = 1 if particular else 3 if _is_bygone(clause) else 2
     return len(content_words(clause)) >= needed
+
+
+def _is_bygone(clause: str) -> bool:
+    """Whether it tells what once happened, as in "I gave a talk", and of nothing of one's own."""
+    match = _MAIN_VERB.search(clause)
+    if match is None or re.search(r"\bmy\b", clause[match.end() :]):
+        return False
+    return plain_form(match["verb"].lower()).past or match["verb"] in ("was", "were", "got", "had")
 
 
 def content_words(clause: str) -> set[str]:

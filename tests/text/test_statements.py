@@ -145,7 +145,7 @@ def test_what_is_meant_is_found_in_the_sentence_before(said: str, statements: li
 
 
 def test_earlier_turns_tell_who_we_are() -> None:
-    [one] = statements("We went sailing on the fjord.", "Mia", AT, before="My brother is here.")
+    [one] = statements("We went sailing on the fjord.", "Mia", AT, before="I am here with my brother.")
     assert one.text == "Mia and their brother went sailing on the fjord."
 
 
