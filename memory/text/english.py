@@ -33,7 +33,8 @@ _OPENER = re.compile(
     r"|right|cool|awesome|great|nice|true|exactly|plus|luckily|thankfully|unfortunately|in fact|"
     r"indeed|man|ugh|hmm+|um|gotcha|got it|agreed"
     r"|for example|for instance|to be honest|you know|fun fact|on another note|for me|(?:some "
-    r")?(?:\w+ )?news(?=[:,])|speaking of [^,]{2,30},|funny thing|you won't believe (?:it|this)|"
+    r")?(?:\w+ )?news(?=[:,])|speaking of [^,]{2,30}(?=,)|funny thing|you won't believe (?:it|"
+    r"this)|"
     r"in other news|"
     r"since (?:we|I|our|the)(?: last)? (?:spoke|talked|chatted|chat|talk|met)(?: last)?|it's been "
     r"(?:a while|ages|too long|so long)|good (?:idea|point|"
@@ -169,15 +170,15 @@ _THIS = re.compile(
     r"winter|spring|fall|autumn|is|was|were|are|has|I|we|kind|sort|way)\b|\w+day\b)"
     r"[\w-]+ [\w-]+)"
 )
-_COMPANY = re.compile(
-    r"(?:\b(?:with|and|took|take|brought|bring|invited|joined) (?:both )?|^|(?<=[.!,] )(?=[^.]* "
-    r"and I\b))(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|"
-    r"son|"
-    r"daughter|team|band"
-    r"|girlfriend|boyfriend|brother|sister|dogs?|mom|mum|dad|parents|siblings|colleagues|"
-    r"coworkers|buddies|pals"
-    r"|teammates|fianc[eé]e?|cousins?|grandma|grandpa|roommate|class|group|crew|club|students)\b",
-    re.IGNORECASE,
+_OWN_PEOPLE = (
+    r"(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
+    r"daughter|team|band|girlfriend|boyfriend|brother|sister|dogs?|mom|mum|dad|parents|siblings|"
+    r"colleagues|coworkers|buddies|pals|teammates|fianc[eé]e?|cousins?|grandma|grandpa|roommate|"
+    r"class|group|crew|club|students)\b"
+)
+_NAMED_NOW = re.compile(rf"\b{_OWN_PEOPLE}", re.IGNORECASE)
+_NAMED_BEFORE = re.compile(
+    rf"\b(?:with|took|take|taking|brought|bring|invited|joined|me and) {_OWN_PEOPLE}", re.IGNORECASE
 )
 _MINE = re.compile(
     r"^(?!(?:[Ii]t|[Tt]hat|[Tt]his|[Tt]hese|[Tt]hose|[Tt]hey|[Hh]e|[Ss]he|[Tt]here|[Ww]\w+|"
@@ -191,6 +192,7 @@ _MINE = re.compile(
     r"[Hh]ere|[Ee]very\w*|[Nn]othing|[Tt]heir)\b)"
     r"[A-Za-z][\w-]+(?: [\w-]+){0,3} (?:(?:really|always|also) )?(?:helps?|allow(?:s|ed)|lets?|"
     r"taught|teaches) me "
+    rf"|^{_CIRCUMSTANCE}?\w+ing\b[^,]* (?:is|are|has been) [^,]*\bfor me\b"
 )
 """What somebody's favourite is, or what helps them."""
 _FEWEST_WORDS = 3
@@ -221,7 +223,7 @@ def english_statements(sentences: Sequence[str], setting: Setting) -> list[Told]
     """What the sentences declare, in order; what only adds to the one before is told with it."""
     found: list[Told] = []
     last: str | None = None
-    heard = setting.before
+    heard = ""
     for sentence in sentences:
         kept = None
         for clause in _clauses(sentence, setting.listeners):
@@ -243,13 +245,13 @@ def retold_english(text: str, speaker: Speaker, at: datetime) -> str:
 
 def _told(clause: str, setting: Setting, heard: str) -> str:
     speaker = setting.speaker
-    company = _company(heard, speaker)
+    company = _company(setting.before, heard, speaker)
     return retold_english(clause, Speaker(speaker.name, speaker.pronoun, company), setting.at)
 
 
-def _company(heard: str, speaker: Speaker) -> str:
-    """Whom the speaker last named as being with them."""
-    named = list(_COMPANY.finditer(heard[-_RECENT:]))
+def _company(before: str, now: str, speaker: Speaker) -> str:
+    """Whom the speaker last named in this turn, or as being with them in an earlier one."""
+    named = list(_NAMED_NOW.finditer(now)) or list(_NAMED_BEFORE.finditer(before[-_RECENT:]))
     their = {"she": "her", "he": "his"}.get(speaker.pronoun, "their")
     return f"{their} {named[-1]['who'].lower()}" if named else "others"
 

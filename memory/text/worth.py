@@ -96,7 +96,7 @@ _MOODS = _any_of(
     "having fun|having a|enjoying (?:it|them|myself)|doing (?:well|great|good|fine|ok|okay|my "
     "best|it)|"
     "all ears|all set|about to|focusing on (?:the|my|our|what)|doing (?:my|our) part|always "
-    "(?:here|happy|excited|up|looking)|up for|open to|game for|"
+    "(?:here|happy|excited|up|looking)|up for|open to(?! \\w+ing)|game for|"
     "with you|"
     "going to (?:keep|try|check|make sure|let|think|see|go now|give|do|be|get|find|start|go|take|"
     "look|miss|stick|push|continue|need|make)|hooked(?! on)|missing|keeping (?:my|our|up)|being "
@@ -140,7 +140,8 @@ _THIN = re.compile(
 """Thin whatever follows."""
 _VAGUE = re.compile(
     rf"{_AM}{_ADVERBS} {_MOODS}(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
-    rf"|(?:I'd|I would|we'd|we would)\b(?! {_WISHED})"
+    rf"|(?:I'd|I would|we'd|we would)\b(?! {_WISHED}|.*\b(?:for hours|every|as a (?:kid|child)|"
+    rf"when I was)\b)"
     rf"|(?:I'll|I will|we'll|we will)\b(?!(?: be)? {_PLANNED})"
     rf"|(?:I|we)(?: \w+ly)? can\b(?! {_ABLE})"
     r"|(?:I|we)(?: \w+ly)? (?:could|should|might|may|must|shall|ought)\b"
@@ -149,6 +150,7 @@ _VAGUE = re.compile(
     re.IGNORECASE,
 )
 """Moods, wishes and plans: thin where they name nothing."""
+_PLAN = re.compile(r"\b(?:going to|will|would)\b|'(?:ll|d)\b")
 _EATS_NOT = re.compile(
     r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|"
     r"play|use|walk)\b"
@@ -224,10 +226,12 @@ _KEEPS = re.compile(
         "speak|work|live|"
         "keep|kept|studied|played|worked|lived|grew|moved|quit|adopted|married|fan of|"
         "into|allergic|vegan|vegetarian|"
-        "joined|started|writing|learning|playing|reading|used to (?:love|play|work|live|be|have|"
+        "joined|started|writing|learning|playing|reading|training|teaching|coaching|"
+        "practi[cs]ing|volunteering|painting|running|dating|raising|studying|used "
+        "to (?:love|play|work|live|be|have|"
         "own)"
     )
-    + r"\b|\ballergic\b|\bmy (?:favou?rite|fave|name|birthday|job)\b"
+    + r"\b|\ballergic\b|\bmy (?:favou?rite|fave|name|birthday|job)\b|\b(?:'d|would) love to\b"
     r"|\b(?:helps?|allow(?:s|ed)|lets|taught|teach(?:es)?) me\b|\b(?:fave|favou?rite|hobby|"
     r"passion|go-to)\b"
 )
@@ -306,6 +310,11 @@ _TOKEN = re.compile(r"[a-z][a-z'-]+|\d+")
 _MAIN_VERB = re.compile(
     r"\b(?:I|[Ww]e)(?: (?:\w+ly|just|also|even|once|all|both|then|never|always))* (?P<verb>[a-z]+)"
 )
+_TURNS_OF_LIFE = frozenset(
+    "bought adopted joined started moved married graduated quit lost signed founded launched sold "
+    "retired divorced enrolled built wrote published received won grew met painted learned".split()
+)
+"""What was done once, and stays done."""
 _FEWEST_WORDS = 3
 
 
@@ -323,7 +332,9 @@ def _is_bygone(clause: str) -> bool:
     match = _MAIN_VERB.search(clause)
     if match is None or re.search(r"\bmy\b", clause[match.end() :]):
         return False
-    return plain_form(match["verb"].lower()).past or match["verb"] in ("was", "were", "got", "had")
+    verb = match["verb"].lower()
+    past = plain_form(verb).past or verb in ("was", "were", "got", "had")
+    return past and verb not in _TURNS_OF_LIFE
 
 
 def content_words(clause: str) -> set[str]:
@@ -333,7 +344,9 @@ def content_words(clause: str) -> set[str]:
 
 def _is_thin(clause: str) -> bool:
     """Whether it is small talk, praise, or a mood."""
-    if _SMALL_TALK.match(clause) or _COUNTS_FOR_LITTLE.match(clause) or _CHAT.search(clause):
+    if _SMALL_TALK.match(clause) or _CHAT.search(clause):
+        return True
+    if _COUNTS_FOR_LITTLE.match(clause) and not re.search(r"\bfor me\b", clause):
         return True
     subject = _FIRST_SUBJECT.search(clause)
     if subject is None or _EATS_NOT.search(clause):
@@ -346,7 +359,8 @@ def _is_thin(clause: str) -> bool:
 def _names_much(clause: str) -> bool:
     """Whether it names somebody, something or a day, and says what of it."""
     particular = _is_named(clause) or _DATED.search(clause) is not None
-    return particular and len(content_words(clause)) > 1
+    needed = 1 if _PLAN.search(clause) else 2
+    return particular and len(content_words(clause)) >= needed
 
 
 def _is_named(clause: str) -> bool:
