@@ -91,7 +91,7 @@ _PLACE = r"(?:(?:on|in|at|around|since|during|for|by) (?:the |my |our |a |an )?[
 _CIRCUMSTANCE = (
     r"(?:(?:even |especially )?(?:when|while|whenever|after|before|as|besides|with|without|"
     r"apart from|to|like|in|on|at|for|during|since|because|though|although|even though|despite|"
-    r"instead of|at first|outside|aside) [^,.]{2,60}, (?:and )?)"
+    r"instead of|at first|outside|off|beyond|aside) [^,.]{2,60}, (?:and )?)"
 )
 _SUBJECT = re.compile(
     rf"^(?:(?:{_TIME}|{_PLACE}|{_CIRCUMSTANCE})?(?:I|we)(?:'(?:m|ve|ll|d|re))? "
@@ -180,19 +180,20 @@ _NAMED_NOW = re.compile(rf"\b{_OWN_PEOPLE}", re.IGNORECASE)
 _NAMED_BEFORE = re.compile(
     rf"\b(?:with|took|take|taking|brought|bring|invited|joined|me and) {_OWN_PEOPLE}", re.IGNORECASE
 )
+_NOBODY = (
+    r"(?!(?:it|that|this|these|those|they|he|she|there|w\w+|here|every\w*|nothing|their|his|her|"
+    r"you\w*)\b)"
+)
 _MINE = re.compile(
-    r"^(?!(?:[Ii]t|[Tt]hat|[Tt]his|[Tt]hese|[Tt]hose|[Tt]hey|[Hh]e|[Ss]he|[Tt]here|[Ww]\w+|"
-    r"[Hh]ere|[Ee]very\w*|[Nn]othing)\b)"
-    r"(?:(?:\w+ing|[A-Z][\w-]+)(?: [\w-]+){0,3}?)(?:'s| is| are| was| has been|'s been) "
-    r"(?:(?:definitely|also|still|always|mostly|really|one of|a|an|the|huge|big|part of) )*(?:my|"
-    r"our) (?:\w+ )?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|weakness|comfort|"
-    r"life|routine|job|"
-    r"dream)\b"
-    r"|^(?!(?:[Ii]t|[Tt]hat|[Tt]his|[Tt]hese|[Tt]hose|[Tt]hey|[Hh]e|[Ss]he|[Tt]here|[Ww]\w+|"
-    r"[Hh]ere|[Ee]very\w*|[Nn]othing|[Tt]heir)\b)"
-    r"[A-Za-z][\w-]+(?: [\w-]+){0,3} (?:(?:really|always|also) )?(?:helps?|allow(?:s|ed)|lets?|"
-    r"taught|teaches) me "
-    rf"|^{_CIRCUMSTANCE}?\w+ing\b[^,]* (?:is|are|has been) [^,]*\bfor me\b"
+    rf"^{_NOBODY}[a-z][\w'&-]*(?: [\w'&-]+){{0,6}}? (?:is|are|was|has been) "
+    r"(?:(?:definitely|also|still|always|mostly|really|one of|an?|the|huge|big|part of) )*"
+    r"(?:my (?:\w+ ){0,2}?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|weakness|"
+    r"comfort|life|routine|job|dream|goal|team|escape)\b"
+    r"|(?:my|our) favou?rite \w+|on my (?:\w+ )*list\b)"
+    rf"|^{_NOBODY}[a-z][\w-]+(?: [\w-]+){{0,3}} (?:(?:really|always|also) )?"
+    r"(?:ha(?:s|ve) )?(?:help(?:s|ed)?|allow(?:s|ed)|lets?|taught|teaches) me "
+    rf"|^{_CIRCUMSTANCE}?\w+ing\b[^,]* (?:is|are|has been) [^,]*\bfor me\b",
+    re.IGNORECASE,
 )
 """What somebody's favourite is, or what helps them."""
 _FEWEST_WORDS = 3

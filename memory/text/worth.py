@@ -71,7 +71,8 @@ _THIN_VERBS = _any_of(
     "incredible |sore |bit of a |unforgettable |frustrating |bit of a |wonderful |fantastic |wild "
     "|crazy |lovely |"
     "fun |nice )?"
-    "(?:blast|time|news|feeling|setback|snag|spot|issue|rough|tough|hard|crazy|busy|long|lot|day|"
+    "(?:blast|time|news|feeling|setback|snag|spot|issue|(?:rough|tough|hard|crazy|busy|long)(?: "
+    "time| week| day)?|lot|day|"
     "week|"
     "weekend|month|"
     "milestone|your back|point)"
@@ -231,7 +232,10 @@ _KEEPS = re.compile(
         "to (?:love|play|work|live|be|have|"
         "own)"
     )
-    + r"\b|\ballergic\b|\bmy (?:favou?rite|fave|name|birthday|job)\b|\b(?:'d|would) love to\b"
+    + r"\b|\ballergic\b|\bmy (?:favou?rite|fave|name|birthday|job)\b|(?:'d|\bwould) love to\b|"
+    r"\bwent \w+ing\b"
+    r"|\b(?:got|was|am|'m) (?:married|engaged|promoted|hired|fired|divorced|accepted|born|drafted|"
+    r"diagnosed|raised|elected|retired)\b|\bon my (?:\w+ )?list\b"
     r"|\b(?:helps?|allow(?:s|ed)|lets|taught|teach(?:es)?) me\b|\b(?:fave|favou?rite|hobby|"
     r"passion|go-to)\b"
 )
@@ -297,7 +301,7 @@ _EMPTY = frozenset(
     "connected connection connections bond focus focused stay staying stayed remind reminds "
     "reminded "
     "balance peace energy power meaning means mean confidence perspective interesting worked till "
-    "last next win wins team teams opponents battle reading read usual ton inspiring book books "
+    "last next win wins opponents battle reading read usual ton inspiring book books "
     "series movie movies song songs event route spot city dish recipe "
     "recipes cool "
     "second stories "
@@ -307,6 +311,7 @@ _EMPTY = frozenset(
     "game games complicated challenging fulfilling wild intense adventure period short".split()
 )
 _TOKEN = re.compile(r"[a-z][a-z'-]+|\d+")
+_SUBORDINATE = re.compile(r"\b(?:is|are|has|have|when|since|that|who)\b", re.IGNORECASE)
 _MAIN_VERB = re.compile(
     r"\b(?:I|[Ww]e)(?: (?:\w+ly|just|also|even|once|all|both|then|never|always))* (?P<verb>[a-z]+)"
 )
@@ -330,7 +335,9 @@ def is_worth_keeping(clause: str) -> bool:
 def _is_bygone(clause: str) -> bool:
     """Whether it tells what once happened, as in "I gave a talk", and of nothing of one's own."""
     match = _MAIN_VERB.search(clause)
-    if match is None or re.search(r"\bmy\b", clause[match.end() :]):
+    if match is None or _SUBORDINATE.search(clause[: match.start()]):
+        return False
+    if re.search(r"\bmy\b", clause[match.end() :]):
         return False
     verb = match["verb"].lower()
     past = plain_form(verb).past or verb in ("was", "were", "got", "had")
