@@ -33,7 +33,8 @@ _OPENER = re.compile(
     r"|right|cool|awesome|great|nice|true|exactly|plus|luckily|thankfully|unfortunately|in fact|"
     r"indeed|man|ugh|hmm+|um|gotcha|got it|agreed"
     r"|for example|for instance|to be honest|you know|fun fact|on another note|for me|(?:some "
-    r")?(?:\w+ )?news(?=[:,])|speaking of [^,]{2,30},|funny thing|you won't believe (?:it|this)|"
+    r")?(?:\w+ )?news(?=[:,])|speaking of [^,]{2,30}(?=,)|funny thing|you won't believe (?:it|"
+    r"this)|"
     r"in other news|"
     r"since (?:we|I|our|the)(?: last)? (?:spoke|talked|chatted|chat|talk|met)(?: last)?|it's been "
     r"(?:a while|ages|too long|so long)|good (?:idea|point|"
@@ -90,7 +91,7 @@ _PLACE = r"(?:(?:on|in|at|around|since|during|for|by) (?:the |my |our |a |an )?[
 _CIRCUMSTANCE = (
     r"(?:(?:even |especially )?(?:when|while|whenever|after|before|as|besides|with|without|"
     r"apart from|to|like|in|on|at|for|during|since|because|though|although|even though|despite|"
-    r"instead of|at first|outside|aside) [^,.]{2,60}, (?:and )?)"
+    r"instead of|at first|outside|off|beyond|aside) [^,.]{2,60}, (?:and )?)"
 )
 _SUBJECT = re.compile(
     rf"^(?:(?:{_TIME}|{_PLACE}|{_CIRCUMSTANCE})?(?:I|we)(?:'(?:m|ve|ll|d|re))? "
@@ -169,26 +170,30 @@ _THIS = re.compile(
     r"winter|spring|fall|autumn|is|was|were|are|has|I|we|kind|sort|way)\b|\w+day\b)"
     r"[\w-]+ [\w-]+)"
 )
-_COMPANY = re.compile(
-    r"\b(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
-    r"daughter|team|band"
-    r"|girlfriend|boyfriend|brother|sister|dogs?|mom|mum|dad|parents|siblings|colleagues|"
-    r"coworkers|buddies|pals"
-    r"|teammates|fianc[eé]e?|cousins?|grandma|grandpa|roommate|class|group|crew|club|students)\b",
-    re.IGNORECASE,
+_OWN_PEOPLE = (
+    r"(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
+    r"daughter|team|band|girlfriend|boyfriend|brother|sister|dogs?|mom|mum|dad|parents|siblings|"
+    r"colleagues|coworkers|buddies|pals|teammates|fianc[eé]e?|cousins?|grandma|grandpa|roommate|"
+    r"class|group|crew|club|students)\b"
+)
+_NAMED_NOW = re.compile(rf"\b{_OWN_PEOPLE}", re.IGNORECASE)
+_NAMED_BEFORE = re.compile(
+    rf"\b(?:with|took|take|taking|brought|bring|invited|joined|me and) {_OWN_PEOPLE}", re.IGNORECASE
+)
+_NOBODY = (
+    r"(?!(?:it|that|this|these|those|they|he|she|there|w\w+|here|every\w*|nothing|their|his|her|"
+    r"you\w*)\b)"
 )
 _MINE = re.compile(
-    r"^(?!(?:[Ii]t|[Tt]hat|[Tt]his|[Tt]hese|[Tt]hose|[Tt]hey|[Hh]e|[Ss]he|[Tt]here|[Ww]\w+|"
-    r"[Hh]ere|[Ee]very\w*|[Nn]othing)\b)"
-    r"(?:(?:\w+ing|[A-Z][\w-]+)(?: [\w-]+){0,3}?)(?:'s| is| are| was| has been|'s been) "
-    r"(?:(?:definitely|also|still|always|mostly|really|one of|a|an|the|huge|big|part of) )*(?:my|"
-    r"our) (?:\w+ )?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|weakness|comfort|"
-    r"life|routine|job|"
-    r"dream)\b"
-    r"|^(?!(?:[Ii]t|[Tt]hat|[Tt]his|[Tt]hese|[Tt]hose|[Tt]hey|[Hh]e|[Ss]he|[Tt]here|[Ww]\w+|"
-    r"[Hh]ere|[Ee]very\w*|[Nn]othing|[Tt]heir)\b)"
-    r"[A-Za-z][\w-]+(?: [\w-]+){0,3} (?:(?:really|always|also) )?(?:helps?|allow(?:s|ed)|lets?|"
-    r"taught|teaches) me "
+    rf"^{_NOBODY}[a-z][\w'&-]*(?: [\w'&-]+){{0,6}}? (?:is|are|was|has been) "
+    r"(?:(?:definitely|also|still|always|mostly|really|one of|an?|the|huge|big|part of) )*"
+    r"(?:my (?:\w+ ){0,2}?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|weakness|"
+    r"comfort|life|routine|job|dream|goal|team|escape)\b"
+    r"|(?:my|our) favou?rite \w+|on my (?:\w+ )*list\b)"
+    rf"|^{_NOBODY}[a-z][\w-]+(?: [\w-]+){{0,3}} (?:(?:really|always|also) )?"
+    r"(?:ha(?:s|ve) )?(?:help(?:s|ed)?|allow(?:s|ed)|lets?|taught|teaches) me "
+    rf"|^{_CIRCUMSTANCE}?\w+ing\b[^,]* (?:is|are|has been) [^,]*\bfor me\b",
+    re.IGNORECASE,
 )
 """What somebody's favourite is, or what helps them."""
 _FEWEST_WORDS = 3
@@ -219,7 +224,7 @@ def english_statements(sentences: Sequence[str], setting: Setting) -> list[Told]
     """What the sentences declare, in order; what only adds to the one before is told with it."""
     found: list[Told] = []
     last: str | None = None
-    heard = setting.before
+    heard = ""
     for sentence in sentences:
         kept = None
         for clause in _clauses(sentence, setting.listeners):
@@ -241,13 +246,13 @@ def retold_english(text: str, speaker: Speaker, at: datetime) -> str:
 
 def _told(clause: str, setting: Setting, heard: str) -> str:
     speaker = setting.speaker
-    company = _company(heard, speaker)
+    company = _company(setting.before, heard, speaker)
     return retold_english(clause, Speaker(speaker.name, speaker.pronoun, company), setting.at)
 
 
-def _company(heard: str, speaker: Speaker) -> str:
-    """Whom the speaker last named as being with them."""
-    named = list(_COMPANY.finditer(heard[-_RECENT:]))
+def _company(before: str, now: str, speaker: Speaker) -> str:
+    """Whom the speaker last named in this turn, or as being with them in an earlier one."""
+    named = list(_NAMED_NOW.finditer(now)) or list(_NAMED_BEFORE.finditer(before[-_RECENT:]))
     their = {"she": "her", "he": "his"}.get(speaker.pronoun, "their")
     return f"{their} {named[-1]['who'].lower()}" if named else "others"
 

@@ -91,7 +91,7 @@ _ELSEWHERE = re.compile(
 )
 _DEFINITE = re.compile(
     r"\bthe (?:(?:whole|new|other|first|last|next|big|final|entire|main|actual) )?(?P<noun>game|"
-    r"games|project|projects|event|events|class|group|team|program|"
+    r"games|project|projects|event|events|class|group|program|"
     r"photo"
     r"|pic|picture|trip|challenge|challenges|tournament|competition|show|story|stories|book|movie|"
     r"song"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from memory.text.inflection import plain_form
+
 
 def _any_of(phrases: str) -> str:
     """Phrases parted by bars, as one group of a pattern."""
@@ -34,7 +36,8 @@ _THIN_VERBS = _any_of(
     "do -|"
     "(?:have|had|got|'ve got) so much|'ve been playing for|agreed?|see|guess|hoped?|know|knew|"
     "mean|bet|wish|wonder|suppose|understand|get it|got this|"
-    "promised|ended up laughing|stumbled|went through|get to|gets? how|get how|won$|got the win|"
+    "promised|ended up laughing|had (?:lots|a ton|tons|so much) (?:of )?fun|been \\w+ing ever "
+    "since$|made sure|stumbled|went through|get to|gets? how|get how|won$|got the win|"
     "appreciated?|believe|feel|felt|think|thought|remember(?! when (?:my|our|I))|forgot|forget|"
     "reali[sz]ed?|look "
     "forward|"
@@ -68,7 +71,8 @@ _THIN_VERBS = _any_of(
     "incredible |sore |bit of a |unforgettable |frustrating |bit of a |wonderful |fantastic |wild "
     "|crazy |lovely |"
     "fun |nice )?"
-    "(?:blast|time|news|feeling|setback|snag|spot|issue|rough|tough|hard|crazy|busy|long|lot|day|"
+    "(?:blast|time|news|feeling|setback|snag|spot|issue|(?:rough|tough|hard|crazy|busy|long)(?: "
+    "time| week| day)?|lot|day|"
     "week|"
     "weekend|month|"
     "milestone|your back|point)"
@@ -93,7 +97,7 @@ _MOODS = _any_of(
     "having fun|having a|enjoying (?:it|them|myself)|doing (?:well|great|good|fine|ok|okay|my "
     "best|it)|"
     "all ears|all set|about to|focusing on (?:the|my|our|what)|doing (?:my|our) part|always "
-    "(?:here|happy|excited|up|looking)|up for|open to|game for|"
+    "(?:here|happy|excited|up|looking)|up for|open to(?! \\w+ing)|game for|"
     "with you|"
     "going to (?:keep|try|check|make sure|let|think|see|go now|give|do|be|get|find|start|go|take|"
     "look|miss|stick|push|continue|need|make)|hooked(?! on)|missing|keeping (?:my|our|up)|being "
@@ -137,7 +141,8 @@ _THIN = re.compile(
 """Thin whatever follows."""
 _VAGUE = re.compile(
     rf"{_AM}{_ADVERBS} {_MOODS}(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
-    rf"|(?:I'd|I would|we'd|we would)\b(?! {_WISHED})"
+    rf"|(?:I'd|I would|we'd|we would)\b(?! {_WISHED}|.*\b(?:for hours|every|as a (?:kid|child)|"
+    rf"when I was)\b)"
     rf"|(?:I'll|I will|we'll|we will)\b(?!(?: be)? {_PLANNED})"
     rf"|(?:I|we)(?: \w+ly)? can\b(?! {_ABLE})"
     r"|(?:I|we)(?: \w+ly)? (?:could|should|might|may|must|shall|ought)\b"
@@ -146,6 +151,7 @@ _VAGUE = re.compile(
     re.IGNORECASE,
 )
 """Moods, wishes and plans: thin where they name nothing."""
+_PLAN = re.compile(r"\b(?:going to|will|would)\b|'(?:ll|d)\b")
 _EATS_NOT = re.compile(
     r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|"
     r"play|use|walk)\b"
@@ -221,10 +227,15 @@ _KEEPS = re.compile(
         "speak|work|live|"
         "keep|kept|studied|played|worked|lived|grew|moved|quit|adopted|married|fan of|"
         "into|allergic|vegan|vegetarian|"
-        "joined|started|writing|learning|playing|reading|used to (?:love|play|work|live|be|have|"
+        "joined|started|writing|learning|playing|reading|training|teaching|coaching|"
+        "practi[cs]ing|volunteering|painting|running|dating|raising|studying|used "
+        "to (?:love|play|work|live|be|have|"
         "own)"
     )
-    + r"\b|\ballergic\b|\bmy (?:favou?rite|fave|name|birthday|job)\b"
+    + r"\b|\ballergic\b|\bmy (?:favou?rite|fave|name|birthday|job)\b|(?:'d|\bwould) love to\b|"
+    r"\bwent \w+ing\b"
+    r"|\b(?:got|was|am|'m) (?:married|engaged|promoted|hired|fired|divorced|accepted|born|drafted|"
+    r"diagnosed|raised|elected|retired)\b|\bon my (?:\w+ )?list\b"
     r"|\b(?:helps?|allow(?:s|ed)|lets|taught|teach(?:es)?) me\b|\b(?:fave|favou?rite|hobby|"
     r"passion|go-to)\b"
 )
@@ -290,7 +301,8 @@ _EMPTY = frozenset(
     "connected connection connections bond focus focused stay staying stayed remind reminds "
     "reminded "
     "balance peace energy power meaning means mean confidence perspective interesting worked till "
-    "last next book books series movie movies song songs event route spot city dish recipe "
+    "last next win wins opponents battle reading read usual ton inspiring book books "
+    "series movie movies song songs event route spot city dish recipe "
     "recipes cool "
     "second stories "
     "scare tasty yummy somewhere later recent tour rides ride yesterday tomorrow tonight week "
@@ -299,6 +311,15 @@ _EMPTY = frozenset(
     "game games complicated challenging fulfilling wild intense adventure period short".split()
 )
 _TOKEN = re.compile(r"[a-z][a-z'-]+|\d+")
+_SUBORDINATE = re.compile(r"\b(?:is|are|has|have|when|since|that|who)\b", re.IGNORECASE)
+_MAIN_VERB = re.compile(
+    r"\b(?:I|[Ww]e)(?: (?:\w+ly|just|also|even|once|all|both|then|never|always))* (?P<verb>[a-z]+)"
+)
+_TURNS_OF_LIFE = frozenset(
+    "bought adopted joined started moved married graduated quit lost signed founded launched sold "
+    "retired divorced enrolled built wrote published received won grew met painted learned".split()
+)
+"""What was done once, and stays done."""
 _FEWEST_WORDS = 3
 
 
@@ -307,8 +328,20 @@ def is_worth_keeping(clause: str) -> bool:
     if len(clause.split()) < _FEWEST_WORDS or _is_thin(clause):
         return False
     particular = _is_named(clause) or _DATED.search(clause) or _KEEPS.search(clause)
-    needed = 1 if particular else 2
+    needed = 1 if particular else 3 if _is_bygone(clause) else 2
     return len(content_words(clause)) >= needed
+
+
+def _is_bygone(clause: str) -> bool:
+    """Whether it tells what once happened, as in "I gave a talk", and of nothing of one's own."""
+    match = _MAIN_VERB.search(clause)
+    if match is None or _SUBORDINATE.search(clause[: match.start()]):
+        return False
+    if re.search(r"\bmy\b", clause[match.end() :]):
+        return False
+    verb = match["verb"].lower()
+    past = plain_form(verb).past or verb in ("was", "were", "got", "had")
+    return past and verb not in _TURNS_OF_LIFE
 
 
 def content_words(clause: str) -> set[str]:
@@ -318,7 +351,9 @@ def content_words(clause: str) -> set[str]:
 
 def _is_thin(clause: str) -> bool:
     """Whether it is small talk, praise, or a mood."""
-    if _SMALL_TALK.match(clause) or _COUNTS_FOR_LITTLE.match(clause) or _CHAT.search(clause):
+    if _SMALL_TALK.match(clause) or _CHAT.search(clause):
+        return True
+    if _COUNTS_FOR_LITTLE.match(clause) and not re.search(r"\bfor me\b", clause):
         return True
     subject = _FIRST_SUBJECT.search(clause)
     if subject is None or _EATS_NOT.search(clause):
@@ -331,7 +366,8 @@ def _is_thin(clause: str) -> bool:
 def _names_much(clause: str) -> bool:
     """Whether it names somebody, something or a day, and says what of it."""
     particular = _is_named(clause) or _DATED.search(clause) is not None
-    return particular and len(content_words(clause)) > 1
+    needed = 1 if _PLAN.search(clause) else 2
+    return particular and len(content_words(clause)) >= needed
 
 
 def _is_named(clause: str) -> bool:

@@ -128,9 +128,9 @@ def test_moods_and_praise_are_no_statements(said: str) -> None:
         ("I bought a viola. I play it every morning.",
          ["Mia bought a viola. Mia plays it every morning."]),
         ("I have a son. He studies law in Bonn.", ["Mia has a son. He studies law in Bonn."]),
-        ("We drove to Ghent with my aunt. We toured the cathedral.",
+        ("We drove to Ghent with my aunt. We toured Bavo's cathedral.",
          ["Mia and others drove to Ghent with their aunt.",
-          "Mia and others toured the cathedral."]),
+          "Mia and others toured Bavo's cathedral."]),
         ("I live with my husband. We keep bees.",
          ["Mia lives with their husband.", "Mia and their husband keep bees."]),
         ("As a mom of twins, I work from home. I left my job in Bonn.",
@@ -145,8 +145,8 @@ def test_what_is_meant_is_found_in_the_sentence_before(said: str, statements: li
 
 
 def test_earlier_turns_tell_who_we_are() -> None:
-    [one] = statements("We went sailing on the fjord.", "Mia", AT, before="My brother is here.")
-    assert one.text == "Mia and their brother went sailing on the fjord."
+    [one] = statements("We went sailing in Norway.", "Mia", AT, before="I am here with my brother.")
+    assert one.text == "Mia and their brother went sailing in Norway."
 
 
 def test_the_name_of_the_listener_is_not_told() -> None:
