@@ -31,9 +31,7 @@ class DistinctPairs(TableGroup):
 class DistinctPairsWriter(DistinctPairs):
     """Pairs, to be remembered and dropped."""
 
-    def mark(
-        self, scope: Scope, text_a: str, text_b: str, reason: str, by: t.Judge = "model"
-    ) -> None:
+    def mark(self, scope: Scope, text_a: str, text_b: str, reason: str, by: t.Judge) -> None:
         """Two texts say different things in this scope; a lower judge's word gives way."""
         low, high = sorted((text_key(text_a), text_key(text_b)))
         pair = {"scope": scope.key, "low_key": low, "high_key": high}
@@ -45,7 +43,7 @@ class DistinctPairsWriter(DistinctPairs):
         )
 
     def drop(self, key: str) -> None:
-        """All that is known of a text."""
-        pairs = t.distinct_pairs.c
-        either = sa.or_(pairs.low_key == key, pairs.high_key == key)
-        self._connection.execute(t.distinct_pairs.delete().where(either))
+        """All that is known of a text in a pair."""
+        for table in (t.distinct_pairs, t.attempts):
+            either = sa.or_(table.c.low_key == key, table.c.high_key == key)
+            self._connection.execute(table.delete().where(either))

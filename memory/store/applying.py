@@ -178,7 +178,9 @@ class Applier:
         by_id = {member.id: member for member in decision.members}
         for a, b in decision.distinct:
             scope = self._scope_of(by_id[a])
-            writer.distinct.mark(scope, by_id[a].content, by_id[b].content, decision.reason)
+            texts = by_id[a].content, by_id[b].content
+            offline = decision.model == "offline"
+            writer.distinct.mark(scope, *texts, decision.reason, "offline" if offline else "model")
 
 
 def _changed(writer: Writer, one: Application, revision: int) -> str:

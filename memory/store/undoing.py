@@ -65,7 +65,7 @@ def undo(
         writer.decisions.mark_undone(record.number, pending=False)
         members = [row.memory for row in writer.memories.rows(record.members).values()]
         for a, b in combinations(members, 2):
-            writer.distinct.mark(scope_of(a), a.content, b.content, "kept by a person", by="person")
+            writer.distinct.mark(scope_of(a), a.content, b.content, "kept by a person", "person")
         told = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
         writer.decisions.record(told, writer.memories.image([]), clock(), None)
     return undone

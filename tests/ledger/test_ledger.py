@@ -19,7 +19,7 @@ from memory.errors import LedgerError, LedgerMissing
 from memory.interchange import read_memories, write_memory
 from memory.ledger.database import open_database
 from memory.ledger.ledger import Ledger
-from memory.ledger.tables import Judge, distinct_pairs
+from memory.ledger.tables import Judge, attempts, distinct_pairs
 from memory.models import Action, Decision, Memory, MemoryLink, Scope
 from memory.store import erase
 from memory.text import text_key
@@ -266,6 +266,7 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, te
         for memory in (secret, successor, other):
             writer.memories.insert(memory)
             writer.vectors.put(memory.content, vector)
+<<<<<<< HEAD
         scope = Scope.of(successor, ("user",))
         writer.distinct.mark(scope, successor.content, other.content, "test")
         decision = Decision(Action.REPLACE, "said xyzzy", (secret, successor))
@@ -273,6 +274,13 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, te
             decision, writer.memories.image([secret.id, successor.id]), START, None
         )
         writer.memories.retire(secret.id, successor.id)
+=======
+        scope = Scope.of(heir, ("user",))
+        writer.distinct.mark(scope, heir.content, other.content, "test", "model")
+        decision = Decision(Action.REPLACE, "said xyzzy", (secret, heir))
+        writer.decisions.record(decision, writer.memories.image([secret.id, heir.id]), START, None)
+        writer.memories.retire(secret.id, heir.id)
+>>>>>>> migrate
     with ledger.writing() as writer:
         erase(writer, successor.id, START)
     with ledger.reading() as reader:
@@ -312,6 +320,23 @@ def test_a_url_that_is_no_ledger_is_refused_without_its_password(url: str) -> No
     with pytest.raises(LedgerError, match=r"memory\.ledger_url") as caught:
         Ledger.create(url)
     assert "s3cret" not in str(caught.value)
+
+
+def test_how_often_a_model_failed_at_a_text_goes_with_the_text(
+    ledger: Ledger, ledger_url: str, tell: Tell
+) -> None:
+    told = tell("the word is xyzzy")
+    key = text_key(told.content)
+    with ledger.writing() as writer:
+        writer.memories.insert(told)
+        writer.vectors.put(told.content, np.ones(4, np.float32))
+    with closing(open_database(ledger_url, create=True)) as other, other.writing() as rows:
+        failed = {"scope": "", "low_key": "", "high_key": key, "model": "any", "attempts": 1}
+        rows.execute(attempts.insert().values(failed))
+    with ledger.writing() as writer:
+        erase(writer, told.id, START)
+    with closing(open_database(ledger_url, create=False)) as other, other.reading() as rows:
+        assert rows.execute(sa.select(attempts)).all() == []
 
 
 def test_a_persons_word_that_two_texts_differ_stands_over_a_models(
