@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from memory.text.vocabulary import IRREGULAR_PLURALS
 from memory.text.wording import Sort, Term, Wording
 
 
@@ -15,6 +16,7 @@ def related_otherwise(
     """Words and phrases that no source has so; `fresh`: the keys of those that none has at all."""
     terms = [term for term in merged.terms if term.key not in fresh]
     yield from _other_tense(terms, told, merged.language)
+    yield from _other_number(merged, terms, told)
     yield from _other_role(terms, told, merged.language)
     yield from _other_doer(merged, told, fresh)
     yield from _other_company(terms, told)
@@ -75,6 +77,18 @@ def tense_lost(merged: Wording, newest: Wording) -> Iterator[str]:
     for term in newest.terms:
         told_of = term.sort is Sort.WORD and term.key in merged.keys - _REPORTING
         if told_of and not _told_so(term, merged.forms, newest.language):
+            yield term.surface
+
+
+def _other_number(merged: Wording, terms: Sequence[Term], told: Sequence[Wording]) -> Iterator[str]:
+    """Cats where every source has a cat, or the reverse."""
+    surfaces = {term.surface.casefold() for source in told for term in source.terms}
+    single = frozenset[str]().union(*(source.single for source in told))
+    for term in terms:
+        surface = term.surface.casefold()
+        several = surface == f"{term.plain}s" or surface in IRREGULAR_PLURALS
+        other = (several and term.plain in single) or surface in merged.single
+        if other and surface not in surfaces and term.sort is Sort.WORD:
             yield term.surface
 
 

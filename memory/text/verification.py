@@ -82,7 +82,11 @@ def _lost(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> I
         newer = sources[place + 1 :]
         outdated = frozenset().union(*(replaced(sources[place], text) for text in newer))
         for term in unstated(source, [merged]):
-            kept = any(akin(term.plain, other.plain) for other in merged.terms)
+            kept = any(
+                akin(term.plain, other.plain)
+                for other in merged.terms
+                if other.surface.casefold() != term.surface.casefold()
+            )
             kept |= term.form in outdated or _only_reports(term.surface, sources[place])
             if not (kept or term.sort.is_hard):
                 yield Lost(place, term.surface)

@@ -67,6 +67,8 @@ class Wording:
     """What it says that something is, in lower case: (cat, tabby)."""
     stood_in: frozenset[tuple[str, str]]
     """Words between which a pronoun stands for something, in lower case: says it helps."""
+    single: frozenset[str]
+    """Words behind "a", in lower case: of which there is one."""
     language: str
     """`ja`, `zh` (read by the character), `de`, or empty: English, or a language like it."""
 
@@ -104,6 +106,7 @@ _VOICE = re.compile(f"({_HAN})[\u3041-\u309f]?([せれ])(?=[るたてまなず])
 _PERFECTLY = "+"
 _LAST_VERB = re.compile(f"({_HAN})(?![はがをにのとへ])([\u3041-\u309f]+)(?:[。!?！？]|$)")
 _DONE = re.compile("た$|[んい]だ$")
+_SINGLE = re.compile(r"\ban? (\w+)(?: (\w+))?")
 _QUOTES = re.compile("[\"“”„«»]|''|``")
 _YEAR = re.compile("^(?:1[5-9]|20)[0-9]{2}$")
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
@@ -135,6 +138,7 @@ def wordings(texts: Sequence[str]) -> list[Wording]:
             squeezed(text),
             _predicates(text),
             frozenset(_STANDS_IN.findall(text.casefold())),
+            _single(text),
             language,
         )
         for text, read, language in zip(texts, parses, languages, strict=True)
@@ -204,6 +208,10 @@ def _conjugations(text: str) -> dict[str, str]:
 def _predicates(text: str) -> frozenset[tuple[str, str]]:
     found = _IS.findall(text.casefold())
     return frozenset(pair for pair in found if not pair[1].endswith(("ing", "ed")))
+
+
+def _single(text: str) -> frozenset[str]:
+    return frozenset(word for pair in _SINGLE.findall(text.casefold()) for word in pair)
 
 
 def squeezed(text: str) -> str:
