@@ -266,21 +266,13 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, te
         for memory in (secret, successor, other):
             writer.memories.insert(memory)
             writer.vectors.put(memory.content, vector)
-<<<<<<< HEAD
         scope = Scope.of(successor, ("user",))
-        writer.distinct.mark(scope, successor.content, other.content, "test")
+        writer.distinct.mark(scope, successor.content, other.content, "test", "model")
         decision = Decision(Action.REPLACE, "said xyzzy", (secret, successor))
         writer.decisions.record(
             decision, writer.memories.image([secret.id, successor.id]), START, None
         )
         writer.memories.retire(secret.id, successor.id)
-=======
-        scope = Scope.of(heir, ("user",))
-        writer.distinct.mark(scope, heir.content, other.content, "test", "model")
-        decision = Decision(Action.REPLACE, "said xyzzy", (secret, heir))
-        writer.decisions.record(decision, writer.memories.image([secret.id, heir.id]), START, None)
-        writer.memories.retire(secret.id, heir.id)
->>>>>>> migrate
     with ledger.writing() as writer:
         erase(writer, successor.id, START)
     with ledger.reading() as reader:
