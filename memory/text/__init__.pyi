@@ -18,3 +18,4 @@ from .statements import sentences as sentences
 from .statements import statements as statements
 from .verification import rejection_reason as rejection_reason
 from .vocabulary import NOT as NOT
+from .wording import content_words as content_words
