@@ -1,5 +1,9 @@
 from .groups import cohesive as cohesive
 from .groups import connected as connected
+from .nominate import FLOOR as FLOOR
+from .nominate import NOMINATED as NOMINATED
+from .nominate import OwnedText as OwnedText
+from .nominate import scores as scores
 from .planning import NearCopies as NearCopies
 from .planning import RoundPlan as RoundPlan
 from .planning import alike_pairs as alike_pairs

@@ -17,6 +17,7 @@ from .sentences import sentences as sentences
 from .statements import Statement as Statement
 from .statements import retold as retold
 from .statements import statements as statements
+from .telling import telling_words as telling_words
 from .verification import Belief as Belief
 from .verification import Lost as Lost
 from .verification import Verification as Verification

@@ -1,0 +1,30 @@
+"""Content words: what two texts are compared by when candidates are looked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory.text.telling import telling_words
+
+
+def test_words_come_in_plain_form_in_order_and_once() -> None:
+    found = telling_words("Mia painted the old boats, and she paints boats in 3 harbours.")
+    assert found == tuple(dict.fromkeys(found))
+    assert {"paint", "old", "boat", "3", "harbor"} <= set(found)
+    assert not {"the", "she", "in", "and"} & set(found)
+
+
+def test_the_users_name_and_the_frame_of_the_report_are_left_out() -> None:
+    plain = telling_words("The harbour is closed.")
+    assert telling_words("Mia mentioned that the harbour is closed.", "Mia") == plain
+    assert telling_words("Mia Berg's harbour is closed.", "Mia Berg") == plain
+    assert telling_words("Mia said the harbour is closed.", "mia@chat-7") == plain
+
+
+def test_another_persons_name_stays() -> None:
+    assert "jo" in telling_words("Mia met Jo.", "Mia")
+
+
+@pytest.mark.parametrize("text", ["", "...", "and she was it", "Mia said that."])
+def test_a_text_may_have_none(text: str) -> None:
+    assert set(telling_words(text, "Mia")) <= {"was"}
