@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from memory.agent import AgentTools, OnSaved, WorkspaceMemorySync
+    from memory.decide import Embed
     from memory.deduplicator import MemoryDeduplicator
     from memory.extractor import MemoryExtractor
     from memory.index import Following
@@ -121,7 +122,12 @@ def build_deduplicator(
 
     llm = config.llm
     return MemoryDeduplicator(
-        store, model, config.memory, concurrency=llm.concurrency, budget_s=llm.budget_s
+        store,
+        model,
+        config.memory,
+        words=build_words(config),
+        concurrency=llm.concurrency,
+        budget_s=llm.budget_s,
     )
 
 
@@ -212,6 +218,17 @@ def build_embedder(config: Config) -> Embedder:
     return WordLlamaEmbedder()
 
 
+def build_words(config: Config) -> Embed | None:
+    """What embeds single words, so that they may nominate pairs; only what costs next to nothing.
+
+    None where similarity is plain cosine: who sets that wants no other signal.
+    """
+    plain = config.memory.embedding.scale == "plain" or config.memory.thresholds_without_scale
+    if plain or config.memory.embedding.provider != "wordllama":
+        return None
+    return build_embedder(config).embed
+
+
 def build_scale(config: Config, embedder: Embedder) -> Scale:
     """From the embedder's cosine to similarity, as it is configured."""
     if config.memory.thresholds_without_scale:
@@ -234,11 +251,13 @@ def _store(
     from memory.store import MemoryStore
 
     try:
+        embedder = build_embedder(config)
         return MemoryStore(
             ledger,
-            build_embedder(config),
+            embedder,
             open_index,
             scope_fields=config.memory.dedup_scope,
+            scale=build_scale(config, embedder),
         )
     except BaseException:  # Ctrl-C too must not leave the ledger open
         ledger.close()

@@ -71,6 +71,10 @@ class MemoryConfig(Frozen):
     dedup_guard: bool = True
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
     dedup_candidates: int = Field(default=5, ge=1, le=100)
+    dedup_calls_per_run: int = Field(default=500, ge=0)
+    """Calls of the model that a batch or an import may make."""
+    dedup_calls_per_hour: int = Field(default=1_000, ge=0)
+    """Calls for memories that are written one by one; beyond it their questions wait."""
     on_merge_failure: OnMergeFailure = "replace"
     data_dir: str = "data"
     """Absolute once loaded."""

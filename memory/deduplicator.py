@@ -5,32 +5,31 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
 
 from memory.config import LLMConfig, MemoryConfig
 from memory.decide import (
+    FLOOR,
+    Account,
+    Embed,
     GroupPlan,
+    Matching,
     RoundPlan,
     add,
-    after_failure,
     decide_new,
-    differences,
+    nominate,
     plan_round,
-    resolve,
 )
-from memory.errors import ModelError
+from memory.judging import QUOTED, Judging
+from memory.ledger import DecisionRecord, Reader, TextPair
 from memory.models import (
     Action,
     Decision,
     DeduplicationReport,
     Embedded,
-    GroupReport,
-    MemberReport,
     Memory,
     Outcome,
     Question,
@@ -38,12 +37,14 @@ from memory.models import (
     Usage,
 )
 from memory.protocols import LanguageModel
-from memory.providers import Budget
+from memory.providers import Budget, CallBudget, HourlyCalls
 from memory.store import (
     Anyway,
     Applied,
     Arrival,
+    Asker,
     Condition,
+    Insistence,
     Known,
     MemoryStore,
     UnlessRepeated,
@@ -53,7 +54,7 @@ from memory.store import (
     close_pending,
     reopen_pending,
 )
-from memory.text import normalise, shortened
+from memory.text import shortened
 from memory.threads import Progress, in_thread, side_by_side
 
 logger = logging.getLogger(__name__)
@@ -65,8 +66,15 @@ _MOST_DECISIONS = 50
 _MOST_ANSWERS = 2
 """How often one question is asked, the second time with what was wrong."""
 _OFF = "deduplication is off"
-_QUOTED = 60
 _EMBED_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A new memory with what it resembles, and the one that its words alone suggest."""
+
+    arrival: Arrival
+    nominated: SearchResult | None = None
 
 
 class MemoryDeduplicator:
@@ -78,12 +86,14 @@ class MemoryDeduplicator:
         model: LanguageModel,
         config: MemoryConfig | None = None,
         *,
+        words: Embed | None = None,
         concurrency: int = 4,
         budget_s: float = 60.0,
     ) -> None:
-        """`concurrency` is how many questions are with the model at once in a batch.
+        """`words` embeds single words; where it is given, words may nominate pairs for the model.
 
-        `budget_s` is how long one new memory, or one group, may wait for the model in all.
+        `concurrency` is how many questions are with the model at once in a batch, `budget_s` how
+        long one new memory, or one group, may wait for the model in all.
         """
         self._store = store
         self._model = model
@@ -91,6 +101,9 @@ class MemoryDeduplicator:
         self._rules = self._config.rules
         self._concurrency = concurrency
         self._budget_s = budget_s
+        self._words = words
+        self._judging = Judging(store, model, self._rules)
+        self._hourly = HourlyCalls(self._config.dedup_calls_per_hour)
 
     @classmethod
     def from_api_key(
@@ -131,10 +144,11 @@ class MemoryDeduplicator:
         on_progress: Progress | None = None,
     ) -> list[Outcome]:
         """The same for several, in order: each sees those stored just before it."""
+        calls = self._hourly if run is None else self._calls(None)
         outcomes: list[Outcome] = []
         for start in range(0, len(new_memories), _EMBED_AT_ONCE):
             for new in await self._embedded(new_memories[start : start + _EMBED_AT_ONCE]):
-                outcomes.append(await self._write(new, run))
+                outcomes.append(await self._write(new, run, calls))
                 if on_progress is not None:
                     on_progress(len(outcomes), len(new_memories))
         return outcomes
@@ -145,37 +159,50 @@ class MemoryDeduplicator:
             return some
         return await in_thread(self._store.embeddings.embed, some)
 
-    async def _write(self, new: Memory | Embedded, run: str | None) -> Outcome:
+    async def _write(self, new: Memory | Embedded, run: str | None, calls: CallBudget) -> Outcome:
         """Decide and apply; again where others came first, in the end without the model."""
         usage, budget = Usage(), Budget(self._budget_s)
         attempt = 0
         while not isinstance(prepared := await in_thread(self._prepare, new), Known):
             attempt += 1
             if attempt < _MOST_DECISIONS:
-                decision, condition = await self._decide(prepared, attempt, budget)
+                decision, condition = await self._decide(prepared, attempt, budget, calls)
             else:
-                decision, condition = _undecided(prepared), Anyway()
+                decision = _undecided(prepared.arrival, "others kept coming first")
+                condition = Anyway()
             usage += decision.usage
             done = await in_thread(
-                self._store.apply, decision, condition, arrival=prepared.new, run=run
+                self._store.apply, decision, condition, arrival=prepared.arrival.new, run=run
             )
             if isinstance(done, Applied):
                 return Outcome(done.memory, decision.action, decision.reason, usage)
             logger.info("decided again: %s", done.why)
         return Outcome(prepared.memory, Action.KNOWN, "it arrived before", usage)
 
-    def _prepare(self, new: Memory | Embedded) -> Known | Arrival:
-        if self._config.dedup_enabled:
-            return self._store.prepare(new, self._config.dedup_candidates, self._rules.lower)
-        received = self._store.receive(new)
-        if isinstance(received, Known):
-            return received
-        return Arrival(received, Unsearched(_OFF))
+    def _prepare(self, new: Memory | Embedded) -> Known | _Prepared:
+        if not self._config.dedup_enabled:
+            received = self._store.receive(new)
+            if isinstance(received, Known):
+                return received
+            return _Prepared(Arrival(received, Unsearched(_OFF)))
+        floor = self._rules.lower if self._words is None else min(self._rules.lower, FLOOR)
+        k = self._config.dedup_candidates
+        found = self._store.prepare(new, k, floor, Asker(self._model.name))
+        return found if isinstance(found, Known) else _Prepared(found, self._nominated(found))
+
+    def _nominated(self, arrival: Arrival) -> SearchResult | None:
+        """The one that its words suggest, where none is similar enough."""
+        if self._words is None or isinstance(arrival.neighbours, Unsearched):
+            return None
+        return nominate(
+            arrival.new.memory, arrival.neighbours.matches, self._rules.lower, self._words
+        )
 
     async def _decide(
-        self, arrival: Arrival, attempt: int, budget: Budget
+        self, prepared: _Prepared, attempt: int, budget: Budget, calls: CallBudget
     ) -> tuple[Decision, Condition]:
         """The decision, and what must still hold when it is applied."""
+        arrival = prepared.arrival
         new, found = arrival.new.memory, arrival.neighbours
         if not self._config.dedup_enabled:
             return add(new, _OFF), Anyway()
@@ -183,173 +210,140 @@ class MemoryDeduplicator:
             logger.warning("similarity query failed, storing the memory anyway: %s", found.why)
             reason = f"similarity query failed: {found.why}"
             return add(new, reason, pending=True), UnlessRepeated()
-        decision, match = decide_new(new, found.matches, self._rules)
+        decision, match = decide_new(new, found.matches, self._rules, prepared.nominated)
         _log_check(new, match, decision)
         if isinstance(decision, Question):
-            asks = attempt <= _MOST_QUESTIONS
-            decision = await self._answer(decision, budget) if asks else _undecided(arrival)
+            decision = await self._asked(decision, arrival, attempt, budget, calls)
         candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
         condition = WhileNearest(found.revision, self._rules.lower)
         return replace(decision, candidates=candidates), condition
 
-    # --- the model ---
-
-    async def _answer(self, question: Question, budget: Budget) -> Decision:
-        """What the model's verdict amounts to; after two that cannot be believed, the fallback."""
-        usage = Usage()
-        for _ in range(_MOST_ANSWERS):
-            try:
-                verdict = await budget.wait_for(self._model.judge, question)
-            except ModelError as exc:
-                return self._failed(question, str(exc), usage)
-            usage += verdict.usage
-            answer = resolve(question, verdict, self._store.new_id, self._model.name)
-            if isinstance(answer, Decision):
-                _log_merges(answer)
-                return replace(answer, usage=usage)
-            logger.warning("the model's answer is discarded: %s", answer)
-            question = replace(question, objection=answer)
-        return self._failed(question, question.objection, usage)
-
-    def _failed(self, question: Question, why: str, usage: Usage) -> Decision:
-        fallback = "keep both" if self._rules.on_merge_failure == "keep_both" else "replace"
-        decision = after_failure(question, why, self._rules)
-        logger.warning(
-            "DEDUP_FAIL: LLM merge failed, falling back to %s (%s)", fallback, decision.reason
-        )
-        return replace(decision, model=self._model.name, usage=usage)
+    async def _asked(
+        self,
+        question: Question,
+        arrival: Arrival,
+        attempt: int,
+        budget: Budget,
+        calls: CallBudget,
+    ) -> Decision:
+        """One judgement, in doubt one second reading; a later batch asks what that leaves open."""
+        if attempt > _MOST_QUESTIONS:
+            return _undecided(arrival, "others kept coming first")
+        if not calls.take():
+            return _undecided(arrival, "the budget of calls is spent")
+        decision = await self._judging.decide(question, budget, most_answers=1)
+        calls.settle(decision.usage.calls)
+        return decision
 
     # --- a whole store ---
 
     async def deduplicate_all(
-        self, dry_run: bool = False, *, on_progress: Progress | None = None
+        self,
+        dry_run: bool = False,
+        *,
+        max_calls: int | None = None,
+        on_progress: Progress | None = None,
     ) -> DeduplicationReport:
         """Find every group of near-copies and merge it; with `dry_run`, only say what would be.
 
-        What was decided for want of a model is asked again. Rounds of exact pairs, groups and
-        decisions follow each other until nothing is left. What was decided stays when it is
-        interrupted. A dry run plans the first round, asks no model,
-        opens no index and writes nothing.
+        What was decided for want of a model is asked again when it is due. Rounds of pairs, groups
+        and decisions follow each other until nothing is left, or `max_calls` of the model are
+        spent (`dedup_calls_per_run` where it is not given): then the least alike wait for the next
+        run. What was decided stays when it is interrupted. A dry run plans the first round, asks no
+        model, opens no index and writes nothing.
         """
+        asker = Asker(self._model.name)
         if dry_run:
-            batch = _Batch(run="", first=await self._plan())
-            return batch.report(True, batch.first.memories, self._model.name)
-        return await self._run(on_progress, pending_only=False)
+            account = Account(run="", first=await self._plan(asker))
+            return account.report(True, account.first.memories, self._model.name)
+        return await self._run(asker, self._calls(max_calls), on_progress)
 
-    async def retry_pending(self, *, on_progress: Progress | None = None) -> DeduplicationReport:
-        """Ask again what the model could not answer when it was asked, and nothing else."""
-        return await self._run(on_progress, pending_only=True)
+    async def retry_pending(
+        self, *, again: bool = False, on_progress: Progress | None = None
+    ) -> DeduplicationReport:
+        """Ask at once what the model could not answer when it was asked, and nothing else.
+
+        With `again` the whole store is asked about again, but for what a person told apart.
+        """
+        calls = self._calls(None)
+        if again:
+            asker = Asker(self._model.name, Insistence.AGAIN)
+            return await self._run(asker, calls, on_progress)
+        asker = Asker(self._model.name, Insistence.NOW)
+        return await self._run(asker, calls, on_progress, pending_only=True)
+
+    def _calls(self, max_calls: int | None) -> CallBudget:
+        return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)
 
     async def _run(
-        self, on_progress: Progress | None, *, pending_only: bool
+        self,
+        asker: Asker,
+        calls: CallBudget,
+        on_progress: Progress | None,
+        *,
+        pending_only: bool = False,
     ) -> DeduplicationReport:
+        started = time.monotonic()
         await in_thread(self._store.embeddings.make_missing)
-        reopened = await in_thread(reopen_pending, self._store.ledger)
+        reopened = await in_thread(self._reopened, asker, calls.most)
         among = {name for one in reopened for name in one.members} if pending_only else None
-        batch = _Batch(run=new_run(), first=await self._plan(), among=among)
-        plan = batch.first
-        while todo := batch.undecided(plan):
-            batch.rounds += 1
-            await self._settle_all(todo, batch, on_progress)
-            plan = await self._plan()
-        if reopened:
-            await in_thread(close_pending, self._store.ledger, reopened)
-        return batch.report(False, plan.memories, self._model.name)
+        plan = await self._plan(asker)
+        account = Account(new_run(), plan, among=among, started=started)
+        while todo := account.undecided(plan):
+            account.rounds += 1
+            await self._settle_all(todo, account, calls, on_progress)
+            plan = await self._plan(asker)
+        asked = [one for one in reopened if not account.left_any_of(one.members)]
+        await in_thread(close_pending, self._store.ledger, asked)
+        return account.report(False, plan.memories, self._model.name)
 
-    async def _plan(self) -> RoundPlan:
-        snapshot = await in_thread(self._store.snapshot)
-        return await in_thread(plan_round, snapshot, self._rules, self._store.scope_of)
+    def _reopened(self, asker: Asker, most: int) -> list[DecisionRecord]:
+        store = self._store
+
+        def unasked(reader: Reader) -> set[TextPair]:
+            return asker.distinct(reader) | asker.waiting(reader, store.clock())
+
+        return reopen_pending(store.ledger, unasked, store.scope_of, most)
+
+    async def _plan(self, asker: Asker) -> RoundPlan:
+        snapshot = await in_thread(self._store.snapshot, asker)
+        matching = Matching(self._store.scale, self._config.dedup_candidates, self._words)
+        return await in_thread(plan_round, snapshot, self._rules, self._store.scope_of, matching)
 
     async def _settle_all(
-        self, groups: Sequence[GroupPlan], batch: _Batch, on_progress: Progress | None
+        self,
+        groups: Sequence[GroupPlan],
+        account: Account,
+        calls: CallBudget,
+        on_progress: Progress | None,
     ) -> None:
         async def settle(group: GroupPlan) -> None:
-            await self._settle(group, batch)
+            await self._settle(group, account, calls)
 
         await side_by_side(settle, groups, self._concurrency, on_progress)
 
-    async def _settle(self, group: GroupPlan, batch: _Batch) -> None:
+    async def _settle(self, group: GroupPlan, account: Account, calls: CallBudget) -> None:
         """One group, one decision; where a member changed meanwhile, the next round sees it."""
         decision = group.replacement
         if decision is None:
             assert group.question is not None
-            decision = await self._answer(group.question, Budget(self._budget_s))
-        condition = WhileMergeable(batch.latest.revision)
-        done = await in_thread(self._store.apply, decision, condition, run=batch.run)
-        batch.usage += decision.usage
+            if not calls.take():
+                account.leave(group)
+                return
+            budget = Budget(self._budget_s)
+            decision = await self._judging.decide(group.question, budget, _MOST_ANSWERS)
+            calls.settle(decision.usage.calls)
+        condition = WhileMergeable(account.latest.revision)
+        done = await in_thread(self._store.apply, decision, condition, run=account.run)
+        account.usage += decision.usage
         if isinstance(done, Applied):
-            batch.done(group, decision)
+            account.done(group, decision)
         else:
             logger.info("left for the next round: %s", done.why)
 
 
-# --- the account of a run -----------------------------------------------------------------------
-
-
-@dataclass
-class _Batch:
-    """What a run has done so far."""
-
-    run: str
-    first: RoundPlan
-    among: set[str] | None = None
-    """Where not None, only the groups with one of these memories are settled."""
-    started: float = field(default_factory=time.monotonic)
-    rounds: int = 0
-    retired: int = 0
-    merged: int = 0
-    pending: int = 0
-    usage: Usage = field(default_factory=Usage)
-    actions: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    decided: list[GroupReport] = field(default_factory=list)
-    failed: set[frozenset[str]] = field(default_factory=set)
-    latest: RoundPlan = field(init=False)
-
-    def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
-        """The groups of a round that this run is about, and has not failed at already."""
-        self.latest = plan
-        wanted = [group for group in plan.groups if _ids(group) not in self.failed]
-        if self.among is None:
-            return wanted
-        return [group for group in wanted if self.among & _ids(group)]
-
-    def done(self, group: GroupPlan, decision: Decision) -> None:
-        self.actions[decision.action] += 1
-        self.reasons[_kind_of(decision.reason)] += 1
-        self.retired += len(decision.retired)
-        known = {member.id for member in decision.members}
-        self.merged += sum(s.memory.id not in known for s in decision.survivors)
-        if self.among is not None:
-            self.among |= {survivor.memory.id for survivor in decision.survivors}
-        if decision.pending:
-            self.pending += 1
-            self.failed.add(_ids(group))
-        self.decided.append(_decided_report(group, decision, self.latest))
-
-    def report(self, dry_run: bool, after: int, model: str) -> DeduplicationReport:
-        planned = [_planned_report(group, self.first) for group in self.first.groups]
-        return DeduplicationReport(
-            dry_run=dry_run,
-            memories=self.first.memories,
-            memories_after=after,
-            pairs=self.first.pairs,
-            rounds=self.rounds,
-            groups=tuple(planned if dry_run else self.decided),
-            decisions=dict(self.actions),
-            reasons=dict(self.reasons),
-            retired=self.retired,
-            merged=self.merged,
-            pending=self.pending,
-            usage=self.usage,
-            estimated_model_calls=sum(group.needs_model for group in planned),
-            model=model,
-            seconds=round(time.monotonic() - self.started, 3),
-        )
-
-
-def _undecided(arrival: Arrival) -> Decision:
-    return add(arrival.new.memory, "others kept coming first", pending=True)
+def _undecided(arrival: Arrival, why: str) -> Decision:
+    return add(arrival.new.memory, why, pending=True)
 
 
 def new_run() -> str:
@@ -357,60 +351,7 @@ def new_run() -> str:
     return "run_" + secrets.token_hex(6)
 
 
-def _ids(group: GroupPlan) -> frozenset[str]:
-    return frozenset(member.id for member in group.members)
-
-
-def _kind_of(reason: str) -> str:
-    """The general part of a reason, for counting."""
-    return reason.partition(":")[0]
-
-
-def _planned_report(group: GroupPlan, plan: RoundPlan) -> GroupReport:
-    retired = group.replacement.retired if group.replacement else ()
-    asked = {member.id for member in group.question.members} if group.question else set()
-    fates = {member.id: "judge" if member.id in asked else "keep" for member in group.members}
-    fates |= dict.fromkeys(retired, "retire")
-    steps = [step for step in (group.replacement, group.question) if step is not None]
-    names = ["replace"] * (group.replacement is not None) + ["judge"] * (group.question is not None)
-    reason = "; then ".join(step.reason for step in steps)
-    return _group_report(group, plan, " + ".join(names), reason, fates)
-
-
-def _decided_report(group: GroupPlan, decision: Decision, plan: RoundPlan) -> GroupReport:
-    fates = {member.id: "keep" for member in group.members}
-    fates |= dict.fromkeys(decision.retired, "retire")
-    return _group_report(group, plan, decision.action.value, decision.reason, fates)
-
-
-def _group_report(
-    group: GroupPlan, plan: RoundPlan, action: str, reason: str, fates: Mapping[str, str]
-) -> GroupReport:
-    members = group.members
-    texts = {normalise(member.content): n for n, member in enumerate(members)}
-    return GroupReport(
-        user=members[0].user,
-        is_private=members[0].is_private,
-        action=action,
-        reason=reason,
-        members=tuple(
-            MemberReport(id=m.id, content=m.content, timestamp=m.timestamp, fate=fates[m.id])
-            for m in members
-        ),
-        similarities=tuple(
-            (i, j, plan.similarity(members[i], members[j]))
-            for i, j in combinations(sorted(texts.values()), 2)
-        ),
-        differences=differences(members),
-        needs_model=group.question is not None,
-    )
-
-
 # --- log lines ----------------------------------------------------------------------------------
-
-
-def _quote(text: str) -> str:
-    return shortened(text, _QUOTED)
 
 
 def _log_check(new: Memory, match: SearchResult | None, decision: Decision | Question) -> None:
@@ -419,11 +360,9 @@ def _log_check(new: Memory, match: SearchResult | None, decision: Decision | Que
         arrow = "replace" if decision.action is Action.REPLACE else "add as new"
     closest = f"closest match sim={match.similarity:.2f}" if match else "no match"
     logger.debug(
-        'DEDUP_CHECK: "%s" %s -> %s (%s)', _quote(new.content), closest, arrow, decision.reason
+        'DEDUP_CHECK: "%s" %s -> %s (%s)',
+        shortened(new.content, QUOTED),
+        closest,
+        arrow,
+        decision.reason,
     )
-
-
-def _log_merges(decision: Decision) -> None:
-    for survivor in decision.survivors:
-        count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
-        logger.info('DEDUP_MERGE: %d memories -> "%s"', count, _quote(survivor.memory.content))

@@ -79,6 +79,12 @@ def test_thresholds_include_their_own_value(
     assert every_text(store) == {CAT, TABBY}
 
 
+def minutes_pass(store: MemoryStore, minutes: int) -> None:
+    """The store's clock moves on by a minute each time it is read."""
+    for _ in range(minutes):
+        store.clock()
+
+
 def test_the_same_text_needs_no_model_and_the_newer_stays(
     store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
 ) -> None:
@@ -257,6 +263,8 @@ def test_a_failing_model_keeps_both_where_neither_covers_and_a_later_run_settles
     write(deduplicator, tell(DOG))
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
     assert batch(deduplicator).pending == 1
+    assert batch(deduplicator).undecided == 1, "it is not asked again at once"
+    minutes_pass(store, 60)
     assert batch(deduplicator).decisions == {"keep_both": 1}
     assert store.counts().pending == 0
     assert batch(deduplicator).decisions == {}
@@ -274,6 +282,7 @@ def test_what_was_replaced_for_want_of_a_model_is_asked_again_and_nothing_was_lo
     assert (live(store), store.counts().pending) == ({DOG}, 1)
     batch(deduplicator)
     assert (live(store), store.counts().pending) == ({DOG}, 1)
+    minutes_pass(store, 60)
     batch(deduplicator)
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 0)
     assert batch(deduplicator).decisions == {}
@@ -304,7 +313,7 @@ def test_a_retry_that_dies_before_it_asked_leaves_the_question_open(
     deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
     write(deduplicator, tell(CAT))
     write(deduplicator, tell(DOG))
-    reopen_pending(store.ledger)
+    reopen_pending(store.ledger, lambda _reader: set(), store.scope_of, 10)
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
     asyncio.run(deduplicator.retry_pending())
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 0)
@@ -336,9 +345,8 @@ def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
 ) -> None:
     invented = Verdict(parts=(MergeGroup(members=(0, 1), text="Mia has a tabby cat called Pip."),))
     model = ScriptedModel(invented, MERGED)
-    deduplicator = MemoryDeduplicator(store, model)
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(TABBY))
+    store.add_batch([tell(CAT), tell(TABBY)])
+    batch(MemoryDeduplicator(store, model))
     assert "Pip" in model.asked[1].objection
     assert live(store) == {TABBY}
     assert "discarded" in caplog.text
@@ -346,10 +354,10 @@ def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
 
 
 @pytest.mark.usefixtures("close_pair")
-def test_two_empty_merges_are_a_failure(store: MemoryStore, tell: Tell) -> None:
+def test_an_empty_merge_is_a_failure(store: MemoryStore, tell: Tell) -> None:
     empty = Verdict(parts=(MergeGroup(members=(0, 1), text=""),))
     config = MemoryConfig(on_merge_failure="keep_both")
-    deduplicator = MemoryDeduplicator(store, ScriptedModel(empty, empty), config)
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(empty), config)
     write(deduplicator, tell(CAT))
     write(deduplicator, tell(TABBY))
     assert (live(store), store.counts().pending) == ({CAT, TABBY}, 1)
@@ -379,14 +387,14 @@ def test_a_second_try_waits_for_what_the_first_has_left(store: MemoryStore, tell
 
     model = HangingModel(empty_and_then_hanging)
     deduplicator = MemoryDeduplicator(store, model, budget_s=1.0)
-    write(deduplicator, tell(CAT))
+    store.add_batch([tell(CAT), tell(DOG)])
 
     async def slow() -> float:
         started = time.monotonic()
-        writing = asyncio.create_task(deduplicator.check_and_merge(tell(DOG)))
+        running = asyncio.create_task(deduplicator.deduplicate_all())
         await asyncio.sleep(0.7)
         model.hangs = False
-        await writing
+        await running
         return time.monotonic() - started
 
     took_s = asyncio.run(slow())

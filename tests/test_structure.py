@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 RANKS = [
     "errors", "text", "models", "protocols", "config", "threads", "files", "signals",
     "ledger", "index", "decide", "providers", "store",
-    "deduplicator", "extractor", "upkeep", "interchange", "agent",
+    "judging", "deduplicator", "extractor", "upkeep", "interchange", "agent",
     "assembly", "cli", "__main__", "orchestrator",
 ]  # fmt: skip
 """The rooms bottom up, as ARCHITECTURE.md lists them: each may import those before it."""

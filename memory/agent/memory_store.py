@@ -30,7 +30,7 @@ from memory.models import (
     as_tuple,
     first_problem,
 )
-from memory.store import Forgotten
+from memory.store import NOBODY, Forgotten
 from memory.store import MemoryStore as CoreStore
 from memory.threads import in_thread
 
@@ -195,9 +195,11 @@ class MemoryStore:
         def look() -> tuple[list[Memory], list[NearCopies]]:
             with self._store.ledger.reading() as reader:
                 recent = reader.memories.newest(limit, self._own_scope(), since)
-                snapshot = take_snapshot(reader)
+                snapshot = take_snapshot(reader, NOBODY.distinct(reader))
             names = {row.memory.id for row in recent}
-            pairs = near_copies(snapshot, names, self._store.scope_of, 1.0 - threshold)
+            pairs = near_copies(
+                snapshot, names, self._store.scope_of, 1.0 - threshold, self._store.scale
+            )
             return [row.memory for row in recent], pairs
 
         return await in_thread(look)

@@ -37,12 +37,12 @@ _MOST_LOOKS = 5
 
 
 class Distances(NamedTuple):
-    """How far a new memory may be from another one, as `1 - similarity`."""
+    """How far a new memory may be from another one."""
 
     guard: float
-    """Below it, it repeats the other one."""
+    """As `1 - similarity`; below it, it repeats the other one."""
     link: float
-    """Below it, it is linked with the other one."""
+    """As `1 - cosine`; below it, it is linked with the other one."""
     max_links: int
 
 
@@ -63,7 +63,7 @@ class Saved:
 def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Saved:
     """Save a memory where none of its scope is too near, with links to those that are near."""
     [new] = store.embeddings.embed([memory])
-    min_similarity = 1.0 - max(distances.link, distances.guard)
+    min_similarity = _least(store, memory, distances)
     for look in range(_MOST_LOOKS):
         found = store.find(new, max(distances.max_links, 1), min_similarity)
         nearest = next(iter(found.matches), None)
@@ -90,12 +90,12 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
     if store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
     [new] = store.embeddings.embed([memory])
-    found = store.find(new, distances.max_links + 1, 1.0 - distances.link)
+    found = store.find(new, distances.max_links + 1, _least(store, memory, distances))
     others = [hit for hit in found.matches if hit.memory.id != old.id]
     near = _near(others, distances)
     linked = inherit(_linked(memory, near), (old, memory))
     decision = replace(_correction(old, linked, found), candidates=_candidates(found))
-    condition = WhileMergeable(found.revision)
+    condition = WhileUnchanged(found.revision)
     done = store.apply(decision, condition, arrival=Embedded(linked, new.vector))
     if not isinstance(done, Applied):
         raise InputError(old.id, done.why, "look at it again with recall")
@@ -163,9 +163,19 @@ def check_one_owner(a: Memory, b: Memory) -> None:
 _ONE_SCOPE = "only memories of one user and privacy belong together"
 
 
+def _least(store: MemoryStore, memory: Memory, distances: Distances) -> float:
+    """The similarity of the farthest that matters: links are made by plain cosine."""
+    linked = store.scale.similarity(1.0 - distances.link, memory.content, memory.content)
+    return min(1.0 - distances.guard, linked)
+
+
 def _near(matches: Sequence[SearchResult], distances: Distances) -> list[SearchResult]:
-    near = [hit for hit in matches if hit.distance < distances.link]
+    near = [hit for hit in matches if _cosine_distance(hit) < distances.link]
     return near[: distances.max_links]
+
+
+def _cosine_distance(hit: SearchResult) -> float:
+    return round(1.0 - (hit.similarity if hit.cosine is None else hit.cosine), 6)
 
 
 def _linked(memory: Memory, near: Sequence[SearchResult]) -> Memory:

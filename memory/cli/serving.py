@@ -33,6 +33,5 @@ def serve(
 
     def when_idle() -> None:
         store.index.open_in_background(store.scrub)
-        store.scrub()
 
     run_and_exit(AgentServer(assembly.build_tools(store, config), when_idle), store.close)

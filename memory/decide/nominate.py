@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory.models import Vectors
+from memory.models import Memory, SearchResult, Vectors
 from memory.text import has_kana_or_han, telling_words
 
 WORDS_COUNT = 0.3
@@ -110,3 +110,17 @@ def _aligned(vectors: Vectors, left: Ints, right: Ints) -> Floats:
 
 def _width(table: Ints) -> int:
     return int((table > 0).sum(axis=1).max(initial=0))
+
+
+def nominate(
+    new: Memory, matches: Sequence[SearchResult], lower: float, embed: Embed
+) -> SearchResult | None:
+    """Of the nearest of a new memory, none of them similar enough, the one to ask about, if any."""
+    if not matches or matches[0].similarity >= lower:
+        return None
+    told = [OwnedText(one.content, one.user) for one in (new, *(hit.memory for hit in matches))]
+    others = np.arange(1, len(told))
+    similarity = np.array([hit.similarity for hit in matches])
+    found = scores(told, np.zeros(len(matches), np.int64), others, similarity, embed)
+    best = int(np.argmax(found.score))
+    return matches[best] if found.nominated[best] else None

@@ -13,6 +13,7 @@ from itertools import combinations
 from memory.models import (
     Action,
     Decision,
+    Doubt,
     Memory,
     MergeGroup,
     Question,
@@ -21,9 +22,11 @@ from memory.models import (
     Survivor,
     Verdict,
 )
-from memory.text import compare, normalise, verify
+from memory.text import Belief, compare, normalise, verify
 
 Similarity = Callable[[Memory, Memory], float]
+MOST_ASKED = 8
+"""Members that one question shows; a larger family is asked about in parts."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,16 @@ class GroupPlan:
 
 
 def decide_new(
-    new: Memory, matches: Sequence[SearchResult], rules: Rules
+    new: Memory,
+    matches: Sequence[SearchResult],
+    rules: Rules,
+    nominated: SearchResult | None = None,
 ) -> tuple[Decision | Question, SearchResult | None]:
     """What to do with a new memory, and the match it was decided against.
 
     `matches` are in scope, most similar first, without those known to be different. The nearest
     one that can be decided without a model decides; where none can, the nearest is the question.
+    Where none is similar enough, the one that its words nominate is.
     """
     close = [match for match in matches if match.similarity >= rules.lower]
     for match in close:
@@ -54,7 +61,10 @@ def decide_new(
             return replacement, match
     if close:
         members = oldest_first(close[0].memory, new)
-        return _question(members, close[0].similarity, rules), close[0]
+        question = _question(members, close[0].similarity, rules)
+        return replace(question, cosine=close[0].cosine), close[0]
+    if nominated is not None:
+        return nomination(oldest_first(nominated.memory, new), nominated), nominated
     nearest = matches[0] if matches else None
     reason = f"nearest is below {rules.lower:.2f}" if nearest else "nothing similar"
     similarity = nearest.similarity if nearest else None
@@ -87,9 +97,26 @@ def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) 
     left = tuple(member for member in members if member.id not in gone)
     question = None
     if len(left) > 1:
-        lowest = min(similarity(a, b) for a, b in combinations(left, 2))
-        question = _question(left, lowest, rules)
+        asked = _nearest_first(left, similarity)
+        lowest = min(similarity(a, b) for a, b in combinations(asked, 2))
+        question = _question(asked, lowest, rules)
     return GroupPlan(tuple(members), replacement, question)
+
+
+def _nearest_first(members: tuple[Memory, ...], similarity: Similarity) -> tuple[Memory, ...]:
+    """At most so many as one question may show: the two nearest, and who is nearest to them."""
+    if len(members) <= MOST_ASKED:
+        return members
+    chosen = list(max(combinations(members, 2), key=lambda pair: similarity(*pair)))
+    while len(chosen) < MOST_ASKED:
+        left = [member for member in members if member not in chosen]
+        chosen.append(max(left, key=lambda one: sum(similarity(one, other) for other in chosen)))
+    return tuple(member for member in members if member in chosen)
+
+
+def nomination(members: tuple[Memory, ...], found: SearchResult) -> Question:
+    """Whether two that are less similar than any others say the same, as their words suggest."""
+    return Question(members, "words in common", found.similarity, found.cosine)
 
 
 def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Question:
@@ -193,35 +220,43 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 # --- after the model --------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Doubted:
+    """A decision that holds only where a second reading finds these merged texts true."""
+
+    decision: Decision
+    doubts: tuple[Doubt, ...]
+
+
 def resolve(
     question: Question, verdict: Verdict, new_id: Callable[[], str], model: str
-) -> Decision | str:
+) -> Decision | Doubted | str:
     """The decision that a verdict amounts to, or why the verdict cannot be believed."""
     fault = _partition_fault(question, verdict)
     if fault:
         return fault
-    survivors = []
+    survivors, doubts = [], []
     for part in verdict.parts:
         group = tuple(question.members[index] for index in sorted(part.members))
-        problem = why_not_believed(part.text, group)
-        if problem:
-            return problem
+        verification = verify(part.text, [member.content for member in group])
+        if verification.belief is Belief.REFUSED:
+            return verification.reason
+        if verification.belief is Belief.DOUBTFUL:
+            doubts.append(Doubt(group, part.text, verification))
         survivors.append(_merged(part, group, new_id))
-    return Decision(
+    decision = Decision(
         Action.MERGE if survivors else Action.KEEP_BOTH,
         verdict.reason or ("told the same" if survivors else "judged distinct"),
         question.members,
         tuple(survivors),
         similarity=question.similarity,
+        cosine=question.cosine,
         distinct=_distinct_pairs(question, verdict),
         model=model,
         usage=verdict.usage,
+        verified="by words" if survivors else None,
     )
-
-
-def why_not_believed(text: str, group: Sequence[Memory]) -> str:
-    """Why a merged text is not taken; empty where it is. What is doubtful counts as refused."""
-    return verify(text, [member.content for member in group]).reason
+    return Doubted(decision, tuple(doubts)) if doubts else decision
 
 
 def _partition_fault(question: Question, verdict: Verdict) -> str:
@@ -261,7 +296,7 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
     """The model failed: replace what is covered, keep the rest, and leave the question open."""
     floor = replace(rules, upper=0.0)
     fallback = None
-    if rules.on_merge_failure == "replace":
+    if rules.on_merge_failure == "replace" and question.are_copies:
         fallback = replace_covered(question.members, _always(question.similarity), floor)
     if fallback is None:
         fallback = Decision(
@@ -269,5 +304,6 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
             "neither covers the other" if rules.on_merge_failure == "replace" else "kept both",
             question.members,
             similarity=question.similarity,
+            cosine=question.cosine,
         )
     return replace(fallback, reason=f"{reason}; {fallback.reason}", pending=True)

@@ -1,3 +1,4 @@
+from .candidates import candidate_pairs as candidate_pairs
 from .chroma import ChromaIndex as ChromaIndex
 from .chroma import Following as Following
 from .chroma_client import ChromaServer as ChromaServer
@@ -7,6 +8,9 @@ from .chroma_client import load_minilm as load_minilm
 from .chroma_client import persistent_client as persistent_client
 from .exact import ExactIndex as ExactIndex
 from .folder import IndexFolder as IndexFolder
+from .pairs import Pairs as Pairs
+from .pairs import chosen as chosen
+from .pairs import joined as joined
 from .pairs import similar_pairs as similar_pairs
 from .pairs import similarities as similarities
 from .pairs import similarity as similarity

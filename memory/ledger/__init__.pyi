@@ -1,5 +1,7 @@
+from .attempts import BATCH_PAUSE as BATCH_PAUSE
 from .copies import UPGRADE_COPIES as UPGRADE_COPIES
 from .database import set_aside as set_aside
+from .distinct import TextPair as TextPair
 from .ledger import Ledger as Ledger
 from .links import seen_from as seen_from
 from .records import RESTORED as RESTORED

@@ -103,6 +103,8 @@ class Decisions(TableGroup):
                 pending=row.pending,
                 undone=row.undone,
                 model=row.model,
+                cosine=row.cosine,
+                verified=row.verified,
             )
             for row in self._connection.execute(query.order_by(t.decisions.c.seq))
         ]
@@ -125,12 +127,14 @@ class DecisionsWriter(Decisions):
                 action=decision.action.value,
                 reason=decision.reason,
                 similarity=decision.similarity,
+                cosine=decision.cosine,
                 candidates=json.dumps(decision.candidates),
                 members=json.dumps([member.id for member in decision.members]),
                 survivors=json.dumps(survivors),
                 before=before,
                 pending=decision.pending,
                 model=decision.model,
+                verified=decision.verified,
                 usage=decision.usage.model_dump_json(),
             )
         )

@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.transaction import TableGroup
-from memory.models import Scope
+from memory.models import JUDGES, Judge, Scope
 from memory.text import text_key
+
+TextPair = tuple[str, str, str]
+"""(scope key, lower text key, higher text key)."""
 
 
 class DistinctPairs(TableGroup):
     """What was judged different, by scope and the keys of the texts."""
 
-    def of(self, scope: Scope, key: str) -> set[str]:
-        """Keys of the texts that differ from this one; its own where a person keeps it twice."""
-        low, high = t.distinct_pairs.c.low_key, t.distinct_pairs.c.high_key
-        query = sa.select(low, high).where(
-            t.distinct_pairs.c.scope == scope.key, sa.or_(low == key, high == key)
-        )
+    def of(self, scope: Scope, key: str, by: Sequence[Judge] = JUDGES) -> set[str]:
+        """Keys of the texts that one of these judges told from this one.
+
+        Its own is among them where a person keeps it twice.
+        """
+        pairs = t.distinct_pairs.c
+        either = sa.or_(pairs.low_key == key, pairs.high_key == key)
+        query = sa.select(pairs.low_key, pairs.high_key)
+        query = query.where(pairs.scope == scope.key, either, pairs.by.in_(by))
         return {a if b == key else b for a, b in self._connection.execute(query)}
 
-    def all(self) -> set[tuple[str, str, str]]:
-        """(scope key, lower text key, higher text key) of every pair."""
+    def all(self, by: Sequence[Judge] = JUDGES) -> set[TextPair]:
+        """Every pair that one of these judges told apart."""
         pairs = t.distinct_pairs.c
-        query = sa.select(pairs.scope, pairs.low_key, pairs.high_key)
-        return {(row.scope, row.low_key, row.high_key) for row in self._connection.execute(query)}
+        query = sa.select(pairs.scope, pairs.low_key, pairs.high_key).where(pairs.by.in_(by))
+        return {tuple(row) for row in self._connection.execute(query)}
 
 
 class DistinctPairsWriter(DistinctPairs):
     """Pairs, to be remembered and dropped."""
 
-    def mark(self, scope: Scope, text_a: str, text_b: str, reason: str, by: t.Judge) -> None:
+    def mark(self, scope: Scope, text_a: str, text_b: str, reason: str, by: Judge) -> None:
         """Two texts say different things in this scope; a lower judge's word gives way."""
         low, high = sorted((text_key(text_a), text_key(text_b)))
         pair = {"scope": scope.key, "low_key": low, "high_key": high}
         verdict = {"reason": reason, "by": by}
         statement = self._transaction.upsert(t.distinct_pairs).values(**pair, **verdict)
-        lower = t.distinct_pairs.c.by.in_(t.JUDGES[: t.JUDGES.index(by)])
+        lower = t.distinct_pairs.c.by.in_(JUDGES[: JUDGES.index(by)])
         self._connection.execute(
             statement.on_conflict_do_update(index_elements=[*pair], set_=verdict, where=lower)
         )

@@ -100,6 +100,8 @@ _TO_2 = (
     "CREATE TABLE attempts (scope TEXT NOT NULL, low_key TEXT NOT NULL, high_key TEXT NOT NULL, "
     "model TEXT NOT NULL, attempts INTEGER NOT NULL, next_at TEXT, "
     "PRIMARY KEY (scope, low_key, high_key))",
+    "ALTER TABLE decisions ADD COLUMN cosine FLOAT",
+    "ALTER TABLE decisions ADD COLUMN verified TEXT",
     "CREATE TABLE leases (conversation TEXT NOT NULL PRIMARY KEY, token TEXT NOT NULL, "
     "holder TEXT NOT NULL, expires_at FLOAT NOT NULL)",
 )  # fmt: skip

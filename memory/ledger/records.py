@@ -63,6 +63,8 @@ class DecisionRecord:
     pending: bool
     undone: bool
     model: str | None
+    cosine: float | None = None
+    verified: str | None = None
 
     @property
     def scrubbed(self) -> bool:

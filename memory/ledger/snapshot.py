@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from memory.ledger.distinct import TextPair
 from memory.ledger.records import Row
 from memory.ledger.state import Reader
 from memory.models import Vector
@@ -18,11 +19,17 @@ class Snapshot:
     vectors: Mapping[str, Vector]
     ancestors: Mapping[str, tuple[str, ...]]
     """Text keys of what a synthesised memory was made from, by its id."""
-    distinct: frozenset[tuple[str, str, str]]
+    distinct: frozenset[TextPair]
+    """Pairs of texts that are not to be asked about: judged distinct, or failed at and not due."""
     revision: int
+    waiting: int = 0
+    """How many of them a model failed at."""
 
 
-def take_snapshot(reader: Reader) -> Snapshot:
+def take_snapshot(
+    reader: Reader, distinct: Collection[TextPair], waiting: Collection[TextPair] = ()
+) -> Snapshot:
+    """`distinct` and `waiting` are the pairs that are not to be asked about."""
     rows = tuple(reader.memories.live_in_time_order())
     ancestors = {row.memory.id: _ancestor_keys(reader, row) for row in rows}
     keys = [row.text_key for row in rows]
@@ -31,8 +38,9 @@ def take_snapshot(reader: Reader) -> Snapshot:
         rows=rows,
         vectors=reader.vectors.of(keys),
         ancestors=ancestors,
-        distinct=frozenset(reader.distinct.all()),
+        distinct=frozenset(distinct) | frozenset(waiting),
         revision=reader.revision(),
+        waiting=len(waiting),
     )
 
 

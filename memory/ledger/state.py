@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from memory.ledger import tables as t
+from memory.ledger.attempts import Attempts, AttemptsWriter
 from memory.ledger.decisions import Decisions, DecisionsWriter
 from memory.ledger.distinct import DistinctPairs, DistinctPairsWriter
 from memory.ledger.episodes import Episodes, EpisodesWriter
@@ -30,6 +31,7 @@ class Reader:
     vectors: TextVectors
     links: Links
     distinct: DistinctPairs
+    attempts: Attempts
     decisions: Decisions
     turns: Turns
     episodes: Episodes
@@ -42,6 +44,7 @@ class Reader:
         self.vectors = TextVectors(transaction)
         self.links = Links(transaction)
         self.distinct = DistinctPairs(transaction)
+        self.attempts = Attempts(transaction)
         self.decisions = Decisions(transaction)
         self.turns = Turns(transaction)
         self.episodes = Episodes(transaction)
@@ -85,6 +88,7 @@ class Writer(Reader):
     vectors: TextVectorsWriter
     links: LinksWriter
     distinct: DistinctPairsWriter
+    attempts: AttemptsWriter
     decisions: DecisionsWriter
     turns: TurnsWriter
     episodes: EpisodesWriter
@@ -97,6 +101,7 @@ class Writer(Reader):
         self.vectors = TextVectorsWriter(transaction)
         self.links = LinksWriter(transaction)
         self.distinct = DistinctPairsWriter(transaction)
+        self.attempts = AttemptsWriter(transaction)
         self.decisions = DecisionsWriter(transaction)
         self.turns = TurnsWriter(transaction)
         self.episodes = EpisodesWriter(transaction)

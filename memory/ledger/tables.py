@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -16,9 +16,6 @@ from memory.text import text_key
 SCHEMA_VERSION = "2"
 """Whoever changes a table below adds the step from the version before it to `migrations`."""
 
-Judge = Literal["offline", "model", "person"]
-JUDGES: tuple[Judge, ...] = get_args(Judge)
-"""Who may tell two texts apart; the word of a later one stands over that of an earlier one."""
 FORGOTTEN_KEY = ""
 """What a tombstone has in place of the key of a text."""
 
@@ -86,6 +83,7 @@ decisions = sa.Table(
     sa.Column("action", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("similarity", sa.Float),
+    sa.Column("cosine", sa.Float),
     sa.Column("candidates", sa.Text, nullable=False),
     sa.Column("members", sa.Text, nullable=False),
     sa.Column("survivors", sa.Text, nullable=False),
@@ -93,6 +91,7 @@ decisions = sa.Table(
     sa.Column("pending", sa.Boolean, nullable=False, index=True),
     sa.Column("undone", sa.Boolean, nullable=False, default=False),
     sa.Column("model", sa.Text),
+    sa.Column("verified", sa.Text),
     sa.Column("usage", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )

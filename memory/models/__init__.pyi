@@ -3,9 +3,12 @@ from .conversation import Extraction as Extraction
 from .conversation import ExtractionResult as ExtractionResult
 from .conversation import Reply as Reply
 from .conversation import Turn as Turn
+from .decision import JUDGES as JUDGES
+from .decision import OFFLINE as OFFLINE
 from .decision import Action as Action
 from .decision import Decision as Decision
 from .decision import Doubt as Doubt
+from .decision import Judge as Judge
 from .decision import MergeGroup as MergeGroup
 from .decision import OnMergeFailure as OnMergeFailure
 from .decision import Outcome as Outcome

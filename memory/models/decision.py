@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import (
     Field,
@@ -15,6 +15,14 @@ from memory.models.values import Frozen
 from memory.text import Verification
 
 OnMergeFailure = Literal["replace", "keep_both"]
+Judge = Literal["offline", "model", "person"]
+"""Who may tell two texts apart; the word of a later one stands over that of an earlier one."""
+JUDGES: tuple[Judge, ...] = get_args(Judge)
+OFFLINE = "offline"
+"""The name of the model that needs no key."""
+Verified = Literal["by words", "by a second reading"]
+COPIES_FROM = 0.90
+"""The cosine below which nothing is replaced for want of a model, nor joined by the offline one."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,15 @@ class Decision:
     pending: bool = False
     model: str | None = None
     usage: Usage = field(default_factory=Usage)
+    cosine: float | None = None
+    """What `similarity` was before the scale; None where that is the same."""
+    verified: Verified | None = None
+    """How a merged text was found true; None where none was written."""
+
+    @property
+    def judge(self) -> Judge:
+        """Whose word its distinct pairs are."""
+        return "offline" if self.model == OFFLINE else "model"
 
     @property
     def retired(self) -> tuple[str, ...]:
@@ -100,8 +117,15 @@ class Question:
     reason: str
     similarity: float
     """Of the two members that are least alike."""
+    cosine: float | None = None
+    """Of the same two, before the scale; None where that is the similarity."""
     objection: str = ""
     """Why the last answer could not be believed; empty the first time."""
+
+    @property
+    def are_copies(self) -> bool:
+        """Whether the vectors alone say that these are near-copies, whatever the scale."""
+        return (self.similarity if self.cosine is None else self.cosine) >= COPIES_FROM
 
 
 class MergeGroup(Frozen):

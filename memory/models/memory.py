@@ -81,10 +81,12 @@ class Embedded:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A memory that was found, and how alike it is: cosine in -1..1, rounded to 6 places."""
+    """A memory that was found, and how alike it is, rounded to 6 places."""
 
     memory: Memory
     similarity: float
+    cosine: float | None = None
+    """Before the scale; None where that is the similarity."""
 
     @property
     def distance(self) -> float:

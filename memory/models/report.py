@@ -51,6 +51,10 @@ class DeduplicationReport(Frozen):
     """Memories that were synthesised from several."""
     pending: int
     """Questions the model could not answer, left for a later run."""
+    left: int
+    """Groups whose questions the budget of calls left for the next run."""
+    undecided: int
+    """Pairs that a model failed at, and that wait or are not asked about by themselves any more."""
     usage: Usage
     estimated_model_calls: int
     model: str

@@ -63,9 +63,15 @@ class Scale(Frozen):
         For a text that is compared with any other; without one, for whatever texts. A cosine of 6
         places reaches it exactly where its similarity reaches `similarity`.
         """
+        return self._least(similarity, text is not None and has_kana_or_han(text))
+
+    def cosines(self, similarity: float, strict: Flags) -> Floats:
+        """The same for many texts (n,), of which these are the strict ones."""
+        return np.where(strict, self._least(similarity, True), self._least(similarity, False))
+
+    def _least(self, similarity: float, strict: bool) -> float:
         if similarity < 0.0 or similarity >= NEAR_COPY:
             return similarity
-        strict = text is not None and has_kana_or_han(text)
         anchor = self.strict_anchor if strict else self.anchor
         near = float(np.interp(similarity, _SIMILARITIES, (0.0, anchor, NEAR_COPY)))
         found = round(near, _PLACES)

@@ -1,9 +1,10 @@
-"""How long one piece of work may wait for a language model, all its questions together."""
+"""How long a piece of work may wait for a language model, and how many calls it may cost."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
@@ -45,3 +46,44 @@ class Budget:
 
     def _spent(self) -> ModelUnavailable:
         return ModelUnavailable(f"no answer within {self._total_s:g} s", "see llm.budget_s")
+
+
+class CallBudget:
+    """Calls of a model that a run may make; a question that is under way is always finished."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._spent = 0
+
+    def take(self) -> bool:
+        """Whether one more question may be asked; it counts as one call until it is settled."""
+        if self._spent >= self.most:
+            return False
+        self._spent += 1
+        return True
+
+    def settle(self, calls: int) -> None:
+        """The question that was taken has cost so many calls; an offline judge's cost none."""
+        self._spent += calls - 1
+
+
+class HourlyCalls(CallBudget):
+    """Calls within the last hour, whoever asks."""
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` is in seconds and never goes back."""
+        super().__init__(most)
+        self._clock = clock
+        self._settled: deque[tuple[float, int]] = deque()
+
+    def take(self) -> bool:
+        while self._settled and self._settled[0][0] <= self._clock() - _HOUR_S:
+            self._spent -= self._settled.popleft()[1]
+        return super().take()
+
+    def settle(self, calls: int) -> None:
+        super().settle(calls)
+        self._settled.append((self._clock(), calls))
+
+
+_HOUR_S = 3600.0

@@ -6,7 +6,7 @@ is declared, and replies with what it recalls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from memory.models import (
     Candidate,
@@ -48,12 +48,14 @@ class OfflineModel:
         """Groups of members that can be told as one without losing or inventing anything.
 
         The newest text of a group, and the sentences of the older ones that it does not cover;
-        members whose values conflict stay apart.
+        members whose values conflict stay apart. Where the vectors do not say that they are
+        copies, nothing is joined but what is said again in another order or form.
         """
+        join = combine if question.are_copies else said_again
         left = list(range(len(question.members)))
         parts = []
         while left:
-            group, text = _told_as_one(question.members, left)
+            group, text = _told_as_one(question.members, left, join)
             left = [index for index in left if index not in group]
             if len(group) > 1:
                 parts.append(MergeGroup(members=group, text=text))
@@ -105,12 +107,14 @@ def _stated(turns: Sequence[Turn], number: int) -> list[Statement]:
     )
 
 
-def _told_as_one(members: Sequence[Memory], left: Sequence[int]) -> tuple[tuple[int, ...], str]:
+def _told_as_one(
+    members: Sequence[Memory], left: Sequence[int], join: Callable[[str, str], str | None]
+) -> tuple[tuple[int, ...], str]:
     """The newest of those left, with all that can be told in one text with it."""
     group: tuple[int, ...] = (left[-1],)
     text = members[left[-1]].content
     for older in reversed(left[:-1]):
-        joined = combine(text, members[older].content)
+        joined = join(text, members[older].content)
         wider = tuple(sorted((older, *group)))
         if joined is not None and _is_believed(joined, [members[n].content for n in wider]):
             group, text = wider, joined
@@ -119,6 +123,12 @@ def _told_as_one(members: Sequence[Memory], left: Sequence[int]) -> tuple[tuple[
 
 def _is_believed(text: str, sources: Sequence[str]) -> bool:
     return verify(text, sources).belief is Belief.BELIEVED
+
+
+def said_again(newer: str, older: str) -> str | None:
+    """The newer text where each covers the other."""
+    difference = compare(newer, older)
+    return newer if difference.a_covers_b and difference.b_covers_a else None
 
 
 def combine(newer: str, older: str) -> str | None:

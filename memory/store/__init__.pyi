@@ -6,6 +6,9 @@ from .applying import UnlessRepeated as UnlessRepeated
 from .applying import WhileMergeable as WhileMergeable
 from .applying import WhileNearest as WhileNearest
 from .applying import WhileUnchanged as WhileUnchanged
+from .asking import NOBODY as NOBODY
+from .asking import Asker as Asker
+from .asking import Insistence as Insistence
 from .forgetting import Forgotten as Forgotten
 from .forgetting import erase as erase
 from .store import Arrival as Arrival

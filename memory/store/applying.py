@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from memory.index import similarities
-from memory.ledger import Reader, Row, Writer
-from memory.models import Decision, Embedded, Memory, Scope, SearchResult, Survivor, Vector
+from memory.ledger import BATCH_PAUSE, Reader, Row, Writer
+from memory.models import Decision, Embedded, Memory, Scale, Scope, SearchResult, Survivor, Vector
 from memory.store.embedding_cache import EmbeddingCache
-from memory.text import text_key
+from memory.text import has_kana_or_han, text_key
 
 
 @dataclass(frozen=True)
@@ -82,10 +85,12 @@ class Applier:
     def __init__(
         self,
         cache: EmbeddingCache,
+        scale: Scale,
         scope_of: Callable[[Memory], Scope],
         clock: Callable[[], datetime],
     ) -> None:
         self._cache = cache
+        self._scale = scale
         self._scope_of = scope_of
         self._clock = clock
 
@@ -140,8 +145,11 @@ class Applier:
             return ""
         distinct = writer.distinct.of(scope, key)
         newcomers = [row for row in written if row.text_key not in distinct]
-        near = ranked(writer, one.arrival.vector, newcomers, condition.min_similarity)
-        return f"{near[0].memory.id} came" if near else ""
+        probe = Probe(one.arrival.memory.content, one.arrival.vector)
+        nearest = next(iter(ranked(writer, probe, newcomers, self._scale)), None)
+        if nearest is None or nearest.similarity < condition.min_similarity:
+            return ""
+        return f"{nearest.memory.id} came"
 
     def _repeated(self, writer: Writer, one: Application, since: int) -> str:
         if one.arrival is None:
@@ -170,6 +178,7 @@ class Applier:
         for new in one.vectors:
             self._cache.keep(writer, new)
         self._mark_distinct(writer, decision)
+        self._count_failure(writer, one)
         if not decision.pending and (arrival is None or len(stored) > 1):
             writer.decisions.close_about(set(stored))
         return writer.decisions.record(decision, before, self._clock(), one.run)
@@ -179,8 +188,18 @@ class Applier:
         for a, b in decision.distinct:
             scope = self._scope_of(by_id[a])
             texts = by_id[a].content, by_id[b].content
-            offline = decision.model == "offline"
-            writer.distinct.mark(scope, *texts, decision.reason, "offline" if offline else "model")
+            writer.distinct.mark(scope, *texts, decision.reason, decision.judge)
+
+    def _count_failure(self, writer: Writer, one: Application) -> None:
+        """What a model was asked and could not answer, pair by pair; the next batch asks a new."""
+        decision = one.decision
+        if not decision.pending or decision.model is None:
+            return
+        pause = BATCH_PAUSE if one.arrival is None else timedelta(0)
+        now = self._clock()
+        for a, b in combinations(decision.members, 2):
+            texts = (a.content, b.content)
+            writer.attempts.count(self._scope_of(a), *texts, decision.model, now, pause)
 
 
 def _changed(writer: Writer, one: Application, revision: int) -> str:
@@ -207,10 +226,15 @@ def _let_live(writer: Writer, survivor: Survivor, known: set[str]) -> None:
         writer.memories.retire(retired, memory.id)
 
 
-def ranked(
-    reader: Reader, vector: Vector, rows: Iterable[Row], min_similarity: float
-) -> list[SearchResult]:
-    """Rows that are similar enough, by exact similarity, most similar first, then the newest."""
+class Probe(NamedTuple):
+    """A text that others are compared with, and its vector."""
+
+    text: str
+    vector: Vector
+
+
+def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> list[SearchResult]:
+    """Rows by exact similarity, most similar first, then the newest; those with a vector."""
     candidates = list(rows)
     if not candidates:
         return []
@@ -219,10 +243,17 @@ def ranked(
     if not candidates:
         return []
     others = np.stack([known[row.text_key] for row in candidates])
-    scores = similarities(others, np.broadcast_to(vector, others.shape))
-    scored = [
-        SearchResult(row.memory, float(score))
-        for row, score in zip(candidates, scores, strict=True)
-        if score >= min_similarity
+    cosines = similarities(others, np.broadcast_to(probe.vector, others.shape))
+    scores = scale.similarities(cosines, _strict(probe.text, candidates))
+    found = [
+        SearchResult(row.memory, score, cosine)
+        for row, score, cosine in zip(candidates, scores.tolist(), cosines.tolist(), strict=True)
     ]
-    return sorted(scored, key=lambda hit: (-hit.similarity, -hit.memory.timestamp.timestamp()))
+    return sorted(found, key=lambda hit: (-hit.similarity, -hit.memory.timestamp.timestamp()))
+
+
+def _strict(text: str, rows: Sequence[Row]) -> npt.NDArray[np.bool_]:
+    """Where kana or Han stands in either text."""
+    if has_kana_or_han(text):
+        return np.ones(len(rows), np.bool_)
+    return np.array([has_kana_or_han(row.memory.content) for row in rows])

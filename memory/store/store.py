@@ -13,10 +13,12 @@ from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelin
 from memory.index import ExactIndex, IndexSlot
 from memory.ledger import Counts, DecisionRecord, Ledger, Reader, Row, Snapshot, take_snapshot
 from memory.models import (
+    PLAIN,
     Action,
     Decision,
     Embedded,
     Memory,
+    Scale,
     Scope,
     ScopeField,
     SearchResult,
@@ -33,9 +35,11 @@ from memory.store.applying import (
     Applier,
     Condition,
     Conflict,
+    Probe,
     WhileUnchanged,
     ranked,
 )
+from memory.store.asking import NOBODY, Asker
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.text import clean, text_key
@@ -102,11 +106,13 @@ class MemoryStore:
         open_index: Callable[[Ledger], Index] | None = None,
         *,
         scope_fields: tuple[ScopeField, ...] = ("user",),
+        scale: Scale = PLAIN,
         clock: Clock = utc_now,
         new_id: Callable[[], str] = new_memory_id,
     ) -> None:
         """`open_index` is called when the index is first needed; None searches exactly.
 
+        `scale` is what similarity is, of the embedder's cosine.
         Whatever compares or stores vectors raises EmbedderMismatch where the ledger's come from
         another embedder.
         """
@@ -116,8 +122,9 @@ class MemoryStore:
         self.embeddings = EmbeddingCache(ledger, embedder)
         opener = None if open_index is None else lambda: open_index(ledger)
         self.index = IndexSlot(ExactIndex(ledger), opener)
+        self.scale = scale
         self._scope_fields = scope_fields
-        self._applier = Applier(self.embeddings, self.scope_of, clock)
+        self._applier = Applier(self.embeddings, scale, self.scope_of, clock)
 
     def close(self) -> None:
         self.index.wait_until_open()
@@ -157,10 +164,11 @@ class MemoryStore:
                 return reader.decisions.all_but_additions()
             return reader.decisions.about(clean(memory_id))
 
-    def snapshot(self) -> Snapshot:
-        """Everything a batch needs, at one revision."""
+    def snapshot(self, asker: Asker = NOBODY) -> Snapshot:
+        """Everything a batch needs, at one revision, without what is not to be asked about."""
         with self.ledger.reading() as reader:
-            return take_snapshot(reader)
+            waiting = asker.waiting(reader, self.clock())
+            return take_snapshot(reader, asker.distinct(reader), waiting)
 
     def scope_of(self, memory: Memory) -> Scope:
         """Which memories this one may be compared with."""
@@ -170,6 +178,8 @@ class MemoryStore:
 
     def search(self, query: str, k: int = 5, *, scope: Scope | None = None) -> list[SearchResult]:
         """The k live memories nearest to the query, nearest first; `scope` None is all of them.
+
+        How alike they are is the plain cosine: a question is no statement.
 
         Raises: EmbeddingError.
         """
@@ -181,7 +191,7 @@ class MemoryStore:
         shortlist = self.index.exactly(vector, scope or Scope(()), k)
         with self.ledger.reading() as reader:
             found = reader.memories.rows(shortlist.ids).values()
-            return ranked(reader, vector, (row for row in found if row.live), -1.0)
+            return ranked(reader, Probe(clean(query), vector), filter(_is_live, found), PLAIN)
 
     def find_similar(
         self, content: str, threshold: float = 0.90, *, user: str | None = None
@@ -194,18 +204,20 @@ class MemoryStore:
             return None
         [probe] = self.embeddings.embed([self.new_memory(content, user=user)])
         with self.ledger.reading() as reader:
-            look = self._look(reader, probe.memory)
+            look = self._look(reader, probe.memory, NOBODY)
         whatever_was_judged = replace(look, distinct=frozenset(), hidden=0)
         found = self._neighbours(whatever_was_judged, probe, 1, threshold)
         return next(iter(found.matches), None)
 
-    def find(self, new: Embedded, k: int, min_similarity: float) -> Neighbours:
+    def find(
+        self, new: Embedded, k: int, min_similarity: float, asker: Asker = NOBODY
+    ) -> Neighbours:
         """The k live memories in scope most like the new one, of those that are similar enough.
 
         The same normalised text comes first; what was judged distinct from it is left out.
         """
         with self.ledger.reading() as reader:
-            look = self._look(reader, new.memory)
+            look = self._look(reader, new.memory, asker)
         return self._neighbours(look, new, k, min_similarity)
 
     def receive(self, new: Memory | Embedded) -> Known | Embedded:
@@ -224,7 +236,9 @@ class MemoryStore:
             return Embedded(own, new.vector)
         return self.embeddings.complete([own], vectors)[0]
 
-    def prepare(self, new: Memory | Embedded, k: int, min_similarity: float) -> Known | Arrival:
+    def prepare(
+        self, new: Memory | Embedded, k: int, min_similarity: float, asker: Asker = NOBODY
+    ) -> Known | Arrival:
         """What is to be known before a decision about a new memory: `receive` and `find` in one.
 
         Raises: LedgerError where not even its arrival can be looked up.
@@ -235,7 +249,7 @@ class MemoryStore:
             if known is not None:
                 return Known(known)
             own = self._under_own_id(reader, memory)
-            look = self._look(reader, own)
+            look = self._look(reader, own, asker)
             vectors = reader.vectors.of([look.key])
         if isinstance(new, Embedded):
             arrived = Embedded(own, new.vector)
@@ -358,11 +372,11 @@ class MemoryStore:
             update={"id": self.new_id(), "external_id": memory.external_id or memory.id}
         )
 
-    def _look(self, reader: Reader, memory: Memory) -> _Look:
+    def _look(self, reader: Reader, memory: Memory, asker: Asker) -> _Look:
         """Raises: EmbedderMismatch."""
         self.embeddings.check(reader)
         scope, key = self.scope_of(memory), text_key(memory.content)
-        distinct = frozenset(reader.distinct.of(scope, key))
+        distinct = frozenset(reader.distinct.of(scope, key, asker.bound_by))
         return _Look(
             scope=scope,
             key=key,
@@ -378,11 +392,14 @@ class MemoryStore:
         matches = [SearchResult(memory, 1.0) for memory in same]
         wanted = k + look.hidden
         if new.vector is not None and len(matches) < wanted:
-            shortlist = self.index.nearest(new.vector, look.scope, wanted + 1, min_similarity)
+            text = new.memory.content
+            min_cosine = self.scale.cosine(min_similarity, text)
+            shortlist = self.index.nearest(new.vector, look.scope, wanted + 1, min_cosine)
             with self.ledger.reading() as reader:
                 found = reader.memories.rows(shortlist.ids).values()
                 others = [row for row in found if self._is_other(row, look)]
-                matches += ranked(reader, new.vector, others, min_similarity)
+                found_alike = ranked(reader, Probe(text, new.vector), others, self.scale)
+                matches += [hit for hit in found_alike if hit.similarity >= min_similarity]
         return Neighbours(tuple(matches[:k]), look.revision)
 
     def _is_other(self, row: Row, look: _Look) -> bool:
@@ -393,6 +410,10 @@ class MemoryStore:
             and row.text_key not in look.distinct
             and self.scope_of(row.memory) == look.scope
         )
+
+
+def _is_live(row: Row) -> bool:
+    return row.live
 
 
 def _addition(memory: Memory) -> Decision:

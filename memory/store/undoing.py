@@ -9,7 +9,15 @@ from itertools import combinations
 from typing import Any
 
 from memory.errors import CannotUndo
-from memory.ledger import REVERSIBLE, DecisionRecord, Ledger, Reader, Writer, seen_from
+from memory.ledger import (
+    REVERSIBLE,
+    DecisionRecord,
+    Ledger,
+    Reader,
+    TextPair,
+    Writer,
+    seen_from,
+)
 from memory.models import Action, Decision, Memory, MemoryLink, Scope
 
 
@@ -71,23 +79,44 @@ def undo(
     return undone
 
 
-def reopen_pending(ledger: Ledger) -> list[DecisionRecord]:
+def reopen_pending(
+    ledger: Ledger,
+    unasked: Callable[[Reader], set[TextPair]],
+    scope_of: Callable[[Memory], Scope],
+    most: int,
+) -> list[DecisionRecord]:
     """Take back what was decided for want of a model, to be asked again; gives the questions.
 
-    They count as open until `close_pending`. What later decisions build on stays as it is, and is
-    asked again with them.
+    At most so many, the oldest first, and none with a pair that is not to be asked about. They
+    count as open until `close_pending`. What later decisions build on stays as it is, and is asked
+    again with them.
     """
     with ledger.reading() as reader:
         if not reader.decisions.count_pending():
             return []
     with ledger.writing() as writer:
-        questions = writer.decisions.pending()
+        closed = unasked(writer)
+        questions = [
+            record
+            for record in writer.decisions.pending()
+            if not _pairs_of(writer, record, scope_of) & closed
+        ][:most]
         for record in reversed(questions):
             reversible = record.action in REVERSIBLE and not record.undone
             if reversible and not writer.decisions.after(record):
                 _take_back(writer, record)
                 writer.decisions.mark_undone(record.number, pending=True)
     return questions
+
+
+def _pairs_of(
+    reader: Reader, record: DecisionRecord, scope_of: Callable[[Memory], Scope]
+) -> set[TextPair]:
+    rows = reader.memories.rows(record.members).values()
+    return {
+        (scope_of(a.memory).key, min(a.text_key, b.text_key), max(a.text_key, b.text_key))
+        for a, b in combinations(rows, 2)
+    }
 
 
 def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:

@@ -19,8 +19,8 @@ from memory.errors import LedgerError, LedgerMissing
 from memory.interchange import read_memories, write_memory
 from memory.ledger.database import open_database
 from memory.ledger.ledger import Ledger
-from memory.ledger.tables import Judge, attempts, distinct_pairs
-from memory.models import Action, Decision, Memory, MemoryLink, Scope
+from memory.ledger.tables import attempts, distinct_pairs
+from memory.models import Action, Decision, Judge, Memory, MemoryLink, Scope
 from memory.store import erase
 from memory.text import text_key
 from tests.conftest import Tell

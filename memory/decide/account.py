@@ -1,0 +1,153 @@
+"""The account of a run: what it has decided, what it left, and the report of it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from memory.decide.planning import RoundPlan
+from memory.decide.policy import GroupPlan, differences
+from memory.models import (
+    Decision,
+    DeduplicationReport,
+    GroupReport,
+    MemberReport,
+    Usage,
+)
+from memory.text import normalise
+
+
+@dataclass
+class Account:
+    """What a run has done so far."""
+
+    run: str
+    first: RoundPlan
+    among: set[str] | None = None
+    """Where not None, only the groups with one of these memories are settled."""
+    started: float = field(default_factory=time.monotonic)
+    rounds: int = 0
+    retired: int = 0
+    merged: int = 0
+    pending: int = 0
+    usage: Usage = field(default_factory=Usage)
+    actions: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    decided: list[GroupReport] = field(default_factory=list)
+    failed: set[frozenset[str]] = field(default_factory=set)
+    left: set[frozenset[str]] = field(default_factory=set)
+    """Groups whose questions the budget of calls leaves for the next run."""
+    latest: RoundPlan = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.latest = self.first
+
+    def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
+        """The groups of a round that this run is about, and has not failed at already."""
+        self.latest = plan
+        over = self.failed | self.left
+        wanted = [group for group in plan.groups if _ids(group) not in over]
+        if self.among is not None:
+            wanted = [group for group in wanted if self.among & _ids(group)]
+        return sorted(wanted, key=_most_alike_first)
+
+    def left_any_of(self, members: Collection[str]) -> bool:
+        """Whether one of these memories waits for the next run."""
+        return any(not group.isdisjoint(members) for group in self.left)
+
+    def leave(self, group: GroupPlan) -> None:
+        """The budget does not reach for it."""
+        self.left.add(_ids(group))
+
+    def done(self, group: GroupPlan, decision: Decision) -> None:
+        self.actions[decision.action] += 1
+        self.reasons[_kind_of(decision.reason)] += 1
+        self.retired += len(decision.retired)
+        known = {member.id for member in decision.members}
+        self.merged += sum(s.memory.id not in known for s in decision.survivors)
+        if self.among is not None:
+            self.among |= {survivor.memory.id for survivor in decision.survivors}
+        if decision.pending:
+            self.pending += 1
+            self.failed.add(_ids(group))
+        self.decided.append(_decided_report(group, decision, self.latest))
+
+    def report(self, dry_run: bool, after: int, model: str) -> DeduplicationReport:
+        planned = [_planned_report(group, self.first) for group in self.first.groups]
+        return DeduplicationReport(
+            dry_run=dry_run,
+            memories=self.first.memories,
+            memories_after=after,
+            pairs=self.first.pairs,
+            rounds=self.rounds,
+            groups=tuple(planned if dry_run else self.decided),
+            decisions=dict(self.actions),
+            reasons=dict(self.reasons),
+            retired=self.retired,
+            merged=self.merged,
+            pending=self.pending,
+            left=len(self.left),
+            undecided=self.latest.waiting,
+            usage=self.usage,
+            estimated_model_calls=sum(group.needs_model for group in planned),
+            model=model,
+            seconds=round(time.monotonic() - self.started, 3),
+        )
+
+
+def _ids(group: GroupPlan) -> frozenset[str]:
+    return frozenset(member.id for member in group.members)
+
+
+def _most_alike_first(group: GroupPlan) -> tuple[bool, float]:
+    """What costs nothing comes before any question."""
+    asks = group.replacement is None and group.question is not None
+    return asks, -(group.question.similarity if group.question else 1.0)
+
+
+def _kind_of(reason: str) -> str:
+    """The general part of a reason, for counting."""
+    return reason.partition(":")[0]
+
+
+def _planned_report(group: GroupPlan, plan: RoundPlan) -> GroupReport:
+    retired = group.replacement.retired if group.replacement else ()
+    asked = {member.id for member in group.question.members} if group.question else set()
+    fates = {member.id: "judge" if member.id in asked else "keep" for member in group.members}
+    fates |= dict.fromkeys(retired, "retire")
+    steps = [step for step in (group.replacement, group.question) if step is not None]
+    names = ["replace"] * (group.replacement is not None) + ["judge"] * (group.question is not None)
+    reason = "; then ".join(step.reason for step in steps)
+    return _group_report(group, plan, " + ".join(names), reason, fates)
+
+
+def _decided_report(group: GroupPlan, decision: Decision, plan: RoundPlan) -> GroupReport:
+    fates = {member.id: "keep" for member in group.members}
+    fates |= dict.fromkeys(decision.retired, "retire")
+    return _group_report(group, plan, decision.action.value, decision.reason, fates)
+
+
+def _group_report(
+    group: GroupPlan, plan: RoundPlan, action: str, reason: str, fates: Mapping[str, str]
+) -> GroupReport:
+    members = group.members
+    texts = {normalise(member.content): n for n, member in enumerate(members)}
+    return GroupReport(
+        user=members[0].user,
+        is_private=members[0].is_private,
+        action=action,
+        reason=reason,
+        members=tuple(
+            MemberReport(id=m.id, content=m.content, timestamp=m.timestamp, fate=fates[m.id])
+            for m in members
+        ),
+        similarities=tuple(
+            (i, j, plan.similarity(members[i], members[j]))
+            for i, j in combinations(sorted(texts.values()), 2)
+        ),
+        differences=differences(members),
+        needs_model=group.question is not None,
+    )

@@ -1,0 +1,85 @@
+"""A question to the model: its verdict is held against the sources, in doubt read a second time."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+
+from memory.decide import Doubted, after_failure, resolve, still_wrong
+from memory.errors import ModelError
+from memory.models import Decision, Question, Rules, Usage
+from memory.protocols import LanguageModel
+from memory.providers import Budget
+from memory.store import MemoryStore
+from memory.text import shortened
+
+logger = logging.getLogger(__name__)
+
+QUOTED = 60
+"""Characters of a memory in a log line."""
+
+
+@dataclass
+class _Spent:
+    """What one question has cost so far, whatever comes of it."""
+
+    usage: Usage = field(default_factory=Usage)
+
+
+class Judging:
+    """Asks a model what only a model can say, and believes no more than the words bear out."""
+
+    def __init__(self, store: MemoryStore, model: LanguageModel, rules: Rules) -> None:
+        self._store = store
+        self._model = model
+        self._rules = rules
+
+    async def decide(self, question: Question, budget: Budget, most_answers: int) -> Decision:
+        """What the model's verdict amounts to; after so many that are not believed, the fallback.
+
+        From the second time on it is told what was wrong.
+        """
+        spent = _Spent()
+        for _ in range(most_answers):
+            try:
+                answer = await self._answer(question, budget, spent)
+            except ModelError as exc:
+                return self._failed(question, str(exc), spent.usage)
+            if isinstance(answer, Decision):
+                _log_merges(answer)
+                return replace(answer, usage=spent.usage)
+            logger.warning("the model's answer is discarded: %s", answer)
+            question = replace(question, objection=answer)
+        return self._failed(question, question.objection, spent.usage)
+
+    async def _answer(self, question: Question, budget: Budget, spent: _Spent) -> Decision | str:
+        """A decision that can be believed, or why the verdict cannot.
+
+        Raises: ModelError.
+        """
+        verdict = await budget.wait_for(self._model.judge, question)
+        spent.usage += verdict.usage
+        answer = resolve(question, verdict, self._store.new_id, self._model.name)
+        if not isinstance(answer, Doubted):
+            return answer
+        for doubt in answer.doubts:
+            reading = await budget.wait_for(self._model.reread, doubt)
+            spent.usage += reading.usage
+            if wrong := still_wrong(doubt, reading):
+                return wrong
+        return replace(answer.decision, verified="by a second reading")
+
+    def _failed(self, question: Question, why: str, usage: Usage) -> Decision:
+        decision = after_failure(question, why, self._rules)
+        fallback = "replace" if decision.survivors else "keep both"
+        logger.warning(
+            "DEDUP_FAIL: LLM merge failed, falling back to %s (%s)", fallback, decision.reason
+        )
+        return replace(decision, model=self._model.name, usage=usage)
+
+
+def _log_merges(decision: Decision) -> None:
+    for survivor in decision.survivors:
+        count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
+        text = shortened(survivor.memory.content, QUOTED)
+        logger.info('DEDUP_MERGE: %d memories -> "%s"', count, text)

@@ -1,0 +1,49 @@
+"""Who asks about pairs of texts, and which of them are not to be asked about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from memory.ledger import Reader, TextPair
+from memory.models import JUDGES, OFFLINE, Judge
+
+
+class Insistence(Enum):
+    """How often the same question is asked."""
+
+    WHEN_DUE = "what failed is asked again at growing distance"
+    NOW = "what failed is asked again at once, unless it failed too often"
+    AGAIN = "all is asked again, but for what a person told apart"
+
+
+@dataclass(frozen=True)
+class Asker:
+    """A model, and how insistently it is asked."""
+
+    model: str
+    insistence: Insistence = Insistence.WHEN_DUE
+
+    @property
+    def bound_by(self) -> tuple[Judge, ...]:
+        """Whose word it does not question: what the offline judge told apart binds itself alone."""
+        if self.insistence is Insistence.AGAIN:
+            return ("person",)
+        return JUDGES if self.model == OFFLINE else ("model", "person")
+
+    def distinct(self, reader: Reader) -> set[TextPair]:
+        """The pairs that were told apart by somebody whose word it does not question."""
+        return reader.distinct.all(self.bound_by)
+
+    def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
+        """The pairs that this model failed at and that are not to be asked about now."""
+        if self.insistence is Insistence.WHEN_DUE:
+            return reader.attempts.waiting(self.model, now)
+        if self.insistence is Insistence.NOW:
+            return reader.attempts.exhausted(self.model)
+        return set()
+
+
+NOBODY = Asker(model="")
+"""Where no model is asked: what a person or a model told apart stays apart."""
