@@ -113,16 +113,16 @@ def _alike(
 
 
 def alike_pairs(
-    snapshot: Snapshot, scope_of: Callable[[Memory], Scope], floor: float
+    snapshot: Snapshot, scope_of: Callable[[Memory], Scope], min_similarity: float
 ) -> list[tuple[Row, Row, float]]:
-    """Every two texts of one scope at or above the floor: the older's row, the newer's, how alike.
+    """Every two texts of one scope that are alike: the older's row, the newer's, how alike.
 
     Of rows with the same text, the oldest stands for all.
     """
     order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
     found = []
     for nodes in _scopes(snapshot.rows, scope_of).values():
-        for (a, b), score in _edges(nodes, snapshot.vectors, floor).items():
+        for (a, b), score in _edges(nodes, snapshot.vectors, min_similarity).items():
             pair = sorted((nodes[a][0], nodes[b][0]), key=lambda row: order[row.memory.id])
             found.append((pair[0], pair[1], score))
     return found
@@ -147,11 +147,11 @@ def _mergeable(nodes: _Nodes, scope: Scope, snapshot: Snapshot) -> _Nodes:
     return {key: rows[-1:] if key in kept else rows for key, rows in nodes.items()}
 
 
-def _edges(nodes: _Nodes, vectors: Mapping[str, Vector], floor: float) -> _Edges:
+def _edges(nodes: _Nodes, vectors: Mapping[str, Vector], min_similarity: float) -> _Edges:
     keys = [key for key in nodes if key in vectors]
     if len(keys) < 2:
         return {}
-    pairs = similar_pairs(np.stack([vectors[key] for key in keys]), floor)
+    pairs = similar_pairs(np.stack([vectors[key] for key in keys]), min_similarity)
     return {
         (keys[i], keys[j]): float(score)
         for i, j, score in zip(pairs.i, pairs.j, pairs.similarity, strict=True)

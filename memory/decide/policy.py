@@ -259,10 +259,12 @@ def _distinct_pairs(question: Question, verdict: Verdict) -> tuple[tuple[str, st
 
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
     """The model failed: replace what is covered, keep the rest, and leave the question open."""
-    floor = replace(rules, upper=0.0)
+    whatever_similarity = replace(rules, upper=0.0)
     fallback = None
     if rules.on_merge_failure == "replace":
-        fallback = replace_covered(question.members, _always(question.similarity), floor)
+        fallback = replace_covered(
+            question.members, _always(question.similarity), whatever_similarity
+        )
     if fallback is None:
         fallback = Decision(
             Action.KEEP_BOTH,
