@@ -168,9 +168,9 @@ def restore(
 
 
 def upgrade(context: typer.Context) -> None:
-    """Bring the ledger of an earlier version to this one; a copy of it as it was is kept."""
+    """Upgrade the ledger of an earlier version; a copy of it as it was is kept."""
     copy = assembly.upgrade_ledger(context.obj)
     if copy is None:
-        err().print("the ledger is of this version already")
+        err().print("the ledger is up to date already")
     else:
         err().print(f"upgraded; the ledger as it was is kept in {copy}")

@@ -294,10 +294,17 @@ def _distinct_pairs(question: Question, verdict: Verdict) -> tuple[tuple[str, st
 
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
     """The model failed: replace what is covered, keep the rest, and leave the question open."""
-    floor = replace(rules, upper=0.0)
+    whatever_similarity = replace(rules, upper=0.0)
     fallback = None
+<<<<<<< HEAD
     if rules.on_merge_failure == "replace" and question.are_copies:
         fallback = replace_covered(question.members, _always(question.similarity), floor)
+=======
+    if rules.on_merge_failure == "replace":
+        fallback = replace_covered(
+            question.members, _always(question.similarity), whatever_similarity
+        )
+>>>>>>> shells
     if fallback is None:
         fallback = Decision(
             Action.KEEP_BOTH,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, Tool
 
 ROOT = Path(__file__).parent.parent.parent
@@ -92,7 +92,7 @@ def agent(folder: Path, command: list[str] = SERVE, **env: str) -> Iterator[Agen
     )
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(Client(server)) as client,
+        portal.wrap_async_context_manager(Client(stdio_client(server))) as client,
     ):
         yield Agent(portal, client)
 

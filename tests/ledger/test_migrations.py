@@ -358,7 +358,7 @@ def test_the_upgrade_command_says_where_the_copy_is(old_url: str, folder: Path) 
     told = "upgraded; the ledger as it was is kept in"
     assert (first.returncode, first.stderr.splitlines()) == (0, [f"{told} {copy}"])
     assert (second.returncode, second.stderr.splitlines()) == (
-        0, ["the ledger is of this version already"],
+        0, ["the ledger is up to date already"],
     )  # fmt: skip
     assert version_1.version_at(old_url) == "2"
 
