@@ -32,15 +32,13 @@ _OPENER = re.compile(
     r"honestly|anyways?|of course|for sure|guess what"
     r"|right|cool|awesome|great|nice|true|exactly|plus|luckily|thankfully|unfortunately|in fact|"
     r"indeed|man|ugh|hmm+|um|gotcha|got it|agreed"
-    r"|for example|for instance|to be honest|you know|fun fact|on another note|for me|(?:some "
-    r")?(?:\w+ )?news(?=[:,])|speaking of [^,]{2,30}(?=,)|funny thing|you won't believe (?:it|"
-    r"this)|"
-    r"in other news|"
-    r"since (?:we|I|our|the)(?: last)? (?:spoke|talked|chatted|chat|talk|met)(?: last)?|it's been "
-    r"(?:a while|ages|too long|so long)|good (?:idea|point|"
-    r"question)|no (?:problem|worries)|that said|after all|in addition|besides that|as for me|not "
-    r"at all|funny enough|I mean|speaking of which|on top of that|as well|fortunately|"
-    r"sadly)\b[\s,!.:;-]*)+",
+    r"|for example|for instance|to be honest|you know|fun fact|on another note|just(?= (?:last|"
+    r"yesterday|this)\b)|for me|(?:some )?(?:\w+ )?news(?=[:,])|speaking of [^,]{2,30}(?=,)|funny "
+    r"thing|you won't believe (?:it|this)|in other news|since (?:we|I|our|the)(?: last)? (?:spoke|"
+    r"talked|chatted|chat|talk|met)(?: last)?|it's been (?:a while|ages|too long|so long)|good "
+    r"(?:idea|point|question)|no (?:problem|worries)|that said|after all|in addition|besides that|"
+    r"as for me|not at all|funny enough|I mean|speaking of which|on top of that|as well|"
+    r"fortunately|sadly)\b[\s,!.:;-]*)+",
     re.IGNORECASE,
 )
 _VOCATIVE = re.compile(r"^[A-Z]\w+[,!] (?=\w)")
@@ -52,16 +50,16 @@ _DEPENDS = re.compile(
     r"\b(?:if|when|while|as|since|although|though|because|whenever|after|before)\b[^,]*$"
 )
 _BREAK = re.compile(
-    r"(?P<splice>, )(?=(?:I|we|my)\b)|: (?=(?:I|we|my)\b)|"
-    r"(?P<joined>,? (?:but|and|so)) (?=(?:I|we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|"
-    r"our)\b)|\s+[-–—]+\s+|\s*[–—]\s*|(?<=\w)-+ (?=[A-Za-z])|\s*--+\s*|\s*;\s*|\s*\.\.\.+\s*|, "
-    r"(?=(?:check|take a look|here's|look at|can't wait|and can't wait|you know|right|huh|thanks|"
-    r"bye|how about|what about|any|you|you're|speaking of)\b)"
+    r"(?P<splice>, )(?=(?:I|we|my)\b)|: (?=(?:I|we|my)\b)|(?P<joined>,? (?:but|and|so)) (?=(?:I|"
+    r"we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|our)\b)|\s+[-–—]+\s+|\s*[–—]\s*|"
+    r"(?<=\w)-+ (?=[A-Za-z])|\s*--+\s*|\s*;\s*|\s*\.\.\.+\s*|, (?=(?:check|take a look|here's|"
+    r"look at|can't wait|and can't wait|you know|right|huh|thanks|bye|how about|what about|any|"
+    r"you|you're|speaking of)\b)"
 )
 _AFTERTHOUGHT = re.compile(
     r"(?:,| -)? (?:(?:and|but|so|because|plus|as) (?:it|that|this)|which)(?:'s| is| was| has| "
-    r"really|"
-    r" made| makes| turned| means| felt| feels| keeps| helps| brings| gives| pushed)\b[^,;]*$"
+    r"really| made| makes| turned| means| felt| feels| keeps| helps| brings| gives| "
+    r"pushed)\b[^,;]*$"
     r"|, (?:it|that|this|they)(?:'s|'ve|'re| is| are| was| has| were| really| made| makes| turned|"
     r" looks?| felt| brings)\b.*$"
     r"|,? (?:and|so) (?:I'm|I am|I was|I feel|I felt|I think|we're|I can't wait|I hope|I love it|"
@@ -70,28 +68,24 @@ _AFTERTHOUGHT = re.compile(
     r"time).*$"
     r"|,? (?:to be honest|for example|for instance|too|as well|I guess|I think|by the way|though|"
     r"haha|lol|or something|personally|speaking of|I believe|of course|for sure|you know|in fact|"
-    r"thanks|right now|at the "
-    r"moment|currently|(?:just )?like (?:me|us|mine|ours)|these days)$",
+    r"thanks|right now|at the moment|currently|(?:just )?like (?:me|us|mine|ours)|these days)$",
     re.IGNORECASE,
 )
 _TIME = (
     r"(?:(?:even |just |only |starting )?(?:yesterday|today|tonight|tomorrow|recently|lately|now|"
-    r"currently|"
-    r"nowadays|these days|sometimes|usually|often|occasionally|finally|once|back then|one day|"
-    r"someday|originally|previously|eventually|personally|growing up|ever since|last [\w.]+|"
-    r"next \w+|(?:every|each) (?:(?:few|other|two|three|single) )?(?:time|day|night|morning|"
-    r"evening|afternoon|"
-    r"weekend|week|month|year|summer|winter|spring|fall|autumn|days|weeks|months|years|\w+day)|"
-    r"the other (?:day|week|night)|"
-    r"this (?:\w+ )?(?:week|weekend|month|year|morning|evening|summer|winter|spring|fall|autumn|"
-    r"\w+day)|(?:a few|a couple of|several|some|\w+) (?:day|week|month|year)s? (?:ago|back))"
-    r"(?:,? | - ))"
+    r"currently|nowadays|these days|sometimes|usually|often|occasionally|finally|once|back then|"
+    r"one day|someday|originally|previously|eventually|personally|growing up|ever since|last "
+    r"[\w.]+|next \w+|(?:every|each) (?:(?:few|other|two|three|single) )?(?:time|day|night|"
+    r"morning|evening|afternoon|weekend|week|month|year|summer|winter|spring|fall|autumn|days|"
+    r"weeks|months|years|\w+day)|the other (?:day|week|night)|this (?:\w+ )?(?:week|weekend|month|"
+    r"year|morning|evening|summer|winter|spring|fall|autumn|\w+day)|(?:a few|a couple of|several|"
+    r"some|\w+) (?:day|week|month|year)s? (?:ago|back))(?:,? | - ))"
 )
 _PLACE = r"(?:(?:on|in|at|around|since|during|for|by) (?:the |my |our |a |an )?[\w' -]{2,30}?,? )"
 _CIRCUMSTANCE = (
-    r"(?:(?:even |especially )?(?:when|while|whenever|after|before|as|besides|with|without|"
-    r"apart from|to|like|in|on|at|for|during|since|because|though|although|even though|despite|"
-    r"instead of|at first|outside|off|beyond|aside) [^,.]{2,60}, (?:and )?)"
+    r"(?:(?:even |especially )?(?:when|while|whenever|after|before|as|besides|with|without|apart "
+    r"from|to|like|in|on|at|for|during|since|because|though|although|even though|despite|instead "
+    r"of|at first|outside|off|beyond|aside) [^,.]{2,60}, (?:and )?)"
 )
 _SUBJECT = re.compile(
     rf"^(?:(?:{_TIME}|{_PLACE}|{_CIRCUMSTANCE})?(?:I|we)(?:'(?:m|ve|ll|d|re))? "
@@ -117,12 +111,9 @@ _OWNED_VERB = re.compile(
 )
 _NAMED = re.compile(
     r"^(?!(?:That|This|It|There|What|Here|These|Those|How|Why|Who|Both|Everyone|Everything|"
-    r"Nothing|"
-    r"Something|Anything|Someone|Even|Every|Each|All|Some|Such|One|Games?|People|Life|Nature)\b|"
-    r"\w+ing\b)"
-    r"(?:The (?!\d)[\w-]+|[A-Z][\w']+)(?: [A-Z][\w']+| (?:and|of|in|at) [\w']+| [a-z]+)?(?: "
-    r"[a-z]+)? "
-    r"(?:is|was|are|were|has|had|will|can|lives|works|\w{3,}(?:ed|es|s))\b "
+    r"Nothing|Something|Anything|Someone|Even|Every|Each|All|Some|Such|One|Games?|People|Life|"
+    r"Nature)\b|\w+ing\b)(?:The (?!\d)[\w-]+|[A-Z][\w']+)(?: [A-Z][\w']+| (?:and|of|in|at) [\w']+|"
+    r" [a-z]+)?(?: [a-z]+)? (?:is|was|are|were|has|had|will|can|lives|works|\w{3,}(?:ed|es|s))\b "
 )
 _FACTUAL = re.compile(r"\d|(?<=[a-z,] )[A-Z][a-z]")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|we|us|our|mine|myself|We|My|Our)\b")
@@ -154,21 +145,19 @@ _IMPLIED = [
 ]
 _DROPPED_VERBS = frozenset(
     "went got took started joined made bought met visited played moved finished signed had won "
-    "found "
-    "learned read watched did ran ate cooked attended adopted organized organised saw wrote built "
-    "painted baked volunteered hosted hiked picked completed graduated created grew planted drove "
-    "flew spent enrolled quit passed lost broke sold donated launched performed booked".split()
+    "found learned read watched did ran ate cooked attended adopted organized organised saw wrote "
+    "built painted baked volunteered hosted hiked picked completed graduated created grew planted "
+    "drove flew spent enrolled quit passed lost broke sold donated launched performed booked".split()
 )
 _THIS = re.compile(
     r"\b(?P<verb>made|met|saw|tried|discovered|attended|hosting|hosted|planning|organizing|making|"
     r"doing|buy|get|wearing|ordered|cooked|grew|adopting|decorated|got|bought|found|joined|"
-    r"painted|playing|reading|watching|watch|created|wrote|built|adopted|baked|took|across|"
-    r"on|from|called|have|had|read|watched|started|using|drew|learning) (?P<this>this|that|these|"
-    r"those) "
-    r"(?P<noun>(?!(?:other|same|whole|particular|after|before|when|for|in|on|at|with|to|and|"
-    r"but|because|last|while|by|from|as|so|past|week|weekend|month|year|morning|evening|summer|"
-    r"winter|spring|fall|autumn|is|was|were|are|has|I|we|kind|sort|way)\b|\w+day\b)"
-    r"[\w-]+ [\w-]+)"
+    r"painted|playing|reading|watching|watch|created|wrote|built|adopted|baked|took|across|on|"
+    r"from|called|have|had|read|watched|started|using|drew|learning) (?P<this>this|that|these|"
+    r"those) (?P<noun>(?!(?:other|same|whole|particular|after|before|when|for|in|on|at|with|to|"
+    r"and|but|because|last|while|by|from|as|so|past|week|weekend|month|year|morning|evening|"
+    r"summer|winter|spring|fall|autumn|is|was|were|are|has|I|we|kind|sort|way)\b|\w+day\b)[\w-]+ "
+    r"[\w-]+)"
 )
 _OWN_PEOPLE = (
     r"(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
@@ -186,9 +175,9 @@ _NOBODY = (
 )
 _MINE = re.compile(
     rf"^{_NOBODY}[a-z][\w'&-]*(?: [\w'&-]+){{0,6}}? (?:is|are|was|has been) "
-    r"(?:(?:definitely|also|still|always|mostly|really|one of|an?|the|huge|big|part of) )*"
-    r"(?:my (?:\w+ ){0,2}?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|weakness|"
-    r"comfort|life|routine|job|dream|goal|team|escape)\b"
+    r"(?:(?:definitely|also|still|always|mostly|really|one of|an?|the|huge|big|part of) )*(?:my "
+    r"(?:\w+ ){0,2}?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|weakness|comfort|"
+    r"life|routine|job|dream|goal|team|escape)\b"
     r"|(?:my|our) favou?rite \w+|on my (?:\w+ )*list\b)"
     rf"|^{_NOBODY}[a-z][\w-]+(?: [\w-]+){{0,3}} (?:(?:really|always|also) )?"
     r"(?:ha(?:s|ve) )?(?:help(?:s|ed)?|allow(?:s|ed)|lets?|taught|teaches) me "
@@ -366,8 +355,8 @@ def _declares(clause: str) -> bool:
     if _SUBJECT.match(clause):
         owned = re.match(r"^(?:[Mm]y|[Oo]ur) ", clause)
         return owned is None or _has_verb(clause)
-    named = _NAMED.match(clause) and _FACTUAL.search(clause)
-    return named is not None and bool(named) and not _FIRST_PERSON.search(clause)
+    named = _NAMED.match(clause) is not None and _FACTUAL.search(clause) is not None
+    return named and _FIRST_PERSON.search(clause) is None
 
 
 def _has_verb(clause: str) -> bool:
@@ -377,9 +366,8 @@ def _has_verb(clause: str) -> bool:
 
 _CONTINUATION = re.compile(
     r"^(?:(?:I|We|She|He|My|Our|His|Her|Their)\b|(?:It|They)(?:'s|'re| is| are| was| were| has| "
-    r"have)"
-    r" (?:an?|my|our|called|named|in|at|from|located|about|set|due|made) (?!lot|bit|great|good|"
-    r"huge))"
+    r"have) (?:an?|my|our|called|named|in|at|from|located|about|set|due|made) (?!lot|bit|great|"
+    r"good|huge))"
 )
 _LEAST_ANTECEDENT = re.compile(
     r"\b(?:a|an|my|our|the|his|her|two|three|some)\b [\w-]+", re.IGNORECASE
