@@ -147,7 +147,7 @@ _DROPPED_VERBS = frozenset(
     "went got took started joined made bought met visited played moved finished signed had won "
     "found learned read watched did ran ate cooked attended adopted organized organised saw wrote "
     "built painted baked volunteered hosted hiked picked completed graduated created grew planted "
-    "drove flew spent enrolled quit passed lost broke sold donated launched performed booked".split()
+    "drove flew spent enrolled quit passed lost broke sold launched performed booked".split()
 )
 _THIS = re.compile(
     r"\b(?P<verb>made|met|saw|tried|discovered|attended|hosting|hosted|planning|organizing|making|"
