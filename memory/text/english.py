@@ -3,95 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from memory.text.clauses import LONGEST, clauses, plain_spelling
 from memory.text.inflection import plain_form
 from memory.text.relative_days import with_dates
 from memory.text.standing import stands_alone, unresolved
-from memory.text.third_person import Speaker, ends_in_company, third_person
+from memory.text.third_person import Speaker, third_person
 from memory.text.worth import content_words, is_worth_keeping
 
-_INFORMAL = [
-    (re.compile(pattern, re.IGNORECASE), plain)
-    for pattern, plain in (
-        (r"[`’‘]", "'"), (r"[“”]", '"'), (r"\bgonna\b", "going to"), (r"\bwanna\b", "want to"),
-        (r"\bgotta\b", "have to"), (r"(?<!\w)'cause\b|\bcuz\b|\bcoz\b", "because"),
-        (r"\bkinda\b", "kind of"),
-        (r"(?<=\w)'s (?=(?:my|our|definitely|mostly|one of|always|a)\b)", " is "),
-        (r"(?<=\w)'s (?=(?:allowed|helped|taught|given|become|been)\b)", " has "),
-        (r"\b(?:btw|by the way),? ?", ""), (r"\bi\b(?=[ ']|$)", "I"),
-        (r"\s+", " "),
-    )
-]  # fmt: skip
-_OPENER = re.compile(
-    r"^(?:(?:yeah|yep|yup|yes|no|nope|oh|ah|aw+|wow|whoa|woah|well|so|and|but|also|actually|haha|"
-    r"lol|hey|hi|hello|thanks(?: a (?:lot|bunch|ton)| so much)?"
-    r"|thank you(?: so much| very much)?|sure(?: thing)?|ok|okay|definitely|absolutely|totally|"
-    r"honestly|anyways?|of course|for sure|guess what"
-    r"|right|cool|awesome|great|nice|true|exactly|plus|luckily|thankfully|unfortunately|in fact|"
-    r"indeed|man|ugh|hmm+|um|gotcha|got it|agreed"
-    r"|for example|for instance|to be honest|you know|fun fact|on another note|for me|(?:some "
-    r")?(?:\w+ )?news(?=[:,])|speaking of [^,]{2,30}(?=,)|funny thing|you won't believe (?:it|"
-    r"this)|"
-    r"in other news|"
-    r"since (?:we|I|our|the)(?: last)? (?:spoke|talked|chatted|chat|talk|met)(?: last)?|it's been "
-    r"(?:a while|ages|too long|so long)|good (?:idea|point|"
-    r"question)|no (?:problem|worries)|that said|after all|in addition|besides that|as for me|not "
-    r"at all|funny enough|I mean|speaking of which|on top of that|as well|fortunately|"
-    r"sadly)\b[\s,!.:;-]*)+",
-    re.IGNORECASE,
-)
-_VOCATIVE = re.compile(r"^[A-Z]\w+[,!] (?=\w)")
 _ADDRESSED = re.compile(
     r"\b(?:you|your|yours|yourself|ya|y'all|u|ur|you're|you've|you'll|you'd)\b", re.IGNORECASE
 )
-_SPLICED = re.compile(r"^(?:I|[Ww]e|[Mm]y|[Oo]ur)\b(?! (?:and|,))")
-_DEPENDS = re.compile(
-    r"\b(?:if|when|while|as|since|although|though|because|whenever|after|before)\b[^,]*$"
-)
-_BREAK = re.compile(
-    r"(?P<splice>, )(?=(?:I|we|my)\b)|: (?=(?:I|we|my)\b)|"
-    r"(?P<joined>,? (?:but|and|so)) (?=(?:I|we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|"
-    r"our)\b)|\s+[-–—]+\s+|\s*[–—]\s*|(?<=\w)-+ (?=[A-Za-z])|\s*--+\s*|\s*;\s*|\s*\.\.\.+\s*|, "
-    r"(?=(?:check|take a look|here's|look at|can't wait|and can't wait|you know|right|huh|thanks|"
-    r"bye|how about|what about|any|you|you're|speaking of)\b)"
-)
-_AFTERTHOUGHT = re.compile(
-    r"(?:,| -)? (?:(?:and|but|so|because|plus|as) (?:it|that|this)|which)(?:'s| is| was| has| "
-    r"really|"
-    r" made| makes| turned| means| felt| feels| keeps| helps| brings| gives| pushed)\b[^,;]*$"
-    r"|, (?:it|that|this|they)(?:'s|'ve|'re| is| are| was| has| were| really| made| makes| turned|"
-    r" looks?| felt| brings)\b.*$"
-    r"|,? (?:and|so) (?:I'm|I am|I was|I feel|I felt|I think|we're|I can't wait|I hope|I love it|"
-    r"I loved it|I guess)\b.*$"
-    r"|,? (?:and|but) (?:had|having) (?:so much|a lot of|such|a) (?:fun|blast|great|good|\w+ "
-    r"time).*$"
-    r"|,? (?:to be honest|for example|for instance|too|as well|I guess|I think|by the way|though|"
-    r"haha|lol|or something|personally|speaking of|I believe|of course|for sure|you know|in fact|"
-    r"thanks|right now|at the "
-    r"moment|currently|(?:just )?like (?:me|us|mine|ours)|these days)$",
-    re.IGNORECASE,
-)
 _TIME = (
     r"(?:(?:even |just |only |starting )?(?:yesterday|today|tonight|tomorrow|recently|lately|now|"
-    r"currently|"
-    r"nowadays|these days|sometimes|usually|often|occasionally|finally|once|back then|one day|"
-    r"someday|originally|previously|eventually|personally|growing up|ever since|last [\w.]+|"
-    r"next \w+|(?:every|each) (?:(?:few|other|two|three|single) )?(?:time|day|night|morning|"
-    r"evening|afternoon|"
-    r"weekend|week|month|year|summer|winter|spring|fall|autumn|days|weeks|months|years|\w+day)|"
-    r"the other (?:day|week|night)|"
-    r"this (?:\w+ )?(?:week|weekend|month|year|morning|evening|summer|winter|spring|fall|autumn|"
-    r"\w+day)|(?:a few|a couple of|several|some|\w+) (?:day|week|month|year)s? (?:ago|back))"
-    r"(?:,? | - ))"
+    r"currently|nowadays|these days|sometimes|usually|often|occasionally|finally|once|back then|"
+    r"one day|someday|originally|previously|eventually|personally|growing up|ever since|last "
+    r"[\w.]+|next \w+|(?:every|each) (?:(?:few|other|two|three|single) )?(?:time|day|night|"
+    r"morning|evening|afternoon|weekend|week|month|year|summer|winter|spring|fall|autumn|days|"
+    r"weeks|months|years|\w+day)|the other (?:day|week|night)|this (?:\w+ )?(?:week|weekend|month|"
+    r"year|morning|evening|summer|winter|spring|fall|autumn|\w+day)|(?:a few|a couple of|several|"
+    r"some|\w+) (?:day|week|month|year)s? (?:ago|back))(?:,? | - ))"
 )
 _PLACE = r"(?:(?:on|in|at|around|since|during|for|by) (?:the |my |our |a |an )?[\w' -]{2,30}?,? )"
 _CIRCUMSTANCE = (
-    r"(?:(?:even |especially )?(?:when|while|whenever|after|before|as|besides|with|without|"
-    r"apart from|to|like|in|on|at|for|during|since|because|though|although|even though|despite|"
-    r"instead of|at first|outside|off|beyond|aside) [^,.]{2,60}, (?:and )?)"
+    r"(?:(?:even |especially )?(?:when|while|whenever|after|before|as|besides|with|without|apart "
+    r"from|to|like|in|on|at|for|during|since|because|though|although|even though|despite|instead "
+    r"of|at first|outside|off|beyond|aside) [^,.]{2,60}, (?:and )?)"
 )
 _SUBJECT = re.compile(
     rf"^(?:(?:{_TIME}|{_PLACE}|{_CIRCUMSTANCE})?(?:I|we)(?:'(?:m|ve|ll|d|re))? "
@@ -106,7 +46,7 @@ _TOGETHER = re.compile(
 _INVERTED = re.compile(
     r"\b(?:do|does|did|am|was|have|had|can|could|will|would|should|shall|may|might|must|ain't|"
     r"nor) (?:I|we)\b"
-    r"|\bI'?m me\b|\b(?:I|we) (?:I|we)\b|\b(?:look|see) (?:what|how|at)\b|\bwhat an?\b|\bno "
+    r"|\bI'?m me\b|\b(?:I|we|my|our) (?:I|we)\b|\b(?:look|see) (?:what|how|at)\b|\bwhat an?\b|\bno "
     r"matter\b"
 )
 _OWNED_VERB = re.compile(
@@ -117,59 +57,12 @@ _OWNED_VERB = re.compile(
 )
 _NAMED = re.compile(
     r"^(?!(?:That|This|It|There|What|Here|These|Those|How|Why|Who|Both|Everyone|Everything|"
-    r"Nothing|"
-    r"Something|Anything|Someone|Even|Every|Each|All|Some|Such|One|Games?|People|Life|Nature)\b|"
-    r"\w+ing\b)"
-    r"(?:The (?!\d)[\w-]+|[A-Z][\w']+)(?: [A-Z][\w']+| (?:and|of|in|at) [\w']+| [a-z]+)?(?: "
-    r"[a-z]+)? "
-    r"(?:is|was|are|were|has|had|will|can|lives|works|\w{3,}(?:ed|es|s))\b "
+    r"Nothing|Something|Anything|Someone|Even|Every|Each|All|Some|Such|One|Games?|People|Life|"
+    r"Nature)\b|\w+ing\b)(?:The (?!\d)[\w-]+|[A-Z][\w']+)(?: [A-Z][\w']+| (?:and|of|in|at) [\w']+|"
+    r" [a-z]+)?(?: [a-z]+)? (?:is|was|are|were|has|had|will|can|lives|works|\w{3,}(?:ed|es|s))\b "
 )
 _FACTUAL = re.compile(r"\d|(?<=[a-z,] )[A-Z][a-z]")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|we|us|our|mine|myself|We|My|Our)\b")
-_IMPLIED = [
-    (
-        re.compile(
-            r"^(?:[Jj]ust )?(?P<verb>[A-Za-z]+) (?!(?:some|a|lots of|loads of) (?:bit|lot|while|"
-            r"work|time|effort|trial))(?=(?:a|an|the|my|our|this|some|to|in|on|up|at|for|with|two|"
-            r"three|lots|tons|out|into|from|back)\b)"
-        ),
-        "I {}",
-    ),
-    (re.compile(r"^[Bb]een (?=\w+ing\b)"), "I've been "),
-    (
-        re.compile(
-            r"^[Gg]oing to (?!be\b)(?=\w+)(?!.*\b(?:is|are|was|were|has|have|helps?|makes?|"
-            r"gives?)\b)"
-        ),
-        "I'm going to ",
-    ),
-    (
-        re.compile(
-            r"^(?=(?:Thinking (?:of|about)|Planning|Working on|Learning|Reading|Studying|Training|"
-            r"Looking into|Researching|Practicing|Saving)\b(?!.*\b(?:is|are|was|were|can|will|has|"
-            r"have|helps?|makes?|gives?|brings?|takes?|feels?|sounds?|\w+s (?:me|us))\b))"
-        ),
-        "I'm ",
-    ),
-]
-_DROPPED_VERBS = frozenset(
-    "went got took started joined made bought met visited played moved finished signed had won "
-    "found "
-    "learned read watched did ran ate cooked attended adopted organized organised saw wrote built "
-    "painted baked volunteered hosted hiked picked completed graduated created grew planted drove "
-    "flew spent enrolled quit passed lost broke sold donated launched performed booked".split()
-)
-_THIS = re.compile(
-    r"\b(?P<verb>made|met|saw|tried|discovered|attended|hosting|hosted|planning|organizing|making|"
-    r"doing|buy|get|wearing|ordered|cooked|grew|adopting|decorated|got|bought|found|joined|"
-    r"painted|playing|reading|watching|watch|created|wrote|built|adopted|baked|took|across|"
-    r"on|from|called|have|had|read|watched|started|using|drew|learning) (?P<this>this|that|these|"
-    r"those) "
-    r"(?P<noun>(?!(?:other|same|whole|particular|after|before|when|for|in|on|at|with|to|and|"
-    r"but|because|last|while|by|from|as|so|past|week|weekend|month|year|morning|evening|summer|"
-    r"winter|spring|fall|autumn|is|was|were|are|has|I|we|kind|sort|way)\b|\w+day\b)"
-    r"[\w-]+ [\w-]+)"
-)
 _OWN_PEOPLE = (
     r"(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
     r"daughter|team|band|girlfriend|boyfriend|brother|sister|dogs?|mom|mum|dad|parents|siblings|"
@@ -186,9 +79,9 @@ _NOBODY = (
 )
 _MINE = re.compile(
     rf"^{_NOBODY}[a-z][\w'&-]*(?: [\w'&-]+){{0,6}}? (?:is|are|was|has been) "
-    r"(?:(?:definitely|also|still|always|mostly|really|one of|an?|the|huge|big|part of) )*"
-    r"(?:my (?:\w+ ){0,2}?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|weakness|"
-    r"comfort|life|routine|job|dream|goal|team|escape)\b"
+    r"(?:(?:definitely|also|still|always|mostly|really|one of|an?|the|huge|big|part of) )*(?:my "
+    r"(?:\w+ ){0,2}?(?:favou?rites?|faves?|thing|passions?|hobby|hobbies|go-to|weakness|comfort|"
+    r"life|routine|job|dream|goal|team|escape)\b"
     r"|(?:my|our) favou?rite \w+|on my (?:\w+ )*list\b)"
     rf"|^{_NOBODY}[a-z][\w-]+(?: [\w-]+){{0,3}} (?:(?:really|always|also) )?"
     r"(?:ha(?:s|ve) )?(?:help(?:s|ed)?|allow(?:s|ed)|lets?|taught|teaches) me "
@@ -196,8 +89,6 @@ _MINE = re.compile(
     re.IGNORECASE,
 )
 """What somebody's favourite is, or what helps them."""
-_FEWEST_WORDS = 3
-_LONGEST = 320
 _RECENT = 200
 """How far back, in characters, somebody's company is looked for."""
 
@@ -227,7 +118,7 @@ def english_statements(sentences: Sequence[str], setting: Setting) -> list[Told]
     heard = ""
     for sentence in sentences:
         kept = None
-        for clause in _clauses(sentence, setting.listeners):
+        for clause in clauses(sentence, setting.listeners):
             if _declares(clause) and stands_alone(clause) and is_worth_keeping(clause):
                 kept = last = clause
                 found.append(Told(_told(clause, setting, heard), sentence))
@@ -241,7 +132,7 @@ def english_statements(sentences: Sequence[str], setting: Setting) -> list[Told]
 
 def retold_english(text: str, speaker: Speaker, at: datetime) -> str:
     """The speaker's words about themselves, told of them by name."""
-    return _final_stop(with_dates(third_person(_plain(text), speaker), at))
+    return _final_stop(with_dates(third_person(plain_spelling(text), speaker), at))
 
 
 def _told(clause: str, setting: Setting, heard: str) -> str:
@@ -257,106 +148,6 @@ def _company(before: str, now: str, speaker: Speaker) -> str:
     return f"{their} {named[-1]['who'].lower()}" if named else "others"
 
 
-def _plain(text: str) -> str:
-    for pattern, plain in _INFORMAL:
-        text = pattern.sub(plain, text)
-    return text.strip()
-
-
-def _clauses(sentence: str, listeners: tuple[str, ...]) -> Iterator[str]:
-    """Its main parts without openers, names of listeners and afterthoughts."""
-    plain = _plain(sentence)
-    if plain.endswith("?") or "?" in plain:
-        return
-    for part in _parts(plain):
-        bare = _OPENER.sub("", part.strip(" ,.!:"))
-        bare = _OPENER.sub("", _VOCATIVE.sub("", bare))
-        for name in listeners:
-            bare = re.sub(rf",? {re.escape(name)}$|^{re.escape(name)},? ", "", bare)
-        bare = _pointed_out(_implied(_without_afterthoughts(bare)))
-        if len(bare.split()) >= _FEWEST_WORDS and len(bare) <= _LONGEST:
-            yield bare
-
-
-def _parts(sentence: str) -> list[str]:
-    """Cut where a new clause begins; a mere addition stays with what it adds to."""
-    parts: list[str] = []
-    place = 0
-    for match in [*_BREAK.finditer(sentence), None]:
-        part = sentence[place : match.start() if match else len(sentence)]
-        if match and not _parts_at(match, part):
-            continue
-        if parts and _is_addition(part):
-            parts[-1] += f" - {part}"
-        elif part.strip():
-            parts.append(part)
-        place = match.end() if match else place
-    return parts
-
-
-def _parts_at(match: re.Match[str], before: str) -> bool:
-    """Whether a new clause begins here: not in "my sister and I", nor after "last week, I"."""
-    if match["joined"]:
-        return not ends_in_company(before)
-    if match["splice"]:
-        bare = _OPENER.sub("", before.strip())
-        return _SPLICED.match(bare) is not None and not _DEPENDS.search(bare)
-    return True
-
-
-def _is_addition(part: str) -> bool:
-    """A list, or what somebody does ("running, reading")."""
-    first = part.strip().split(" ", 1)[0].lower() if part.strip() else ""
-    return (first.endswith("ing") or "," in part) and not re.search(
-        r"\b(?:is|are|was|were|has|have|had|it's|that's|I|we|they|you|can't|let's|check|take|"
-        r"here's)\b",
-        part,
-    )
-
-
-def _without_afterthoughts(clause: str) -> str:
-    """Without what only judges: "and it was great", "to be honest"."""
-    while True:
-        shorter = _AFTERTHOUGHT.sub("", clause).strip(" ,.-")
-        if shorter == clause or len(shorter.split()) < _FEWEST_WORDS:
-            return clause.strip(" ,.-")
-        clause = shorter
-
-
-def _implied(clause: str) -> str:
-    """With the subject that chat leaves out: "Went to Rome" is "I went to Rome"."""
-    for pattern, subject in _IMPLIED:
-        match = pattern.match(clause)
-        if match is None:
-            continue
-        if "{}" not in subject:
-            return subject + clause[match.end() :][:1].lower() + clause[match.end() + 1 :]
-        if match["verb"].lower() in _DROPPED_VERBS or _is_past_of_mine(clause, match):
-            return (
-                subject.format(clause[match.start("verb") :].lower()[:1])
-                + clause[match.start("verb") + 1 :]
-            )
-    return clause
-
-
-def _is_past_of_mine(clause: str, match: re.Match[str]) -> bool:
-    """Whether it is told as in "Twisted my knee"."""
-    mine = re.match(r"(?:up )?(?:my|our)\b", clause[match.end() :]) is not None
-    return mine and plain_form(match["verb"].lower()).past
-
-
-def _pointed_out(clause: str) -> str:
-    """ "I made this blue bowl" is told as "a blue bowl"."""
-
-    def named(match: re.Match[str]) -> str:
-        noun = match["noun"]
-        if match["this"] in ("these", "those"):
-            return f"{match['verb']} {noun}"
-        return f"{match['verb']} {'an' if noun[0].lower() in 'aeio' else 'a'} {noun}"
-
-    return _THIS.sub(named, clause)
-
-
 def _declares(clause: str) -> bool:
     """Whether it states something of the speaker, or of somebody by name."""
     if _ADDRESSED.search(clause) or _INVERTED.search(clause):
@@ -366,8 +157,8 @@ def _declares(clause: str) -> bool:
     if _SUBJECT.match(clause):
         owned = re.match(r"^(?:[Mm]y|[Oo]ur) ", clause)
         return owned is None or _has_verb(clause)
-    named = _NAMED.match(clause) and _FACTUAL.search(clause)
-    return named is not None and bool(named) and not _FIRST_PERSON.search(clause)
+    named = _NAMED.match(clause) is not None and _FACTUAL.search(clause) is not None
+    return named and _FIRST_PERSON.search(clause) is None
 
 
 def _has_verb(clause: str) -> bool:
@@ -377,9 +168,8 @@ def _has_verb(clause: str) -> bool:
 
 _CONTINUATION = re.compile(
     r"^(?:(?:I|We|She|He|My|Our|His|Her|Their)\b|(?:It|They)(?:'s|'re| is| are| was| were| has| "
-    r"have)"
-    r" (?:an?|my|our|called|named|in|at|from|located|about|set|due|made) (?!lot|bit|great|good|"
-    r"huge))"
+    r"have) (?:an?|my|our|called|named|in|at|from|located|about|set|due|made) (?!lot|bit|great|"
+    r"good|huge))"
 )
 _LEAST_ANTECEDENT = re.compile(
     r"\b(?:a|an|my|our|the|his|her|two|three|some)\b [\w-]+", re.IGNORECASE
@@ -391,7 +181,7 @@ def _continues(last: str, clause: str) -> bool:
     if not _CONTINUATION.match(clause) or _ADDRESSED.search(clause) or _INVERTED.search(clause):
         return False
     both = f"{last}. {clause}"
-    if len(both) > _LONGEST or not _LEAST_ANTECEDENT.search(last) or not unresolved(clause):
+    if len(both) > LONGEST or not _LEAST_ANTECEDENT.search(last) or not unresolved(clause):
         return False
     plain = re.sub(r"^(?:She|He|They|It)\b", "Clara", clause)
     return stands_alone(both) and is_worth_keeping(plain) and len(content_words(clause)) > 1

@@ -34,6 +34,7 @@ _FELT = re.compile(
 """What somebody likes or can do is told of them, though another word is marked as the topic."""
 _ENDING = re.compile(r"(?<=[るたいすうくつぬぶむだ])(?:よね|よ|ね|わ)$")
 _SHORTEST = 6
+_LONGEST = 200
 
 
 def japanese_statement(sentence: str, name: str, at: datetime) -> str | None:
@@ -41,7 +42,12 @@ def japanese_statement(sentence: str, name: str, at: datetime) -> str | None:
     if sentence.endswith(("?", "？", "か。", "か")):
         return None
     bare = sentence.strip().rstrip("。!！")
-    if len(bare) < _SHORTEST or _THIN.search(bare) or "あなた" in bare or _ELSEWHERE.search(bare):
+    if (
+        not _SHORTEST <= len(bare) <= _LONGEST
+        or _THIN.search(bare)
+        or "あなた" in bare
+        or _ELSEWHERE.search(bare)
+    ):
         return None
     return retold_japanese(bare, name, at) if _DECLARES.search(bare) else None
 

@@ -9,21 +9,18 @@ _PEOPLE = frozenset(
     "friend friends sister sisters brother brothers mom mum mother dad father parents grandma "
     "grandpa grandmother grandfather aunt uncle cousin cousins niece nephew son sons daughter "
     "daughters kid kids child children baby husband wife partner girlfriend boyfriend fiance "
-    "fiancee "
-    "boss teacher coach colleague colleagues neighbor neighbour neighbors roommate mentor student "
-    "students team teammates family fam dog dogs puppy pup puppies cat cats kitten kittens pet "
-    "pets "
-    "man men woman women girl girls boy boys guy guys person people folks buddy buddies pal pals "
-    "group band crew siblings sibling artist author singer doctor nurse vet rabbit hamster parrot "
-    "horse horses bird birds turtle turtles fish animal animals".split()
+    "fiancee boss teacher coach colleague colleagues neighbor neighbour neighbors roommate mentor "
+    "student students team teammates family fam dog dogs puppy pup puppies cat cats kitten "
+    "kittens pet pets man men woman women girl girls boy boys guy guys person people folks buddy "
+    "buddies pal pals group band crew siblings sibling artist author singer doctor nurse vet "
+    "rabbit hamster parrot horse horses bird birds turtle turtles fish animal animals".split()
 )
 _SEVERAL = frozenset(
     "people folks family fam team group band crew children men women fish parents police".split()
 )
 _DETERMINERS = frozenset(
     "a an the my our another any some every each no his her its their your which what one two "
-    "three "
-    "four five six seven eight nine ten many several few most all both new".split()
+    "three four five six seven eight nine ten many several few most all both new".split()
 )
 _NOT_A_NAME = frozenset("I I'm I've I'd I'll My We We're We've Our".split())
 _THINGS = frozenset("it its".split())
@@ -39,23 +36,19 @@ _EXPLETIVE = re.compile(
 )
 _POINTING_PRONOUN = re.compile(
     r"\b(?:this|(?<!\w )that|(?<=\b(?:of|in|to|at|on|do|so|is) )that|(?<=\b(?:for|did|and|but|saw|"
-    r"see) )"
-    r"that|(?<=\b(?:with|made|make|love|like|from|than|that|does) )that|(?<=\b(?:about|after|"
-    r"loved|liked) )"
-    r"that|these|those)\b(?= (?:is|are|was|were|has|have|had|will|would|can|could|"
-    r"really|"
-    r"just|one|ones|too|again|way|kind|sort|type|with|for|to|in|on|at|and|but|so|as|because|from|"
-    r"when|since|before|after|much|stuff|thing|things|place|game|moment|idea|project|event|trip|"
-    r"group|team|class|experience|book|movie|show|song|city|area|point|topic|field|year's|"
-    r"feeling)\b"
+    r"see) )that|(?<=\b(?:with|made|make|love|like|from|than|that|does) )that|(?<=\b(?:about|"
+    r"after|loved|liked) )that|these|those)\b(?= (?:is|are|was|were|has|have|had|will|would|can|"
+    r"could|really|just|one|ones|too|again|way|kind|sort|type|with|for|to|in|on|at|and|but|so|as|"
+    r"because|from|when|since|before|after|much|stuff|thing|things|place|game|moment|idea|project|"
+    r"event|trip|group|team|class|experience|book|movie|show|song|city|area|point|topic|field|"
+    r"year's|feeling)\b"
     r"|'s|'ll|[,.;!?]|$)",
     re.IGNORECASE,
 )
 _POINTED_AT = re.compile(
     r"(?<=\b(?:to|of|in|at|on) )that (?!is\b|was\b|I\b|we\b)\w+|(?<=\b(?:from|with|love|have) "
-    r")that \w+|"
-    r"\b(?:this|these|those) (?!(?:week|weekend|month|year|morning|afternoon|evening|summer|"
-    r"winter|spring"
+    r")that \w+|\b(?:this|these|those) (?!(?:week|weekend|month|year|morning|afternoon|evening|"
+    r"summer|winter|spring"
     r"|fall|autumn|days|past|coming|last|\w+day|who)\b)\w+",
     re.IGNORECASE,
 )
@@ -69,10 +62,9 @@ _PLACE_BEFORE = re.compile(
 )
 _ONE = re.compile(
     r"\b(?:(?:this|that|the|a|an|another|new|each|every|which|my|our|first|last|next|other|only) "
-    r")?ones?\b"
-    r"(?=$|[,.;!?']| (?:last|with|that|too|so|yet|already|for|in|at|on|from|today|yesterday|soon|"
-    r"when|because|and|but|or|is|was|are|were|has|which|by|to|myself|before|after|again|where|who|"
-    r"i|we|as)\b)",
+    r")?ones?\b(?=$|[,.;!?']| (?:last|with|that|too|so|yet|already|for|in|at|on|from|today|"
+    r"yesterday|soon|when|because|and|but|or|is|was|are|were|has|which|by|to|myself|before|after|"
+    r"again|where|who|i|we|as)\b)",
     re.IGNORECASE,
 )
 _ONE_OF = re.compile(
@@ -80,10 +72,9 @@ _ONE_OF = re.compile(
 )
 _ELSEWHERE = re.compile(
     r"\b(?:one of (?:my|our|their) own|something similar|a similar (?:experience|thing|situation|"
-    r"way|feeling)|that the hard way|like our last|"
-    r"the (?:same|other|others|former|latter|whole "
-    r"(?:team|thing|group))|such (?:a|an) (?:\w+ )?"
-    r"(?:game|thing|way|place)|the way i (?:feel|felt)|do so|doing so|did so|did too|do too|am too"
+    r"way|feeling)|that the hard way|like our last|the (?:same|other|others|former|latter|whole "
+    r"(?:team|thing|group))|such (?:a|an) (?:\w+ )?(?:game|thing|way|place)|the way i (?:feel|"
+    r"felt)|do so|doing so|did so|did too|do too|am too"
     r"|as well as (?:me|you)|like (?:it|that|this|those|these|them)|of (?:it|them|that|those|"
     r"these)"
     r"|either way|likewise|neither|so (?:do|am|did|have) i)\b",
@@ -91,18 +82,14 @@ _ELSEWHERE = re.compile(
 )
 _DEFINITE = re.compile(
     r"\bthe (?:(?:whole|new|other|first|last|next|big|final|entire|main|actual) )?(?P<noun>game|"
-    r"games|project|projects|event|events|class|group|program|"
-    r"photo"
+    r"games|project|projects|event|events|class|group|program|photo"
     r"|pic|picture|trip|challenge|challenges|tournament|competition|show|story|stories|book|movie|"
     r"song"
-    r"|place|idea|offer|link|process|result|results|thing|things|details|atmosphere|"
-    r"vibe"
-    r"|feeling|experience|moment|moments|guy|girl|man|woman|person|others|"
-    r"rest"
+    r"|place|idea|offer|link|process|result|results|thing|things|details|atmosphere|vibe"
+    r"|feeling|experience|moment|moments|guy|girl|man|woman|person|others|rest"
     r"|plan|part|parts|situation|problem|issue|item|items|piece|pieces|design|colors|recipe|dish"
-    r"|advice|tips|suggestion|question|meeting|performance)"
-    r"(?=$|[,.;!?]| (?:and|was|were|is|are|has|had|went|so|but|yet|well|together|again|with|"
-    r"because"
+    r"|advice|tips|suggestion|question|meeting|performance)(?=$|[,.;!?]| (?:and|was|were|is|are|"
+    r"has|had|went|so|but|yet|well|together|again|with|because"
     r"|really|just|too|as|also|yesterday|last|today|on|from|i|we)\b)",
     re.IGNORECASE,
 )

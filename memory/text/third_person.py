@@ -47,8 +47,8 @@ _TOGETHER = re.compile(
     r"(?:^|(?<=[,.-] )|(?<=\b(?:when|that|with) )|(?<=\b(?:where|while|after|since|today) )|"
     r"(?<=day )"
     r"|(?<=\bbecause )|(?<=\b(?:before|lately) )|(?<=\brecently )|(?<=\b(?:week|year|then) )"
-    r"|(?<=month )|(?<=night )|(?<=\bfor )|(?<=\b(?:as|of|so|if) )|(?<=weekend )|(?<=\bbetween ))"
-    r"(?:(?P<who>(?:[Mm]y|[Oo]ur) (?:[\w-]+ )?[\w-]+|[A-Z][a-z]+)(?:,? and) (?:I|me|myself)\b"
+    r"|(?<=month )|(?<=night )|(?<=\bfor )|(?<=\b(?:as|of|so|if) )|(?<=weekend )|(?<=\bbetween "
+    r"))(?:(?P<who>(?:[Mm]y|[Oo]ur) (?:[\w-]+ )?[\w-]+|[A-Z][a-z]+)(?:,? and) (?:I|me|myself)\b"
     r"|(?:[Mm]e|I|[Mm]yself) and (?P<other>(?:my|our) (?:[\w-]+ )?[\w-]+|[A-Z][a-z]+)\b)(?!['’])",
 )
 _COMPANY = "\x01 and"
@@ -66,16 +66,13 @@ _VERBS = {
 }  # fmt: skip
 _ADVERBS = frozenset(
     "just also always never ever still often sometimes almost even only already then now soon "
-    "once "
-    "first both all each too not kind sort sorta kinda pretty much mostly rather quite somehow "
-    "instead again maybe perhaps seldom hardly barely no longer "
-    "nearly later ever since".split()
+    "once first both all each too not kind sort sorta kinda pretty much mostly rather quite "
+    "somehow instead again maybe perhaps seldom hardly barely longer nearly later since".split()
 )
 _UNCHANGED = frozenset(
     "can could will would should may might must had did was were used put read cut let set hit "
-    "hurt "
-    "quit shut bet cost split spread burst can't couldn't won't wouldn't didn't hadn't shouldn't "
-    "mustn't wasn't weren't saw found left felt lay lit wound bore fell ground".split()
+    "hurt quit shut bet cost split spread burst can't couldn't won't wouldn't didn't hadn't "
+    "shouldn't mustn't wasn't weren't saw found left felt lay lit wound bore fell ground".split()
 )
 _AUXILIARIES = frozenset(
     "can could will would should may might must did didn't used can't couldn't won't wouldn't "
@@ -83,13 +80,12 @@ _AUXILIARIES = frozenset(
 )
 _COMMON_VERBS = frozenset(
     "haven't don't am go do have make take get play watch read write work live study teach cook "
-    "bake run swim hike "
-    "walk ride drive travel visit love like hate enjoy prefer want need eat drink sleep spend "
-    "keep "
-    "help try collect paint draw sing dance listen speak practice practise train volunteer bring "
-    "buy sell grow use plan start stay meet see tell share learn feel think hope know look follow "
-    "attend build create design coach camp fish garden knit sew ski surf climb bike jog exercise "
-    "meditate relax roast wake come leave call wear carry care own wish stream record".split()
+    "bake run swim hike walk ride drive travel visit love like hate enjoy prefer want need eat "
+    "drink sleep spend keep help try collect paint draw sing dance listen speak practice practise "
+    "train volunteer bring buy sell grow use plan start stay meet see tell share learn feel think "
+    "hope know look follow attend build create design coach camp fish garden knit sew ski surf "
+    "climb bike jog exercise meditate relax roast wake come leave call wear carry care own wish "
+    "stream record".split()
 )
 _IRREGULAR = {
     "have": "has", "haven't": "hasn't", "do": "does", "don't": "doesn't", "go": "goes", "be": "is",
@@ -225,8 +221,7 @@ _NEXT_VERB = re.compile(
     r"(?P<join>,? (?:and|or|but)(?: (?:\w+ly|also|then|even|sometimes|often|always|usually|"
     r"just))* )(?P<verb>[a-z']+)(?= (?:a|an|the|my|our|some|any|to|in|on|at|with|for|up|out|along|"
     r"about|from|into|down|off|over|through|every|each|hard|regularly|more|lots|them|it|me|"
-    r"everything|[a-z]+ing|[a-z]+ly|"
-    r"[a-z]+s)\b)"
+    r"everything|[a-z]+ing|[a-z]+ly|[a-z]+s)\b)"
 )
 
 

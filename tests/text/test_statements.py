@@ -194,3 +194,8 @@ def test_japanese_statements_name_the_speaker(said: str, statement: str) -> None
 )
 def test_japanese_small_talk_and_what_points_elsewhere_is_no_statement(said: str) -> None:
     assert told(said, "アイコ") == []
+
+
+@pytest.mark.parametrize("said", ["I love it, and ", "I have a dog, my ", "no, ", "犬がいる", "a"])
+def test_what_is_too_long_for_a_sentence_states_nothing(said: str) -> None:
+    assert told(said * 20_000) == []
