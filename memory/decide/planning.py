@@ -164,22 +164,15 @@ def _alike(
 
 
 def alike_pairs(
-<<<<<<< HEAD
     snapshot: Snapshot, scope_of: Callable[[Memory], Scope], min_cosine: float
 ) -> list[tuple[Row, Row, float]]:
     """Every two texts of one scope at or above a cosine: the older's row, the newer's, how alike.
-=======
-    snapshot: Snapshot, scope_of: Callable[[Memory], Scope], min_similarity: float
-) -> list[tuple[Row, Row, float]]:
-    """Every two texts of one scope that are alike: the older's row, the newer's, how alike.
->>>>>>> shells
 
     Of rows with the same text, the oldest stands for all.
     """
     order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
     found = []
     for nodes in _scopes(snapshot.rows, scope_of).values():
-<<<<<<< HEAD
         keys = [key for key in nodes if key in snapshot.vectors]
         if len(keys) > 1:
             pairs = similar_pairs(np.stack([snapshot.vectors[key] for key in keys]), min_cosine)
@@ -187,11 +180,6 @@ def alike_pairs(
                 both = (nodes[keys[i]][0], nodes[keys[j]][0])
                 older, newer = sorted(both, key=lambda row: order[row.memory.id])
                 found.append((older, newer, score))
-=======
-        for (a, b), score in _edges(nodes, snapshot.vectors, min_similarity).items():
-            pair = sorted((nodes[a][0], nodes[b][0]), key=lambda row: order[row.memory.id])
-            found.append((pair[0], pair[1], score))
->>>>>>> shells
     return found
 
 
@@ -256,20 +244,8 @@ class _Similarities:
         return None if left is None or right is None else similarity(left, right)
 
 
-<<<<<<< HEAD
 class _Scope:
     """The texts of one scope, and the pairs of them that are worth a look."""
-=======
-def _edges(nodes: _Nodes, vectors: Mapping[str, Vector], min_similarity: float) -> _Edges:
-    keys = [key for key in nodes if key in vectors]
-    if len(keys) < 2:
-        return {}
-    pairs = similar_pairs(np.stack([vectors[key] for key in keys]), min_similarity)
-    return {
-        (keys[i], keys[j]): float(score)
-        for i, j, score in zip(pairs.i, pairs.j, pairs.similarity, strict=True)
-    }
->>>>>>> shells
 
     def __init__(
         self, scope: Scope, nodes: _Nodes, snapshot: Snapshot, matching: Matching, rules: Rules

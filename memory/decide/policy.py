@@ -187,7 +187,7 @@ def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str
     if not covered:
         return "same text"
     if not rules.guard:
-        return f"at or above {rules.upper:.2f}, guard off"
+        return f"at or above {rules.upper:.2f}, guard off" if rules.upper else "guard off"
     return "the newer states all of the older" if newer else "the older states all of the newer"
 
 
@@ -296,15 +296,10 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
     """The model failed: replace what is covered, keep the rest, and leave the question open."""
     whatever_similarity = replace(rules, upper=0.0)
     fallback = None
-<<<<<<< HEAD
     if rules.on_merge_failure == "replace" and question.are_copies:
-        fallback = replace_covered(question.members, _always(question.similarity), floor)
-=======
-    if rules.on_merge_failure == "replace":
         fallback = replace_covered(
             question.members, _always(question.similarity), whatever_similarity
         )
->>>>>>> shells
     if fallback is None:
         fallback = Decision(
             Action.KEEP_BOTH,
