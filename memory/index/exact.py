@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from memory.index.pairs import nearest
 from memory.ledger import Change, Ledger, Reader
 from memory.models import Scope, Vector, Vectors
 from memory.protocols import Shortlist
+
+Ints = npt.NDArray[np.int64]
 
 
 class ExactIndex:
@@ -57,9 +60,8 @@ class LiveVectors:
     def __init__(self, since: int = 0) -> None:
         self._revision = since
         self._ids: list[str] = []
-        self._values: list[Mapping[str, Any]] = []
         self._row_of: dict[str, int] = {}
-        self._scopes: dict[Scope, list[int]] = {}
+        self._scopes = _RowsByScope()
         self._matrix: Vectors = np.empty((0, 0), dtype=np.float32)
         self.changed: set[str] = set()
         """Ids of every memory, live or retired, that changed since."""
@@ -76,12 +78,10 @@ class LiveVectors:
 
     def nearest(self, vector: Vector, scope: Scope, k: int) -> tuple[str, ...]:
         """Ids of the k nearest in the scope, nearest first."""
-        among = np.array(self._rows_in(scope), dtype=np.int64)
-        rows = nearest(self._matrix[: len(self._ids)], vector, k, among)
+        rows = nearest(self._matrix[: len(self._ids)], vector, k, self._scopes.rows(scope))
         return tuple(self._ids[row] for row in rows)
 
     def _apply(self, changes: Sequence[Change]) -> None:
-        self._scopes.clear()
         for change in changes:
             self.changed.add(change.id)
             self._remove(change.id)
@@ -93,17 +93,18 @@ class LiveVectors:
             self._matrix[row] = change.vector
             self._row_of[change.id] = row
             self._ids.append(change.id)
-            self._values.append(change.values)
+            self._scopes.append(change.values)
 
     def _remove(self, memory_id: str) -> None:
         """The last row takes the place of the removed one."""
         row = self._row_of.pop(memory_id, None)
         if row is None:
             return
-        last_id, last_values = self._ids.pop(), self._values.pop()
+        last_id = self._ids.pop()
+        self._scopes.move_last_to(row)
         if last_id != memory_id:
             self._matrix[row] = self._matrix[len(self._ids)]
-            self._ids[row], self._values[row] = last_id, last_values
+            self._ids[row] = last_id
             self._row_of[last_id] = row
 
     def _reserve(self, fresh: Sequence[Change]) -> None:
@@ -119,9 +120,46 @@ class LiveVectors:
         grown[: len(self._ids)] = self._matrix[: len(self._ids)].reshape(-1, grown.shape[1])
         self._matrix = grown
 
-    def _rows_in(self, scope: Scope) -> list[int]:
-        """Scopes are few and asked for again and again: looked through once for each change."""
-        if scope not in self._scopes:
-            held = (row for row, values in enumerate(self._values) if scope.holds(values))
-            self._scopes[scope] = list(held)
-        return self._scopes[scope]
+
+class _RowsByScope:
+    """Which rows are in a scope; a change of one row costs the same however many there are."""
+
+    def __init__(self) -> None:
+        self._values: list[Mapping[str, Any]] = []
+        self._groups: dict[tuple[str, ...], dict[tuple[Any, ...], set[int]]] = {}
+        """By the fields that scopes are made of, and their values; as they are asked for."""
+
+    def append(self, values: Mapping[str, Any]) -> None:
+        """One more row, with the values of its fields."""
+        row = len(self._values)
+        self._values.append(values)
+        for fields, groups in self._groups.items():
+            groups.setdefault(_of(values, fields), set()).add(row)
+
+    def move_last_to(self, row: int) -> None:
+        """The last row takes the place of a removed one, which may be itself."""
+        last = len(self._values) - 1
+        moved = self._values.pop()
+        for fields, groups in self._groups.items():
+            groups[_of(moved, fields)].discard(last)
+            if row != last:
+                groups[_of(self._values[row], fields)].discard(row)
+                groups.setdefault(_of(moved, fields), set()).add(row)
+        if row != last:
+            self._values[row] = moved
+
+    def rows(self, scope: Scope) -> Ints:
+        """In order."""
+        fields = tuple(name for name, _ in scope.values)
+        if fields not in self._groups:
+            groups: dict[tuple[Any, ...], set[int]] = {}
+            for row, values in enumerate(self._values):
+                groups.setdefault(_of(values, fields), set()).add(row)
+            self._groups[fields] = groups
+        held = self._groups[fields].get(tuple(value for _, value in scope.values), set())
+        return np.sort(np.fromiter(held, dtype=np.int64, count=len(held)))
+
+
+def _of(values: Mapping[str, Any], fields: tuple[str, ...]) -> tuple[Any, ...]:
+    """What a row has there; a missing value reads as None."""
+    return tuple(values.get(name) for name in fields)
