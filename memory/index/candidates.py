@@ -60,7 +60,8 @@ def candidate_pairs(
     if np.any(order[1:] < order[:-1]):
         vectors, weights = vectors[order], weights[order]
         levels = [level[order] for level in levels]
-    search = _Search(vectors, levels, weights, _Best(order, k), blocks or Blocks())
+    blocks = blocks or Blocks.fitting(rows)
+    search = _Search(vectors, levels, weights, _Best(order, k), blocks)
     upper_pairs, counts = search.run()
     return CandidatePairs(_placed(upper_pairs, order), _placed(search.best.pairs(), order), counts)
 

@@ -52,7 +52,7 @@ def similar_pairs(vectors: Vectors, threshold: float, blocks: Blocks | None = No
     """
     unit = unit_rows(vectors)
     floor = threshold - slack(unit.shape[1])
-    products = Products(bounding_rows(unit, floor), blocks or Blocks())
+    products = Products(bounding_rows(unit, floor), blocks or Blocks.fitting(len(unit)))
 
     def strip(row: int) -> Pairs:
         columns = products.columns(row)

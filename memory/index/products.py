@@ -30,6 +30,11 @@ class Blocks(NamedTuple):
     columns: int = 80
     tile: int = 480
 
+    @classmethod
+    def fitting(cls, size: int) -> Blocks:
+        """For a matrix of so many rows: one block where that is less than a tile."""
+        return cls() if size > cls().tile else cls(*[max(size, 1)] * 3)
+
 
 class Products:
     """The products of every two rows of a float32 matrix, each pair once."""
