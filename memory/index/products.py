@@ -73,9 +73,8 @@ class Products:
 
     def padded(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
         """One value a row, and the last again up to the last tile's end."""
-        return np.pad(
-            values, (0, -len(values) % self._blocks.tile), "edge" if len(values) else "constant"
-        )
+        missing = -len(values) % self._blocks.tile
+        return np.concatenate([values, np.repeat(values[-1:], missing)])
 
     def of_rows(self, values: npt.NDArray[N], row: int) -> npt.NDArray[N]:
         """One value a row, `padded`, as a tile's rows lie."""
