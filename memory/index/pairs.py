@@ -95,10 +95,7 @@ def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
 
 def unit_rows(vectors: Vectors) -> Vectors:
     """The rows at length 1 in float32; the very array where they are already."""
-    lengths = np.concatenate(
-        [np.empty(0)]
-        + [np.linalg.norm(vectors[p].astype(np.float64), axis=1) for p in chunks(len(vectors))]
-    )
+    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
     if np.abs(lengths - 1).max(initial=0) < 1e-6:
         return vectors
     unit: Vectors = (vectors / np.maximum(lengths, 1e-30)[:, None]).astype(np.float32)
