@@ -33,7 +33,8 @@ def nearest_pairs(
     """The pairs of each row and its k nearest others at or above the threshold, exactly.
 
     A pair is kept where either row is among the other's k nearest, so there are n * k at most.
-    Of rows that are equally near, those that come first are the nearest.
+    Of rows that are equally near, those that come first are the nearest. Rows that are all the same
+    take long: each is compared again in float64.
     """
     return candidate_pairs(vectors, np.inf, k, threshold, blocks=blocks).nearest
 
@@ -47,11 +48,13 @@ def candidate_pairs(
     weights: Ints | None = None,
     blocks: Blocks | None = None,
 ) -> CandidatePairs:
-    """Every pair at or above `upper`; below it, as `nearest_pairs`, those at or above `min_cosine`.
+    """Every pair at or above `upper`, and below it the k nearest of each row, exactly.
 
-    And the number of pairs at or above each band, which are not kept; where rows have a weight
-    (n,), a pair counts as often as the product of its two. All of it is exact. Beside the vectors
-    and the answer the memory used is about three copies of the vectors and the n * k nearest.
+    The nearest are those of `nearest_pairs` where a pair at `upper` is none: near-copies take no
+    place from the others. The number of pairs at or above each band comes beside them, without
+    keeping the pairs; where rows have a weight (n,), a pair counts as often as the product of its
+    two. All thresholds are cosines. Beside the vectors and the answer the memory used is about
+    three copies of the vectors.
     """
     rows = len(vectors)
     levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
@@ -60,7 +63,8 @@ def candidate_pairs(
     if np.any(order[1:] < order[:-1]):
         vectors, weights = vectors[order], weights[order]
         levels = [level[order] for level in levels]
-    search = _Search(vectors, levels, weights, _Best(order, k), blocks or Blocks())
+    blocks = blocks or Blocks.fitting(rows)
+    search = _Search(vectors, levels, weights, _Best(order, k), blocks)
     upper_pairs, counts = search.run()
     return CandidatePairs(_placed(upper_pairs, order), _placed(search.best.pairs(), order), counts)
 
@@ -83,10 +87,6 @@ class _Level:
         """The threshold of each pair."""
         stricter: Floats = np.maximum(self.values[i], self.values[j])
         return stricter
-
-    def least(self, row: int) -> float:
-        """The lowest threshold of a tile's rows."""
-        return float(self._products.of_rows(self._padded, row).min())
 
     def in_tile(self, row: int, column: int) -> float | Vectors:
         """The threshold of each pair of a tile, or the one that all have."""

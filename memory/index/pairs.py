@@ -52,7 +52,7 @@ def similar_pairs(vectors: Vectors, threshold: float, blocks: Blocks | None = No
     """
     unit = unit_rows(vectors)
     floor = threshold - slack(unit.shape[1])
-    products = Products(bounding_rows(unit, floor), blocks or Blocks())
+    products = Products(bounding_rows(unit, floor), blocks or Blocks.fitting(len(unit)))
 
     def strip(row: int) -> Pairs:
         columns = products.columns(row)
@@ -95,10 +95,7 @@ def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
 
 def unit_rows(vectors: Vectors) -> Vectors:
     """The rows at length 1 in float32; the very array where they are already."""
-    lengths = np.concatenate(
-        [np.empty(0)]
-        + [np.linalg.norm(vectors[p].astype(np.float64), axis=1) for p in chunks(len(vectors))]
-    )
+    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
     if np.abs(lengths - 1).max(initial=0) < 1e-6:
         return vectors
     unit: Vectors = (vectors / np.maximum(lengths, 1e-30)[:, None]).astype(np.float32)
@@ -122,30 +119,32 @@ def bounding_rows(unit: Vectors, floor: float) -> Vectors:
         return unit
     some = unit[:: rows // 4_000 + 1].astype(np.float64)
     axes = np.linalg.eigh(some.T @ some)[1][:, ::-1]
-    count = _cheapest(unit[:: rows // 1_000 + 1] @ axes, floor)
+    count = _cheapest(unit[:: rows // 1_000 + 1], axes, floor)
     if count == dim:
         return unit
     bounds = np.empty((rows, count + 1), np.float32)
     for part in chunks(rows):
-        bounds[part] = _shortened(unit[part] @ axes, count)
+        bounds[part] = _shortened(unit[part], axes[:, :count])
     return bounds
 
 
-def _cheapest(rotated: Floats, floor: float) -> int:
+def _cheapest(some: Vectors, axes: Floats, floor: float) -> int:
     """The number of leading axes with the least work for each pair of rows."""
-    rows, dim = rotated.shape
+    rows, dim = some.shape
     work: dict[int, float] = {}
     for count in [*(int(share * dim) for share in _SHARES), dim]:
-        bounds = _shortened(rotated, count).astype(np.float32)
+        bounds = _shortened(some, axes[:, :count]).astype(np.float32)
         candidates = np.count_nonzero(bounds @ bounds.T >= floor) - rows
         work[count] = count + _CHECK * dim * max(candidates, 0) / (rows * (rows - 1))
     return min(work, key=lambda count: work[count])
 
 
-def _shortened(rotated: Floats, count: int) -> Floats:
-    """The first columns, and the length of the others as one more."""
-    rest = np.linalg.norm(rotated[:, count:], axis=1, keepdims=True)
-    return np.concatenate([rotated[:, :count], rest], axis=1)
+def _shortened(unit: Vectors, axes: Floats) -> Floats:
+    """The rows along these axes, and the length of what they leave out as one more."""
+    wide = unit.astype(np.float64)
+    leading = wide @ axes
+    rest = np.vecdot(wide, wide) - np.vecdot(leading, leading)
+    return np.column_stack([leading, np.sqrt(np.maximum(rest, 0))])
 
 
 def _at_least(vectors: Vectors, unit: Vectors, i: Ints, j: Ints, threshold: float) -> Pairs:

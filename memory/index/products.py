@@ -30,6 +30,11 @@ class Blocks(NamedTuple):
     columns: int = 80
     tile: int = 480
 
+    @classmethod
+    def fitting(cls, size: int) -> Blocks:
+        """For a matrix of so many rows: one block where that is less than a tile."""
+        return cls() if size > cls().tile else cls(*[max(size, 1)] * 3)
+
 
 class Products:
     """The products of every two rows of a float32 matrix, each pair once."""
@@ -68,9 +73,8 @@ class Products:
 
     def padded(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
         """One value a row, and the last again up to the last tile's end."""
-        return np.pad(
-            values, (0, -len(values) % self._blocks.tile), "edge" if len(values) else "constant"
-        )
+        missing = -len(values) % self._blocks.tile
+        return np.concatenate([values, np.repeat(values[-1:], missing)])
 
     def of_rows(self, values: npt.NDArray[N], row: int) -> npt.NDArray[N]:
         """One value a row, `padded`, as a tile's rows lie."""

@@ -1,0 +1,277 @@
+"""How fast the parts are, beside what others would use in their place.
+
+    python -m benchmarks.speed --pairs 93640 --texts FILE... [--rounds 3] [--json]
+    python -m benchmarks.speed --pairs 1000000 --texts FILE... --only similar_pairs --rounds 1
+
+`--texts`: JSON Lines; every string under `a`, `b`, `content` or `text` is a sentence. Where there
+are fewer different ones than wanted, the rest are made of the first half of one and the second half
+of another; the report says how many. WordLlama embeds them, outside the clock.
+
+`--pairs`: every pair at cosine >= 0.90, by `similar_pairs`; by the plain product in tiles of 2,048
+rows, with a scan for what reaches the threshold and no second look in float64; by SemHash, which
+is approximate (its index of the same vectors, and the query that its deduplication makes); and by
+FAISS's flat range search. And the batch's one pass (the pairs at 0.95, the 5 nearest of each row
+from 0.70 on, and how many pairs there are at 0.98, 0.95 and 0.70), whose ratio is to the same
+plain product. Recall is of the pairs of up to 2,000 rows, drawn by chance, which are compared with
+all others in float64. SemHash and FAISS need `pip install semhash faiss-cpu`; else they are left
+out. The clock covers from the vectors to the pairs; `cpu` is the time of all
+threads, which says more where others use the machine too. Each figure is the least of the rounds,
+which take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memory.index import candidate_pairs, similar_pairs
+from memory.models import Vectors
+from memory.providers import WordLlamaEmbedder
+from memory.text import normalise
+
+THRESHOLD = 0.90
+UPPER, LOWER, NEAREST = 0.95, 0.70, 5
+BANDS = (0.98, UPPER, LOWER)
+TILE = 2_048
+SAMPLE = 2_000
+
+Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Rows i and j of each pair, `i < j`."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How to find the pairs at a threshold, and the module that it needs."""
+
+    find: Callable[[Vectors], Found]
+    module: str = "numpy"
+    threshold: float = THRESHOLD
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One way's least times over the rounds."""
+
+    name: str
+    seconds: float
+    cpu: float
+    pairs: int
+    recall: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--pairs", type=int, required=True)
+    parser.add_argument("--texts", type=Path, nargs="+", required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    texts, real = enough(sentences(args.texts), args.pairs)
+    figures = measure(embedded(texts), installed(args.only), args.rounds)
+    report = {
+        "machine": machine(),
+        "rows": len(texts),
+        "real_sentences": real,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "pairs": [asdict(figure) for figure in figures],
+    }
+    print(json.dumps(report, indent=1) if args.json else table(report, figures))
+
+
+def sentences(files: Iterable[Path]) -> list[str]:
+    """All different sentences, as the embedder gets them."""
+    lines = (line for file in files for line in file.read_text(encoding="utf-8").splitlines())
+    fields = (json.loads(line).get(key) for line in lines for key in ("a", "b", "content", "text"))
+    return list(dict.fromkeys(normalise(text) for text in fields if isinstance(text, str)))
+
+
+def enough(texts: Sequence[str], wanted: int) -> tuple[list[str], int]:
+    """As many different texts as wanted, in an order drawn by chance; how many are real."""
+    drawn = random.Random(5)
+    kept = dict.fromkeys(drawn.sample(texts, min(wanted, len(texts))))
+    real = len(kept)
+    while len(kept) < wanted:
+        head, tail = drawn.choice(texts).split(), drawn.choice(texts).split()
+        kept[" ".join(head[: len(head) // 2 + 1] + tail[len(tail) // 2 :])] = None
+    order = list(kept)
+    drawn.shuffle(order)
+    return order, real
+
+
+def embedded(texts: Sequence[str]) -> Vectors:
+    """A part at a time, so that the peak of memory is that of finding pairs."""
+    embedder = WordLlamaEmbedder()
+    vectors: Vectors = np.empty((len(texts), 256), np.float32)
+    for start in range(0, len(texts), 10_000):
+        vectors[start : start + 10_000] = embedder.embed(texts[start : start + 10_000])
+    return vectors
+
+
+def installed(names: Iterable[str]) -> dict[str, Way]:
+    chosen = {name: WAYS[name] for name in names}
+    return {name: way for name, way in chosen.items() if importlib.util.find_spec(way.module)}
+
+
+def measure(vectors: Vectors, found_by: dict[str, Way], rounds: int) -> list[Figure]:
+    rows, truth = sample(vectors)
+    took: dict[str, list[tuple[float, float]]] = {name: [] for name in found_by}
+    results: dict[str, tuple[int, float]] = {}
+    for _ in range(rounds):
+        for name, way in found_by.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            i, j = way.find(vectors)
+            took[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+            results[name] = len(i), recall(rows, truth, i, j, way.threshold)
+    return [
+        Figure(name, min(wall for wall, _ in times), min(cpu for _, cpu in times), *results[name])
+        for name, times in took.items()
+    ]
+
+
+def sample(vectors: Vectors) -> tuple[npt.NDArray[np.int64], dict[tuple[int, int], float]]:
+    """Some rows, and all their pairs from 0.90 on with the cosine, in float64."""
+    some = np.sort(np.random.default_rng(6).permutation(len(vectors))[:SAMPLE])
+    wide = vectors[some].astype(np.float64)
+    wide /= np.linalg.norm(wide, axis=1, keepdims=True)
+    truth = {}
+    for start in range(0, len(vectors), TILE):
+        part = vectors[start : start + TILE].astype(np.float64)
+        part /= np.linalg.norm(part, axis=1, keepdims=True)
+        cosines = np.round(wide @ part.T, 6)
+        for a, b in zip(*np.nonzero(cosines >= THRESHOLD), strict=True):
+            i, j = int(some[a]), start + int(b)
+            if i != j:
+                truth[min(i, j), max(i, j)] = float(cosines[a, b])
+    return some, truth
+
+
+def recall(
+    rows: npt.NDArray[np.int64],
+    truth: dict[tuple[int, int], float],
+    i: npt.NDArray[np.int64],
+    j: npt.NDArray[np.int64],
+    threshold: float,
+) -> float:
+    """The share of the sample's pairs that was found."""
+    of_sample = np.isin(i, rows) | np.isin(j, rows)
+    found = set(zip(i[of_sample].tolist(), j[of_sample].tolist(), strict=True))
+    wanted = {pair for pair, cosine in truth.items() if cosine >= threshold}
+    return len(wanted & found) / max(1, len(wanted))
+
+
+def ours_at_threshold(vectors: Vectors) -> Found:
+    found = similar_pairs(vectors, THRESHOLD)
+    return found.i, found.j
+
+
+def one_pass(vectors: Vectors) -> Found:
+    found = candidate_pairs(vectors, UPPER, NEAREST, LOWER, BANDS)
+    return found.upper.i, found.upper.j
+
+
+def plain(vectors: Vectors) -> Found:
+    found = [
+        tile_pairs(vectors, row, column)
+        for row in range(0, len(vectors), TILE)
+        for column in range(row, len(vectors), TILE)
+    ]
+    return np.concatenate([i for i, _ in found]), np.concatenate([j for _, j in found])
+
+
+def tile_pairs(vectors: Vectors, row: int, column: int) -> Found:
+    products = vectors[row : row + TILE] @ vectors[column : column + TILE].T
+    i, j = np.nonzero(products >= THRESHOLD)
+    above = i + row < j + column
+    return i[above] + row, j[above] + column
+
+
+def semhash(vectors: Vectors) -> Found:
+    library: Any = importlib.import_module("semhash")
+    names = [str(n) for n in range(len(vectors))]
+    index = library.SemHash.from_embeddings(vectors, names, model=None).index
+    near = index.query_threshold(index.vectors, threshold=THRESHOLD)
+    return once((i, others) for i, (others, _) in enumerate(near))
+
+
+def faiss_flat(vectors: Vectors) -> Found:
+    faiss: Any = importlib.import_module("faiss")
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors)
+    limits, _, others = index.range_search(vectors, THRESHOLD)
+    return once((i, others[limits[i] : limits[i + 1]]) for i in range(len(vectors)))
+
+
+def once(near: Iterable[tuple[int, npt.NDArray[Any]]]) -> Found:
+    """Each pair of a row and its neighbours, whichever of the two named it."""
+    parts = [(np.full(len(others), i), np.asarray(others, np.int64)) for i, others in near]
+    rows = np.concatenate([row for row, _ in parts])
+    others = np.concatenate([other for _, other in parts])
+    apart = rows != others
+    low, high = np.minimum(rows, others)[apart], np.maximum(rows, others)[apart]
+    codes = np.unique(low * len(parts) + high)
+    return codes // len(parts), codes % len(parts)
+
+
+WAYS = {
+    "similar_pairs": Way(ours_at_threshold),
+    "one pass": Way(one_pass, threshold=UPPER),
+    "plain product": Way(plain),
+    "SemHash": Way(semhash, "semhash"),
+    "FAISS flat": Way(faiss_flat, "faiss"),
+}
+
+
+def machine() -> dict[str, Any]:
+    names = ("numpy", "wordllama", "semhash", "faiss-cpu")
+    modules = {"faiss-cpu": "faiss"}
+    there = [name for name in names if importlib.util.find_spec(modules.get(name, name))]
+    blas: Any = np.show_config(mode="dicts")
+    return {
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "python": sys.version.split()[0],
+        "blas": blas["Build Dependencies"]["blas"]["name"],
+    } | {name: version(name) for name in there}
+
+
+def table(report: dict[str, Any], figures: Sequence[Figure]) -> str:
+    return "\n".join(lines(report, {figure.name: figure for figure in figures}))
+
+
+def lines(report: dict[str, Any], figures: dict[str, Figure]) -> Iterator[str]:
+    yield ", ".join(f"{key} {value}" for key, value in report["machine"].items())
+    yield f"{report['rows']:,} rows, {report['real_sentences']:,} of them real sentences"
+    yield f"peak memory {report['peak_mb']:,} MB, embedding and peers included"
+    yield ""
+    yield "| way | seconds | ratio | CPU seconds | ratio | pairs | recall |"
+    yield "|---|---|---|---|---|---|---|"
+    base = figures.get("plain product")
+    for figure in figures.values():
+        ratio = f"{figure.seconds / base.seconds:.2f}" if base else ""
+        cpu_ratio = f"{figure.cpu / base.cpu:.2f}" if base else ""
+        yield (
+            f"| {figure.name} | {figure.seconds:.1f} | {ratio} | {figure.cpu:.1f} | {cpu_ratio}"
+            f" | {figure.pairs:,} | {figure.recall:.4f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
