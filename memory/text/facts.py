@@ -113,7 +113,7 @@ def _dropped(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -
 
 def _contradicted(term: Term, source: Wording, newer: Wording, old: str, new: str) -> bool:
     """Whether a newer text says another thing in the place of this one."""
-    if term.form in replaced(old, new):
+    if term.key in replaced(old, new):
         return True
     if term.sort not in (Sort.NUMBER, Sort.DATE):
         return False

@@ -162,7 +162,7 @@ def _stand_so(first: Term, second: Term, merged: Wording, told: Sequence[Wording
     both = [source for source in told if {first.key, second.key} <= source.keys]
     if not both and _one_date(first, second):
         return True
-    if not both and _both_told_of_one(first, second, told):
+    if not both and (_both_told_of_one(first, second, told) or _in_one_place(first, second, told)):
         return True
     if not both:
         return japanese and not _qualifies(first, second, merged)
@@ -201,6 +201,25 @@ def _both_told_of_one(first: Term, second: Term, told: Sequence[Wording]) -> boo
         for term in (first, second)
     ]
     return not subjects[0].isdisjoint(subjects[1])
+
+
+def _in_one_place(first: Term, second: Term, told: Sequence[Wording]) -> bool:
+    """Who has a cat, and has a tabby, has a tabby cat; the first is a phrase of its own."""
+    before = [
+        {
+            source.terms[place - 1].key
+            for source in told
+            for place, one in enumerate(source.terms)
+            if place and one.key == term.key and (term is second or _ends_a_phrase(source, place))
+        }
+        for term in (first, second)
+    ]
+    return not before[0].isdisjoint(before[1])
+
+
+def _ends_a_phrase(source: Wording, place: int) -> bool:
+    after = source.terms[place + 1 : place + 2]
+    return not any(term.joined for term in after)
 
 
 def _qualifies(first: Term, second: Term, merged: Wording) -> bool:

@@ -87,7 +87,7 @@ def _lost(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> I
                 for other in merged.terms
                 if other.surface.casefold() != term.surface.casefold()
             )
-            kept |= term.form in outdated or _only_reports(term.surface, sources[place])
+            kept |= term.key in outdated or _only_reports(term.surface, sources[place])
             if not (kept or term.sort.is_hard):
                 yield Lost(place, term.surface)
     yield from (Lost(len(told) - 1, words) for words in tense_lost(merged, told[-1]))

@@ -103,6 +103,7 @@ _ONLY_GERMAN = GERMAN - {"hat"}
 _PERFECT = re.compile(r"\b(?:has|have|['’]ve)(?: (?:not|never|also|always|\w+ly))* (\w+)")
 _HAN = "[\u3400-\u9fff々]+"
 _VOICE = re.compile(f"({_HAN})[\u3041-\u309f]?([せれ])(?=[るたてまなず])")
+_PAST = "<"
 _PERFECTLY = "+"
 _LAST_VERB = re.compile(f"({_HAN})(?![はがをにのとへ])([\u3041-\u309f]+)(?:[。!?！？]|$)")
 _DONE = re.compile("た$|[んい]だ$")
@@ -188,8 +189,9 @@ def _keys(word: Word, marks: Mapping[str, str]) -> tuple[str, str]:
     plain = plain_form(word.surface.casefold())
     key = SAME_AS.get(plain.word, plain.word) if plain.progressive else word.key
     mark = marks.get(word.surface.casefold(), "")
-    told = f"{key}<" if word.past and not plain.progressive else key
-    return key, told if mark == _PERFECTLY and not word.past else told + mark
+    if mark == _PERFECTLY and not word.past:
+        mark = ""
+    return key, f"{key}{_PAST if word.past else ''}{mark}"
 
 
 def _perfects(text: str) -> dict[str, str]:
