@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memory.text.coverage import replaced
+from memory.text.outdating import outdated
 from memory.text.relations import counts, doings
 from memory.text.stating import unstated
 from memory.text.wording import Sort, Term, Wording, denials
@@ -15,15 +15,15 @@ from memory.text.wording import Sort, Term, Wording, denials
 Denials = set[tuple[str, ...]]
 
 
-def faults(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> Iterator[str]:
-    """What is wrong, check by check; `told` are the words of `sources`, oldest first."""
+def faults(merged: Wording, told: Sequence[Wording]) -> Iterator[str]:
+    """What is wrong, check by check; `told` are the words of the sources, oldest first."""
     if len(merged.terms) > sum(len(source.terms) for source in told):
         yield "the merged text is longer than its sources together"
     yield _invented(merged, told)
     yield _miscounted(merged, told)
     yield _turned_around(merged, told)
     yield _swapped(merged, told)
-    yield _dropped(merged, told, sources)
+    yield _dropped(merged, told)
 
 
 def _invented(merged: Wording, told: Sequence[Wording]) -> str:
@@ -95,15 +95,12 @@ def _swapped(merged: Wording, told: Sequence[Wording]) -> str:
     return ""
 
 
-def _dropped(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> str:
+def _dropped(merged: Wording, told: Sequence[Wording]) -> str:
     for place, source in enumerate(told):
         gone = [
             term
             for term in unstated(source, [merged])
-            if not any(
-                _contradicted(term, source, newer, sources[place], sources[n])
-                for n, newer in enumerate(told[place + 1 :], start=place + 1)
-            )
+            if not any(_contradicted(term, source, newer) for newer in told[place + 1 :])
         ]
         if any(term.sort.is_hard for term in gone):
             whose = "the newest states" if source is told[-1] else "an older one states"
@@ -111,9 +108,9 @@ def _dropped(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -
     return ""
 
 
-def _contradicted(term: Term, source: Wording, newer: Wording, old: str, new: str) -> bool:
+def _contradicted(term: Term, source: Wording, newer: Wording) -> bool:
     """Whether a newer text says another thing in the place of this one."""
-    if term.key in replaced(old, new):
+    if term.key in outdated(source, newer):
         return True
     if term.sort not in (Sort.NUMBER, Sort.DATE):
         return False
