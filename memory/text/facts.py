@@ -97,10 +97,11 @@ def _swapped(merged: Wording, told: Sequence[Wording]) -> str:
 
 def _dropped(merged: Wording, told: Sequence[Wording]) -> str:
     for place, source in enumerate(told):
+        later = [(newer, outdated(source, newer)) for newer in told[place + 1 :]]
         gone = [
             term
             for term in unstated(source, [merged])
-            if not any(_contradicted(term, source, newer) for newer in told[place + 1 :])
+            if not any(term.key in keys or _recounted(term, source, newer) for newer, keys in later)
         ]
         if any(term.sort.is_hard for term in gone):
             whose = "the newest states" if source is told[-1] else "an older one states"
@@ -108,10 +109,8 @@ def _dropped(merged: Wording, told: Sequence[Wording]) -> str:
     return ""
 
 
-def _contradicted(term: Term, source: Wording, newer: Wording) -> bool:
-    """Whether a newer text says another thing in the place of this one."""
-    if term.key in outdated(source, newer):
-        return True
+def _recounted(term: Term, source: Wording, newer: Wording) -> bool:
+    """Whether a newer text has another number or date next to the same word."""
     if term.sort not in (Sort.NUMBER, Sort.DATE):
         return False
     mine, others = _around(source, term.key), set[str]()
@@ -123,11 +122,5 @@ def _contradicted(term: Term, source: Wording, newer: Wording) -> bool:
 
 def _around(told: Wording, key: str) -> set[str]:
     """The words right before and after a number."""
-    places = [place for place, term in enumerate(told.terms) if term.key == key]
-    near = [
-        told.terms[n]
-        for place in places
-        for n in (place - 1, place + 1)
-        if 0 <= n < len(told.terms)
-    ]
-    return {term.key for term in near}
+    near = [told.terms[max(0, place - 1) : place + 2] for place in told.places[key]]
+    return {term.key for terms in near for term in terms if term.key != key}

@@ -15,7 +15,7 @@ from memory.text.facts import faults, persons
 from memory.text.outdating import outdated
 from memory.text.relations import related_otherwise, tense_lost
 from memory.text.stating import CONNECTING, unstated
-from memory.text.wording import Wording, akin, wordings
+from memory.text.wording import Term, Wording, stems, wordings
 
 
 class Belief(StrEnum):
@@ -81,15 +81,16 @@ def _lost(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> I
     for place, source in enumerate(told):
         gone = frozenset[str]().union(*(outdated(source, newer) for newer in told[place + 1 :]))
         for term in unstated(source, [merged]):
-            kept = any(
-                akin(term.plain, other.plain)
-                for other in merged.terms
-                if other.surface.casefold() != term.surface.casefold()
-            )
-            kept |= term.key in gone or _only_reports(term.surface, sources[place])
-            if not (kept or term.sort.is_hard):
+            kept = term.key in gone or _is_derived(term, merged)
+            if not (kept or term.sort.is_hard or _only_reports(term.surface, sources[place])):
                 yield Lost(place, term.surface)
     yield from (Lost(len(told) - 1, words) for words in tense_lost(merged, told[-1]))
+
+
+def _is_derived(term: Term, merged: Wording) -> bool:
+    """Whether another word of its family is there: passionate for passion."""
+    own = {term.surface.casefold()}
+    return any(merged.stems.get(stem, own) - own for stem in stems(term.plain))
 
 
 _REPORT = re.compile(
