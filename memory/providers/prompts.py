@@ -29,7 +29,8 @@ stay, when they differ in a date, number, name, place or negation that could be 
 Answer with groups: each names the members that tell the same fact and gives their one merged text.
 A memory that is like no other is in no group; no groups at all is a good answer. A merged text
 states only what its members state: add no number, date or name, and drop none that the newest
-member states. Write it in the language of the newest member.
+member states. Keep to the members' own words where you can: what is told in other words is checked
+again. Write it in the language of the newest member.
 
 {_DATA_ONLY}"""
 

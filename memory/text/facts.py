@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from memory.text.coverage import replaced
+from memory.text.outdating import outdated
 from memory.text.relations import counts, doings
 from memory.text.stating import unstated
 from memory.text.wording import Sort, Term, Wording, denials
@@ -15,15 +15,15 @@ from memory.text.wording import Sort, Term, Wording, denials
 Denials = set[tuple[str, ...]]
 
 
-def faults(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> Iterator[str]:
-    """What is wrong, check by check; `told` are the words of `sources`, oldest first."""
+def faults(merged: Wording, told: Sequence[Wording]) -> Iterator[str]:
+    """What is wrong, check by check; `told` are the words of the sources, oldest first."""
     if len(merged.terms) > sum(len(source.terms) for source in told):
         yield "the merged text is longer than its sources together"
     yield _invented(merged, told)
     yield _miscounted(merged, told)
     yield _turned_around(merged, told)
     yield _swapped(merged, told)
-    yield _dropped(merged, told, sources)
+    yield _dropped(merged, told)
 
 
 def _invented(merged: Wording, told: Sequence[Wording]) -> str:
@@ -95,15 +95,13 @@ def _swapped(merged: Wording, told: Sequence[Wording]) -> str:
     return ""
 
 
-def _dropped(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> str:
+def _dropped(merged: Wording, told: Sequence[Wording]) -> str:
     for place, source in enumerate(told):
+        later = [(newer, outdated(source, newer)) for newer in told[place + 1 :]]
         gone = [
             term
             for term in unstated(source, [merged])
-            if not any(
-                _contradicted(term, source, newer, sources[place], sources[n])
-                for n, newer in enumerate(told[place + 1 :], start=place + 1)
-            )
+            if not any(term.key in keys or _recounted(term, source, newer) for newer, keys in later)
         ]
         if any(term.sort.is_hard for term in gone):
             whose = "the newest states" if source is told[-1] else "an older one states"
@@ -111,10 +109,8 @@ def _dropped(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -
     return ""
 
 
-def _contradicted(term: Term, source: Wording, newer: Wording, old: str, new: str) -> bool:
-    """Whether a newer text says another thing in the place of this one."""
-    if term.form in replaced(old, new):
-        return True
+def _recounted(term: Term, source: Wording, newer: Wording) -> bool:
+    """Whether a newer text has another number or date next to the same word."""
     if term.sort not in (Sort.NUMBER, Sort.DATE):
         return False
     mine, others = _around(source, term.key), set[str]()
@@ -126,11 +122,5 @@ def _contradicted(term: Term, source: Wording, newer: Wording, old: str, new: st
 
 def _around(told: Wording, key: str) -> set[str]:
     """The words right before and after a number."""
-    places = [place for place, term in enumerate(told.terms) if term.key == key]
-    near = [
-        told.terms[n]
-        for place in places
-        for n in (place - 1, place + 1)
-        if 0 <= n < len(told.terms)
-    ]
-    return {term.key for term in near}
+    near = [told.terms[max(0, place - 1) : place + 2] for place in told.places[key]]
+    return {term.key for terms in near for term in terms if term.key != key}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -162,7 +163,7 @@ def _stand_so(first: Term, second: Term, merged: Wording, told: Sequence[Wording
     both = [source for source in told if {first.key, second.key} <= source.keys]
     if not both and _one_date(first, second):
         return True
-    if not both and _both_told_of_one(first, second, told):
+    if not both and (_both_told_of_one(first, second, told) or _in_one_place(first, second, told)):
         return True
     if not both:
         return japanese and not _qualifies(first, second, merged)
@@ -176,7 +177,7 @@ def _stand_so(first: Term, second: Term, merged: Wording, told: Sequence[Wording
 
 def _has_rival(term: Term, merged: Wording) -> bool:
     """Whether something else stands in the same part of a Japanese sentence."""
-    return any(one.role == term.role and one.key != term.key for one in merged.terms)
+    return len(merged.roles[term.role] | {term.key}) > 1
 
 
 def _moves_freely(term: Term) -> bool:
@@ -203,6 +204,25 @@ def _both_told_of_one(first: Term, second: Term, told: Sequence[Wording]) -> boo
     return not subjects[0].isdisjoint(subjects[1])
 
 
+def _in_one_place(first: Term, second: Term, told: Sequence[Wording]) -> bool:
+    """Who has a cat, and has a tabby, has a tabby cat; the first is a phrase of its own."""
+    before = [
+        {
+            source.terms[place - 1].key
+            for source in told
+            for place in source.places_of(term)
+            if place and (term is second or _ends_a_phrase(source, place))
+        }
+        for term in (first, second)
+    ]
+    return not before[0].isdisjoint(before[1])
+
+
+def _ends_a_phrase(source: Wording, place: int) -> bool:
+    after = source.terms[place + 1 : place + 2]
+    return not any(term.joined for term in after)
+
+
 def _qualifies(first: Term, second: Term, merged: Wording) -> bool:
     """Whether one Japanese word says which the other is: 赤い車, 静かな部屋, ミアの猫."""
     joints = (first.surface + joint + second.surface for joint in ("い", "な", "の"))
@@ -211,26 +231,33 @@ def _qualifies(first: Term, second: Term, merged: Wording) -> bool:
 
 def _changed_places(first: Term, second: Term, source: Wording) -> bool:
     """Whether they are "patron of the city park" here and "the city park's patron" there."""
-    terms = source.terms
-    for start, end in ((a, b) for b in range(len(terms)) for a in range(max(0, b - 5), b)):
-        if (terms[start].key, terms[end].key) == (second.key, first.key):
-            owned = second.role == "of" and all(term.joined for term in terms[start + 1 : end + 1])
-            return owned or (end == start + 1 and terms[end].role == "of")
+    for end in source.places_of(first):
+        between = source.terms[max(0, end - _LONGEST_PHRASE) : end]
+        start = next((n for n, term in enumerate(between) if term.key == second.key), None)
+        if start is not None:
+            phrase = (*between[start + 1 :], source.terms[end])
+            owned = second.role == "of" and all(term.joined for term in phrase)
+            return owned or (len(phrase) == 1 and phrase[0].role == "of")
     return False
 
 
+_LONGEST_PHRASE = 5
+
+
 def _neighbours(first: Term, second: Term, source: Wording, merged: Wording) -> bool:
-    keys = [term.key for term in source.terms]
-    replaced = (first.surface.casefold(), second.surface.casefold()) in merged.stood_in
-    moved = frozenset() if replaced else merged.keys - {first.key, second.key}
-    return any(
-        keys[start] == first.key
-        and term.key == second.key
-        and (term.role == "by") == (second.role == "by")
-        and moved.isdisjoint(keys[start:end])
-        for end, term in enumerate(source.terms)
-        for start in range(end)
-    )
+    words = (first.surface.casefold(), second.surface.casefold())
+    moved = frozenset() if words in merged.stood_in else merged.keys - {first.key, second.key}
+    ends = [
+        place
+        for place in source.places_of(second)
+        if (source.terms[place].role == "by") == (second.role == "by")
+    ]
+    for start in source.places_of(first):
+        end = bisect_right(ends, start)
+        gap = source.terms[start + 1 : ends[end]] if end < len(ends) else None
+        if gap is not None and not any(term.key in moved for term in gap):
+            return True
+    return False
 
 
 _KATAKANA = re.compile("^[\u30a1-\u30fc]+$")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -21,18 +22,22 @@ CONNECTING = frozenset("all both own current currently now include also where".s
 def unstated(own: Wording, others: Sequence[Wording]) -> list[Term]:
     """The terms of one text that none of the others states, each once."""
     known = frozenset[str]().union(*(_stated_by(other, own) for other in others))
-    surfaces = {term.surface.casefold() for other in others for term in other.terms}
-    plain = {term.plain for other in others for term in other.terms}
-    left = [
-        term
+    left = {
+        term.key: term
         for term in own.terms
-        if term.sort is not Sort.DENIAL
-        and not term.surface.startswith(("'", "’"))
-        and term.key not in known
-        and (term.plain not in plain or term.surface.casefold() in surfaces)
-        and not any(_written_otherwise(term, own, other) for other in others)
+        if term.sort is not Sort.DENIAL and not term.surface.startswith(("'", "’"))
+    }
+    return [
+        term
+        for term in left.values()
+        if term.key not in known and not any(_inflects(term, other) for other in others)
+        if not any(_written_otherwise(term, own, other) for other in others)
     ]
-    return list({term.key: term for term in left}.values())
+
+
+def _inflects(term: Term, other: Wording) -> bool:
+    """Whether it is there in another form; the same form with another sense is another word."""
+    return term.plain in other.plain_words and term.surface.casefold() not in other.words
 
 
 def _stated_by(other: Wording, own: Wording) -> frozenset[str]:
@@ -70,27 +75,28 @@ def _initials(run: Sequence[Term]) -> str:
 def _written_otherwise(term: Term, own: Wording, other: Wording) -> bool:
     """Whether it is there as one word or as two (common-sense), or within a longer one."""
     if own.language == "ja":
-        return _in_pieces(term.key, other.squeezed)
+        return term.sort is Sort.WORD and _in_pieces(term.key, other.squeezed)
     word = squeezed(term.surface)
-    if len(word) >= _SHORTEST_COMPOUND and word in _compounds(other.terms):
+    if len(word) >= _SHORTEST_COMPOUND and word in other.compounds:
         return True
-    known = {squeezed(one.surface) for one in other.terms}
-    return any(
-        term in (first, second) and squeezed(first.surface + second.surface) in known
-        for first, second in pairwise(own.terms)
-    )
-
-
-def _compounds(terms: Sequence[Term]) -> set[str]:
-    return {squeezed(first.surface + second.surface) for first, second in pairwise(terms)}
+    near = {
+        squeezed(a.surface + b.surface)
+        for place in own.places_of(term)
+        for a, b in pairwise(own.terms[max(0, place - 1) : place + 2])
+    }
+    return not near.isdisjoint(other.words)
 
 
 def _in_pieces(word: str, text: str) -> bool:
-    """Whether a word stands in a text, whole or cut into parts of two characters and more."""
-    if word in text:
-        return True
-    if word[:1].isdigit() or len(word) < 3:
+    """Whether a word in kanji stands in a text, whole or cut into parts of two and more."""
+    if _KATAKANA.match(word) or len(word) > _LONGEST_RUN:
         return False
-    return any(
-        word[:cut] in text and _in_pieces(word[cut:], text) for cut in range(2, len(word) - 1)
-    )
+    reached = {0}
+    for end in range(1, len(word) + 1):
+        if any(word[start:end] in text for start in reached if end - start > 1 or len(word) == 1):
+            reached.add(end)
+    return len(word) in reached
+
+
+_KATAKANA = re.compile("^[\u30a1-\u30fc]+$")
+_LONGEST_RUN = 40

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memory.text.coverage import replaced
 from memory.text.facts import faults, persons
+from memory.text.outdating import outdated
 from memory.text.relations import related_otherwise, tense_lost
 from memory.text.stating import CONNECTING, unstated
-from memory.text.wording import Wording, akin, wordings
+from memory.text.wording import Term, Wording, stems, wordings
 
 
 class Belief(StrEnum):
@@ -58,7 +58,7 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
     if not text.strip():
         return Verification(Belief.REFUSED, "the merged text is empty")
     merged, *told = wordings([text, *sources])
-    fault = next(filter(None, faults(merged, told, sources)), "")
+    fault = next(filter(None, faults(merged, told)), "")
     if fault:
         return Verification(Belief.REFUSED, fault)
     lost = tuple(_lost(merged, told, sources))
@@ -79,18 +79,18 @@ def _doubts(lost: Sequence[Lost], new: Sequence[str]) -> str:
 
 def _lost(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> Iterator[Lost]:
     for place, source in enumerate(told):
-        newer = sources[place + 1 :]
-        outdated = frozenset().union(*(replaced(sources[place], text) for text in newer))
+        gone = frozenset[str]().union(*(outdated(source, newer) for newer in told[place + 1 :]))
         for term in unstated(source, [merged]):
-            kept = any(
-                akin(term.plain, other.plain)
-                for other in merged.terms
-                if other.surface.casefold() != term.surface.casefold()
-            )
-            kept |= term.form in outdated or _only_reports(term.surface, sources[place])
-            if not (kept or term.sort.is_hard):
+            kept = term.key in gone or _is_derived(term, merged)
+            if not (kept or term.sort.is_hard or _only_reports(term.surface, sources[place])):
                 yield Lost(place, term.surface)
     yield from (Lost(len(told) - 1, words) for words in tense_lost(merged, told[-1]))
+
+
+def _is_derived(term: Term, merged: Wording) -> bool:
+    """Whether another word of its family is there: passionate for passion."""
+    own = {term.surface.casefold()}
+    return any(merged.stems.get(stem, own) - own for stem in stems(term.plain))
 
 
 _REPORT = re.compile(

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
-from itertools import zip_longest
+from functools import cached_property, lru_cache
+from itertools import pairwise, zip_longest
 
 from memory.text.inflection import plain_form
 from memory.text.parse import Parse, Word, parse
@@ -72,13 +72,57 @@ class Wording:
     language: str
     """`ja`, `zh` (read by the character), `de`, or empty: English, or a language like it."""
 
-    @property
+    @cached_property
     def keys(self) -> frozenset[str]:
         return frozenset(term.key for term in self.terms)
 
-    @property
+    @cached_property
     def forms(self) -> frozenset[str]:
         return frozenset(term.form for term in self.terms)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """As it writes them, in lower case."""
+        return frozenset(term.surface.casefold() for term in self.terms)
+
+    @cached_property
+    def plain_words(self) -> frozenset[str]:
+        """As a dictionary does."""
+        return frozenset(term.plain for term in self.terms)
+
+    @cached_property
+    def compounds(self) -> frozenset[str]:
+        """Each two neighbours written as one word."""
+        return frozenset(squeezed(a.surface + b.surface) for a, b in pairwise(self.terms))
+
+    @cached_property
+    def stems(self) -> Mapping[str, frozenset[str]]:
+        """The stems of its words, each with the words that have it."""
+        found: dict[str, set[str]] = {}
+        for term in self.terms:
+            for stem in stems(term.plain):
+                found.setdefault(stem, set()).add(term.surface.casefold())
+        return {stem: frozenset(words) for stem, words in found.items()}
+
+    @cached_property
+    def roles(self) -> Mapping[str, frozenset[str]]:
+        """What stands under each role."""
+        found: dict[str, set[str]] = {}
+        for term in self.terms:
+            found.setdefault(term.role, set()).add(term.key)
+        return {role: frozenset(keys) for role, keys in found.items()}
+
+    @cached_property
+    def places(self) -> Mapping[str, Sequence[int]]:
+        """Where each key stands, in order."""
+        found: dict[str, list[int]] = {}
+        for place, term in enumerate(self.terms):
+            found.setdefault(term.key, []).append(place)
+        return found
+
+    def places_of(self, term: Term) -> Sequence[int]:
+        """Where it stands here; nowhere where it does not."""
+        return self.places.get(term.key, ())
 
 
 _MODAL = frozenset(
@@ -103,6 +147,7 @@ _ONLY_GERMAN = GERMAN - {"hat"}
 _PERFECT = re.compile(r"\b(?:has|have|['’]ve)(?: (?:not|never|also|always|\w+ly))* (\w+)")
 _HAN = "[\u3400-\u9fff々]+"
 _VOICE = re.compile(f"({_HAN})[\u3041-\u309f]?([せれ])(?=[るたてまなず])")
+_PAST = "<"
 _PERFECTLY = "+"
 _LAST_VERB = re.compile(f"({_HAN})(?![はがをにのとへ])([\u3041-\u309f]+)(?:[。!?！？]|$)")
 _DONE = re.compile("た$|[んい]だ$")
@@ -188,8 +233,9 @@ def _keys(word: Word, marks: Mapping[str, str]) -> tuple[str, str]:
     plain = plain_form(word.surface.casefold())
     key = SAME_AS.get(plain.word, plain.word) if plain.progressive else word.key
     mark = marks.get(word.surface.casefold(), "")
-    told = f"{key}<" if word.past and not plain.progressive else key
-    return key, told if mark == _PERFECTLY and not word.past else told + mark
+    if mark == _PERFECTLY and not word.past:
+        mark = ""
+    return key, f"{key}{_PAST if word.past else ''}{mark}"
 
 
 def _perfects(text: str) -> dict[str, str]:
@@ -291,13 +337,9 @@ _SUFFIXES = tuple(
 _SHORT_STEMS = ("ful", "fully", "ing", "ly", "en")
 
 
-def akin(a: str, b: str) -> bool:
-    """Whether two English words are forms of one: passion and passionate, wood and wooden."""
-    return not _stems(a).isdisjoint(_stems(b))
-
-
 @lru_cache(maxsize=8_192)
-def _stems(word: str) -> frozenset[str]:
+def stems(word: str) -> frozenset[str]:
+    """What forms of one English word have in common: passion and passionate, wood and wooden."""
     cut = {word.removesuffix(end) for end in _SUFFIXES if word.endswith(end)}
     short = {word.removesuffix(end) for end in _SHORT_STEMS if word.endswith(end)}
     return frozenset([word, *(c for c in cut if len(c) >= 4), *(c for c in short if len(c) >= 3)])
