@@ -1,9 +1,9 @@
-"""Finding thresholds for one store: a model or a person says which pairs are duplicates."""
+"""Fitting the scale to one store: a model or a person says what pairs are to each other."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,27 +14,27 @@ from memory.cli.shell import err, progress, show
 from memory.config import Config
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from memory.protocols import LanguageModel
-    from memory.upkeep import AlikePair, Band, CalibrationLog, Counted
+    from memory.upkeep import AlikePair, Answer, Band, CalibrationLog, Counted, Price
 
-_HEADINGS = ("similarity", "pairs", "asked", "duplicates", "covered", "asked", "duplicates")
-_NUMBERS = (1, 2, 4, 5)
+_HEADINGS = (
+    "cosine", "pairs", "asked", "same", "merge", "apart", "asks", "finds",
+)  # fmt: skip
+_LEGEND = "asks, finds: were all asked from there on, questions for 1,000 memories, and pairs found"
+_NUMBERS = (1, 2, 6, 7)
 """The columns that hold plain numbers."""
 
 
 def calibrate(
     context: typer.Context,
     person: Annotated[
-        bool, typer.Option("--person", help="Ask you, not the model: y, n, s (skip) or q (quit).")
+        bool,
+        typer.Option("--person", help="Ask you, not the model: y, m, n, s (skip) or q (quit)."),
     ] = False,
-    per_band: Annotated[
+    questions: Annotated[
         int,
-        typer.Option(
-            min=1, max=10_000, help="How many pairs to ask about in each band of similarity."
-        ),
-    ] = 30,
+        typer.Option(min=1, max=100_000, help="How many pairs to ask about, on all days together."),
+    ] = 120,
     wanted: Annotated[
         float,
         typer.Option(
@@ -42,41 +42,56 @@ def calibrate(
         ),
     ] = 0.99,
 ) -> None:
-    """Suggest thresholds for this store by asking which pairs are duplicates; changes nothing."""
-    from memory.upkeep import CalibrationLog, lines, pairs_of, sample, suggest, tally
+    """Suggest a scale for this store by asking what pairs are to each other; changes nothing."""
+    from memory.upkeep import CalibrationLog, lines, pairs_of, suggest
 
     config: Config = context.obj
     model = assembly.build_model(config)
-    answers = CalibrationLog(
+    log = CalibrationLog(
         Path(config.memory.data_dir) / "calibration.jsonl", "person" if person else model.name
     )
     with assembly.read_store(config) as store:
-        pairs = pairs_of(store)
-    known = answers.read()
-    drawn = [pair for pair in sample(pairs, per_band) if pair.key not in known]
-    _ask(drawn, answers, config, None if person else model)
-    bands = tally(pairs, answers.read())
-    show(_view(bands))
-    guard = config.memory.dedup_guard
-    for line in lines(suggest(bands, wanted, guard=guard), wanted, guard=guard):
+        found = pairs_of(store, config.memory.dedup_candidates)
+    _ask(found.pairs, log, questions, config, None if person else model)
+    answers = log.read()
+    for title, some in _by_script(found.pairs):
+        _show_bands(title, some, answers, found.memories)
+    show(_LEGEND)
+    now = config.memory.scale_for(assembly.build_embedder(config).fingerprint)
+    suggested = suggest(found.pairs, answers, now, wanted, guard=config.memory.dedup_guard)
+    for line in lines(suggested, wanted):
         sys.stdout.write(f"{line}\n")
 
 
+def _by_script(pairs: Sequence[AlikePair]) -> list[tuple[str, list[AlikePair]]]:
+    """Those with kana or Han apart, where there are any: they have an anchor of their own."""
+    strict = [pair for pair in pairs if pair.strict]
+    others = [pair for pair in pairs if not pair.strict]
+    if not strict:
+        return [("", others)]
+    found = [("other scripts", others)] if others else []
+    return [*found, ("kana or Han in either text", strict)]
+
+
 def _ask(
-    pairs: list[AlikePair], answers: CalibrationLog, config: Config, model: LanguageModel | None
+    pairs: Sequence[AlikePair],
+    log: CalibrationLog,
+    questions: int,
+    config: Config,
+    model: LanguageModel | None,
 ) -> None:
     """Ask the model, or where there is none the person, who is shown each pair on stderr."""
     from memory.upkeep import ask_model, ask_person
 
     if model is None:
-        ask_person(pairs, answers, lambda text: err().print(text, markup=False), _heard)
+        ask_person(pairs, log, questions, lambda text: err().print(text, markup=False), _heard)
         return
     if model.name == "offline":
         err().print(
             "the offline judge only compares words; for better answers, use --person or set a key"
         )
     with progress("asking") as tell:
-        ask_model(pairs, model, answers, config.llm.concurrency, tell)
+        ask_model(pairs, model, log, questions, config.llm.concurrency, tell)
 
 
 def _heard() -> str | None:
@@ -85,21 +100,32 @@ def _heard() -> str | None:
     return line.strip().lower() if line else None
 
 
-def _view(bands: Sequence[Band]) -> RenderableType:
-    """The bands, the most similar first."""
+def _show_bands(
+    title: str, pairs: Sequence[AlikePair], answers: Mapping[str, Answer], memories: int
+) -> None:
+    """The bands that have pairs, the most similar first."""
     from memory.cli.tables import grid
+    from memory.upkeep import prices, tally
 
-    return grid([_HEADINGS, *map(_cells, reversed(bands))], fixed=6, gap=2, right=_NUMBERS)
+    bands = tally(pairs, answers)
+    priced = zip(bands, prices(bands, memories), strict=True)
+    rows = [_cells(band, price) for band, price in priced if band.pairs]
+    if title:
+        show(title)
+    show(grid([_HEADINGS, *reversed(rows)], fixed=7, gap=1, right=_NUMBERS))
 
 
-def _cells(band: Band) -> tuple[str, ...]:
-    every, covered = _counted(band.every), _counted(band.covered)
-    covered_pairs = f"{band.covered_pairs:,}"
-    return f"{band.low:.3g} to {band.high:.3g}", f"{band.pairs:,}", *every, covered_pairs, *covered
+def _cells(band: Band, price: Price) -> tuple[str, ...]:
+    said = band.every
+    shares = (_share(said, hits) for hits in (said.same, said.merge, said.apart))
+    finds = "?" if price.found is None else f"{price.found:,.0f}"
+    edges = f"{band.low:.2f}-{band.high:.2f}"
+    return edges, f"{band.pairs:,}", f"{said.asked:,}", *shares, f"{price.questions:,.0f}", finds
 
 
-def _counted(counted: Counted) -> tuple[str, str]:
-    if counted.precision is None:
-        return "0", ""
-    low, high = counted.interval
-    return f"{counted.asked:,}", f"{counted.precision:.0%} ({low:.0%}-{high:.0%})"
+def _share(counted: Counted, hits: int) -> str:
+    share = counted.share(hits)
+    if share is None:
+        return ""
+    low, high = counted.interval(hits)
+    return f"{share:.0%} ({100 * low:.0f}-{high:.0%})"

@@ -10,7 +10,6 @@ from .nominate import scores as scores
 from .planning import Matching as Matching
 from .planning import NearCopies as NearCopies
 from .planning import RoundPlan as RoundPlan
-from .planning import alike_pairs as alike_pairs
 from .planning import near_copies as near_copies
 from .planning import plan_round as plan_round
 from .policy import Doubted as Doubted

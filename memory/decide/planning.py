@@ -19,7 +19,6 @@ from memory.index import (
     candidate_pairs,
     chosen,
     joined,
-    similar_pairs,
     similarities,
     similarity,
     slack,
@@ -161,26 +160,6 @@ def _alike(
         for place, score in zip(near.tolist(), found.tolist(), strict=True):
             if score >= min_similarity and rows[place] is not row:
                 yield row, rows[place], score
-
-
-def alike_pairs(
-    snapshot: Snapshot, scope_of: Callable[[Memory], Scope], min_cosine: float
-) -> list[tuple[Row, Row, float]]:
-    """Every two texts of one scope at or above a cosine: the older's row, the newer's, how alike.
-
-    Of rows with the same text, the oldest stands for all.
-    """
-    order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
-    found = []
-    for nodes in _scopes(snapshot.rows, scope_of).values():
-        keys = [key for key in nodes if key in snapshot.vectors]
-        if len(keys) > 1:
-            pairs = similar_pairs(np.stack([snapshot.vectors[key] for key in keys]), min_cosine)
-            for i, j, score in zip(*(column.tolist() for column in pairs), strict=True):
-                both = (nodes[keys[i]][0], nodes[keys[j]][0])
-                older, newer = sorted(both, key=lambda row: order[row.memory.id])
-                found.append((older, newer, score))
-    return found
 
 
 _Nodes = dict[str, list[Row]]

@@ -1,4 +1,5 @@
 from .candidates import candidate_pairs as candidate_pairs
+from .candidates import nearest_pairs as nearest_pairs
 from .chroma import ChromaIndex as ChromaIndex
 from .chroma import Following as Following
 from .chroma_client import ChromaServer as ChromaServer

@@ -5,9 +5,11 @@ from .calibrate import ask_person as ask_person
 from .calibrate import lines as lines
 from .calibrate import pairs_of as pairs_of
 from .calibration import AlikePair as AlikePair
+from .calibration import Answer as Answer
 from .calibration import Band as Band
 from .calibration import Counted as Counted
-from .calibration import sample as sample
+from .calibration import Price as Price
+from .calibration import prices as prices
 from .calibration import suggest as suggest
 from .calibration import tally as tally
 from .calibration_log import CalibrationLog as CalibrationLog

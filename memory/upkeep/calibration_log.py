@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from memory.errors import InputError
 from memory.files import read_bounded
+from memory.upkeep.calibration import Answer
 
 _MOST_BYTES = 64_000_000
 """Some 300,000 answers."""
@@ -19,14 +21,14 @@ class CalibrationLog:
         self._path = path
         self._by = by
 
-    def read(self) -> dict[str, bool]:
+    def read(self) -> dict[str, Answer]:
         """What this judge has said so far, by the pairs' keys; the last answer counts.
 
         Raises: InputError.
         """
         if not self._path.exists():
             return {}
-        said: dict[str, bool] = {}
+        said: dict[str, Answer] = {}
         for number, line in enumerate(self._read().splitlines(), 1):
             if line.strip():
                 said |= self._one(line, number)
@@ -38,17 +40,24 @@ class CalibrationLog:
         except OSError as exc:
             raise InputError(self._path, f"cannot be read: {exc.strerror}") from exc
 
-    def _one(self, line: str, number: int) -> dict[str, bool]:
+    def _one(self, line: str, number: int) -> dict[str, Answer]:
         try:
             answer = json.loads(line)
-            key, duplicate, by = answer["pair"], answer["duplicate"], answer["by"]
+            key, said, by = answer["pair"], _said(answer), answer["by"]
         except (ValueError, TypeError, KeyError) as exc:
             remedy = "fix or remove this line"
             raise InputError(self._path, "this line is not an answer", remedy, number) from exc
-        return {key: duplicate is True} if by == self._by else {}
+        return {key: said} if by == self._by else {}
 
-    def add(self, key: str, duplicate: bool) -> None:
+    def add(self, key: str, answer: Answer) -> None:
         """Keep one more."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"pair": key, "duplicate": duplicate, "by": self._by}) + "\n")
+            file.write(json.dumps({"pair": key, "answer": answer, "by": self._by}) + "\n")
+
+
+def _said(line: dict[str, Any]) -> Answer:
+    """Lines of earlier versions say only whether the two are duplicates."""
+    if "duplicate" in line:
+        return Answer.SAME if line["duplicate"] is True else Answer.APART
+    return Answer(line["answer"])

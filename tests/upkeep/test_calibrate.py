@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from memory.cli import app
 from memory.errors import InputError, ModelError
 from memory.models import MergeGroup, Verdict
 from memory.store import MemoryStore
-from memory.upkeep.calibrate import ask_model, ask_person, pairs_of
+from memory.upkeep.calibrate import ask_model, ask_person, pairs_of, still_open
+from memory.upkeep.calibration import Answer
 from memory.upkeep.calibration_log import CalibrationLog
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ScriptedModel
@@ -38,43 +40,77 @@ def answers(tmp_path: Path) -> CalibrationLog:
     return CalibrationLog(tmp_path / "data" / "calibration.jsonl", "scripted")
 
 
+def _extend(told: list[int], done: int, total: int) -> None:
+    told += [done, total]
+
+
 def hearing(*lines: str) -> Callable[[], str | None]:
     left = list(lines)
     return lambda: left.pop(0) if left else None
 
 
 def test_pairs_are_of_one_scope_and_of_different_texts(filled: MemoryStore) -> None:
-    found = {(p.older.content, p.newer.content, p.similarity) for p in pairs_of(filled)}
-    assert found == {(TEXTS[0], TEXTS[1], 0.96), (TEXTS[2], TEXTS[3], 0.99)}
+    found = pairs_of(filled, 5)
+    told = {(pair.older.content, pair.newer.content, pair.cosine) for pair in found.pairs}
+    assert told == {(TEXTS[0], TEXTS[1], 0.96), (TEXTS[2], TEXTS[3], 0.99)}
+    assert found.memories == 6
 
 
-def test_the_model_is_asked_and_what_it_said_is_kept(
+def test_of_each_text_only_the_nearest_few_are_asked_about(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    centre = embedder.place("Mia has a cat.")
+    others = [embedder.place(f"Mia has {n} cats.", 0.9 - n / 100, centre) for n in range(9)]
+    store.add_batch([tell(text) for text in (centre, *others)])
+    assert len(pairs_of(store, 100).pairs) == 45
+    nearest = [pair for pair in pairs_of(store, 2).pairs if pair.older.content == centre]
+    assert max(pair.cosine for pair in nearest) == 0.9
+    assert len(pairs_of(store, 2).pairs) < 20
+
+
+def test_the_model_is_asked_and_what_it_said_is_kept(filled: MemoryStore, tmp_path: Path) -> None:
+    """One text that says all is the same; a new one of both is a merge; none is apart."""
+    pairs = sorted(pairs_of(filled, 5).pairs, key=lambda pair: -pair.cosine)
+    for verdict, answer in [
+        (Verdict(parts=(MergeGroup(members=(0, 1), text=TEXTS[3]),)), Answer.SAME),
+        (Verdict(parts=(MergeGroup(members=(0, 1), text="Mia has dogs, 2 or 3."),)), Answer.MERGE),
+        (Verdict(), Answer.APART),
+    ]:
+        log = CalibrationLog(tmp_path / f"{answer}.jsonl", "scripted")
+        told: list[int] = []
+        model = ScriptedModel(verdict, Verdict())
+        ask_model(pairs, model, log, 9, 1, partial(_extend, told))
+        assert log.read() == {pairs[0].key: answer, pairs[1].key: Answer.APART}
+        assert told == [2, 2]
+
+
+def test_no_more_is_asked_than_was_said_all_days_together(
     filled: MemoryStore, answers: CalibrationLog
 ) -> None:
-    model = ScriptedModel(SAME, Verdict())
-    told: list[tuple[int, int]] = []
-    pairs = sorted(pairs_of(filled), key=lambda pair: pair.similarity)
-    ask_model(pairs, model, answers, 1, lambda done, of: told.append((done, of)))
-    assert answers.read() == {pairs[0].key: True, pairs[1].key: False}
-    assert told == [(1, 2), (2, 2)]
+    pairs = pairs_of(filled, 5).pairs
+    for _ in range(2):
+        ask_model(pairs, ScriptedModel(Verdict()), answers, 1, 1, lambda _done, _of: None)
+    assert len(answers.read()) == 1
+    assert still_open(pairs, answers, 1) == 0
+    assert still_open(pairs, answers, 100) == 1
 
 
 def test_a_model_that_fails_loses_no_answer(filled: MemoryStore, answers: CalibrationLog) -> None:
     model = ScriptedModel(SAME, ModelError("503"))
     with pytest.raises(ModelError, match="503"):
-        ask_model(pairs_of(filled), model, answers, 1, lambda _done, _of: None)
+        ask_model(pairs_of(filled, 5).pairs, model, answers, 9, 1, lambda _done, _of: None)
     assert len(answers.read()) == 1
 
 
-def test_a_person_says_yes_or_no_skips_mistypes_and_goes_on_another_day(
+def test_a_person_says_which_skips_mistypes_and_goes_on_another_day(
     filled: MemoryStore, answers: CalibrationLog
 ) -> None:
-    pairs = pairs_of(filled)
+    pairs = sorted(pairs_of(filled, 5).pairs, key=lambda pair: -pair.cosine)
     said: list[str] = []
-    assert ask_person(pairs, answers, said.append, hearing("perhaps", "s", "q")) == 0
-    assert ask_person(pairs, answers, said.append, hearing("y")) == 1
-    assert ask_person(pairs[1:], answers, said.append, hearing("n")) == 1
-    assert answers.read() == {pairs[0].key: True, pairs[1].key: False}
+    assert ask_person(pairs, answers, 9, said.append, hearing("perhaps", "s", "q")) == 0
+    assert ask_person(pairs, answers, 9, said.append, hearing("m")) == 1
+    assert ask_person(pairs, answers, 9, said.append, hearing("n", "y")) == 1
+    assert answers.read() == {pairs[0].key: Answer.MERGE, pairs[1].key: Answer.APART}
     shown = "\n".join(said)
     assert TEXTS[0] in shown
     assert 'differs  "2" / "3"' in shown or 'differs  one adds "tabby"' in shown
@@ -83,10 +119,22 @@ def test_a_person_says_yes_or_no_skips_mistypes_and_goes_on_another_day(
 def test_each_judge_has_answers_of_its_own_and_the_last_one_counts(tmp_path: Path) -> None:
     path = tmp_path / "calibration.jsonl"
     model, person = CalibrationLog(path, "m"), CalibrationLog(path, "person")
-    model.add("a b", True)
-    person.add("a b", True)
-    person.add("a b", False)
-    assert (model.read(), person.read()) == ({"a b": True}, {"a b": False})
+    model.add("a b", Answer.SAME)
+    person.add("a b", Answer.SAME)
+    person.add("a b", Answer.APART)
+    assert (model.read(), person.read()) == ({"a b": Answer.SAME}, {"a b": Answer.APART})
+
+
+def test_lines_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.jsonl"
+    old = [
+        {"pair": "a b", "duplicate": True, "by": "m"},
+        {"pair": "c d", "duplicate": False, "by": "m"},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in old), encoding="utf-8")
+    log = CalibrationLog(path, "m")
+    log.add("e f", Answer.MERGE)
+    assert log.read() == {"a b": Answer.SAME, "c d": Answer.APART, "e f": Answer.MERGE}
 
 
 def test_a_broken_line_is_named(tmp_path: Path) -> None:
@@ -119,9 +167,9 @@ def test_the_command_prints_bands_and_lines_for_the_configuration(
     again = runner.invoke(app, options, input="n\n")
     assert first.exit_code == again.exit_code == 0
     for done in (first, again):
-        assert "100% (21%-100%)" in done.stdout
-        assert "  dedup_upper_threshold: 0.9" in done.stdout
-        assert "  dedup_lower_threshold: 0.9" in done.stdout
+        assert "100% (21-100%)" in done.stdout
+        assert "  dedup_lower_threshold: 0.9\n" in done.stdout
+        assert "too few answers" in done.stdout
     kept = (tmp_path / "data" / "calibration.jsonl").read_text(encoding="utf-8")
     assert len(kept.splitlines()) == 1
     assert "tabby" not in kept

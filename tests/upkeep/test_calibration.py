@@ -1,58 +1,138 @@
-"""Calibration: what is drawn, what is counted, what is suggested."""
+"""Calibration: what is asked first, what is counted, what is suggested."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
-from memory.upkeep.calibration import EDGES, AlikePair, Band, Counted, sample, suggest, tally
+from memory.models import Scale
+from memory.upkeep.calibration import (
+    EDGES,
+    AlikePair,
+    Answer,
+    Band,
+    Counted,
+    Fit,
+    fit_anchor,
+    most_informative,
+    prices,
+    suggest,
+    suggest_scale,
+    suggest_upper,
+    tally,
+)
 from tests.conftest import Tell
 
-
-def band(low: float, high: float, pairs: int, asked: int, duplicates: int) -> Band:
-    counted = Counted(asked, duplicates)
-    return Band(low, high, pairs, pairs, counted, counted)
+NOW = Scale(anchor=0.70, anchor_kana_han=0.88)
+SAME, MERGE, APART = Answer
 
 
-def bands(*said: tuple[int, int]) -> list[Band]:
-    """Bands of 10 pairs each from the lowest on, with (asked, duplicates)."""
+def pairs(tell: Tell, *cosines: float) -> list[AlikePair]:
     return [
-        band(low, high, 10, *one) for (low, high), one in zip(pairwise(EDGES), said, strict=True)
+        AlikePair(tell(f"Mia has {n} cats."), tell(f"Mia has {n} cats and a dog."), cosine)
+        for n, cosine in enumerate(cosines)
     ]
 
 
-def pairs(tell: Tell, *similarities: float) -> list[AlikePair]:
+def judged(made: Sequence[AlikePair], crossing: float, seed: int = 7) -> dict[str, Answer]:
+    """Answers that grow likelier to say the same around a cosine, as a reader's would."""
+    rng = np.random.default_rng(seed)
+    odds = [1 / (1 + np.exp(-(pair.cosine - crossing) * 20)) for pair in made]
+    return {
+        pair.key: (SAME if rng.random() < 0.5 else MERGE) if rng.random() < chance else APART
+        for pair, chance in zip(made, odds, strict=True)
+    }
+
+
+def near_copies(*said: tuple[int, int]) -> list[Band]:
+    """Bands of 10 pairs each from 0.95 on, with (asked, the same)."""
+    edges = [edge for edge in pairwise(EDGES) if edge[0] >= 0.95]
     return [
-        AlikePair(tell(f"Mia has {n} cats."), tell(f"Mia has {n} cats and a dog."), similarity)
-        for n, similarity in enumerate(similarities)
+        Band(low, high, 10, 10, counted, counted)
+        for (low, high), (asked, same) in zip(edges, said, strict=True)
+        for counted in [Counted(same=same, apart=asked - same)]
     ]
 
 
-def test_each_band_is_drawn_from_and_the_same_pairs_every_time(tell: Tell) -> None:
-    made = pairs(tell, *(0.80 + 0.002 * n for n in range(100)))
-    drawn = sample(made, 3)
-    assert sample(reversed(made), 3) == drawn
-    counts = [
-        counted.asked for counted in (b.every for b in tally(made, {p.key: True for p in drawn}))
+# --- what is asked ------------------------------------------------------------------------------
+
+
+def test_a_few_of_every_band_are_asked_first_and_the_same_ones_every_time(tell: Tell) -> None:
+    made = pairs(tell, *np.linspace(0.4, 1.0, 200).tolist())
+    first = most_informative(made, {}, 60)
+    assert most_informative(made[::-1], {}, 60) == first
+    counts = [band.every.asked for band in tally(made, {pair.key: SAME for pair in first})]
+    assert min(counts) >= 3
+
+
+def test_after_that_the_pairs_around_the_anchor_are_asked(tell: Tell) -> None:
+    made = pairs(tell, *np.linspace(0.4, 0.89, 300).tolist())
+    answers = {pair.key: SAME if pair.cosine > 0.66 else APART for pair in made[::3]}
+    known = fit_anchor(made, answers).anchor
+    assert known is not None
+    assert known == pytest.approx(0.66, abs=0.02)
+    asked = most_informative(made, answers, 10)
+    assert all(abs(pair.cosine - known) < 0.03 for pair in asked)
+
+
+def test_kana_and_han_and_others_take_turns(tell: Tell) -> None:
+    japanese = [
+        AlikePair(tell(f"ミアは猫を{n}匹飼う"), tell(f"ミアは{n}匹の猫"), 0.8) for n in range(40)
     ]
-    assert all(count == min(3, b.pairs) for count, b in zip(counts, tally(made, {}), strict=True))
+    asked = most_informative([*japanese, *pairs(tell, *[0.6] * 40)], {}, 20)
+    assert sum(pair.strict for pair in asked) == 10
+
+
+def test_of_near_copies_those_that_are_replaced_unasked_are_asked_first(tell: Tell) -> None:
+    differ = [
+        AlikePair(tell(f"Mia has {n} dogs."), tell(f"Mia has {n + 1} dogs."), 0.96)
+        for n in range(20)
+    ]
+    [covered] = pairs(tell, 0.96)
+    assert covered in most_informative([*differ, covered], {}, 3)
+
+
+def test_nothing_is_asked_twice_and_nothing_that_was_passed_over(tell: Tell) -> None:
+    made = pairs(tell, 0.6, 0.7, 0.8)
+    answers = {made[0].key: APART}
+    assert most_informative(made, answers, 9, {made[1].key}) == [made[2]]
+
+
+# --- what was said ------------------------------------------------------------------------------
 
 
 def test_a_band_begins_at_its_own_edge(tell: Tell) -> None:
-    made = pairs(tell, 0.95, 0.949999, 1.0, 0.799999)
+    made = pairs(tell, 0.95, 0.949999, 1.0, 0.399999)
     counted = {(b.low, b.high): b.pairs for b in tally(made, {})}
-    assert counted[0.95, 0.97] == counted[0.925, 0.95] == counted[0.99, 1.0] == 1
+    assert counted[0.95, 0.97] == counted[0.90, 0.95] == counted[0.99, 1.0] == 1
     assert sum(counted.values()) == 3
 
 
 def test_answers_are_counted_for_all_and_for_those_that_are_covered(tell: Tell) -> None:
     [covered] = pairs(tell, 0.96)
     differs = AlikePair(tell("Mia has 2 cats."), tell("Mia has 3 cats."), 0.96)
-    said = {covered.key: True, differs.key: False}
+    said = {covered.key: SAME, differs.key: APART}
     [found] = [b for b in tally([covered, differs], said) if b.pairs]
-    assert (found.every, found.covered) == (Counted(2, 1), Counted(1, 1))
-    assert found.every.interval[0] < 0.5 < found.every.interval[1]
+    assert (found.every, found.covered) == (Counted(same=1, apart=1), Counted(same=1))
+    assert found.every.interval(1)[0] < 0.5 < found.every.interval(1)[1]
+
+
+def test_what_is_worth_asking_is_the_same_or_worth_merging() -> None:
+    said = Counted(same=2, merge=3, apart=5)
+    assert (said.asked, said.worth, said.share(said.worth)) == (10, 5, 0.5)
+    assert Counted().share(0) is None
+
+
+def test_a_price_counts_everything_above_and_what_is_replaced_unasked_costs_nothing() -> None:
+    low = Band(0.70, 0.75, 20, 0, Counted(same=1, merge=1, apart=2), Counted())
+    high = Band(0.95, 0.97, 10, 4, Counted(same=4), Counted(same=2))
+    unknown = Band(0.65, 0.70, 30, 0, Counted(), Counted())
+    found = prices([unknown, low, high], 500)
+    assert [price.questions for price in found] == [112.0, 52.0, 12.0]
+    assert [price.found for price in found] == [None, 20.0, 10.0]
 
 
 def test_a_key_does_not_depend_on_the_order_and_holds_no_text(tell: Tell) -> None:
@@ -61,39 +141,109 @@ def test_a_key_does_not_depend_on_the_order_and_holds_no_text(tell: Tell) -> Non
     assert "Mia" not in AlikePair(a, b, 0.9).key
 
 
+# --- what follows -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("crossing", [0.55, 0.7, 0.82])
+def test_the_anchor_is_where_every_second_pair_is_worth_asking(tell: Tell, crossing: float) -> None:
+    made = pairs(tell, *np.linspace(0.4, 0.99, 800).tolist())
+    fit = fit_anchor(made, judged(made, crossing))
+    assert fit.anchor == pytest.approx(crossing, abs=0.02)
+    low, high = fit.near.interval(fit.near.worth)
+    assert low < 0.5 < high
+
+
+def test_sides_that_part_cleanly_are_parted_between_them(tell: Tell) -> None:
+    made = pairs(tell, *np.linspace(0.5, 0.9, 40).tolist())
+    said = {pair.key: SAME if pair.cosine > 0.7 else APART for pair in made}
+    assert fit_anchor(made, said).anchor == pytest.approx(0.7, abs=0.02)
+
+
+@pytest.mark.parametrize("answer", Answer)
+def test_answers_that_are_all_the_same_fit_nothing(tell: Tell, answer: Answer) -> None:
+    made = pairs(tell, *np.linspace(0.5, 0.9, 40).tolist())
+    said = {pair.key: answer for pair in made}
+    assert fit_anchor(made, said) == Fit(None, Counted())
+
+
+def test_few_answers_and_a_curve_that_falls_fit_nothing(tell: Tell) -> None:
+    made = pairs(tell, *np.linspace(0.5, 0.9, 40).tolist())
+    falling = {pair.key: SAME if pair.cosine < 0.7 else APART for pair in made}
+    few = {pair.key: SAME if pair.cosine > 0.7 else APART for pair in made[::8]}
+    assert fit_anchor(made, falling).anchor is fit_anchor(made, few).anchor is None
+
+
+def test_an_anchor_stays_within_what_was_asked_and_below_a_near_copy(tell: Tell) -> None:
+    made = pairs(tell, *np.linspace(0.90, 0.999, 60).tolist())
+    anchor = fit_anchor(made, judged(made, 0.99)).anchor
+    assert anchor is not None
+    assert Scale(anchor=anchor).anchor < 0.95
+
+
 @pytest.mark.parametrize(
-    ("said", "wanted", "upper", "lower"),
+    ("others", "kana_han", "expected"),
     [
-        # precise from 0.95 on, worth asking from 0.90 on
-        ([(9, 0), (9, 1), (9, 4), (9, 6), (9, 9), (9, 9), (9, 9), (9, 9)], 0.99, 0.95, 0.90),
-        # a band below what is wanted is carried by better ones above it
-        ([(9, 0), (9, 0), (9, 0), (9, 0), (9, 8), (9, 9), (9, 9), (9, 9)], 0.95, 0.95, 0.95),
-        # not even the most similar are precise enough
-        ([(9, 9), (9, 9), (9, 9), (9, 9), (9, 9), (9, 9), (9, 9), (9, 5)], 0.95, 1.0, 0.80),
-        # nobody was asked: nothing is known
-        ([(0, 0)] * 8, 0.95, 1.0, 1.0),
-        # an unknown band ends the walk
-        ([(9, 9), (9, 9), (9, 9), (9, 9), (0, 0), (9, 9), (9, 9), (9, 9)], 0.95, 0.97, 0.97),
+        (0.75, 0.85, Scale(anchor=0.75, anchor_kana_han=0.85)),
+        (0.75, None, Scale(anchor=0.75, anchor_kana_han=0.88)),
+        (None, 0.85, Scale(anchor=0.70, anchor_kana_han=0.85)),
+        (0.90, None, Scale(anchor=0.90, anchor_kana_han=0.90)),
+        (None, None, None),
     ],
 )
-@pytest.mark.parametrize("guard", [True, False])
-def test_thresholds_are_the_lowest_that_keep_what_is_wanted(
-    said: list[tuple[int, int]], wanted: float, upper: float, lower: float, guard: bool
+def test_what_was_fitted_takes_the_place_of_what_is(
+    others: float | None, kana_han: float | None, expected: Scale | None
 ) -> None:
-    found = suggest(bands(*said), wanted, guard=guard)
-    assert (found.upper, found.lower) == (upper, lower)
+    assert suggest_scale(NOW, Fit(others, Counted()), Fit(kana_han, Counted())) == expected
+
+
+def test_kana_and_han_are_fitted_by_themselves(tell: Tell) -> None:
+    latin = pairs(tell, *np.linspace(0.5, 0.9, 60).tolist())
+    japanese = [
+        AlikePair(tell(f"ミアは猫を{n}匹飼う"), tell(f"ミアは{n}匹の猫"), cosine)
+        for n, cosine in enumerate(np.linspace(0.7, 0.94, 60).tolist())
+    ]
+    said = {pair.key: SAME if pair.cosine > 0.65 else APART for pair in latin}
+    said |= {pair.key: MERGE if pair.cosine > 0.85 else APART for pair in japanese}
+    found = suggest([*latin, *japanese], said, NOW, 0.99, guard=True).scale
+    assert found is not None
+    assert found.anchor == pytest.approx(0.65, abs=0.02)
+    assert found.strict_anchor == pytest.approx(0.85, abs=0.02)
+
+
+@pytest.mark.parametrize("guard", [True, False])
+@pytest.mark.parametrize(
+    ("said", "wanted", "threshold"),
+    [
+        ([(9, 9), (9, 9), (9, 9), (9, 9)], 0.99, 0.95),
+        # a band below what is wanted is carried by better ones above it
+        ([(9, 8), (9, 9), (9, 9), (9, 9)], 0.95, 0.95),
+        # not even the most similar are right often enough
+        ([(9, 9), (9, 9), (9, 9), (19, 5)], 0.95, 1.0),
+        # nobody was asked: nothing is known
+        ([(0, 0)] * 4, 0.95, None),
+        # a few answers say nothing either
+        ([(0, 0), (0, 0), (0, 0), (5, 5)], 0.95, None),
+        # an unknown band ends the walk
+        ([(9, 9), (0, 0), (9, 9), (9, 9)], 0.95, 0.98),
+    ],
+)
+def test_the_upper_threshold_is_the_lowest_that_keeps_what_is_wanted(
+    said: list[tuple[int, int]], wanted: float, threshold: float | None, guard: bool
+) -> None:
+    found = suggest_upper(near_copies(*said), wanted, guard=guard)
+    assert found.threshold == threshold
     assert found.precision is None or found.precision >= wanted
 
 
-def test_a_band_counts_as_often_as_it_has_pairs() -> None:
-    """Nine of ten small bands do not carry a large one that is wrong half of the time."""
-    top = [band(0.99, 1.0, 1_000, 10, 5), band(0.98, 0.99, 1, 10, 10)]
-    assert suggest(sorted(top, key=lambda b: b.low), 0.7, guard=False).upper == 1.0
+def test_what_is_worth_merging_is_not_right_to_replace() -> None:
+    merges = Counted(same=7, merge=7)
+    band = Band(0.95, 0.97, 10, 10, merges, merges)
+    assert suggest_upper([band], 0.9, guard=True).threshold == 1.0
 
 
 def test_with_the_guard_only_what_is_covered_counts() -> None:
-    covered = Counted(10, 10)
-    only = Band(0.95, 1.0, 100, 20, Counted(50, 12), covered)
-    assert suggest([only], 0.95, guard=True).upper == 0.95
-    assert suggest([only], 0.95, guard=True).counted == covered
-    assert suggest([only], 0.95, guard=False).upper == 1.0
+    covered = Counted(same=12)
+    only = Band(0.95, 1.0, 100, 20, Counted(same=12, apart=38), covered)
+    assert suggest_upper([only], 0.95, guard=True).threshold == 0.95
+    assert suggest_upper([only], 0.95, guard=True).counted == covered
+    assert suggest_upper([only], 0.95, guard=False).threshold == 1.0
