@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from memory.text.inflection import plain_form
+from memory.text.japanese import only_adds
 from memory.text.language import Language, language_of, words_of
 from memory.text.order import Side, added, is_manner, is_time
 from memory.text.parse import Word, parse
@@ -49,7 +50,7 @@ def changed_by_additions(longer: Side, shorter: Side, told: tuple[str, ...]) -> 
     `told` is what it has more, in words: the answer where nothing may be added at all.
     """
     if longer.parse.japanese:
-        return told
+        return () if only_adds(longer.text, shorter.text) else told
     if longer.parse.spaceless:
         return () if _adds_whole_clauses(longer) else told
     language = language_of(words_of(longer.text))

@@ -74,7 +74,8 @@ def compare(a: str, b: str) -> Comparison:
         only_b = _worded(right, more_right) + only_b
         if not (more_left and more_right):
             conflict += moved(Side(a, left, more_left), Side(b, right, more_right))
-    if not conflict and bool(only_a) != bool(only_b):
+    japanese = left.japanese and right.japanese and left.asks == right.asks
+    if (japanese or not conflict) and bool(only_a) != bool(only_b):
         longer, shorter = Side(a, left, more_left), Side(b, right, more_right)
         if only_b:
             longer, shorter = shorter, longer

@@ -121,7 +121,7 @@ def _ruled(words: Sequence[Word]) -> list[tuple[Stated, str]]:
 
 # --- Japanese -------------------------------------------------------------------------------------
 
-_Phrase = tuple[Stated, ...]
+_Phrase = tuple[tuple[Stated, str], ...]
 
 
 def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
@@ -130,21 +130,19 @@ def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
     A clause ends where a stop follows a word without particle, its verb.
     """
     clauses: list[dict[str, list[_Phrase]]] = [{}]
-    phrase: list[Stated] = []
-    roles = ""
+    phrase: list[tuple[Stated, str]] = []
     clause = 0
     for word in words:
         if word.clause != clause and phrase:
-            clauses[-1].setdefault(roles, []).append(tuple(phrase))
+            clauses[-1].setdefault("", []).append(tuple(phrase))
             clauses.append({})
-            phrase, roles = [], ""
+            phrase = []
         clause = word.clause
-        phrase.append(word.stated)
-        roles += word.role
+        phrase.append((word.stated, word.role))
         if word.role not in ("", "の", "と", "や"):
-            clauses[-1].setdefault(roles, []).append(tuple(phrase))
-            phrase, roles = [], ""
-    clauses[-1].setdefault(roles, []).append(tuple(phrase))
+            clauses[-1].setdefault(word.role, []).append(tuple(phrase))
+            phrase = []
+    clauses[-1].setdefault("", []).append(tuple(phrase))
     return clauses
 
 

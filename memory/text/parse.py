@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
+from memory.text.japanese import japanese_tokens
 from memory.text.numbers import with_numbers_joined
 from memory.text.synonyms import SAME_AS
-from memory.text.tokens import Kind, Token, tokens
+from memory.text.tokens import Kind, Token, has_kana, tokens
 from memory.text.vocabulary import (
     EMPHASES,
     ENGLISH_ONLY,
@@ -95,11 +96,12 @@ class Parse(NamedTuple):
 @lru_cache(maxsize=16_384)
 def parse(text: str) -> Parse:
     """What a text states."""
-    found = tokens(text)
+    by_dictionary = japanese_tokens(text) if has_kana(text) else None
+    found = tokens(text) if by_dictionary is None else by_dictionary
     kinds = {token[1] for token in found}
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
         found = with_numbers_joined(found)
-    japanese = Kind.PARTICLE in kinds
+    japanese = Kind.PARTICLE in kinds or by_dictionary is not None
     if not japanese:
         found = _reworded(found)
     columns = _after_particles(found) if japanese else _after_prepositions(found)
