@@ -56,9 +56,10 @@ def _pieces(text: str) -> list[Piece] | None:
 def _tokenizer() -> Tokenizer | None:
     try:
         from sudachipy import Dictionary, SplitMode
-    except ImportError:
+
+        return Dictionary().tokenizer(SplitMode.C)
+    except ImportError:  # the package, or its dictionary, is not installed
         return None
-    return Dictionary().tokenizer(SplitMode.C)
 
 
 # --- words ----------------------------------------------------------------------------------------
