@@ -22,6 +22,7 @@ from memory.text.vocabulary import (
     GERMAN_SCOPE,
     HAN_SCOPE,
     NARROWING,
+    NOT,
     POSITIVE_EST,
     REPORTS,
 )
@@ -59,6 +60,51 @@ def changed_by_additions(longer: Side, shorter: Side, told: tuple[str, ...]) -> 
     if _reaches_over(longer, shorter, language):
         return told
     return _changed(longer)
+
+
+_DEFINITE = re.compile(
+    r"\b(?:the|this|that|these|those|my|your|his|her|its|our|their|\w+['’]s)\s+$", re.IGNORECASE
+)
+_DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
+
+
+def only_narrows(longer: Side, shorter: Side) -> bool:
+    """Whether the shorter says no to more: who has no car has no new car.
+
+    The one word that denies stands before all that is added, in its clause; and what is added are
+    words before a noun that is not one certain thing (the new car).
+    """
+    words, more = longer.parse.words, added(longer)
+    denied = [n for n, word in enumerate(words) if word.key == NOT]
+    if len(denied) != 1 or not _DENYING.search(words[denied[0]].surface) or True not in more:
+        return False
+    if longer.parse.persons != shorter.parse.persons or longer.parse.asks:
+        return False
+    if longer.parse.japanese or language_of(words_of(longer.text)) is not Language.ENGLISH:
+        return False
+    reaching = NARROWING | DOUBTS | CONDITIONS | REPORTS
+    if any(_is_one_of(word, reaching) or _is_narrowing(word) for word in _lower(longer.text)):
+        return False
+    if any(sign.search(longer.text) for sign in (_CONDITION, _TOO_MUCH, _STOPPED)):
+        return False
+    return all(
+        _is_denied_quality(words, place, denied[0], longer.text)
+        for place, is_added in enumerate(more)
+        if is_added
+    )
+
+
+def _is_denied_quality(words: Sequence[Word], place: int, denied: int, text: str) -> bool:
+    word = words[place]
+    behind = words[place + 1] if place + 1 < len(words) else None
+    if place < denied or word.clause != words[denied].clause or word.is_number:
+        return False
+    if behind is None or not behind.joined or behind.clause != word.clause:
+        return False
+    if word.surface[:1].isupper() or behind.surface[:1].isupper() or is_manner(word):
+        return False
+    before = text[: text.find(word.surface, text.find(words[denied].surface))]
+    return _DEFINITE.search(before) is None
 
 
 def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:

@@ -143,7 +143,8 @@ HAN_SCOPE = frozenset(
 ENGLISH = frozenset(
     "the and of to for with from has have had he she his her they their this that at my you your "
     "it an are been not who which by will i i'm it's its was is in a on as be were him them "
-    "while because although during before after since".split()
+    "while because although during before after since doesn't don't didn't isn't wasn't can't "
+    "won't never".split()
 )
 OTHER_LANGUAGES = frozenset(
     "el los las una uno del y por para está es en le les des du et est une dans avec il elle ne "

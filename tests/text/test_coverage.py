@@ -119,7 +119,6 @@ CHANGES = [
 
 
 NARROWED = [
-    ("Mia owns no car.", "Mia owns no new car."),
     ("Leo never eats soup.", "Leo never eats soup at work."),
     ("Most dentists like Leo.", "Most young dentists like Leo."),
     ("Every cousin of Mia sings.", "Every cousin of Mia in Oslo sings."),
@@ -152,6 +151,36 @@ NARROWED = [
 def test_where_a_word_reaches_over_others_nothing_is_an_addition(short: str, long: str) -> None:
     assert not covers(long, short)
     assert not covers(short, long)
+
+
+DENIED = [
+    ("Mia has no car.", "Mia has no electric car."),
+    ("Leo doesn't wear a hat.", "Leo doesn't wear a woollen hat."),
+    ("Bela is not a singer.", "Bela is not a famous singer."),
+]
+NOT_DENIED = [
+    ("Leo doesn't like the dog.", "Leo doesn't like the black dog."),
+    ("Leo has no gun.", "Leo has no toy gun."),
+    ("Mia left without money.", "Mia left quickly without money."),
+    ("Mia did not come.", "Mia did not come because she was ill."),
+    ("Mia eats no meat.", "Mia eats no meat and plays chess."),
+    ("Mia did not leave.", "Young Mia did not leave."),
+    ("Leo has no car.", "Leo has no 2 cars."),
+    ("Mia does not visit Dakota.", "Mia does not visit North Dakota."),
+    ("Mia may not own a car.", "Mia may not own a new car."),
+]
+
+
+@pytest.mark.parametrize(("short", "long"), DENIED)
+def test_who_has_no_car_has_no_electric_car(short: str, long: str) -> None:
+    assert covers(short, long)
+    assert not covers(long, short)
+
+
+@pytest.mark.parametrize(("short", "long"), NOT_DENIED)
+def test_a_negation_denies_only_what_it_reaches(short: str, long: str) -> None:
+    assert not covers(short, long)
+    assert not covers(long, short)
 
 
 STILL_ADDS = [
