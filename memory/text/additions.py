@@ -22,6 +22,7 @@ from memory.text.vocabulary import (
     GERMAN_SCOPE,
     HAN_SCOPE,
     NARROWING,
+    NO_ADVERBS,
     NOT,
     POSITIVE_EST,
     REPORTS,
@@ -209,9 +210,20 @@ def _changes(words: Sequence[Word], place: int, more: Sequence[bool]) -> bool:
     if after is not None and after.joined:
         return after.is_number or (word.surface[:1].isupper() and after.surface[:1].isupper())
     first = next((n for n, is_added in enumerate(more) if not is_added), 0)
-    return place < first and not word.role and not is_time(word.key)
+    opening = is_time(word.key) or (place == 0 and first == 1 and _says_how(word.surface))
+    return place < first and not word.role and not opening
 
 
+def _says_how(surface: str) -> bool:
+    """Whether a sentence opens with an adverb: Suddenly, but not Beverly."""
+    low = surface.lower()
+    return low.endswith("ly") and low not in NO_ADVERBS and plain_form(low[:-2]).word in _HOW
+
+
+_HOW = frozenset(
+    "sudden slow quick loud quiet calm silent careful gentle eager glad sad proud angry happy "
+    "final eventual recent usual current brave polite".split()
+)
 _ADVERBS = frozenset(
     "together there here home back away soon twice outside inside upstairs "
     "downstairs abroad ago".split()

@@ -22,7 +22,9 @@ from memory.text.vocabulary import (
     GERMAN_ARTICLES,
     GERMAN_GOVERNING,
     GERMAN_TURNING,
+    GIVING,
     NOT,
+    RELATIONAL,
     SHADES,
 )
 
@@ -202,6 +204,44 @@ def _particles(found: list[Token]) -> list[Token]:
     return found
 
 
+def _had(found: list[Token]) -> list[Token]:
+    """The mother of Mia is Mia's mother."""
+    place = 1
+    while place < len(found) - 1:
+        owner = found[place + 1]
+        if found[place].key == "of" and found[place - 1].key in _RELATIONAL and _is_name(owner):
+            end = place + 2
+            while end < len(found) and _is_name(found[end]):
+                end += 1
+            have = Token("have", Kind.CONTENT, "of")
+            found[place - 1 : end] = [*found[place + 1 : end], have, found[place - 1]]
+            place = end
+        place += 1
+    return found
+
+
+def _given_to(found: list[Token]) -> list[Token]:
+    """Who gave Leo a book gave a book to Leo."""
+    for place in range(len(found) - 3):
+        if found[place].key in _GIVING and _is_name(found[place + 1]):
+            start = place + 2
+            if found[start].kind is not Kind.FILLER and found[start].kind is not Kind.NUMBER:
+                continue
+            end = start + 1
+            while end < len(found) and found[end].kind in _STATED:
+                end += 1
+            to = Token("to", Kind.GOVERNING, "to")
+            found[place + 1 : end] = [*found[start:end], to, found[place + 1]]
+            return found
+    return found
+
+
+def _is_name(token: Token) -> bool:
+    return token.kind is Kind.CONTENT and token.surface[:1].isupper()
+
+
+_RELATIONAL = frozenset(SAME_AS.get(word, word) for word in RELATIONAL)
+_GIVING = frozenset(SAME_AS.get(word, word) for word in GIVING)
 _KIN = frozenset("mother father parent brother sister son daughter".split())
 _GREAT_KIN = frozenset(
     "grandmother grandfather grandparent grandson granddaughter grandchild aunt uncle nephew "
@@ -218,6 +258,15 @@ def _in_law(found: list[Token]) -> list[Token]:
             told = f"{kin.surface}-in-law"
             found[place - 1 : place + 2] = [Token(f"{kin.key} in law", Kind.CONTENT, told)]
         place += 1
+    return found
+
+
+def _little(found: list[Token]) -> list[Token]:
+    """A little garden is a small one; a little brother is a younger one."""
+    for place in range(len(found) - 1):
+        behind = found[place + 1]
+        if found[place].key == "little" and behind.kind is Kind.CONTENT and behind.key not in _KIN:
+            found[place] = found[place]._replace(key="small")
     return found
 
 
@@ -449,9 +498,12 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (_AUXILIARIES, _without_auxiliaries),
     (frozenset({"been"}), _been_to),
     (frozenset({"law"}), _in_law),
+    (frozenset({"little"}), _little),
     (frozenset({"great"}), _great_kin),
     (frozenset({"which", "that", "who"}), _qualities_first),
     (frozenset({"of"}), _made_of),
+    (frozenset({"of"}), _had),
+    (_GIVING, _given_to),
     (_BE | _WAS, _active),
     (frozenset({"few"}), _several),
     (frozenset({"but"}), _except),

@@ -100,6 +100,26 @@ DOUBTS = frozenset(
 REPORTS = frozenset("say tell believe ask hear report suspect know".split())
 """English words that tell who says so: who said all of it said a part of it."""
 
+MUTUAL = {
+    word: preposition
+    for preposition, words in {
+        "to": "marry engage relate connect identical equal similar parallel adjacent",
+        "with": "friend acquaint",
+    }.items()
+    for word in words.split()
+}
+"""Relations that hold from both sides, by their plain form, and what governs the other side."""
+
+RELATIONAL = frozenset(
+    "mother father parent brother sister sibling son daughter child wife husband uncle aunt cousin "
+    "niece nephew grandmother grandfather friend boss colleague neighbor teacher doctor owner name "
+    "address birthday".split()
+)
+"""Nouns of which somebody has his own: the mother of Mia is Mia's mother."""
+
+GIVING = frozenset("give send lend show hand bring offer".split())
+"""Verbs of which the one who gets it may stand first: gave Leo a book."""
+
 ONLY_PAST = frozenset("was were had war waren hatte hatten once formerly previously".split())
 """Words that turn a statement around, and let it be added to."""
 

@@ -310,3 +310,38 @@ def test_what_covers_has_each_number_name_and_negation_of_the_other(a: str, b: s
             assert a.count(word) >= b.count(word)
         assert negations(a) == negations(b)
         assert ("?" in a.split()[-1:]) == ("?" in b.split()[-1:])
+
+
+RESTATED = [
+    ("Mia is married to Leo.", "Leo is married to Mia."),
+    ("Is Bela related to Leo?", "Is Leo related to Bela?"),
+    ("Mia gave Leo a hat.", "Mia gave a hat to Leo."),
+    ("Leo lent Mia 5 euros.", "Leo lent 5 euros to Mia."),
+    ("Leo's aunt is a nurse.", "The aunt of Leo is a nurse."),
+    ("Mia is Leo's sister.", "Leo's sister is Mia."),
+    ("Leo speaks French and Dutch.", "Leo speaks Dutch and French."),
+    ("Bela is a nurse and a cook.", "Bela is a cook and a nurse."),
+]
+LOOK_ALIKES = [
+    ("Mia is devoted to Leo.", "Leo is devoted to Mia."),
+    ("Mia is married to Leo.", "Mia is engaged to Leo."),
+    ("Mia gave Leo a hat.", "Leo gave Mia a hat."),
+    ("Mia gave a hat to Leo.", "Leo gave a hat to Mia."),
+    ("Leo's aunt is a nurse.", "The aunt is a nurse of Leo."),
+    ("Mia is Leo's sister.", "Leo is Mia's sister."),
+    ("Leo has a red car and bike.", "Leo has a red bike and car."),
+    ("Mia lived in Rome and Leo in Oslo.", "Mia lived in Oslo and Leo in Rome."),
+    ("Max and Ben are 30 and 27.", "Max and Ben are 27 and 30."),
+    ("Beverly the singer left.", "The singer left."),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), RESTATED)
+def test_the_same_told_from_the_other_side_is_the_same(a: str, b: str) -> None:
+    assert compare(a, b).summary == ""
+
+
+@pytest.mark.parametrize(("a", "b"), LOOK_ALIKES)
+def test_what_only_looks_told_from_the_other_side_is_not(a: str, b: str) -> None:
+    assert not covers(a, b)
+    assert not covers(b, a)
