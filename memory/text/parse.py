@@ -205,19 +205,48 @@ def _particles(found: list[Token]) -> list[Token]:
 
 
 def _had(found: list[Token]) -> list[Token]:
-    """The mother of Mia is Mia's mother."""
+    """The mother of Mia is Mia's mother; the address of Mia's router is its address."""
     place = 1
     while place < len(found) - 1:
-        owner = found[place + 1]
-        if found[place].key == "of" and found[place - 1].key in _RELATIONAL and _is_name(owner):
-            end = place + 2
-            while end < len(found) and _is_name(found[end]):
-                end += 1
-            have = Token("have", Kind.CONTENT, "of")
-            found[place - 1 : end] = [*found[place + 1 : end], have, found[place - 1]]
-            place = end
+        if found[place].key == "of" and found[place - 1].key in _RELATIONAL:
+            end = _end_of_owner(found, place + 1)
+            start = place - 1
+            while start and found[start - 1].kind is Kind.CONTENT:
+                start -= 1
+            if end > place + 1:
+                owner = found[place + 1 : end]
+                chain = any(token.key == "have" for token in owner)
+                have = [] if chain else [Token("have", Kind.CONTENT, "of")]
+                found[start:end] = [*owner, *have, *found[start:place]]
+                place = end
         place += 1
     return found
+
+
+def _end_of_owner(found: Sequence[Token], start: int) -> int:
+    """Where the owner that starts here ends: a name, or what somebody with a name has."""
+    end = start
+    while end < len(found) and _is_name(found[end]):
+        end += 1
+    if start < end < len(found) and found[end].key == "have":
+        end += 1
+        while end < len(found) and found[end].kind is Kind.CONTENT:
+            end += 1
+    return end
+
+
+def _works_as(found: list[Token]) -> list[Token]:
+    """Who works at a shop as a cook is a cook at the shop."""
+    work = next((n for n, t in enumerate(found) if t.key == "work" and not t.past), None)
+    role = next((n for n, t in enumerate(found) if t.key == "as"), None)
+    if work is None or role is None or not work + 2 < role < len(found) - 1:
+        return found
+    place, job = found[work + 1 : role], found[role + 1 :]
+    end = next((n for n, t in enumerate(job) if t.kind is Kind.STOP), len(job))
+    plain = all(token.kind in (Kind.CONTENT, Kind.FILLER) for token in (*place[1:], *job[:end]))
+    if place[0].key != "in" or not plain:
+        return found
+    return [*found[:work], *job[:end], *place, *job[end:]]
 
 
 def _given_to(found: list[Token]) -> list[Token]:
@@ -504,6 +533,7 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"of"}), _made_of),
     (frozenset({"of"}), _had),
     (_GIVING, _given_to),
+    (frozenset({"work"}), _works_as),
     (_BE | _WAS, _active),
     (frozenset({"few"}), _several),
     (frozenset({"but"}), _except),

@@ -28,7 +28,7 @@ huge enormous gigantic immense|tiny minuscule|fast quick rapid|quickly rapidly s
 clever intelligent|sick ill unwell|famous renowned|rich wealthy affluent|delicious tasty yummy|
 entire whole|wrong incorrect|brave courageous|polite courteous|rude impolite|shy timid|
 stubborn obstinate|careful cautious|messy untidy|vague unclear|expensive costly pricey|
-cheap inexpensive|silly foolish|annually yearly|soon shortly|immediately instantly|
+cheap inexpensive|silly foolish|annually yearly|outdoors outside|soon shortly|immediately instantly|
 suddenly abruptly|sometimes occasionally|rarely seldom|formerly previously|
 hardly barely scarcely|maybe perhaps|almost nearly|stop cease|many numerous|near nearby|
 although though|however nevertheless nonetheless|moreover furthermore additionally|

@@ -321,6 +321,8 @@ RESTATED = [
     ("Mia is Leo's sister.", "Leo's sister is Mia."),
     ("Leo speaks French and Dutch.", "Leo speaks Dutch and French."),
     ("Bela is a nurse and a cook.", "Bela is a cook and a nurse."),
+    ("Bela works at the harbour as a cook.", "Bela is a cook at the harbour."),
+    ("The address of Leo's shop is new.", "Leo's shop address is new."),
 ]
 LOOK_ALIKES = [
     ("Mia is devoted to Leo.", "Leo is devoted to Mia."),
@@ -333,6 +335,8 @@ LOOK_ALIKES = [
     ("Mia lived in Rome and Leo in Oslo.", "Mia lived in Oslo and Leo in Rome."),
     ("Max and Ben are 30 and 27.", "Max and Ben are 27 and 30."),
     ("Beverly the singer left.", "The singer left."),
+    ("Bela worked at the harbour as a cook.", "Bela is a cook at the harbour."),
+    ("The owner of Leo's shop is new.", "Leo's shop is new."),
 ]
 
 

@@ -119,6 +119,7 @@ vague unclear | The plan is {}. | clever
 expensive costly pricey | It is an {} watch. | old
 cheap inexpensive | It is a {} watch. | new
 silly foolish | It is a {} idea. | good
+outdoors outside | Leo cooks the soup {}. | inside
 annually yearly | The club meets {} in Oslo. | monthly
 soon shortly | Mia moves {} to Oslo. | later
 immediately instantly | Leo answered the call {}. | never
