@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from memory.text.inflection import plain_form
+from memory.text.japanese import only_adds
 from memory.text.language import Language, language_of, words_of
 from memory.text.order import Side, added, is_manner, is_time
 from memory.text.parse import Word, parse
@@ -21,6 +22,8 @@ from memory.text.vocabulary import (
     GERMAN_SCOPE,
     HAN_SCOPE,
     NARROWING,
+    NO_ADVERBS,
+    NOT,
     POSITIVE_EST,
     REPORTS,
 )
@@ -49,7 +52,7 @@ def changed_by_additions(longer: Side, shorter: Side, told: tuple[str, ...]) -> 
     `told` is what it has more, in words: the answer where nothing may be added at all.
     """
     if longer.parse.japanese:
-        return told
+        return () if only_adds(longer.text, shorter.text) else told
     if longer.parse.spaceless:
         return () if _adds_whole_clauses(longer) else told
     language = language_of(words_of(longer.text))
@@ -58,6 +61,51 @@ def changed_by_additions(longer: Side, shorter: Side, told: tuple[str, ...]) -> 
     if _reaches_over(longer, shorter, language):
         return told
     return _changed(longer)
+
+
+_DEFINITE = re.compile(
+    r"\b(?:the|this|that|these|those|my|your|his|her|its|our|their|\w+['’]s)\s+$", re.IGNORECASE
+)
+_DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
+
+
+def only_narrows(longer: Side, shorter: Side) -> bool:
+    """Whether the shorter says no to more: who has no car has no new car.
+
+    The one word that denies stands before all that is added, in its clause; and what is added are
+    words before a noun that is not one certain thing (the new car).
+    """
+    words, more = longer.parse.words, added(longer)
+    denied = [n for n, word in enumerate(words) if word.key == NOT]
+    if len(denied) != 1 or not _DENYING.search(words[denied[0]].surface) or True not in more:
+        return False
+    if longer.parse.persons != shorter.parse.persons or longer.parse.asks:
+        return False
+    if longer.parse.japanese or language_of(words_of(longer.text)) is not Language.ENGLISH:
+        return False
+    reaching = NARROWING | DOUBTS | CONDITIONS | REPORTS
+    if any(_is_one_of(word, reaching) or _is_narrowing(word) for word in _lower(longer.text)):
+        return False
+    if any(sign.search(longer.text) for sign in (_CONDITION, _TOO_MUCH, _STOPPED)):
+        return False
+    return all(
+        _is_denied_quality(words, place, denied[0], longer.text)
+        for place, is_added in enumerate(more)
+        if is_added
+    )
+
+
+def _is_denied_quality(words: Sequence[Word], place: int, denied: int, text: str) -> bool:
+    word = words[place]
+    behind = words[place + 1] if place + 1 < len(words) else None
+    if place < denied or word.clause != words[denied].clause or word.is_number:
+        return False
+    if behind is None or not behind.joined or behind.clause != word.clause:
+        return False
+    if word.surface[:1].isupper() or behind.surface[:1].isupper() or is_manner(word):
+        return False
+    before = text[: text.find(word.surface, text.find(words[denied].surface))]
+    return _DEFINITE.search(before) is None
 
 
 def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
@@ -162,9 +210,20 @@ def _changes(words: Sequence[Word], place: int, more: Sequence[bool]) -> bool:
     if after is not None and after.joined:
         return after.is_number or (word.surface[:1].isupper() and after.surface[:1].isupper())
     first = next((n for n, is_added in enumerate(more) if not is_added), 0)
-    return place < first and not word.role and not is_time(word.key)
+    opening = is_time(word.key) or (place == 0 and first == 1 and _says_how(word.surface))
+    return place < first and not word.role and not opening
 
 
+def _says_how(surface: str) -> bool:
+    """Whether a sentence opens with an adverb: Suddenly, but not Beverly."""
+    low = surface.lower()
+    return low.endswith("ly") and low not in NO_ADVERBS and plain_form(low[:-2]).word in _HOW
+
+
+_HOW = frozenset(
+    "sudden slow quick loud quiet calm silent careful gentle eager glad sad proud angry happy "
+    "final eventual recent usual current brave polite".split()
+)
 _ADVERBS = frozenset(
     "together there here home back away soon twice outside inside upstairs "
     "downstairs abroad ago".split()

@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import TypeVar
 
-from memory.text.additions import changed_by_additions
+from memory.text.additions import changed_by_additions, only_narrows
 from memory.text.order import More, Side, governed, is_time, moved
 from memory.text.parse import Parse, Stated, parse
 from memory.text.vocabulary import NOT
@@ -74,11 +74,15 @@ def compare(a: str, b: str) -> Comparison:
         only_b = _worded(right, more_right) + only_b
         if not (more_left and more_right):
             conflict += moved(Side(a, left, more_left), Side(b, right, more_right))
-    if not conflict and bool(only_a) != bool(only_b):
+    japanese = left.japanese and right.japanese and left.asks == right.asks
+    if (japanese or not conflict) and bool(only_a) != bool(only_b):
         longer, shorter = Side(a, left, more_left), Side(b, right, more_right)
         if only_b:
             longer, shorter = shorter, longer
-        conflict = changed_by_additions(longer, shorter, only_a or only_b)
+        told = only_a or only_b
+        conflict = changed_by_additions(longer, shorter, told)
+        if conflict and only_narrows(longer, shorter):
+            return Comparison((), told) if only_a else Comparison(told, ())
         only_a, only_b = _untold(only_a, conflict), _untold(only_b, conflict)
     return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from memory.text.language import Language, language_of, words_of
 from memory.text.parse import Parse, Stated, Word
-from memory.text.vocabulary import IRREGULAR_PLURALS, NO_ADVERBS, TEMPORAL, UNITS
+from memory.text.synonyms import SAME_AS
+from memory.text.vocabulary import IRREGULAR_PLURALS, MUTUAL, NO_ADVERBS, TEMPORAL, UNITS
 
 _ORDER = "word order"
 More = Mapping[Stated, int]
@@ -35,6 +36,8 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
     if left.parse.japanese and right.parse.japanese:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
     unknown = language_of(words_of(left.text)) is Language.UNKNOWN
+    if not unknown and any(same(first, second) for same in (_is_mutual, _is_pair, _is_identity)):
+        return ()
     if unknown or sorted(_ruled(first)) != sorted(_ruled(second)):
         return (_ORDER,)
     if _says_the_same(first, second):
@@ -121,7 +124,7 @@ def _ruled(words: Sequence[Word]) -> list[tuple[Stated, str]]:
 
 # --- Japanese -------------------------------------------------------------------------------------
 
-_Phrase = tuple[Stated, ...]
+_Phrase = tuple[tuple[Stated, str], ...]
 
 
 def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
@@ -130,25 +133,75 @@ def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
     A clause ends where a stop follows a word without particle, its verb.
     """
     clauses: list[dict[str, list[_Phrase]]] = [{}]
-    phrase: list[Stated] = []
-    roles = ""
+    phrase: list[tuple[Stated, str]] = []
     clause = 0
     for word in words:
         if word.clause != clause and phrase:
-            clauses[-1].setdefault(roles, []).append(tuple(phrase))
+            clauses[-1].setdefault("", []).append(tuple(phrase))
             clauses.append({})
-            phrase, roles = [], ""
+            phrase = []
         clause = word.clause
-        phrase.append(word.stated)
-        roles += word.role
+        phrase.append((word.stated, word.role))
         if word.role not in ("", "の", "と", "や"):
-            clauses[-1].setdefault(roles, []).append(tuple(phrase))
-            phrase, roles = [], ""
-    clauses[-1].setdefault(roles, []).append(tuple(phrase))
+            clauses[-1].setdefault(word.role, []).append(tuple(phrase))
+            phrase = []
+    clauses[-1].setdefault("", []).append(tuple(phrase))
     return clauses
 
 
 # --- English and German ---------------------------------------------------------------------------
+
+
+def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether the same is said from the other side: "Mia is married to Tom", and Tom to Mia."""
+    for place in range(1, len(left) - 1):
+        relation, other = left[place], left[place + 1 :]
+        if _MUTUAL.get(relation.key) == other[0].role and not any(w.role for w in other[1:]):
+            turned = [*other, relation, *left[:place]]
+            there = right[len(other) + 1] if len(right) == len(left) else relation
+            plain = not any(word.role or word.is_number for word in left[:place])
+            return plain and _equal(turned, right) and there.role == other[0].role
+    return False
+
+
+_MUTUAL = {SAME_AS.get(word, word): role for word, role in MUTUAL.items()}
+
+
+def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether one is who the other is: "Mia is Tom's sister", and Tom's sister is Mia."""
+    return _names(left, right) or _names(right, left)
+
+
+def _names(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether the left starts with a name that the right tells after somebody's something."""
+    if not 4 <= len(left) <= 5 or left[2].key != "have" or left[0].clause != left[-1].clause:
+        return False
+    named = all(word.surface[:1].isupper() for word in left[:2])
+    return named and not any(word.role for word in left) and _equal([*left[1:], left[0]], right)
+
+
+def _is_pair(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether two single words around an "and" changed places: French and German."""
+    places = [n for n, (a, b) in enumerate(zip(left, right, strict=True)) if a.stated != b.stated]
+    if len(places) != 2 or places[1] != places[0] + 1:
+        return False
+    turned = right[places[0]].stated == left[places[1]].stated
+    if not turned or any(word.is_number for word in left):
+        return False
+    return _are_joined(left, places[0]) and _are_joined(right, places[0])
+
+
+def _are_joined(words: Sequence[Word], place: int) -> bool:
+    """Whether a word and the next are one each on either side of an "and"."""
+    first, last = words[place], words[place + 1]
+    behind = words[place + 2] if place + 2 < len(words) else None
+    return (
+        last.clause == first.clause + 1
+        and not last.role
+        and (behind is None or behind.clause > last.clause)
+        and all(word.surface[:1].isupper() or not word.joined for word in (first, last))
+        and (place > 0 or first.surface[:1].isupper())
+    )
 
 
 def _says_the_same(left: Sequence[Word], right: Sequence[Word]) -> bool:

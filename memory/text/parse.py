@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
+from memory.text.japanese import japanese_tokens
 from memory.text.numbers import with_numbers_joined
 from memory.text.synonyms import SAME_AS
-from memory.text.tokens import Kind, Token, tokens
+from memory.text.tokens import Kind, Token, has_kana, tokens
 from memory.text.vocabulary import (
     EMPHASES,
     ENGLISH_ONLY,
@@ -21,7 +22,9 @@ from memory.text.vocabulary import (
     GERMAN_ARTICLES,
     GERMAN_GOVERNING,
     GERMAN_TURNING,
+    GIVING,
     NOT,
+    RELATIONAL,
     SHADES,
 )
 
@@ -95,11 +98,12 @@ class Parse(NamedTuple):
 @lru_cache(maxsize=16_384)
 def parse(text: str) -> Parse:
     """What a text states."""
-    found = tokens(text)
+    by_dictionary = japanese_tokens(text) if has_kana(text) else None
+    found = tokens(text) if by_dictionary is None else by_dictionary
     kinds = {token[1] for token in found}
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
         found = with_numbers_joined(found)
-    japanese = Kind.PARTICLE in kinds
+    japanese = Kind.PARTICLE in kinds or by_dictionary is not None
     if not japanese:
         found = _reworded(found)
     columns = _after_particles(found) if japanese else _after_prepositions(found)
@@ -200,6 +204,73 @@ def _particles(found: list[Token]) -> list[Token]:
     return found
 
 
+def _had(found: list[Token]) -> list[Token]:
+    """The mother of Mia is Mia's mother; the address of Mia's router is its address."""
+    place = 1
+    while place < len(found) - 1:
+        if found[place].key == "of" and found[place - 1].key in _RELATIONAL:
+            end = _end_of_owner(found, place + 1)
+            start = place - 1
+            while start and found[start - 1].kind is Kind.CONTENT:
+                start -= 1
+            if end > place + 1:
+                owner = found[place + 1 : end]
+                chain = any(token.key == "have" for token in owner)
+                have = [] if chain else [Token("have", Kind.CONTENT, "of")]
+                found[start:end] = [*owner, *have, *found[start:place]]
+                place = end
+        place += 1
+    return found
+
+
+def _end_of_owner(found: Sequence[Token], start: int) -> int:
+    """Where the owner that starts here ends: a name, or what somebody with a name has."""
+    end = start
+    while end < len(found) and _is_name(found[end]):
+        end += 1
+    if start < end < len(found) and found[end].key == "have":
+        end += 1
+        while end < len(found) and found[end].kind is Kind.CONTENT:
+            end += 1
+    return end
+
+
+def _works_as(found: list[Token]) -> list[Token]:
+    """Who works at a shop as a cook is a cook at the shop."""
+    work = next((n for n, t in enumerate(found) if t.key == "work" and not t.past), None)
+    role = next((n for n, t in enumerate(found) if t.key == "as"), None)
+    if work is None or role is None or not work + 2 < role < len(found) - 1:
+        return found
+    place, job = found[work + 1 : role], found[role + 1 :]
+    end = next((n for n, t in enumerate(job) if t.kind is Kind.STOP), len(job))
+    plain = all(token.kind in (Kind.CONTENT, Kind.FILLER) for token in (*place[1:], *job[:end]))
+    if place[0].key != "in" or not plain:
+        return found
+    return [*found[:work], *job[:end], *place, *job[end:]]
+
+
+def _given_to(found: list[Token]) -> list[Token]:
+    """Who gave Leo a book gave a book to Leo."""
+    for place in range(len(found) - 3):
+        if found[place].key in _GIVING and _is_name(found[place + 1]):
+            start = place + 2
+            if found[start].kind is not Kind.FILLER and found[start].kind is not Kind.NUMBER:
+                continue
+            end = start + 1
+            while end < len(found) and found[end].kind in _STATED:
+                end += 1
+            to = Token("to", Kind.GOVERNING, "to")
+            found[place + 1 : end] = [*found[start:end], to, found[place + 1]]
+            return found
+    return found
+
+
+def _is_name(token: Token) -> bool:
+    return token.kind is Kind.CONTENT and token.surface[:1].isupper()
+
+
+_RELATIONAL = frozenset(SAME_AS.get(word, word) for word in RELATIONAL)
+_GIVING = frozenset(SAME_AS.get(word, word) for word in GIVING)
 _KIN = frozenset("mother father parent brother sister son daughter".split())
 _GREAT_KIN = frozenset(
     "grandmother grandfather grandparent grandson granddaughter grandchild aunt uncle nephew "
@@ -216,6 +287,15 @@ def _in_law(found: list[Token]) -> list[Token]:
             told = f"{kin.surface}-in-law"
             found[place - 1 : place + 2] = [Token(f"{kin.key} in law", Kind.CONTENT, told)]
         place += 1
+    return found
+
+
+def _little(found: list[Token]) -> list[Token]:
+    """A little garden is a small one; a little brother is a younger one."""
+    for place in range(len(found) - 1):
+        behind = found[place + 1]
+        if found[place].key == "little" and behind.kind is Kind.CONTENT and behind.key not in _KIN:
+            found[place] = found[place]._replace(key="small")
     return found
 
 
@@ -447,9 +527,13 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (_AUXILIARIES, _without_auxiliaries),
     (frozenset({"been"}), _been_to),
     (frozenset({"law"}), _in_law),
+    (frozenset({"little"}), _little),
     (frozenset({"great"}), _great_kin),
     (frozenset({"which", "that", "who"}), _qualities_first),
     (frozenset({"of"}), _made_of),
+    (frozenset({"of"}), _had),
+    (_GIVING, _given_to),
+    (frozenset({"work"}), _works_as),
     (_BE | _WAS, _active),
     (frozenset({"few"}), _several),
     (frozenset({"but"}), _except),

@@ -80,6 +80,11 @@ _CONTRACTED = re.compile(r"['’](?:ll|d|ve|re|m)$")
 _KANA = re.compile("[\u3041-\u30fa]")
 
 
+def has_kana(text: str) -> bool:
+    """Whether it is Japanese."""
+    return not text.isascii() and _KANA.search(text) is not None
+
+
 def tokens(text: str) -> list[Token]:
     """The tokens of a text, in order."""
     if text.isascii():
@@ -170,7 +175,7 @@ _HAN_DIGITS = {digit: n for n, digit in enumerate("〇一二三四五六七八�
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1_000}
 _HAN_MYRIADS = {"万": 10**4, "萬": 10**4, "億": 10**8, "亿": 10**8}
 _HAN_NUMBER = re.compile("^[〇零一二三四五六七八九十百千万萬億亿两]+")
-_COUNTERS = frozenset(
+COUNTERS = frozenset(
     "人名位口頭头匹只隻条條本枚張张台輛辆个個冊册杯羽回次歳才岁月年日号時时分秒点円元块週周階层軒家"
     "件足着皿艘校州番種种倍組组対双つヶか"
 )
@@ -222,8 +227,8 @@ def _kana_spelling(text: str) -> str:
 def _han_run(run: str) -> Iterator[Token]:
     """A run of kanji: a number where a counter follows it, else one word."""
     number = _HAN_NUMBER.match(run)
-    if number is not None and run[number.end() : number.end() + 1] in _COUNTERS:
-        yield Token(_han_value(number.group()), Kind.NUMBER, number.group())
+    if number is not None and run[number.end() : number.end() + 1] in COUNTERS:
+        yield Token(han_value(number.group()), Kind.NUMBER, number.group())
         run = run[number.end() :]
     if run:
         yield Token(run, Kind.CONTENT, run)
@@ -234,8 +239,8 @@ def _han_characters(run: str) -> Iterator[Token]:
     place = 0
     while place < len(run):
         number = _HAN_NUMBER.match(run[place:])
-        if number is not None and run[place + number.end() : place + number.end() + 1] in _COUNTERS:
-            yield Token(_han_value(number.group()), Kind.NUMBER, number.group())
+        if number is not None and run[place + number.end() : place + number.end() + 1] in COUNTERS:
+            yield Token(han_value(number.group()), Kind.NUMBER, number.group())
             place += number.end()
             continue
         char = run[place]
@@ -244,7 +249,7 @@ def _han_characters(run: str) -> Iterator[Token]:
         place += 1
 
 
-def _han_value(digits: str) -> str:
+def han_value(digits: str) -> str:
     if all(digit in _HAN_DIGITS for digit in digits):
         return "".join(str(_HAN_DIGITS[digit]) for digit in digits).lstrip("0") or "0"
     total, part, digit = 0, 0, 0

@@ -100,6 +100,26 @@ DOUBTS = frozenset(
 REPORTS = frozenset("say tell believe ask hear report suspect know".split())
 """English words that tell who says so: who said all of it said a part of it."""
 
+MUTUAL = {
+    word: preposition
+    for preposition, words in {
+        "to": "marry engage relate connect identical equal similar parallel adjacent",
+        "with": "friend acquaint",
+    }.items()
+    for word in words.split()
+}
+"""Relations that hold from both sides, by their plain form, and what governs the other side."""
+
+RELATIONAL = frozenset(
+    "mother father parent brother sister sibling son daughter child wife husband uncle aunt cousin "
+    "niece nephew grandmother grandfather friend boss colleague neighbor teacher doctor owner name "
+    "address birthday".split()
+)
+"""Nouns of which somebody has his own: the mother of Mia is Mia's mother."""
+
+GIVING = frozenset("give send lend show hand bring offer".split())
+"""Verbs of which the one who gets it may stand first: gave Leo a book."""
+
 ONLY_PAST = frozenset("was were had war waren hatte hatten once formerly previously".split())
 """Words that turn a statement around, and let it be added to."""
 
@@ -143,7 +163,8 @@ HAN_SCOPE = frozenset(
 ENGLISH = frozenset(
     "the and of to for with from has have had he she his her they their this that at my you your "
     "it an are been not who which by will i i'm it's its was is in a on as be were him them "
-    "while because although during before after since".split()
+    "while because although during before after since doesn't don't didn't isn't wasn't can't "
+    "won't never".split()
 )
 OTHER_LANGUAGES = frozenset(
     "el los las una uno del y por para está es en le les des du et est une dans avec il elle ne "

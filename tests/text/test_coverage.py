@@ -119,7 +119,6 @@ CHANGES = [
 
 
 NARROWED = [
-    ("Mia owns no car.", "Mia owns no new car."),
     ("Leo never eats soup.", "Leo never eats soup at work."),
     ("Most dentists like Leo.", "Most young dentists like Leo."),
     ("Every cousin of Mia sings.", "Every cousin of Mia in Oslo sings."),
@@ -152,6 +151,36 @@ NARROWED = [
 def test_where_a_word_reaches_over_others_nothing_is_an_addition(short: str, long: str) -> None:
     assert not covers(long, short)
     assert not covers(short, long)
+
+
+DENIED = [
+    ("Mia has no car.", "Mia has no electric car."),
+    ("Leo doesn't wear a hat.", "Leo doesn't wear a woollen hat."),
+    ("Bela is not a singer.", "Bela is not a famous singer."),
+]
+NOT_DENIED = [
+    ("Leo doesn't like the dog.", "Leo doesn't like the black dog."),
+    ("Leo has no gun.", "Leo has no toy gun."),
+    ("Mia left without money.", "Mia left quickly without money."),
+    ("Mia did not come.", "Mia did not come because she was ill."),
+    ("Mia eats no meat.", "Mia eats no meat and plays chess."),
+    ("Mia did not leave.", "Young Mia did not leave."),
+    ("Leo has no car.", "Leo has no 2 cars."),
+    ("Mia does not visit Dakota.", "Mia does not visit North Dakota."),
+    ("Mia may not own a car.", "Mia may not own a new car."),
+]
+
+
+@pytest.mark.parametrize(("short", "long"), DENIED)
+def test_who_has_no_car_has_no_electric_car(short: str, long: str) -> None:
+    assert covers(short, long)
+    assert not covers(long, short)
+
+
+@pytest.mark.parametrize(("short", "long"), NOT_DENIED)
+def test_a_negation_denies_only_what_it_reaches(short: str, long: str) -> None:
+    assert not covers(short, long)
+    assert not covers(long, short)
 
 
 STILL_ADDS = [
@@ -281,3 +310,42 @@ def test_what_covers_has_each_number_name_and_negation_of_the_other(a: str, b: s
             assert a.count(word) >= b.count(word)
         assert negations(a) == negations(b)
         assert ("?" in a.split()[-1:]) == ("?" in b.split()[-1:])
+
+
+RESTATED = [
+    ("Mia is married to Leo.", "Leo is married to Mia."),
+    ("Is Bela related to Leo?", "Is Leo related to Bela?"),
+    ("Mia gave Leo a hat.", "Mia gave a hat to Leo."),
+    ("Leo lent Mia 5 euros.", "Leo lent 5 euros to Mia."),
+    ("Leo's aunt is a nurse.", "The aunt of Leo is a nurse."),
+    ("Mia is Leo's sister.", "Leo's sister is Mia."),
+    ("Leo speaks French and Dutch.", "Leo speaks Dutch and French."),
+    ("Bela is a nurse and a cook.", "Bela is a cook and a nurse."),
+    ("Bela works at the harbour as a cook.", "Bela is a cook at the harbour."),
+    ("The address of Leo's shop is new.", "Leo's shop address is new."),
+]
+LOOK_ALIKES = [
+    ("Mia is devoted to Leo.", "Leo is devoted to Mia."),
+    ("Mia is married to Leo.", "Mia is engaged to Leo."),
+    ("Mia gave Leo a hat.", "Leo gave Mia a hat."),
+    ("Mia gave a hat to Leo.", "Leo gave a hat to Mia."),
+    ("Leo's aunt is a nurse.", "The aunt is a nurse of Leo."),
+    ("Mia is Leo's sister.", "Leo is Mia's sister."),
+    ("Leo has a red car and bike.", "Leo has a red bike and car."),
+    ("Mia lived in Rome and Leo in Oslo.", "Mia lived in Oslo and Leo in Rome."),
+    ("Max and Ben are 30 and 27.", "Max and Ben are 27 and 30."),
+    ("Beverly the singer left.", "The singer left."),
+    ("Bela worked at the harbour as a cook.", "Bela is a cook at the harbour."),
+    ("The owner of Leo's shop is new.", "Leo's shop is new."),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), RESTATED)
+def test_the_same_told_from_the_other_side_is_the_same(a: str, b: str) -> None:
+    assert compare(a, b).summary == ""
+
+
+@pytest.mark.parametrize(("a", "b"), LOOK_ALIKES)
+def test_what_only_looks_told_from_the_other_side_is_not(a: str, b: str) -> None:
+    assert not covers(a, b)
+    assert not covers(b, a)
