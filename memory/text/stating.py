@@ -10,11 +10,25 @@ from memory.text.wording import Sort, Term, Wording, squeezed
 
 _LONGEST_ABBREVIATION = 5
 _SHORTEST_COMPOUND = 6
-_SOMEBODY = frozenset("person people someone somebody human 人 人々 人物".split())
-_KINDS_OF_PEOPLE = frozenset(
-    "man woman boy girl kid baby teenager player worker student teacher dancer singer "
-    "男性 女性 男 女 男子 女子 少年 少女 子供 子ども 選手 男の子 女の子".split()
+_KINDS = tuple(
+    (frozenset(general.split()), frozenset(special.split()))
+    for general, special in (
+        (
+            "person people someone somebody human 人 人々 人物",
+            "man woman boy girl kid baby teenager player worker student teacher dancer singer "
+            "男性 女性 男 女 男子 女子 少年 少女 子供 選手 男の子 女の子",
+        ),
+        ("kid 子供", "boy girl baby toddler 少年 少女 男の子 女の子"),
+        (
+            "animal creature 動物",
+            "dog puppy cat kitten horse bird cow sheep goat monkey bear lion tiger elephant deer "
+            "rabbit squirrel fox wolf panda 犬 猫 馬 牛 羊 鳥 猿 熊",
+        ),
+        ("vehicle 乗り物", "car truck bus van motorcycle bicycle tractor 車 バス トラック"),
+        ("instrument 楽器", "guitar piano violin flute drum cello trumpet ギター ピアノ"),
+    )
 )
+"""Who tells of a dog tells of an animal."""
 CONNECTING = frozenset("all both own current currently now include also where".split())
 """Words that only join what is told, and so state nothing."""
 
@@ -41,8 +55,8 @@ def _inflects(term: Term, other: Wording) -> bool:
 
 
 def _stated_by(other: Wording, own: Wording) -> frozenset[str]:
-    keys = other.keys | CONNECTING | frozenset(_spelled_out(own, other))
-    return keys | _SOMEBODY if other.keys & _KINDS_OF_PEOPLE else keys
+    general = (kind for kind, special in _KINDS if not special.isdisjoint(other.keys))
+    return other.keys.union(CONNECTING, _spelled_out(own, other), *general)
 
 
 def _spelled_out(own: Wording, other: Wording) -> Iterator[str]:

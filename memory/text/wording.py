@@ -232,10 +232,24 @@ def _keys(word: Word, marks: Mapping[str, str]) -> tuple[str, str]:
     """What it states whatever its tense, and with it; feeling is what one feels."""
     plain = plain_form(word.surface.casefold())
     key = SAME_AS.get(plain.word, plain.word) if plain.progressive else word.key
+    key = _SAME_IN_JAPANESE.get(key, key)
     mark = marks.get(word.surface.casefold(), "")
     if mark == _PERFECTLY and not word.past:
         mark = ""
     return key, f"{key}{_PAST if word.past else ''}{mark}"
+
+
+_SAME_IN_JAPANESE = {
+    word: group.split()[0]
+    for group in (
+        "男性 男", "女性 女", "子供 子ども こども", "述 言 語", "スケートボード スケボー",
+        "スマートフォン スマホ", "車 自動車", "電車 列車", "飛行機 航空機", "薬 医薬品",
+        "会社 企業", "値段 価格", "昨年 去年", "今日 本日", "オートバイ バイク", "パソコン コンピューター",
+        "走 駆", "海岸 海辺", "休日 休み",
+    )
+    for word in group.split()
+}  # fmt: skip
+"""A Japanese word -> the word that stands for its group: a reader of one loses nothing."""
 
 
 def _perfects(text: str) -> dict[str, str]:
