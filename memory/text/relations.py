@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from memory.text.stating import REPORTING
 from memory.text.vocabulary import IRREGULAR_PLURALS
 from memory.text.wording import Sort, Term, Wording
 
@@ -53,15 +54,12 @@ def counts(told: Wording) -> Iterator[tuple[str, str]]:
             yield term.key, thing.key
 
 
-_REPORTING = frozenset("say express share tell explain".split())
-
-
 def _other_tense(terms: Sequence[Term], told: Sequence[Wording], language: str) -> Iterator[str]:
     """Words that every source which has them tells as past, or none does."""
     forms = frozenset[str]().union(*(source.forms for source in told))
     keys = frozenset[str]().union(*(source.keys for source in told))
     for term in terms:
-        told_of = term.sort is Sort.WORD and term.key in keys - _REPORTING
+        told_of = term.sort is Sort.WORD and term.key in keys - REPORTING
         if told_of and not _told_so(term, forms, language):
             yield term.surface
 
@@ -76,7 +74,7 @@ def _told_so(term: Term, forms: frozenset[str], language: str) -> bool:
 def tense_lost(merged: Wording, newest: Wording) -> Iterator[str]:
     """Words of the newest source that the merged text tells in an older one's tense."""
     for term in newest.terms:
-        told_of = term.sort is Sort.WORD and term.key in merged.keys - _REPORTING
+        told_of = term.sort is Sort.WORD and term.key in merged.keys - REPORTING
         if told_of and not _told_so(term, merged.forms, newest.language):
             yield term.surface
 

@@ -29,6 +29,8 @@ _KINDS = tuple(
     )
 )
 """Who tells of a dog tells of an animal."""
+REPORTING = frozenset("say state mention note remark express share tell explain add".split())
+"""Words that only tell that somebody said it: one is as good as another, in any tense."""
 CONNECTING = frozenset("all both own current currently now include also where".split())
 """Words that only join what is told, and so state nothing."""
 
@@ -56,7 +58,8 @@ def _inflects(term: Term, other: Wording) -> bool:
 
 def _stated_by(other: Wording, own: Wording) -> frozenset[str]:
     general = (kind for kind, special in _KINDS if not special.isdisjoint(other.keys))
-    return other.keys.union(CONNECTING, _spelled_out(own, other), *general)
+    reporting = REPORTING if not REPORTING.isdisjoint(other.keys) else ()
+    return other.keys.union(CONNECTING, _spelled_out(own, other), reporting, *general)
 
 
 def _spelled_out(own: Wording, other: Wording) -> Iterator[str]:

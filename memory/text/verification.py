@@ -14,7 +14,7 @@ from enum import StrEnum
 from memory.text.facts import faults, persons
 from memory.text.outdating import outdated
 from memory.text.relations import related_otherwise, tense_lost
-from memory.text.stating import CONNECTING, unstated
+from memory.text.stating import CONNECTING, REPORTING, unstated
 from memory.text.wording import Term, Wording, stems, wordings
 
 
@@ -110,5 +110,5 @@ def _new(merged: Wording, told: Sequence[Wording]) -> Iterator[str]:
     new = [term for term in unstated(merged, told) if not term.sort.is_hard]
     yield from (term.surface for term in new)
     yield from sorted(merged.persons - persons(told) - {"they"})
-    joining = CONNECTING.difference(*(source.keys for source in told))
+    joining = (CONNECTING | REPORTING).difference(*(source.keys for source in told))
     yield from related_otherwise(merged, told, joining.union(term.key for term in new))

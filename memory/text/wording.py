@@ -13,7 +13,15 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import pairwise, zip_longest
 
+from memory.text.endings import (
+    FORMAL_NOUNS,
+    SAME_IN_JAPANESE,
+    conjugations,
+    is_ending,
+    modal_endings,
+)
 from memory.text.inflection import plain_form
+from memory.text.naming import names_in, without_genitive
 from memory.text.parse import Parse, Word, parse
 from memory.text.synonyms import SAME_AS
 from memory.text.vocabulary import GERMAN, MONTH_SET, NOT, WEEKDAYS
@@ -135,33 +143,22 @@ _MODAL = frozenset(
 """Words that make of a fact a maybe, a part or a past. Verbs that do (hopes to, plans to) are
 words like any other: another word may say the same."""
 _DATES = MONTH_SET | frozenset(WEEKDAYS.values())
-_FINITE = frozenset("is was has had does did will would can could may might must should".split())
 _KANA = re.compile("[\u3041-\u30fa]")
-_HIRAGANA = re.compile("^[\u3041-\u309f]+$")
-_SENTENCE_START = re.compile(r"(?:^|[.!?…:;。\n\"“”‘(-]\s*)([^\W\d_][\w'’]*)")
 _IS = re.compile(r"(\w+) (?:is|are|was|were|ist|sind|war) (?:(?:also|an?|the|eine?) )*(\w+)")
 _STANDS_IN = re.compile(
     r"(?=\b(\w+) (?:it|her|him|them|they|he|she|this)(?: really| very| so| \w+ly)* (\w+))"
 )
 _ONLY_GERMAN = GERMAN - {"hat"}
 _PERFECT = re.compile(r"\b(?:has|have|['’]ve)(?: (?:not|never|also|always|\w+ly))* (\w+)")
-_HAN = "[\u3400-\u9fff々]+"
-_VOICE = re.compile(f"({_HAN})[\u3041-\u309f]?([せれ])(?=[るたてまなず])")
 _PAST = "<"
 _PERFECTLY = "+"
-_LAST_VERB = re.compile(f"({_HAN})(?![はがをにのとへ])([\u3041-\u309f]+)(?:[。!?！？]|$)")
-_DONE = re.compile("た$|[んい]だ$")
 _SINGLE = re.compile(r"\ban? (\w+)(?: (\w+))?")
 _QUOTES = re.compile("[\"“”„«»]|''|``")
 _YEAR = re.compile("^(?:1[5-9]|20)[0-9]{2}$")
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
 _SHORT_SCALE = re.compile(r"([$€£¥]\s?\d[\d.,]*)[\s-]?(k|mn?|bn?)\b", re.IGNORECASE)
-_WORD = re.compile(r"[^\W\d_][\w'’]*")
-_GENITIVE = re.compile(r"['’]s?$")
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _TITLES = frozenset("mr mrs ms dr sir mister herr frau 氏 様 君 殿".split())
-_FORMAL_NOUNS = frozenset("間 事 物 者 旨 際 為 様子".split())
-"""What Japanese makes phrases with, and which states nothing by itself."""
 _INDEFINITE = frozenset("one ein eine eins".split())
 """Written out, one is hardly ever a count."""
 
@@ -171,14 +168,10 @@ def wordings(texts: Sequence[str]) -> list[Wording]:
     texts = [_plainly_written(text) for text in texts]
     parses = [parse(text) for text in texts]
     languages = [_language(text, read) for text, read in zip(texts, parses, strict=True)]
-    named = frozenset[str]().union(
-        *(_named(text) for text, language in zip(texts, languages, strict=True) if language != "de")
-    )
-    written_small = {word for text in texts for word in _WORD.findall(text) if word.islower()}
-    names = frozenset(name for name in named if name.casefold() not in written_small)
+    names = names_in([t for t, language in zip(texts, languages, strict=True) if language != "de"])
     return [
         Wording(
-            (*_terms(text, read, language, names), *_japanese_modality(text)),
+            (*_terms(text, read, language, names), *_modality(text)),
             frozenset(read.persons),
             squeezed(text),
             _predicates(text),
@@ -197,12 +190,12 @@ def _plainly_written(text: str) -> str:
 
 
 def _terms(text: str, read: Parse, language: str, names: frozenset[str]) -> Iterator[Term]:
-    marks = _conjugations(text) if language == "ja" else _perfects(text)
+    marks = conjugations(text) if language == "ja" else _perfects(text)
     phrase_role = ""
     for word, following in zip_longest(read.words, read.words[1:]):
         phrase_role = word.role or (phrase_role if word.joined else "")
-        says_nothing = word.key in _TITLES | _FORMAL_NOUNS or _is_article(word, following)
-        if says_nothing or (language == "ja" and _is_ending(word)):
+        says_nothing = word.key in _TITLES | FORMAL_NOUNS or _is_article(word, following)
+        if says_nothing or (language == "ja" and is_ending(word.key, word.joined)):
             continue
         yield Term(
             *_keys(word, marks), plain_form(word.surface.casefold()).word, word.surface,
@@ -210,59 +203,26 @@ def _terms(text: str, read: Parse, language: str, names: frozenset[str]) -> Iter
         )  # fmt: skip
 
 
-def _japanese_modality(text: str) -> Iterator[Term]:
-    """What makes of a Japanese statement a wish, a guess or a duty, as terms behind the others."""
-    for pattern, key in _JAPANESE_MODALITY:
-        if found := pattern.search(text):
-            yield Term(key, key, key, found[0], Sort.MODALITY, "", "", False, -1)
-
-
-_JAPANESE_MODALITY = tuple(
-    (re.compile(pattern), key)
-    for key, pattern in (
-        ("たい", "(?<=[いきしちにひみりぎじびえけせてねへめれげべ])(?:たい|たかった|たく)"),
-        ("だろう", "だろう|でしょう|かもしれ|らしい"),
-        ("べき", "べき|なければ|なくては|ないといけ"),
-        ("つもり", "つもり|予定"),
-    )
-)
+def _modality(text: str) -> Iterator[Term]:
+    """What only endings tell, as terms behind the others."""
+    for key, ending in modal_endings(text):
+        yield Term(key, key, key, ending, Sort.MODALITY, "", "", False, -1)
 
 
 def _keys(word: Word, marks: Mapping[str, str]) -> tuple[str, str]:
     """What it states whatever its tense, and with it; feeling is what one feels."""
     plain = plain_form(word.surface.casefold())
     key = SAME_AS.get(plain.word, plain.word) if plain.progressive else word.key
-    key = _SAME_IN_JAPANESE.get(key, key)
+    key = SAME_IN_JAPANESE.get(key, key)
     mark = marks.get(word.surface.casefold(), "")
     if mark == _PERFECTLY and not word.past:
         mark = ""
     return key, f"{key}{_PAST if word.past else ''}{mark}"
 
 
-_SAME_IN_JAPANESE = {
-    word: group.split()[0]
-    for group in (
-        "男性 男", "女性 女", "子供 子ども こども", "述 言 語", "スケートボード スケボー",
-        "スマートフォン スマホ", "車 自動車", "電車 列車", "飛行機 航空機", "薬 医薬品",
-        "会社 企業", "値段 価格", "昨年 去年", "今日 本日", "オートバイ バイク", "パソコン コンピューター",
-        "走 駆", "海岸 海辺", "休日 休み",
-    )
-    for word in group.split()
-}  # fmt: skip
-"""A Japanese word -> the word that stands for its group: a reader of one loses nothing."""
-
-
 def _perfects(text: str) -> dict[str, str]:
     """Participles behind "has": has worked still holds, worked does not."""
     return dict.fromkeys(_PERFECT.findall(text.casefold()), _PERFECTLY)
-
-
-def _conjugations(text: str) -> dict[str, str]:
-    """Japanese verbs by their kanji: done to, made to, done; as far as their endings tell."""
-    marks = dict(_VOICE.findall(text))
-    for stem, ending in _LAST_VERB.findall(text):
-        marks[stem] = marks.get(stem, "") + ("<" if _DONE.search(ending) else ">")
-    return marks
 
 
 def _predicates(text: str) -> frozenset[tuple[str, str]]:
@@ -287,26 +247,6 @@ def _language(text: str, read: Parse) -> str:
     return "" if _ONLY_GERMAN.isdisjoint(text.casefold().split()) else "de"
 
 
-def _named(text: str) -> frozenset[str]:
-    """The words that a capital shows to be names, where not every word has one."""
-    words = _WORD.findall(text)
-    long = [word for word in words if len(word) > 3]
-    if len(long) > 2 and sum(word[0].isupper() for word in long) > 0.7 * len(long):
-        return frozenset()
-    initial = frozenset(_SENTENCE_START.findall(text))
-    return frozenset(
-        _GENITIVE.sub("", word)
-        for word, following in zip_longest(words, words[1:], fillvalue="")
-        if word[0].isupper() and (word not in initial or _is_singular_verb(word, following))
-    )
-
-
-def _is_singular_verb(word: str, following: str) -> bool:
-    """Whether a word without an article is followed by a verb for one: Mia has, Mia's."""
-    verb = following in _FINITE or (following.endswith("s") and following.islower())
-    return word.endswith(("'s", "’s")) or (verb and not word.endswith("s"))
-
-
 def _sort(word: Word, following: Word | None, names: frozenset[str]) -> Sort:
     if word.key == NOT:
         return Sort.DENIAL
@@ -316,7 +256,7 @@ def _sort(word: Word, following: Word | None, names: frozenset[str]) -> Sort:
         return Sort.DATE
     if word.key in _MODAL:
         return Sort.MODALITY
-    return Sort.NAME if _GENITIVE.sub("", word.surface) in names else Sort.WORD
+    return Sort.NAME if without_genitive(word.surface) in names else Sort.WORD
 
 
 def _is_year(word: Word, following: Word | None) -> bool:
@@ -328,18 +268,6 @@ def _is_year(word: Word, following: Word | None) -> bool:
 def _is_article(word: Word, following: Word | None) -> bool:
     """One dog is a dog; one of two is not."""
     return word.surface.casefold() in _INDEFINITE and bool(following and following.joined)
-
-
-def _is_ending(word: Word) -> bool:
-    return bool(_HIRAGANA.match(word.key)) and (word.joined or bool(_LIGHT.match(word.key)))
-
-
-_LIGHT = re.compile(
-    "^(?:(?:し|す|され|させ|い|あ)(?:て|た|る|ま|っ|れ|$).*|な(?:っ|る|り).*|ところ.*|こと.*|もの.*"
-    "|ため.*|よう.*|うち.*|とい.*|とし.*|によ.*|につい.*|よると.*|です.*|だ.*|ます.*|まし.*"
-    "|これ|それ|この|その|ここ|そこ|また|そして|ら?れ[てたる].*)$"
-)
-"""What Japanese says with words that state nothing by themselves."""
 
 
 _SUFFIXES = tuple(
