@@ -95,9 +95,19 @@ def test_a_second_answer_that_mends_the_first_is_believed(
     server: GeminiServer, store: MemoryStore, pair: tuple[Memory, Memory]
 ) -> None:
     server.script = [merged(GOOD.replace("3 rooms", "rooms")), merged(GOOD)]
-    [_, outcome] = write(server, store, *pair)
+    report = clean(server, store, *pair)
     assert live(store) == {GOOD}
-    assert (outcome.reason, outcome.usage.calls) == ("one flat", 2)
+    assert (report.groups[0].reason, report.usage.calls) == ("one flat", 2)
+
+
+def test_a_new_memory_costs_one_judgement_and_what_that_leaves_open_waits_for_a_batch(
+    server: GeminiServer, store: MemoryStore, pair: tuple[Memory, Memory]
+) -> None:
+    server.script = [merged(GOOD.replace("3 rooms", "rooms")), merged(GOOD)]
+    write(server, store, *pair)
+    assert (len(server.asked), live(store), store.counts().pending) == (1, {OLDER, NEWER}, 1)
+    asyncio.run(judge(server, store).deduplicate_all())
+    assert (live(store), store.counts().pending) == ({GOOD}, 0)
 
 
 @pytest.mark.parametrize(
