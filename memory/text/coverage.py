@@ -60,25 +60,37 @@ def compare(a: str, b: str) -> Comparison:
     """What `a` states beyond `b`, and `b` beyond `a`."""
     left, right = parse(a), parse(b)
     conflict = _turned_around(left, right)
-    only_a, only_b = _beside(left, right)
     if left.keys == right.keys and left.pasts == right.pasts:
         if left.roles != right.roles or left.surfaces != right.surfaces:
             conflict += governed(left.words, right.words)
-        if not (conflict or only_a or only_b):
-            return _SAME
-        more_left: More = {}
-        more_right: More = {}
-    else:
-        more_left, more_right = _more(left.stated, right.stated)
-        only_a = _worded(left, more_left) + only_a
-        only_b = _worded(right, more_right) + only_b
-        if not (more_left and more_right):
-            conflict += moved(Side(a, left, more_left), Side(b, right, more_right))
-    japanese = left.japanese and right.japanese and left.asks == right.asks
-    if (japanese or not conflict) and bool(only_a) != bool(only_b):
-        longer, shorter = Side(a, left, more_left), Side(b, right, more_right)
-        if only_b:
-            longer, shorter = shorter, longer
+        return _with_rest(Side(a, left, {}), Side(b, right, {}), conflict, (), ())
+    first, second = left.stated, right.stated
+    more_left, more_right = _more(first, second)
+    only_a = _worded(first, left.surfaces, more_left)
+    only_b = _worded(second, right.surfaces, more_right)
+    if more_left and more_right:
+        return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
+    sides = Side(a, left, more_left), Side(b, right, more_right)
+    return _with_rest(*sides, conflict + moved(*sides), only_a, only_b)
+
+
+def _with_rest(
+    left: Side,
+    right: Side,
+    conflict: tuple[str, ...],
+    only_a: tuple[str, ...],
+    only_b: tuple[str, ...],
+) -> Comparison:
+    """The comparison, with the persons and shades beside the words, and what additions change."""
+    beside_a, beside_b = _beside(left.parse, right.parse)
+    only_a, only_b = only_a + beside_a, only_b + beside_b
+    if not (conflict or only_a or only_b):
+        return _SAME
+    # A dictionary tells by itself which phrases of Japanese are added, wherever they stand.
+    japanese = left.parse.japanese and right.parse.japanese
+    by_phrases = japanese and left.parse.asks == right.parse.asks
+    if (by_phrases or not conflict) and bool(only_a) != bool(only_b):
+        longer, shorter = (left, right) if only_a else (right, left)
         told = only_a or only_b
         conflict = changed_by_additions(longer, shorter, told)
         if conflict and only_narrows(longer, shorter):
@@ -189,17 +201,12 @@ def _more(left: Sequence[Stated], right: Sequence[Stated]) -> tuple[More, More]:
     return more_left, {stated: -n for stated, n in balance.items() if n < 0}
 
 
-def _worded(text: Parse, more: More) -> tuple[str, ...]:
+def _worded(stated: Sequence[Stated], surfaces: Sequence[str], more: More) -> tuple[str, ...]:
     """How the text words what it has more of; negation is told by the conflict."""
     if not more:
         return ()
-    return _once(
-        tuple(
-            surface
-            for stated, surface in zip(text.stated, text.surfaces, strict=True)
-            if stated in more and stated[0] != NOT
-        )
-    )
+    pairs = zip(stated, surfaces, strict=True)
+    return tuple([surface for one, surface in pairs if one in more and one[0] != NOT])
 
 
 def _once(*told: tuple[str, ...]) -> tuple[str, ...]:

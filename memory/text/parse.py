@@ -103,26 +103,25 @@ def parse(text: str) -> Parse:
     kinds = {token[1] for token in found}
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
         found = with_numbers_joined(found)
+    keys = {token[0] for token in found}
     japanese = Kind.PARTICLE in kinds or by_dictionary is not None
     if not japanese:
-        found = _reworded(found)
+        found = _reworded(found, keys, owns="'" in text or "’" in text)
     columns = _after_particles(found) if japanese else _after_prepositions(found)
     return Parse(
         *columns,
         negations=columns[0].count(NOT) if Kind.NOT in kinds else 0,
         turning={(t.key, t.past) for t in found if t[1] is Kind.TURNING},
         persons=[t[0] for t in found if t[1] is Kind.PERSON] if Kind.PERSON in kinds else (),
-        shades=_shades(found),
+        shades=() if keys.isdisjoint(_ALL_SHADES) else _shades(found),
         asks=text.endswith(("?", "？")),
         japanese=japanese,
         passive=bool(found) and found[0] is _PASSIVE,
     )
 
 
-def _shades(found: Sequence[Token]) -> Sequence[tuple[str, str]]:
+def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
     """Each filler that states something with the word stated before it; "" where there is none."""
-    if _ALL_SHADES.isdisjoint([token[0] for token in found]):
-        return ()
     told: list[tuple[str, str]] = []
     before, denied = "", False
     for key, kind, _, _, _ in found:
@@ -140,6 +139,7 @@ _Columns = tuple[list[str], list[str], list[str], list[bool], list[int], list[bo
 _STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
 
 
+_END = Token("", Kind.STOP, "")
 _NEW_CLAUSE = frozenset(
     "and but or while when where because who whom whose which that so if und aber".split()
 )
@@ -148,7 +148,8 @@ _NEW_CLAUSE = frozenset(
 def _after_prepositions(found: Sequence[Token]) -> _Columns:
     keys, surfaces, roles, joined, clauses, numbers, pasts = columns = _no_columns()
     role, follows, clause = "", False, 0
-    for key, kind, surface, past, _ in found:
+    hanging = ""
+    for key, kind, surface, past, _ in [*found, _END]:
         if kind in _STATED:
             keys.append(key)
             surfaces.append(surface)
@@ -157,14 +158,30 @@ def _after_prepositions(found: Sequence[Token]) -> _Columns:
             clauses.append(clause)
             numbers.append(kind is Kind.NUMBER)
             pasts.append(past)
-            role, follows = "", True
+            role, follows, hanging = "", True, ""
             continue
         follows = False
         if kind is Kind.GOVERNING:
-            role = key
+            role, hanging = key, surface
         elif kind is Kind.STOP or key in _NEW_CLAUSE:
-            role, clause = "", clause + 1
+            if hanging and (kind is Kind.STOP or key == "and"):
+                _append_particle(columns, hanging, clause)
+            role, hanging, clause = "", "", clause + 1
+        else:
+            hanging = ""
     return columns
+
+
+def _append_particle(columns: _Columns, word: str, clause: int) -> None:
+    """What governs nothing belongs to the verb: to kick a bucket over is not to kick the bucket."""
+    keys, surfaces, roles, joined, clauses, numbers, pasts = columns
+    keys.append(word.casefold())
+    surfaces.append(word)
+    roles.append("")
+    joined.append(True)
+    clauses.append(clause)
+    numbers.append(False)
+    pasts.append(False)
 
 
 def _after_particles(found: Sequence[Token]) -> _Columns:
@@ -191,17 +208,6 @@ def _no_columns() -> _Columns:
 
 
 # --- rewordings ---------------------------------------------------------------------------------
-
-
-def _particles(found: list[Token]) -> list[Token]:
-    """What governs nothing belongs to the verb: to kick a bucket over is not to kick the bucket."""
-    last = len(found) - 1
-    for place, token in enumerate(found):
-        if token.kind is Kind.GOVERNING and (
-            place == last or found[place + 1].kind is Kind.STOP or found[place + 1].key == "and"
-        ):
-            found[place] = token._replace(key=token.surface.casefold(), kind=Kind.CONTENT)
-    return found
 
 
 def _had(found: list[Token]) -> list[Token]:
@@ -321,17 +327,16 @@ _WAS = frozenset({"was", "were"})
 _WHICH = frozenset({"which", "that", "who"})
 
 
-def _reworded(found: list[Token]) -> list[Token]:
-    keys = {token[0] for token in found}
+def _reworded(found: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
     if not keys.isdisjoint(GERMAN) and keys.isdisjoint(ENGLISH_ONLY):
         return [_german(token) for token in found]
-    if any(token[2][-2:] in _GENITIVE for token in found):
+    if owns and any(token[2][-2:] in _GENITIVE for token in found):
         found = _owners(found)
         keys.add("have")
     for triggers, undo in _REWORDINGS:
         if not keys.isdisjoint(triggers):
             found = undo(found)
-    return _particles(found)
+    return found
 
 
 _GENITIVE = frozenset({"'s", "’s", "s'", "s’"})
