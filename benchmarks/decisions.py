@@ -36,7 +36,7 @@ from memory.index import similarities
 from memory.models import Action, Decision, Memory, Question, Rules, SearchResult
 from memory.protocols import Embedder
 from memory.providers import OfflineModel
-from memory.text import compare, normalise, parse
+from memory.text import compare, normalise, parse, parse_by_dictionary
 from memory.upkeep import wilson
 
 _RUNS = 5
@@ -232,6 +232,7 @@ def _microseconds(rows: Sequence[Row]) -> float:
 
 def _compare_all(rows: Sequence[Row]) -> None:
     parse.cache_clear()
+    parse_by_dictionary.cache_clear()
     for row in rows:
         compare(row["a"], row["b"])
 

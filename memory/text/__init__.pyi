@@ -9,6 +9,7 @@ from .coverage import covers as covers
 from .coverage import negations as negations
 from .coverage import shared as shared
 from .parse import parse as parse
+from .parse import parse_by_dictionary as parse_by_dictionary
 from .requests import asked_to_remember as asked_to_remember
 from .requests import only_asks_to_remember as only_asks_to_remember
 from .script import has_kana_or_han as has_kana_or_han

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from memory.text.additions import changed_by_additions, only_narrows
 from memory.text.order import More, Side, governed, is_time, moved
-from memory.text.parse import Parse, Stated, parse
+from memory.text.parse import Parse, Stated, parse, parse_by_dictionary
 from memory.text.vocabulary import NOT
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ _SAME = Comparison((), ())
 
 def compare(a: str, b: str) -> Comparison:
     """What `a` states beyond `b`, and `b` beyond `a`."""
-    left, right = parse(a), parse(b)
+    left, right = _read(a), _read(b)
     conflict = _turned_around(left, right)
     if left.keys == right.keys and left.pasts == right.pasts:
         if left.roles != right.roles or left.surfaces != right.surfaces:
@@ -72,6 +72,10 @@ def compare(a: str, b: str) -> Comparison:
         return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
     sides = Side(a, left, more_left), Side(b, right, more_right)
     return _with_rest(*sides, conflict + moved(*sides), only_a, only_b)
+
+
+def _read(text: str) -> Parse:
+    return parse(text) if text.isascii() else parse_by_dictionary(text)
 
 
 def _with_rest(

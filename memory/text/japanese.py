@@ -116,7 +116,7 @@ def _particle(word: str, detail: str, pieces: list[Piece]) -> None:
     elif word in _SILENT_PARTICLES or detail in ("終助詞", "準体助詞"):
         asks = word == "か"
         pieces.append(Piece(Token(word, Kind.TURNING if asks else Kind.FILLER, word)))
-    elif detail == "副助詞" and word == "や":
+    elif detail == "副助詞" and word in ("や", "まで"):
         _case(word, pieces)
     else:
         pieces.append(Piece(Token(word, Kind.TURNING, word)))

@@ -98,7 +98,17 @@ class Parse(NamedTuple):
 @lru_cache(maxsize=16_384)
 def parse(text: str) -> Parse:
     """What a text states."""
-    by_dictionary = japanese_tokens(text) if has_kana(text) else None
+    return _parsed(text, None)
+
+
+@lru_cache(maxsize=16_384)
+def parse_by_dictionary(text: str) -> Parse:
+    """The same, Japanese by a dictionary where one is installed."""
+    found = japanese_tokens(text) if has_kana(text) else None
+    return parse(text) if found is None else _parsed(text, found)
+
+
+def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
     found = tokens(text) if by_dictionary is None else by_dictionary
     kinds = {token[1] for token in found}
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
