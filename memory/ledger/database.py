@@ -54,11 +54,14 @@ class Database(ABC):
     def writing(self) -> Iterator[Connection]:
         """The only writing transaction, once those before it have ended.
 
-        Raises: LedgerError.
+        Raises: LedgerError, also where the commit went to files that are no longer at their path.
         """
-        with self._mapped(), self._for_writing() as connection, connection.begin():
-            self._become_the_writer(connection)
-            yield connection
+        with self._mapped(), self._for_writing() as connection:
+            with connection.begin():
+                self._become_the_writer(connection)
+                self._check_place()
+                yield connection
+            self._check_place()
 
     def close(self) -> None:
         self.engine.dispose()
@@ -103,6 +106,9 @@ class Database(ABC):
 
     @abstractmethod
     def _become_the_writer(self, connection: Connection) -> None: ...
+
+    def _check_place(self) -> None:
+        """Raises: LedgerError where what is open is not what is found at the ledger's path."""
 
     @abstractmethod
     def _fault(self, told: str) -> tuple[str, str]:
@@ -158,6 +164,8 @@ class SqliteDatabase(Database):
         """Use `open`."""
         super().__init__(_sqlite_engine(path, read_only=read_only), str(path), read_only=read_only)
         self._path = path
+        self._file = _file_at(path.absolute())
+        sa.event.listen(self.engine, "connect", self._accept, insert=True)
 
     @classmethod
     def open(cls, path: Path, *, create: bool) -> SqliteDatabase:
@@ -224,11 +232,36 @@ class SqliteDatabase(Database):
     def _become_the_writer(self, connection: Connection) -> None:
         """BEGIN IMMEDIATE has waited already."""
 
+    def _accept(self, connection: sqlite3.Connection, _record: object) -> None:
+        """A new connection to another file than the first one's is of no use."""
+        try:
+            self._check_place()
+        except LedgerError:
+            connection.close()
+            raise
+
+    def _check_place(self) -> None:
+        """SQLite itself goes on with files that were moved away or deleted."""
+        if self._file is None or _file_at(self._path.absolute()) != self._file:
+            raise LedgerError(
+                f"the ledger {self.name} was moved, deleted or replaced while it was open",
+                "put it back, or start again",
+            )
+
     def _fault(self, told: str) -> tuple[str, str]:
         for part, problem, remedy in _SQLITE_FAULTS:
             if part in told:
                 return problem, remedy
         return f"failed: {told}", ""
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file is there, whatever it is called; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def set_aside(url: str) -> Path:
@@ -256,12 +289,14 @@ def _make_file(path: Path) -> None:
 
 
 def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
-    """After an unclean end an ordinary connection would tidy up when it closes, and so write."""
-    url = URL.create("sqlite", database=str(path))
+    """After an unclean end an ordinary connection would tidy up when it closes, and so write.
+
+    A connection never makes the file: where it was deleted, an empty one is no ledger.
+    """
+    url = _sqlite_url(path, {"mode": "rw"})
     unclean = path.with_name(path.name + "-wal").exists()
     if read_only and (unclean or not os.access(path.parent, os.W_OK)):
-        query = _READ_ONLY if unclean else {**_READ_ONLY, "immutable": "1"}
-        url = URL.create("sqlite", database=f"file:{quote(str(path))}", query=query)
+        url = _sqlite_url(path, {"mode": "ro"} if unclean else {"mode": "ro", "immutable": "1"})
     engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE_S})
 
     @sa.event.listens_for(engine, "connect")
@@ -279,7 +314,11 @@ def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
     return engine
 
 
-_READ_ONLY = {"mode": "ro", "uri": "true"}
+def _sqlite_url(path: Path, query: dict[str, str]) -> URL:
+    name = f"file:{quote(str(path.absolute()))}"
+    return URL.create("sqlite", database=name, query={"uri": "true", **query})
+
+
 _SQLITE_FAULTS = (
     ("readonly", "cannot be written", "make the data folder writable"),
     ("unable to open", "cannot be opened", "check the folder and its permissions"),

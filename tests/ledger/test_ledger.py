@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -376,3 +377,70 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> N
     with pytest.raises(LedgerError, match="is not a ledger"):
         Ledger.create(f"sqlite:///{path}")
     assert path.read_bytes() == before
+
+
+@pytest.fixture
+def opened(tmp_path: Path, tell: Tell) -> Iterator[Ledger]:
+    """A ledger in a folder of its own that has been written to."""
+    with Ledger.create(f"sqlite:///{tmp_path / 'data' / 'ledger.db'}") as ledger:
+        with ledger.writing() as writer:
+            writer.memories.insert(tell("Mia has a cat."))
+        yield ledger
+
+
+def _move(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+
+
+def _replace(folder: Path) -> None:
+    _move(folder)
+    Ledger.create(f"sqlite:///{folder / 'ledger.db'}").close()
+
+
+@pytest.mark.parametrize("happens", [_move, shutil.rmtree, _replace])
+def test_a_ledger_that_is_no_longer_at_its_path_acknowledges_no_write(
+    opened: Ledger, tmp_path: Path, tell: Tell, happens: Callable[[Path], None]
+) -> None:
+    happens(tmp_path / "data")
+    for _ in range(2):
+        with (
+            pytest.raises(LedgerError, match="was moved, deleted or replaced"),
+            opened.writing() as writer,
+        ):
+            writer.memories.insert(tell("Mia has a dog."))
+
+
+def test_a_ledger_that_goes_while_it_is_written_does_not_acknowledge_the_write(
+    opened: Ledger, tmp_path: Path, tell: Tell
+) -> None:
+    with (
+        pytest.raises(LedgerError, match="was moved, deleted or replaced"),
+        opened.writing() as writer,
+    ):
+        writer.memories.insert(tell("Mia has a dog."))
+        _move(tmp_path / "data")
+
+
+def test_a_new_connection_to_another_ledger_at_the_path_is_refused(
+    opened: Ledger, tmp_path: Path
+) -> None:
+    with opened.reading():  # so that the next one needs a connection of its own
+        _replace(tmp_path / "data")
+        with (
+            pytest.raises(LedgerError, match="was moved, deleted or replaced"),
+            opened.reading() as reader,
+        ):
+            reader.counts()
+
+
+def test_a_ledger_that_is_put_back_is_written_again(
+    opened: Ledger, tmp_path: Path, tell: Tell
+) -> None:
+    _move(tmp_path / "data")
+    with pytest.raises(LedgerError), opened.writing():
+        pass
+    (tmp_path / "elsewhere").rename(tmp_path / "data")
+    with opened.writing() as writer:
+        writer.memories.insert(tell("Mia has a dog."))
+    with opened.reading() as reader:
+        assert reader.counts().live == 2
