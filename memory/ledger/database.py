@@ -107,6 +107,7 @@ class Database(ABC):
     @abstractmethod
     def _become_the_writer(self, connection: Connection) -> None: ...
 
+    @abstractmethod
     def _check_place(self) -> None:
         """Raises: LedgerError where what is open is not what is found at the ledger's path."""
 
@@ -323,6 +324,7 @@ _SQLITE_FAULTS = (
     ("readonly", "cannot be written", "make the data folder writable"),
     ("unable to open", "cannot be opened", "check the folder and its permissions"),
     ("database or disk is full", "has no room left on its disk", "make room and try again"),
+    ("disk I/O error", "cannot be read or written (disk I/O error)", "is its disk full?"),
     ("locked", "is being written by another process", "try again when it has finished"),
     ("not a database", "is not a ledger", _RESTORE),
     ("malformed", "is damaged", _RESTORE),
@@ -394,6 +396,9 @@ class PostgresDatabase(Database):
     def _become_the_writer(self, connection: Connection) -> None:
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'")
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
+
+    def _check_place(self) -> None:
+        """What becomes of a server's files is the server's business."""
 
     def _fault(self, told: str) -> tuple[str, str]:
         first_line = told.strip().splitlines()[0] if told.strip() else "the connection broke"

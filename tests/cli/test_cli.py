@@ -254,6 +254,19 @@ def test_a_foreign_collection_is_imported_under_new_ids(run: Run, tmp_path: Path
     assert memory["metadata"] == {"created_at": WHEN, "mood": "calm"}
 
 
+def test_the_doctor_names_an_index_that_cannot_be_opened_beside_the_rest(
+    run: Run, tmp_path: Path
+) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    (tmp_path / "data" / "chroma.lock").unlink(missing_ok=True)
+    (tmp_path / "data" / "chroma.lock").mkdir()
+    done = run("memory-dedup", "doctor", ok=False)
+    assert done.returncode == 1
+    assert "the index cannot be read" in done.stdout
+    assert "cannot be locked" in done.stdout
+    assert "error:" not in done.stderr
+
+
 # --- what can go wrong --------------------------------------------------------------------------
 
 

@@ -413,12 +413,13 @@ def test_a_ledger_that_is_no_longer_at_its_path_acknowledges_no_write(
 def test_a_ledger_that_goes_while_it_is_written_does_not_acknowledge_the_write(
     opened: Ledger, tmp_path: Path, tell: Tell
 ) -> None:
-    with (
-        pytest.raises(LedgerError, match="was moved, deleted or replaced"),
-        opened.writing() as writer,
-    ):
-        writer.memories.insert(tell("Mia has a dog."))
-        _move(tmp_path / "data")
+    def write() -> None:
+        with opened.writing() as writer:
+            writer.memories.insert(tell("Mia has a dog."))
+            _move(tmp_path / "data")
+
+    with pytest.raises(LedgerError, match="was moved, deleted or replaced"):
+        write()
 
 
 def test_a_new_connection_to_another_ledger_at_the_path_is_refused(
