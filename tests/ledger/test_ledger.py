@@ -21,7 +21,7 @@ from memory.interchange import read_memories, write_memory
 from memory.ledger.database import open_database
 from memory.ledger.ledger import Ledger
 from memory.ledger.tables import attempts, distinct_pairs
-from memory.models import Action, Decision, Judge, Memory, MemoryLink, Scope
+from memory.models import Action, Decision, Judge, Memory, MemoryLink, Scope, Turn
 from memory.store import erase
 from memory.text import text_key
 from tests.conftest import Tell
@@ -130,6 +130,20 @@ def test_a_transaction_takes_one_revision_and_a_failed_one_takes_none(
     assert revision() == 1
     with ledger.reading() as reader:
         assert [row.memory.content for row in reader.memories.live()] == ["one", "two"]
+
+
+def test_what_is_known_already_is_not_taken_for_new(ledger: Ledger, tell: Tell) -> None:
+    memory = tell("Mia has a cat.")
+    turn = Turn(speaker="Mia", text="I have a cat.", at=START)
+    with ledger.writing() as writer:
+        writer.memories.insert(memory)
+        writer.vectors.put(memory.content, np.ones(4, np.float32))
+        assert writer.turns.keep(turn, "1")
+    with ledger.writing() as writer:
+        assert not writer.turns.keep(turn, "1")
+        writer.vectors.put(memory.content, np.ones(4, np.float32))
+    with ledger.reading() as reader:
+        assert reader.revision() == 1, "whoever follows reads nothing again"
 
 
 def test_changes_never_split_a_revision(ledger: Ledger, tell: Tell) -> None:
