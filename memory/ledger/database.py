@@ -10,7 +10,8 @@ import contextlib
 import os
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -163,10 +164,11 @@ class SqliteDatabase(Database):
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         """Use `open`."""
-        super().__init__(_sqlite_engine(path, read_only=read_only), str(path), read_only=read_only)
         self._path = path
         self._file = _file_at(path.absolute())
-        sa.event.listen(self.engine, "connect", self._accept, insert=True)
+        self._view = _view_of(path, read_only=read_only)
+        engine = self._new_engine(read_only=read_only)
+        super().__init__(engine, str(path), read_only=read_only)
 
     @classmethod
     def open(cls, path: Path, *, create: bool) -> SqliteDatabase:
@@ -175,6 +177,34 @@ class SqliteDatabase(Database):
         elif not path.is_file():
             raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
         return cls(path, read_only=not create)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        self._look_again()
+        try:
+            with super().reading() as connection:
+                yield connection
+        except LedgerDamaged as exc:
+            self._check_unchanged(exc)
+            raise
+        self._check_unchanged()
+
+    def _look_again(self) -> None:
+        """Where the file was taken for one that nobody writes, somebody may write it by now."""
+        if self._view.query["mode"] == "ro":
+            view = _view_of(self._path, read_only=True)
+            if view != self._view:
+                self._view = view
+                self.engine.dispose()
+                self.engine = self._new_engine(read_only=True)
+
+    def _check_unchanged(self, cause: LedgerDamaged | None = None) -> None:
+        """Raises: LedgerError where what was read may be half old and half new."""
+        if self._view.unwritten not in (None, _state_of(self._path)):
+            raise LedgerError(
+                f"the ledger {self.name} was written by another process while it was read",
+                "try again",
+            ) from cause
 
     def checkpoint(self) -> bool:
         """Move the log into the file and empty it; False while another process reads."""
@@ -233,6 +263,11 @@ class SqliteDatabase(Database):
     def _become_the_writer(self, connection: Connection) -> None:
         """BEGIN IMMEDIATE has waited already."""
 
+    def _new_engine(self, *, read_only: bool) -> Engine:
+        engine = _sqlite_engine(self._path, self._view.query, read_only=read_only)
+        sa.event.listen(engine, "connect", self._accept, insert=True)
+        return engine
+
     def _accept(self, connection: sqlite3.Connection, _record: object) -> None:
         """A new connection to another file than the first one's is of no use."""
         try:
@@ -289,15 +324,39 @@ def _make_file(path: Path) -> None:
         ) from exc
 
 
-def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
+@dataclass(frozen=True)
+class _View:
+    """How a file is opened; `unwritten` is its state where nobody is thought to write it."""
+
+    query: Mapping[str, str]
+    unwritten: tuple[int, int] | None = None
+
+
+def _view_of(path: Path, *, read_only: bool) -> _View:
     """After an unclean end an ordinary connection would tidy up when it closes, and so write.
 
     A connection never makes the file: where it was deleted, an empty one is no ledger.
     """
-    url = _sqlite_url(path, {"mode": "rw"})
-    unclean = path.with_name(path.name + "-wal").exists()
-    if read_only and (unclean or not os.access(path.parent, os.W_OK)):
-        url = _sqlite_url(path, {"mode": "ro"} if unclean else {"mode": "ro", "immutable": "1"})
+    state = _state_of(path)
+    if read_only and path.with_name(path.name + "-wal").exists():
+        return _View({"mode": "ro"})
+    if read_only and not os.access(path.parent, os.W_OK):
+        return _View({"mode": "ro", "immutable": "1"}, state)
+    return _View({"mode": "rw"})
+
+
+def _state_of(path: Path) -> tuple[int, int]:
+    """Another one after each change; all zeros where there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
+
+
+def _sqlite_engine(path: Path, query: Mapping[str, str], *, read_only: bool) -> Engine:
+    name = f"file:{quote(str(path.absolute()))}"
+    url = URL.create("sqlite", database=name, query={"uri": "true", **query})
     engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE_S})
 
     @sa.event.listens_for(engine, "connect")
@@ -313,11 +372,6 @@ def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
-
-
-def _sqlite_url(path: Path, query: dict[str, str]) -> URL:
-    name = f"file:{quote(str(path.absolute()))}"
-    return URL.create("sqlite", database=name, query={"uri": "true", **query})
 
 
 _SQLITE_FAULTS = (

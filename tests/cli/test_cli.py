@@ -397,6 +397,68 @@ def test_a_folder_that_became_read_only_is_read_and_not_written(
     assert len(exported(run)) == len(before) + 1
 
 
+READER = """
+import sys
+from memory.errors import LedgerError
+from memory.ledger import Ledger
+
+try:
+    with Ledger.open(f"sqlite:///{sys.argv[1]}") as ledger:
+        for _ in range(2):
+            with ledger.reading() as reader:
+                rows = reader.memories.live()
+                next(rows)
+                if sys.argv[2] == "inside":
+                    print("go", flush=True), sys.stdin.readline()
+                print(1 + sum(1 for _ in rows), flush=True)
+            if sys.argv[2] == "between":
+                print("go", flush=True), sys.stdin.readline()
+except LedgerError as exc:
+    print(f"{type(exc).__name__}: {exc}", flush=True)
+"""
+"""Counts memories twice, and lets somebody write between or inside of these looks."""
+
+
+@pytest.mark.parametrize(
+    ("when", "told"),
+    [
+        ("between", ["5", "go", "505", "go"]),
+        (
+            "inside",
+            ["go", "5", "LedgerError: the ledger data/ledger.db was written by another process"],
+        ),
+    ],
+)
+def test_a_folder_that_may_only_be_read_is_no_damage_when_another_process_writes_it(
+    run: Run, tmp_path: Path, as_anybody: tuple[str, ...], when: str, told: list[str]
+) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    more: list[dict[str, object]] = [
+        {"content": f"Mia saw bird {n}.", "id": f"b{n}"} for n in range(500)
+    ]
+    name = lines(tmp_path, *more)
+    (tmp_path / "data").chmod(0o500)
+    with subprocess.Popen(
+        [*as_anybody, sys.executable, "-c", READER, "data/ledger.db", when],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        said = []
+        for line in reader.stdout:
+            said.append(line.strip())
+            if line == "go\n":
+                (tmp_path / "data").chmod(0o700)
+                run("memory-dedup", "import", "--raw", name)
+                reader.stdin.write("\n")
+                reader.stdin.flush()
+    assert [line[: len(start)] for line, start in zip(said, told, strict=False)] == told
+
+
 def test_a_data_folder_that_is_a_file_is_one_clear_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("in the way")
     said = failed(run("memory-dedup", "import", lines(tmp_path, *COPIES), ok=False))
