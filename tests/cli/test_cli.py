@@ -243,13 +243,18 @@ def test_a_foreign_collection_is_imported_under_new_ids(run: Run, tmp_path: Path
         documents=["Mia likes tea.", "undated"],
         metadatas=[{"user": "Mia", "created_at": WHEN, "mood": "calm"}, {"user": "Mia"}],
     )
-    done = run(
-        "memory-dedup", "import", "--from-chroma", "theirs", "--collection", "notes", ok=False
+    theirs = ("import", "--from-chroma", "theirs", "--collection", "notes")
+    whose = (
+        "error: theirs: whose memories are these? its metadata has the keys: created_at, mood, user"
     )
+    for unsaid in ((), ("--user-key", "owner"), ("--user-key", "user", "--no-user")):
+        assert failed(run("memory-dedup", *theirs, *unsaid, ok=False)).startswith(whose)
+    done = run("memory-dedup", *theirs, "--user-key", "user", ok=False)
     assert done.returncode == 1
     assert "b: timestamp is missing" in done.stderr
     [memory] = exported(run)
     assert memory["external_id"] == "mem_00000000000a"
+    assert memory["user"] == "Mia"
     assert memory["id"] != "mem_00000000000a"
     assert memory["metadata"] == {"created_at": WHEN, "mood": "calm"}
 
