@@ -145,12 +145,12 @@ def live_pair(reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
 
     Raises: MemoryNotFound, InputError where they are one.
     """
-    if a == b:
-        raise InputError(a, "is the same memory twice", "give two ids")
     rows = reader.memories.rows([a, b])
     for name in (a, b):
         if name not in rows or not rows[name].live:
             raise MemoryNotFound(name)
+    if a == b:
+        raise InputError(a, "cannot be joined with itself", "give two ids")
     return rows[a].memory, rows[b].memory
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,13 +38,22 @@ def import_(
     collection: Annotated[
         str, typer.Option(help="The collection to import from that folder.")
     ] = "memories",
+    user_key: Annotated[
+        str | None,
+        typer.Option(help="The key of the collection's metadata that says whose a memory is."),
+    ] = None,
+    no_user: Annotated[
+        bool,
+        typer.Option("--no-user", help="The collection's memories are nobody's in particular."),
+    ] = False,
     assume_utc: Annotated[
         bool, typer.Option("--assume-utc", help="Take times without a time zone as UTC.")
     ] = False,
 ) -> None:
     """Import memories, each through the deduplicator, or with --raw as they are."""
-    source = _source(file, from_chroma, collection, assume_utc)
-    memories, problems = _sorted_out(source)
+    memories, problems = _sorted_out(
+        _source(file, from_chroma, _Reading(collection, user_key, no_user, assume_utc))
+    )
     with assembly.open_store(context.obj) as store:
         before = store.counts().live
         bring_in = _add_raw if raw else _add_deduplicated
@@ -56,27 +66,53 @@ def import_(
         raise typer.Exit(EXIT_PROBLEM)
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """How somebody else's memories are to be read."""
+
+    collection: str
+    user_key: str | None
+    no_user: bool
+    assume_utc: bool
+
+
 def _source(
-    file: Path | None, from_chroma: Path | None, collection: str, assume_utc: bool
+    file: Path | None, from_chroma: Path | None, reading: _Reading
 ) -> Iterable[Memory | InputError]:
     from memory.interchange import read_memories
 
     if (file is None) == (from_chroma is None):
         raise InputError("import", "needs exactly one source", "give FILE, or --from-chroma PATH")
     if from_chroma is not None:
-        return _foreign_memories(from_chroma, collection, assume_utc)
+        return _foreign_memories(from_chroma, reading)
+    if reading.user_key is not None or reading.no_user:
+        raise InputError("import", "--user-key and --no-user are for --from-chroma")
     assert file is not None
-    return read_memories(file, assume_utc=assume_utc)
+    return read_memories(file, assume_utc=reading.assume_utc)
 
 
-def _foreign_memories(
-    path: Path, collection: str, assume_utc: bool
-) -> Iterator[Memory | InputError]:
+def _foreign_memories(path: Path, reading: _Reading) -> Iterator[Memory | InputError]:
+    """Raises: InputError where it is not said whose they are: two users' words are no copies."""
     from memory.interchange import from_chroma_row, read_collection
 
-    for row in read_collection(path, collection):
+    rows = list(read_collection(path, reading.collection))
+    keys = sorted({key for row in rows for key in row.metadata})
+    if reading.no_user == (reading.user_key is not None) or reading.user_key not in (None, *keys):
+        there = ", ".join(keys) or "none"
+        raise InputError(
+            path,
+            f"whose memories are these? its metadata has the keys: {there}",
+            "name the user's with --user-key KEY, or give --no-user",
+        )
+    for row in rows:
         try:
-            yield from_chroma_row(row.id, row.document, row.metadata, assume_utc=assume_utc)
+            yield from_chroma_row(
+                row.id,
+                row.document,
+                row.metadata,
+                user_key=reading.user_key,
+                assume_utc=reading.assume_utc,
+            )
         except ValueError as exc:
             yield InputError(f"{path}: {row.id}", str(exc), "this memory is left out")
 

@@ -134,14 +134,13 @@ def doctor(
                 mend(store, tell)
             err().print(f"mended: {'; '.join(finding.what for finding in mendable)}")
             found = examine(store)
+        for finding in found:
+            sys.stdout.write(f"{finding.what}; {finding.remedy}\n")
+        if any(finding.kind != "yours" for finding in found):
+            raise typer.Exit(EXIT_PROBLEM)
         counts = store.counts()
-        searched = store.index.serving.name
-    for finding in found:
-        sys.stdout.write(f"{finding.what}; {finding.remedy}\n")
-    if any(finding.kind != "yours" for finding in found):
-        raise typer.Exit(EXIT_PROBLEM)
-    held = f"{counts.live:,} memories live, {counts.retired:,} retired"
-    err().print(f"nothing is damaged: {held}, searched by {searched}")
+        held = f"{counts.live:,} memories live, {counts.retired:,} retired"
+        err().print(f"nothing is damaged: {held}, searched by {store.index.serving.name}")
 
 
 def backup(

@@ -34,7 +34,6 @@ from memory.index.chroma_client import (
 )
 from memory.index.exact import LiveVectors
 from memory.index.folder import IndexFolder
-from memory.index.probe import PROBE_CODE
 from memory.ledger import RESTORED, Change, Ledger
 from memory.models import Scope, Vector
 from memory.protocols import Shortlist
@@ -50,7 +49,8 @@ _WIDER = 4
 """How many more neighbours than wanted are asked for, since some are out of scope or retired."""
 
 
-_NO_ROOM = "disk is full"
+_NO_ROOM = ("disk is full", "No space left")
+"""How SQLite and the system say so."""
 
 T = TypeVar("T")
 
@@ -111,9 +111,10 @@ class ChromaIndex:
         cls, folder: IndexFolder, ledger: Ledger, following: Following
     ) -> ChromaIndex:
         whole = folder.closed_whole()
+        damage = "" if whole else folder.damage()
         try:
-            damage = "" if whole else folder.probe(PROBE_CODE)
-            folder.opened()
+            if not _is_full(damage):
+                folder.opened()
             if damage:
                 raise IndexFault(f"damaged: {damage}")
             index = cls._on(persistent_client(folder.path), ledger, folder, following)
@@ -121,8 +122,8 @@ class ChromaIndex:
                 index._must_agree()
             return index
         except IndexFault as exc:
-            if _NO_ROOM in exc.problem:  # nothing is damaged, and nothing can be made again
-                raise
+            if _is_full(exc.problem):  # nothing is damaged, and nothing can be made again
+                raise IndexFault("its disk is full", "make room and try again") from exc
             kind = "foreign" if isinstance(exc, ForeignIndex) else "damaged"
             aside = folder.set_aside(kind)
             logger.warning(
@@ -442,6 +443,10 @@ def _scope_values(change: Change) -> dict[str, str | bool]:
 
 def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
+
+
+def _is_full(problem: str) -> bool:
+    return any(told in problem for told in _NO_ROOM)
 
 
 def _same(held: Vector, expected: Vector) -> bool:

@@ -18,9 +18,12 @@ import filelock
 
 from memory import files
 from memory.errors import IndexFault
+from memory.index.probe import PROBE_CODE, STARTED
 
 _PROBE_S = 120
 """How long looking at a folder may take before it counts as damaged."""
+_PACKAGES = Path(__file__).absolute().parents[2]
+"""Where this package is found."""
 _RECORD_BYTES = 1_000_000
 """More than any record of ours: a larger one is somebody else's."""
 
@@ -68,11 +71,14 @@ class IndexFolder:
         """The index has let go of its files: note how they are."""
         files.write_whole(self._record, json.dumps(self._files()).encode())
 
-    def probe(self, code: str) -> str:
+    def damage(self) -> str:
         """What is wrong with the folder, seen by a process of its own; empty where nothing is.
 
-        `code` is Python that gets the folder's path as its argument and raises what is wrong.
+        Raises: IndexFault where that process did not get as far as looking.
         """
+        return self._missing() or self._seen_by_another()
+
+    def _missing(self) -> str:
         if not (self.path / "chroma.sqlite3").exists():
             return "chroma.sqlite3 is missing"
         for links in self.path.glob("*/link_lists.bin"):
@@ -81,16 +87,27 @@ class IndexFolder:
                 return f"{linked.name} is missing"
             if links.stat().st_size > max(linked.stat().st_size, 1):
                 return f"{links.name} is larger than what it links"
-        command = [sys.executable, "-c", code, str(self.path)]
+        return ""
+
+    def _seen_by_another(self) -> str:
+        """The other one finds modules where this one does, and never in the current folder."""
+        found_in = [str(_PACKAGES), *filter(os.path.isabs, sys.path)]
+        folder = str(self.path.absolute())
+        command = [sys.executable, "-I", "-c", PROBE_CODE, folder, json.dumps(found_in)]
         try:
             seen = subprocess.run(  # noqa: S603 - our own code
                 command, capture_output=True, text=True, timeout=_PROBE_S, check=False
             )
         except subprocess.TimeoutExpired:
             return f"it did not open within {_PROBE_S} s"
+        except OSError as exc:
+            raise IndexFault(f"{self.path} could not be looked at: {exc.strerror}") from exc
+        said = seen.stdout.splitlines()
+        if STARTED not in said:
+            why = (seen.stderr.strip().splitlines() or [f"exit code {seen.returncode}"])[-1]
+            raise IndexFault(f"{self.path} could not be looked at: {why}")
         if seen.returncode < 0:
             return f"opening it ended the process with signal {-seen.returncode}"
-        said = seen.stderr.strip().splitlines() or ["it did not open"]
         return said[-1] if seen.returncode else ""
 
     def set_aside(self, kind: str) -> Path:

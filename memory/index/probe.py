@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from memory.errors import IndexFault
-from memory.index.chroma_client import COLLECTION, SLACK, chroma_faults, persistent_client
+from memory.index.chroma_client import (
+    COLLECTION,
+    SLACK,
+    chroma_faults,
+    load_chroma,
+    persistent_client,
+)
 
 _PAGE = 1_000
 _PROBED = 100
 """Of each page, how many vectors are searched for when a folder is looked at."""
 
 
+STARTED = "looking"
+"""The line that says that all was loaded: what goes wrong from here on is the folder's doing."""
 PROBE_CODE = """
-import sys
-from memory.index.probe import probe
-probe(sys.argv[1])
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from memory.index.probe import look
+look(sys.argv[1])
 """
-"""Python that looks at the folder it gets as its argument, and raises what is wrong."""
+"""Python that looks at a folder; its arguments are the folder and where modules are found."""
+
+
+def look(path: str) -> None:
+    """Say on stdout that all is loaded, and then what is wrong with a folder, where anything is."""
+    with chroma_faults():
+        load_chroma()
+    sys.stdout.write(f"{STARTED}\n")
+    sys.stdout.flush()
+    try:
+        probe(path)
+    except IndexFault as exc:
+        sys.stdout.write(f"{exc.problem}\n")
+        sys.exit(1)
 
 
 def probe(path: str) -> None:

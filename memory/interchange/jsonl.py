@@ -69,18 +69,37 @@ def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
 
 
 def from_chroma_row(
-    row_id: str, document: str | None, metadata: Mapping[str, Any], *, assume_utc: bool
+    row_id: str,
+    document: str | None,
+    metadata: Mapping[str, Any],
+    *,
+    user_key: str | None,
+    assume_utc: bool,
 ) -> Memory:
     """A memory of what somebody kept in Chroma: lists as JSON text or with commas, `created_at`.
+
+    `user_key` is the key of the metadata that says whose it is; with None it is nobody's.
 
     Raises: ValueError, saying what is wrong in one line.
     """
     fields = {"timestamp": metadata.get("created_at"), **metadata}
+    user = None if user_key is None else _owner(fields, user_key)
+    if "user" in fields:
+        fields["metadata"] = {"user": fields["user"]}
+    fields["user"] = user
     for name in ("linked_ids", "tags", "merged_from"):
         if isinstance(fields.get(name), str):
             fields[name] = _listed(fields[name])
     fields |= {"id": row_id, "content": document or ""}
     return to_memory(fields, keep_id=False, assume_utc=assume_utc)
+
+
+def _owner(fields: dict[str, Any], user_key: str) -> str:
+    """Taken out of the fields."""
+    owner = fields.pop(user_key, None)
+    if owner in (None, ""):
+        raise ValueError(f"has no {user_key}: whose memory is it?")
+    return str(owner)
 
 
 def _listed(text: str) -> list[Any]:

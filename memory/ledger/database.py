@@ -10,7 +10,8 @@ import contextlib
 import os
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -54,11 +55,14 @@ class Database(ABC):
     def writing(self) -> Iterator[Connection]:
         """The only writing transaction, once those before it have ended.
 
-        Raises: LedgerError.
+        Raises: LedgerError, also where the commit went to files that are no longer at their path.
         """
-        with self._mapped(), self._for_writing() as connection, connection.begin():
-            self._become_the_writer(connection)
-            yield connection
+        with self._mapped(), self._for_writing() as connection:
+            with connection.begin():
+                self._become_the_writer(connection)
+                self._check_place()
+                yield connection
+            self._check_place()
 
     def close(self) -> None:
         self.engine.dispose()
@@ -103,6 +107,10 @@ class Database(ABC):
 
     @abstractmethod
     def _become_the_writer(self, connection: Connection) -> None: ...
+
+    @abstractmethod
+    def _check_place(self) -> None:
+        """Raises: LedgerError where what is open is not what is found at the ledger's path."""
 
     @abstractmethod
     def _fault(self, told: str) -> tuple[str, str]:
@@ -156,8 +164,11 @@ class SqliteDatabase(Database):
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         """Use `open`."""
-        super().__init__(_sqlite_engine(path, read_only=read_only), str(path), read_only=read_only)
         self._path = path
+        self._file = _file_at(path.absolute())
+        self._view = _view_of(path, read_only=read_only)
+        engine = self._new_engine(read_only=read_only)
+        super().__init__(engine, str(path), read_only=read_only)
 
     @classmethod
     def open(cls, path: Path, *, create: bool) -> SqliteDatabase:
@@ -166,6 +177,34 @@ class SqliteDatabase(Database):
         elif not path.is_file():
             raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
         return cls(path, read_only=not create)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        self._look_again()
+        try:
+            with super().reading() as connection:
+                yield connection
+        except LedgerDamaged as exc:
+            self._check_unchanged(exc)
+            raise
+        self._check_unchanged()
+
+    def _look_again(self) -> None:
+        """Where the file was taken for one that nobody writes, somebody may write it by now."""
+        if self._view.query["mode"] == "ro":
+            view = _view_of(self._path, read_only=True)
+            if view != self._view:
+                self._view = view
+                self.engine.dispose()
+                self.engine = self._new_engine(read_only=True)
+
+    def _check_unchanged(self, cause: LedgerDamaged | None = None) -> None:
+        """Raises: LedgerError where what was read may be half old and half new."""
+        if self._view.unwritten not in (None, _state_of(self._path)):
+            raise LedgerError(
+                f"the ledger {self.name} was written by another process while it was read",
+                "try again",
+            ) from cause
 
     def checkpoint(self) -> bool:
         """Move the log into the file and empty it; False while another process reads."""
@@ -224,11 +263,41 @@ class SqliteDatabase(Database):
     def _become_the_writer(self, connection: Connection) -> None:
         """BEGIN IMMEDIATE has waited already."""
 
+    def _new_engine(self, *, read_only: bool) -> Engine:
+        engine = _sqlite_engine(self._path, self._view.query, read_only=read_only)
+        sa.event.listen(engine, "connect", self._accept, insert=True)
+        return engine
+
+    def _accept(self, connection: sqlite3.Connection, _record: object) -> None:
+        """A new connection to another file than the first one's is of no use."""
+        try:
+            self._check_place()
+        except LedgerError:
+            connection.close()
+            raise
+
+    def _check_place(self) -> None:
+        """SQLite itself goes on with files that were moved away or deleted."""
+        if self._file is None or _file_at(self._path.absolute()) != self._file:
+            raise LedgerError(
+                f"the ledger {self.name} was moved, deleted or replaced while it was open",
+                "put it back, or start again",
+            )
+
     def _fault(self, told: str) -> tuple[str, str]:
         for part, problem, remedy in _SQLITE_FAULTS:
             if part in told:
                 return problem, remedy
         return f"failed: {told}", ""
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file is there, whatever it is called; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def set_aside(url: str) -> Path:
@@ -255,13 +324,39 @@ def _make_file(path: Path) -> None:
         ) from exc
 
 
-def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
-    """After an unclean end an ordinary connection would tidy up when it closes, and so write."""
-    url = URL.create("sqlite", database=str(path))
-    unclean = path.with_name(path.name + "-wal").exists()
-    if read_only and (unclean or not os.access(path.parent, os.W_OK)):
-        query = _READ_ONLY if unclean else {**_READ_ONLY, "immutable": "1"}
-        url = URL.create("sqlite", database=f"file:{quote(str(path))}", query=query)
+@dataclass(frozen=True)
+class _View:
+    """How a file is opened; `unwritten` is its state where nobody is thought to write it."""
+
+    query: Mapping[str, str]
+    unwritten: tuple[int, int] | None = None
+
+
+def _view_of(path: Path, *, read_only: bool) -> _View:
+    """After an unclean end an ordinary connection would tidy up when it closes, and so write.
+
+    A connection never makes the file: where it was deleted, an empty one is no ledger.
+    """
+    state = _state_of(path)
+    if read_only and path.with_name(path.name + "-wal").exists():
+        return _View({"mode": "ro"})
+    if read_only and not os.access(path.parent, os.W_OK):
+        return _View({"mode": "ro", "immutable": "1"}, state)
+    return _View({"mode": "rw"})
+
+
+def _state_of(path: Path) -> tuple[int, int]:
+    """Another one after each change; all zeros where there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
+
+
+def _sqlite_engine(path: Path, query: Mapping[str, str], *, read_only: bool) -> Engine:
+    name = f"file:{quote(str(path.absolute()))}"
+    url = URL.create("sqlite", database=name, query={"uri": "true", **query})
     engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE_S})
 
     @sa.event.listens_for(engine, "connect")
@@ -279,11 +374,11 @@ def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
     return engine
 
 
-_READ_ONLY = {"mode": "ro", "uri": "true"}
 _SQLITE_FAULTS = (
     ("readonly", "cannot be written", "make the data folder writable"),
     ("unable to open", "cannot be opened", "check the folder and its permissions"),
     ("database or disk is full", "has no room left on its disk", "make room and try again"),
+    ("disk I/O error", "cannot be read or written (disk I/O error)", "is its disk full?"),
     ("locked", "is being written by another process", "try again when it has finished"),
     ("not a database", "is not a ledger", _RESTORE),
     ("malformed", "is damaged", _RESTORE),
@@ -355,6 +450,9 @@ class PostgresDatabase(Database):
     def _become_the_writer(self, connection: Connection) -> None:
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'")
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
+
+    def _check_place(self) -> None:
+        """What becomes of a server's files is the server's business."""
 
     def _fault(self, told: str) -> tuple[str, str]:
         first_line = told.strip().splitlines()[0] if told.strip() else "the connection broke"

@@ -50,7 +50,8 @@ class TurnsWriter(Turns):
             pending=True,
             turn=turn.model_dump_json(),
         )
-        return bool(self._connection.execute(statement.on_conflict_do_nothing()).rowcount)
+        fresh = statement.on_conflict_do_nothing().returning(t.turns.c.seq)
+        return self._connection.scalar(fresh) is not None
 
     def keep_candidates(self, seq: int, candidates: Sequence[Candidate]) -> None:
         """What a model found in a turn: after a crash it need not be asked again."""

@@ -49,7 +49,8 @@ class TextVectorsWriter(TextVectors):
         blob = np.ascontiguousarray(vector, dtype=np.float32).tobytes()
         key = text_key(text)
         statement = self._transaction.upsert(t.vectors).values(text_key=key, vector=blob)
-        if self._connection.execute(statement.on_conflict_do_nothing()).rowcount:
+        fresh = statement.on_conflict_do_nothing().returning(t.vectors.c.text_key)
+        if self._connection.scalar(fresh) is not None:
             holders = sa.select(t.memories.c.id).where(t.memories.c.text_key == key)
             self._transaction.touched |= set(self._connection.scalars(holders))
 

@@ -175,10 +175,10 @@ def test_consolidation_names_each_pair_once_closest_first_and_five_at_most(
     ), "within a pair the save made the link"
     assert lines[1:3] == ["", "Found 5 near-duplicate pair(s):"]
     assert [line for line in lines if line.startswith("- ")] == [
-        f"- {new} <-> {old} (similarity: {0.99 - n / 100:.2f})"
+        f"- {old} <-> {new} (similarity: {0.99 - n / 100:.2f})"
         for n, (old, new) in enumerate(pairs[:5])
-    ]
-    assert lines[4:6] == [f"  A: {PAIRS[0][1]}", f"  B: {PAIRS[0][0]}"]
+    ], "as they were told: the older first"
+    assert lines[4:6] == [f"  A: {PAIRS[0][0]}", f"  B: {PAIRS[0][1]}"]
     assert lines[-3:] == [
         "",
         "Review each pair with recall. If one is redundant, use forget to remove it.",

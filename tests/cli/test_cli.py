@@ -243,15 +243,33 @@ def test_a_foreign_collection_is_imported_under_new_ids(run: Run, tmp_path: Path
         documents=["Mia likes tea.", "undated"],
         metadatas=[{"user": "Mia", "created_at": WHEN, "mood": "calm"}, {"user": "Mia"}],
     )
-    done = run(
-        "memory-dedup", "import", "--from-chroma", "theirs", "--collection", "notes", ok=False
+    theirs = ("import", "--from-chroma", "theirs", "--collection", "notes")
+    whose = (
+        "error: theirs: whose memories are these? its metadata has the keys: created_at, mood, user"
     )
+    for unsaid in ((), ("--user-key", "owner"), ("--user-key", "user", "--no-user")):
+        assert failed(run("memory-dedup", *theirs, *unsaid, ok=False)).startswith(whose)
+    done = run("memory-dedup", *theirs, "--user-key", "user", ok=False)
     assert done.returncode == 1
     assert "b: timestamp is missing" in done.stderr
     [memory] = exported(run)
     assert memory["external_id"] == "mem_00000000000a"
+    assert memory["user"] == "Mia"
     assert memory["id"] != "mem_00000000000a"
     assert memory["metadata"] == {"created_at": WHEN, "mood": "calm"}
+
+
+def test_the_doctor_names_an_index_that_cannot_be_opened_beside_the_rest(
+    run: Run, tmp_path: Path
+) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    (tmp_path / "data" / "chroma.lock").unlink(missing_ok=True)
+    (tmp_path / "data" / "chroma.lock").mkdir()
+    done = run("memory-dedup", "doctor", ok=False)
+    assert done.returncode == 1
+    assert "the index cannot be read" in done.stdout
+    assert "cannot be locked" in done.stdout
+    assert "error:" not in done.stderr
 
 
 # --- what can go wrong --------------------------------------------------------------------------
@@ -382,6 +400,68 @@ def test_a_folder_that_became_read_only_is_read_and_not_written(
     assert exported(run) == before
     run("memory-dedup", "import", more)
     assert len(exported(run)) == len(before) + 1
+
+
+READER = """
+import sys
+from memory.errors import LedgerError
+from memory.ledger import Ledger
+
+try:
+    with Ledger.open(f"sqlite:///{sys.argv[1]}") as ledger:
+        for _ in range(2):
+            with ledger.reading() as reader:
+                rows = reader.memories.live()
+                next(rows)
+                if sys.argv[2] == "inside":
+                    print("go", flush=True), sys.stdin.readline()
+                print(1 + sum(1 for _ in rows), flush=True)
+            if sys.argv[2] == "between":
+                print("go", flush=True), sys.stdin.readline()
+except LedgerError as exc:
+    print(f"{type(exc).__name__}: {exc}", flush=True)
+"""
+"""Counts memories twice, and lets somebody write between or inside of these looks."""
+
+
+@pytest.mark.parametrize(
+    ("when", "told"),
+    [
+        ("between", ["5", "go", "505", "go"]),
+        (
+            "inside",
+            ["go", "5", "LedgerError: the ledger data/ledger.db was written by another process"],
+        ),
+    ],
+)
+def test_a_folder_that_may_only_be_read_is_no_damage_when_another_process_writes_it(
+    run: Run, tmp_path: Path, as_anybody: tuple[str, ...], when: str, told: list[str]
+) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    more: list[dict[str, object]] = [
+        {"content": f"Mia saw bird {n}.", "id": f"b{n}"} for n in range(500)
+    ]
+    name = lines(tmp_path, *more)
+    (tmp_path / "data").chmod(0o500)
+    with subprocess.Popen(
+        [*as_anybody, sys.executable, "-c", READER, "data/ledger.db", when],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        said = []
+        for line in reader.stdout:
+            said.append(line.strip())
+            if line == "go\n":
+                (tmp_path / "data").chmod(0o700)
+                run("memory-dedup", "import", "--raw", name)
+                reader.stdin.write("\n")
+                reader.stdin.flush()
+    assert [line[: len(start)] for line, start in zip(said, told, strict=False)] == told
 
 
 def test_a_data_folder_that_is_a_file_is_one_clear_line(run: Run, tmp_path: Path) -> None:

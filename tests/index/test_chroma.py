@@ -188,6 +188,71 @@ def test_a_library_that_cannot_be_loaded_is_no_damage(
     assert not folder.with_name("chroma.damaged-1").exists()
 
 
+@pytest.fixture
+def unclean(folder: Path, ledger: Ledger, rng: np.random.Generator) -> Path:
+    """A healthy folder that nobody noted as closed, so that it is looked at first."""
+    index = opened(folder, ledger)
+    write(ledger, rng, 60)
+    index.close()
+    folder.with_suffix(".closed").unlink()
+    return folder
+
+
+def test_looking_at_a_folder_runs_nothing_of_the_current_one(
+    unclean: Path, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("memory.py", "json.py", "chromadb.py"):
+        (here / name).write_text("open('executed', 'w').close()")
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    opened(unclean, ledger).close()
+    assert not (here / "executed").exists()
+    assert not unclean.with_name("chroma.damaged-1").exists()
+
+
+def python_that(tmp_path: Path, does: str) -> str:
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\n{does}\n")
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.mark.parametrize(
+    "does", ["exit 1", "echo 'No module named memory' >&2; exit 1", "kill -SEGV $$", None]
+)
+def test_a_folder_that_could_not_be_looked_at_is_not_called_damaged(
+    unclean: Path,
+    ledger: Ledger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    does: str | None,
+) -> None:
+    python = str(tmp_path / "nowhere") if does is None else python_that(tmp_path, does)
+    monkeypatch.setattr(sys, "executable", python)
+    with pytest.raises(IndexFault, match="could not be looked at"):
+        ChromaIndex.embedded(unclean, ledger)
+    monkeypatch.undo()
+    opened(unclean, ledger).close()
+    assert not unclean.with_name("chroma.damaged-1").exists()
+
+
+@pytest.mark.parametrize(
+    "told", ["(code: 13) database or disk is full", "No space left on device (os error 28)"]
+)
+def test_a_full_disk_is_no_damage(
+    unclean: Path, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    said = python_that(tmp_path, f"echo looking; echo 'Chroma failed: {told}'; exit 1")
+    monkeypatch.setattr(sys, "executable", said)
+    with pytest.raises(IndexFault, match=r"^its disk is full; make room and try again$"):
+        ChromaIndex.embedded(unclean, ledger)
+    monkeypatch.undo()
+    opened(unclean, ledger).close()
+    assert not unclean.with_name("chroma.damaged-1").exists()
+
+
 def test_a_folder_of_another_store_is_set_aside_untouched(
     folder: Path, ledger: Ledger, tmp_path: Path, rng: np.random.Generator
 ) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +21,7 @@ from memory.interchange import read_memories, write_memory
 from memory.ledger.database import open_database
 from memory.ledger.ledger import Ledger
 from memory.ledger.tables import attempts, distinct_pairs
-from memory.models import Action, Decision, Judge, Memory, MemoryLink, Scope
+from memory.models import Action, Decision, Judge, Memory, MemoryLink, Scope, Turn
 from memory.store import erase
 from memory.text import text_key
 from tests.conftest import Tell
@@ -129,6 +130,20 @@ def test_a_transaction_takes_one_revision_and_a_failed_one_takes_none(
     assert revision() == 1
     with ledger.reading() as reader:
         assert [row.memory.content for row in reader.memories.live()] == ["one", "two"]
+
+
+def test_what_is_known_already_is_not_taken_for_new(ledger: Ledger, tell: Tell) -> None:
+    memory = tell("Mia has a cat.")
+    turn = Turn(speaker="Mia", text="I have a cat.", at=START)
+    with ledger.writing() as writer:
+        writer.memories.insert(memory)
+        writer.vectors.put(memory.content, np.ones(4, np.float32))
+        assert writer.turns.keep(turn, "1")
+    with ledger.writing() as writer:
+        assert not writer.turns.keep(turn, "1")
+        writer.vectors.put(memory.content, np.ones(4, np.float32))
+    with ledger.reading() as reader:
+        assert reader.revision() == 1, "whoever follows reads nothing again"
 
 
 def test_changes_never_split_a_revision(ledger: Ledger, tell: Tell) -> None:
@@ -376,3 +391,71 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> N
     with pytest.raises(LedgerError, match="is not a ledger"):
         Ledger.create(f"sqlite:///{path}")
     assert path.read_bytes() == before
+
+
+@pytest.fixture
+def opened(tmp_path: Path, tell: Tell) -> Iterator[Ledger]:
+    """A ledger in a folder of its own that has been written to."""
+    with Ledger.create(f"sqlite:///{tmp_path / 'data' / 'ledger.db'}") as ledger:
+        with ledger.writing() as writer:
+            writer.memories.insert(tell("Mia has a cat."))
+        yield ledger
+
+
+def _move(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+
+
+def _replace(folder: Path) -> None:
+    _move(folder)
+    Ledger.create(f"sqlite:///{folder / 'ledger.db'}").close()
+
+
+@pytest.mark.parametrize("happens", [_move, shutil.rmtree, _replace])
+def test_a_ledger_that_is_no_longer_at_its_path_acknowledges_no_write(
+    opened: Ledger, tmp_path: Path, tell: Tell, happens: Callable[[Path], None]
+) -> None:
+    happens(tmp_path / "data")
+    for _ in range(2):
+        with (
+            pytest.raises(LedgerError, match="was moved, deleted or replaced"),
+            opened.writing() as writer,
+        ):
+            writer.memories.insert(tell("Mia has a dog."))
+
+
+def test_a_ledger_that_goes_while_it_is_written_does_not_acknowledge_the_write(
+    opened: Ledger, tmp_path: Path, tell: Tell
+) -> None:
+    def write() -> None:
+        with opened.writing() as writer:
+            writer.memories.insert(tell("Mia has a dog."))
+            _move(tmp_path / "data")
+
+    with pytest.raises(LedgerError, match="was moved, deleted or replaced"):
+        write()
+
+
+def test_a_new_connection_to_another_ledger_at_the_path_is_refused(
+    opened: Ledger, tmp_path: Path
+) -> None:
+    with opened.reading():  # so that the next one needs a connection of its own
+        _replace(tmp_path / "data")
+        with (
+            pytest.raises(LedgerError, match="was moved, deleted or replaced"),
+            opened.reading() as reader,
+        ):
+            reader.counts()
+
+
+def test_a_ledger_that_is_put_back_is_written_again(
+    opened: Ledger, tmp_path: Path, tell: Tell
+) -> None:
+    _move(tmp_path / "data")
+    with pytest.raises(LedgerError), opened.writing():
+        pass
+    (tmp_path / "elsewhere").rename(tmp_path / "data")
+    with opened.writing() as writer:
+        writer.memories.insert(tell("Mia has a dog."))
+    with opened.reading() as reader:
+        assert reader.counts().live == 2
