@@ -13,6 +13,7 @@ from .records import IndexState as IndexState
 from .records import PendingTurn as PendingTurn
 from .records import Row as Row
 from .records import Run as Run
+from .snapshot import Lineage as Lineage
 from .snapshot import Snapshot as Snapshot
 from .snapshot import take_snapshot as take_snapshot
 from .state import Reader as Reader

@@ -33,6 +33,7 @@ from .problems import Problem as Problem
 from .problems import first_problem as first_problem
 from .report import DeduplicationReport as DeduplicationReport
 from .report import GroupReport as GroupReport
+from .report import JustBelow as JustBelow
 from .report import MemberReport as MemberReport
 from .scale import LOWER as LOWER
 from .scale import NEAR_COPY as NEAR_COPY
