@@ -71,6 +71,12 @@ def chat(
             "--dedup-dry-run", help="Show what would be merged or retired without acting, and exit."
         ),
     ] = False,
+    max_calls: Annotated[
+        int | None,
+        typer.Option(
+            "--max-calls", min=0, help="Calls of the model in the batch [default: as configured]."
+        ),
+    ] = None,
     transcript: Annotated[
         Path | None,
         typer.Option(
@@ -98,7 +104,7 @@ def chat(
     set_up_logging(debug)
     if not user.strip():
         raise InputError("--user", "is empty", "name who is talking")
-    settings = load_config(config)
+    settings = load_config(config).with_calls_per_run(max_calls)
     if dedup_dry_run:
         show_audit(settings)
         return

@@ -165,11 +165,14 @@ def build_tools(
     store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
 ) -> AgentTools:
     """The agent's tools on a store; `observers` hear of each memory that was really saved."""
-    from memory.agent import AgentTools, ConsolidationEngine
+    from memory.agent import AgentTools, ConsolidationEngine, Distances
     from memory.agent import MemoryStore as AgentStore
 
-    own = AgentStore(store, user=config.agent.user, observers=observers)
-    return AgentTools(own, ConsolidationEngine(), build_workspace(config))
+    agent = config.agent
+    own = AgentStore(store, user=agent.user, observers=observers)
+    engine = ConsolidationEngine(agent.merge_distance)
+    distances = Distances(guard=agent.guard_distance, link=agent.link_distance)
+    return AgentTools(own, engine, build_workspace(config), distances)
 
 
 def build_model(config: Config) -> LanguageModel:

@@ -139,6 +139,12 @@ class AgentConfig(Frozen):
     """Keeps to the memories of this user; None is everyone's."""
     workspace_dir: str | None = None
     """Absolute once loaded; None writes no Markdown."""
+    guard_distance: Share = 0.05
+    """As `1 - similarity`: a new memory that is nearer to another one is not saved."""
+    merge_distance: Share = 0.10
+    """As `1 - similarity`: memories that are nearer to each other are proposed as one."""
+    link_distance: float = Field(default=0.3, ge=0.0, le=2.0)
+    """As `1 - cosine`: memories that are nearer to each other are linked."""
 
 
 class Config(Frozen):
@@ -149,6 +155,13 @@ class Config(Frozen):
     agent: AgentConfig = AgentConfig()
     api_key: SecretStr | None = Field(default=None, exclude=True)
     """Gemini's, from the environment only: GEMINI_API_KEY, else GOOGLE_API_KEY."""
+
+    def with_calls_per_run(self, most: int | None) -> Config:
+        """The same with another budget of calls for a batch or an import, where one is given."""
+        if most is None:
+            return self
+        memory = self.memory.model_copy(update={"dedup_calls_per_run": most})
+        return self.model_copy(update={"memory": memory})
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {

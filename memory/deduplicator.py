@@ -24,7 +24,7 @@ from memory.decide import (
     plan_round,
 )
 from memory.judging import QUOTED, Judging
-from memory.ledger import DecisionRecord, Reader, TextPair
+from memory.ledger import DecisionRecord, Lineage, Reader, TextPair
 from memory.models import (
     Action,
     Decision,
@@ -52,9 +52,10 @@ from memory.store import (
     WhileMergeable,
     WhileNearest,
     close_pending,
+    is_like_all_of,
     reopen_pending,
 )
-from memory.text import shortened
+from memory.text import shortened, text_key
 from memory.threads import Progress, in_thread, side_by_side
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,10 @@ _MOST_DECISIONS = 50
 """How often it is decided at all; the last time it is stored whatever came."""
 _MOST_ANSWERS = 2
 """How often one question is asked, the second time with what was wrong."""
+_JUST_BELOW = 0.05
+"""How far below the lower threshold an audit counts pairs."""
 _OFF = "deduplication is off"
+_HEARSAY = "the nearest stands for a text that this one is not like"
 _EMBED_AT_ONCE = 256
 
 
@@ -210,13 +214,32 @@ class MemoryDeduplicator:
             logger.warning("similarity query failed, storing the memory anyway: %s", found.why)
             reason = f"similarity query failed: {found.why}"
             return add(new, reason, pending=True), UnlessRepeated()
-        decision, match = decide_new(new, found.matches, self._rules, prepared.nominated)
+        matches = await in_thread(self._cohesive, arrival.new, found.matches)
+        decision, match = decide_new(new, matches, self._rules, prepared.nominated)
+        if isinstance(decision, Decision) and decision.action is Action.ADD:
+            hearsay = len(matches) < len(found.matches)
+            decision = replace(decision, reason=_HEARSAY) if hearsay else decision
         _log_check(new, match, decision)
         if isinstance(decision, Question):
             decision = await self._asked(decision, arrival, attempt, budget, calls)
         candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
         condition = WhileNearest(found.revision, self._rules.lower)
         return replace(decision, candidates=candidates), condition
+
+    def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
+        """Those that nothing stands between: a chain a~b~c does not collapse though a and c differ.
+
+        Where a text may be replaced by one that does not state it, the ends of the chain are
+        compared; with the guard, whoever replaced a text states all of it.
+        """
+        lower = self._rules.lower
+        return tuple(
+            hit
+            for hit in matches
+            if self._rules.guard
+            or hit.similarity < lower
+            or is_like_all_of(self._store, new, hit.memory.id, lower)
+        )
 
     async def _asked(
         self,
@@ -254,7 +277,7 @@ class MemoryDeduplicator:
         """
         asker = Asker(self._model.name)
         if dry_run:
-            account = Account(run="", first=await self._plan(asker))
+            account = Account(run="", first=await self._plan(asker, just_below=_JUST_BELOW))
             return account.report(True, account.first.memories, self._model.name)
         return await self._run(asker, self._calls(max_calls), on_progress)
 
@@ -292,7 +315,7 @@ class MemoryDeduplicator:
         while todo := account.undecided(plan):
             account.rounds += 1
             await self._settle_all(todo, account, calls, on_progress)
-            plan = await self._plan(asker)
+            plan = await self._plan(asker, frozenset(account.apart))
         asked = [one for one in reopened if not account.left_any_of(one.members)]
         await in_thread(close_pending, self._store.ledger, asked)
         return account.report(False, plan.memories, self._model.name)
@@ -305,9 +328,14 @@ class MemoryDeduplicator:
 
         return reopen_pending(store.ledger, unasked, store.scope_of, most)
 
-    async def _plan(self, asker: Asker) -> RoundPlan:
-        snapshot = await in_thread(self._store.snapshot, asker)
-        matching = Matching(self._store.scale, self._config.dedup_candidates, self._words)
+    async def _plan(
+        self, asker: Asker, apart: frozenset[TextPair] = frozenset(), *, just_below: float = 0.0
+    ) -> RoundPlan:
+        lineage = Lineage.SYNTHESISED if self._rules.guard else Lineage.WHOLE
+        snapshot = await in_thread(self._store.snapshot, asker, lineage)
+        snapshot = replace(snapshot, distinct=snapshot.distinct | apart)
+        k = self._config.dedup_candidates
+        matching = Matching(self._store.scale, k, self._words, just_below)
         return await in_thread(plan_round, snapshot, self._rules, self._store.scope_of, matching)
 
     async def _settle_all(
@@ -338,8 +366,17 @@ class MemoryDeduplicator:
         account.usage += decision.usage
         if isinstance(done, Applied):
             account.done(group, decision)
+            account.apart |= self._told_apart(decision)
         else:
             logger.info("left for the next round: %s", done.why)
+
+    def _told_apart(self, decision: Decision) -> set[TextPair]:
+        by_id = {member.id: member for member in decision.members}
+        found = set()
+        for a, b in decision.distinct:
+            low, high = sorted((text_key(by_id[a].content), text_key(by_id[b].content)))
+            found.add((self._store.scope_of(by_id[a]).key, low, high))
+        return found
 
 
 def _undecided(arrival: Arrival, why: str) -> Decision:

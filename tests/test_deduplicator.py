@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -131,6 +132,39 @@ def test_without_the_guard_the_newer_replaces_as_the_seed_says(
     write(deduplicator, tell(CAT))
     write(deduplicator, tell(DOG))
     assert (live(store), every_text(store)) == ({DOG}, {CAT, DOG})
+
+
+CHAIN = ["Mia walks.", "Mia walks a lot.", "Mia runs a lot."]
+
+
+@pytest.fixture(params=[(0, 15, 30), (0, 14, 29), (0, 15, 29)])
+def chain(request: pytest.FixtureRequest, embedder: PlacedEmbedder) -> list[str]:
+    """At these angles: neighbours at some 0.97, the ends at some 0.87."""
+    for text, degrees in zip(CHAIN, request.param, strict=True):
+        angle = math.radians(degrees)
+        embedder.place_at(text, [math.cos(angle), math.sin(angle)])
+    return CHAIN
+
+
+def test_without_the_guard_a_chain_whose_ends_are_unlike_does_not_collapse_one_by_one(
+    store: MemoryStore, model: ScriptedModel, tell: Tell, chain: list[str]
+) -> None:
+    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    for text in chain:
+        write(deduplicator, tell(text))
+    assert live(store) == {chain[1], chain[2]}
+    batch(deduplicator)
+    assert live(store) == {chain[1], chain[2]}, "nor in a batch later"
+
+
+def test_without_the_guard_a_chain_whose_ends_are_unlike_does_not_collapse_in_a_batch(
+    store: MemoryStore, model: ScriptedModel, tell: Tell, chain: list[str]
+) -> None:
+    """Nor does what replaced an end answer for it in the next round."""
+    store.add_batch([tell(text) for text in chain])
+    batch(MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False)))
+    assert len(live(store)) == 2
+    assert chain[2] in live(store)
 
 
 def test_switched_off_it_stores_everything(
@@ -303,6 +337,17 @@ def test_retry_asks_what_is_pending_and_leaves_other_copies_alone(
     assert {memory.content for memory in copies} <= live(store)
     assert len(model.asked) == 2
     assert asyncio.run(deduplicator.retry_pending()).decisions == {}
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_whoever_insists_is_answered_once(store: MemoryStore, tell: Tell) -> None:
+    """What the model told apart is asked again on request, and then not a second time."""
+    model = ScriptedModel(APART, APART)
+    deduplicator = MemoryDeduplicator(store, model)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    report = asyncio.run(deduplicator.retry_pending(again=True))
+    assert (report.decisions, len(model.asked)) == ({"keep_both": 1}, 2)
 
 
 @pytest.mark.usefixtures("close_pair")

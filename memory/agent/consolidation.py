@@ -54,27 +54,33 @@ class ConsolidationStats:
 class ConsolidationEngine:
     """Replays recent memories and finds near-duplicates among them."""
 
+    def __init__(self, merge_distance: float = 0.10) -> None:
+        """`merge_distance` is `1 - similarity`."""
+        self._merge_distance = merge_distance
+
     async def run(
         self,
         store: MemoryStore,
         window: int | None = None,
         window_hours: int = 24,
         max_replay_events: int = 100,
-        merge_threshold: float = 0.10,
+        merge_threshold: float | None = None,
         max_merge_candidates: int = 5,
     ) -> ConsolidationStats:
         """Look at the memories of the last hours, or with `window` at that many of them at most.
 
         Neighbours in time are linked and their links trusted more; pairs at a distance below
-        `merge_threshold` are named, closest first; forgotten memories leave their episodes.
+        `merge_threshold`, else the engine's own, are named, closest first; forgotten memories leave
+        their episodes.
         """
         since = store.now() - timedelta(hours=window_hours)
         most = _MOST if window is None else window
-        recent, alike = await store.recent_near_copies(most, since, merge_threshold)
+        nearer = self._merge_distance if merge_threshold is None else merge_threshold
+        recent, alike = await store.recent_near_copies(most, since, nearer)
         together = _neighbours_in_time(recent)[:max_replay_events]
         replayed = await store.replay([(earlier.id, later.id) for earlier, later in together])
         candidates = [_candidate(pair) for pair in alike]
-        close = [candidate for candidate in candidates if candidate.distance < merge_threshold]
+        close = [candidate for candidate in candidates if candidate.distance < nearer]
         return ConsolidationStats(
             replay_events=len(replayed),
             coactivation_updates=len(replayed),

@@ -39,11 +39,11 @@ _MOST_LOOKS = 5
 class Distances(NamedTuple):
     """How far a new memory may be from another one."""
 
-    guard: float
+    guard: float = 0.05
     """As `1 - similarity`; below it, it repeats the other one."""
-    link: float
+    link: float = 0.3
     """As `1 - cosine`; below it, it is linked with the other one."""
-    max_links: int
+    max_links: int = 5
 
 
 @dataclass(frozen=True)

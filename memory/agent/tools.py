@@ -26,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 _RECENT = 5
 _OPEN = 5
-_GUARDED = Distances(guard=0.05, link=0.3, max_links=5)
-_FORCED = _GUARDED._replace(guard=FORCE)
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,11 @@ class AgentTools:
         store: MemoryStore,
         engine: ConsolidationEngine,
         workspace: WorkspaceMemorySync | None = None,
+        distances: Distances | None = None,
     ) -> None:
         self._store = store
         self._engine = engine
+        self._distances = distances or Distances()
         self._workspace = workspace
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
@@ -91,7 +91,7 @@ class AgentTools:
             await self._check_workspace()
         saved = await self._store.save(
             told.content,
-            _FORCED if told.force else _GUARDED,
+            self._distances._replace(guard=FORCE) if told.force else self._distances,
             replaces=told.replaces,
             emotion=told.emotion,
             importance=told.importance,

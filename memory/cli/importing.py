@@ -49,18 +49,25 @@ def import_(
     assume_utc: Annotated[
         bool, typer.Option("--assume-utc", help="Take times without a time zone as UTC.")
     ] = False,
+    max_calls: Annotated[
+        int | None,
+        typer.Option(min=0, help="Calls of the model at most [default: dedup_calls_per_run]."),
+    ] = None,
 ) -> None:
     """Import memories, each through the deduplicator, or with --raw as they are."""
-    memories, problems = _sorted_out(
-        _source(file, from_chroma, _Reading(collection, user_key, no_user, assume_utc))
-    )
-    with assembly.open_store(context.obj) as store:
-        before = store.counts().live
+    reading = _Reading(collection, user_key, no_user, assume_utc)
+    memories, problems = _sorted_out(_source(file, from_chroma, reading))
+    config: Config = context.obj
+    with assembly.open_store(config) as store:
+        before = store.counts()
         bring_in = _add_raw if raw else _add_deduplicated
-        actions = bring_in(store, memories, context.obj)
-        live = store.counts().live
+        actions = bring_in(store, memories, config.with_calls_per_run(max_calls))
+        after = store.counts()
     said = ", ".join(f"{n:,} {name}" for name, n in actions.most_common()) or "nothing"
-    err().print(f"imported {len(memories):,}: {said}; memories {before:,} -> {live:,}")
+    err().print(f"imported {len(memories):,}: {said}; memories {before.live:,} -> {after.live:,}")
+    if after.pending > before.pending:
+        waiting = after.pending - before.pending
+        err().print(f"{waiting:,} questions wait for the model: memory-dedup retry asks them")
     if problems:
         err().print(f"{problems:,} left out; the reasons are above")
         raise typer.Exit(EXIT_PROBLEM)

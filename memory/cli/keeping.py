@@ -69,14 +69,20 @@ def _run_row(run: Run) -> tuple[str, str, str]:
     return run.name, f"{run.began_at:%Y-%m-%d %H:%M}", said
 
 
-def retry(context: typer.Context) -> None:
+def retry(
+    context: typer.Context,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Ask about the whole store anew, but what a person told apart."),
+    ] = False,
+) -> None:
     """Ask the model again about everything that it could not answer before."""
     from memory.cli.report import view
 
     async def ask(store: MemoryStore) -> DeduplicationReport:
         async with aclosing(assembly.build_model(context.obj)) as model:
             deduplicator = assembly.build_deduplicator(store, context.obj, model)
-            return await deduplicator.retry_pending(on_progress=tell)
+            return await deduplicator.retry_pending(again=everything, on_progress=tell)
 
     with assembly.open_existing_store(context.obj) as store, progress("asking again") as tell:
         report = asyncio.run(ask(store))

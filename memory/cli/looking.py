@@ -123,9 +123,18 @@ def history(
 def _decision_row(one: DecisionRecord) -> tuple[str | Text, ...]:
     from rich.text import Text
 
+    verified = f", verified {one.verified}" if one.verified else ""
     state = " (undone)" if one.undone else " (pending)" if one.pending else ""
     survivors = " ".join(name for name, _ in one.survivors)
     kept = f" -> {survivors}" if survivors else ""
-    told = Text(f"{one.reason}{state}\n{' '.join(one.members)}{kept}")
-    score = f"{one.similarity:.2f}" if one.similarity is not None else ""
-    return str(one.number), f"{one.at:%Y-%m-%d %H:%M}", one.action.value, score, told
+    told = Text(f"{one.reason}{verified}{state}\n{' '.join(one.members)}{kept}")
+    return str(one.number), f"{one.at:%Y-%m-%d %H:%M}", one.action.value, _score(one), told
+
+
+def _score(one: DecisionRecord) -> str:
+    """How alike they were, and where the scale bent that, by which cosine."""
+    if one.similarity is None:
+        return ""
+    if one.cosine is None or one.cosine == one.similarity:
+        return f"{one.similarity:.2f}"
+    return f"{one.similarity:.2f}\ncosine {one.cosine:.2f}"

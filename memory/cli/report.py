@@ -36,6 +36,7 @@ def _planned(report: DeduplicationReport) -> Table:
         [
             *_found(report),
             ("groups", f"{groups:,}, of which {groups - asked:,} need no model"),
+            ("just below", _just_below(report)),
             ("would retire", f"{_would_retire(report):,} without a model"),
             ("to judge", f"about {asked:,} questions ({report.model})"),
             ("nothing changed", f"a dry run, {report.seconds:.1f} s"),
@@ -54,6 +55,8 @@ def _done(report: DeduplicationReport) -> Table:
         ("retired", f"{report.retired:,}, none destroyed"),
         ("synthesised", f"{report.merged:,}"),
         ("pending", f"{report.pending:,}"),
+        ("left", f"{report.left:,} groups, for the next run; the calls are spent"),
+        ("undecided", f"{report.undecided:,} pairs that the model failed at before"),
         ("model calls", f"{usage.calls:,} ({report.model}), {tokens}"),
         ("rounds, time", f"{report.rounds}, {report.seconds:.1f} s"),
     ]
@@ -64,6 +67,13 @@ def _found(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
     yield "memories", f"{report.memories:,}"
     for band, count in report.pairs.items():
         yield f"pairs >= {band}", f"{count:,}"
+
+
+def _just_below(report: DeduplicationReport) -> str:
+    below = report.just_below
+    if below is None:
+        return "not counted"
+    return f"{below.pairs:,} pairs from {below.low:.2f} on that do not reach {below.high:.2f}"
 
 
 def _would_retire(report: DeduplicationReport) -> int:

@@ -10,6 +10,7 @@ from itertools import combinations
 
 from memory.decide.planning import RoundPlan
 from memory.decide.policy import GroupPlan, differences
+from memory.ledger import TextPair
 from memory.models import (
     Decision,
     DeduplicationReport,
@@ -40,6 +41,8 @@ class Account:
     failed: set[frozenset[str]] = field(default_factory=set)
     left: set[frozenset[str]] = field(default_factory=set)
     """Groups whose questions the budget of calls leaves for the next run."""
+    apart: set[TextPair] = field(default_factory=set)
+    """Texts that this run was told are different: not asked twice, however it insists."""
     latest: RoundPlan = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,6 +85,7 @@ class Account:
             memories=self.first.memories,
             memories_after=after,
             pairs=self.first.pairs,
+            just_below=self.first.just_below,
             rounds=self.rounds,
             groups=tuple(planned if dry_run else self.decided),
             decisions=dict(self.actions),

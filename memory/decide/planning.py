@@ -24,7 +24,7 @@ from memory.index import (
     slack,
 )
 from memory.ledger import Row, Snapshot
-from memory.models import PLAIN, Memory, Rules, Scale, Scope, SearchResult, Vector
+from memory.models import PLAIN, JustBelow, Memory, Rules, Scale, Scope, SearchResult, Vector
 from memory.text import has_kana_or_han
 
 Floats = npt.NDArray[np.float64]
@@ -41,6 +41,8 @@ class Matching:
     """Below `upper`, of each text only so many of its nearest are compared with it."""
     words: Embed | None = None
     """Embeds single words, where these may nominate pairs below `lower` for the judge."""
+    just_below: float = 0.0
+    """How far below `lower` pairs are counted, for an audit; 0 counts none."""
 
     @property
     def floor(self) -> float:
@@ -59,6 +61,7 @@ class RoundPlan:
     revision: int
     waiting: int = 0
     """Pairs that a model failed at and that are not asked about now."""
+    just_below: JustBelow | None = None
 
 
 def plan_round(
@@ -80,7 +83,7 @@ def plan_round(
     """
     matching = matching or Matching()
     order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
-    bands: Counter[str] = Counter({f"{band:.2f}": 0 for band in BANDS})
+    bands: Counter[float] = Counter()
     groups: list[list[Row]] = []
     nominated: list[_Nominated] = []
     similarity = _Similarities(snapshot, matching.scale)
@@ -100,10 +103,23 @@ def plan_round(
         tuple(plans),
         similarity.of,
         len(snapshot.rows),
-        dict(bands),
+        {f"{band:.2f}": bands[band] for band in BANDS},
         snapshot.revision,
         snapshot.waiting,
+        _just_below(bands, rules.lower, matching.just_below),
     )
+
+
+def _just_below(bands: Counter[float], lower: float, reach: float) -> JustBelow | None:
+    """What a threshold that much lower would find besides."""
+    if reach <= 0.0:
+        return None
+    low = _lowered(lower, reach)
+    return JustBelow(low=low, high=lower, pairs=bands[low] - bands[lower])
+
+
+def _lowered(threshold: float, reach: float) -> float:
+    return max(0.0, round(threshold - reach, 6))
 
 
 class NearCopies(NamedTuple):
@@ -239,7 +255,9 @@ class _Scope:
         self._texts = [nodes[key][0].memory.content for key in self._keys]
         self._strict = np.array([has_kana_or_han(text) for text in self._texts], np.bool_)
         within = (len(rows) * (len(rows) - 1) // 2 for rows in nodes.values())
-        self.bands = Counter(dict.fromkeys((f"{band:.2f}" for band in BANDS), sum(within)))
+        reach = matching.just_below
+        below = (rules.lower, _lowered(rules.lower, reach)) if reach > 0.0 else ()
+        self.bands = Counter(dict.fromkeys((*BANDS, *below), sum(within)))
         self._pairs = _NO_PAIRS
         if len(self._keys) > 1:
             self._pairs = self._look(rules)
@@ -253,11 +271,11 @@ class _Scope:
             scale.cosines(rules.upper, self._strict),
             matching.neighbours,
             scale.cosines(floor, self._strict),
-            [scale.cosines(band, self._strict) for band in BANDS],
+            [scale.cosines(band, self._strict) for band in self.bands],
             np.array([len(self._nodes[key]) for key in self._keys]),
         )
-        for band, count in zip(BANDS, found.counts.tolist(), strict=True):
-            self.bands[f"{band:.2f}"] += count
+        for band, count in zip([*self.bands], found.counts.tolist(), strict=True):
+            self.bands[band] += count
         pairs = joined([found.upper, found.nearest])
         return self._but_the_distinct(pairs) if self._snapshot.distinct else pairs
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from memory.ledger.distinct import TextPair
 from memory.ledger.records import Row
 from memory.ledger.state import Reader
 from memory.models import Vector
+
+
+class Lineage(Enum):
+    """Which texts a memory answers for beside its own."""
+
+    SYNTHESISED = "those that it was synthesised from"
+    WHOLE = "and all that it has replaced, whether or not it states them"
 
 
 @dataclass(frozen=True)
@@ -18,7 +26,7 @@ class Snapshot:
     rows: tuple[Row, ...]
     vectors: Mapping[str, Vector]
     ancestors: Mapping[str, tuple[str, ...]]
-    """Text keys of what a synthesised memory was made from, by its id."""
+    """Text keys of the other texts that a memory answers for, by its id."""
     distinct: frozenset[TextPair]
     """Pairs of texts that are not to be asked about: judged distinct, or failed at and not due."""
     revision: int
@@ -27,11 +35,16 @@ class Snapshot:
 
 
 def take_snapshot(
-    reader: Reader, distinct: Collection[TextPair], waiting: Collection[TextPair] = ()
+    reader: Reader,
+    distinct: Collection[TextPair],
+    waiting: Collection[TextPair] = (),
+    lineage: Lineage = Lineage.SYNTHESISED,
 ) -> Snapshot:
     """`distinct` and `waiting` are the pairs that are not to be asked about."""
     rows = tuple(reader.memories.live_in_time_order())
     ancestors = {row.memory.id: _ancestor_keys(reader, row) for row in rows}
+    if lineage is Lineage.WHOLE:
+        ancestors |= _keys_stood_for(reader, rows)
     keys = [row.text_key for row in rows]
     keys += [key for of_one in ancestors.values() for key in of_one]
     return Snapshot(
@@ -42,6 +55,16 @@ def take_snapshot(
         revision=reader.revision(),
         waiting=len(waiting),
     )
+
+
+def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
+    """Of each memory that stands for retired ones, the text keys of all of them."""
+    retired = reader.memories.rows(list(reader.memories.successions()))
+    alive = reader.memories.living_ids(retired)
+    found: dict[str, list[str]] = {row.memory.id: [] for row in rows}
+    for name, end in alive.items():
+        found[end].append(retired[name].text_key)
+    return {name: tuple(dict.fromkeys(keys)) for name, keys in found.items() if keys}
 
 
 def _ancestor_keys(reader: Reader, row: Row) -> tuple[str, ...]:

@@ -30,6 +30,15 @@ class GroupReport(Frozen):
     needs_model: bool
 
 
+class JustBelow(Frozen):
+    """Pairs that a slightly lower threshold would find."""
+
+    low: float
+    high: float
+    """The lower threshold."""
+    pairs: int
+
+
 class DeduplicationReport(Frozen):
     """A run over the whole store, done or (with `dry_run`) planned."""
 
@@ -40,6 +49,8 @@ class DeduplicationReport(Frozen):
     """Live memories after it; the same as before in a dry run."""
     pairs: dict[str, int]
     """Pairs in one scope at or above each similarity, counted before the run."""
+    just_below: JustBelow | None
+    """Of a dry run only."""
     rounds: int
     groups: tuple[GroupReport, ...]
     decisions: dict[str, int]

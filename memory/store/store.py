@@ -11,7 +11,16 @@ from pydantic import ValidationError
 
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
 from memory.index import ExactIndex, IndexSlot
-from memory.ledger import Counts, DecisionRecord, Ledger, Reader, Row, Snapshot, take_snapshot
+from memory.ledger import (
+    Counts,
+    DecisionRecord,
+    Ledger,
+    Lineage,
+    Reader,
+    Row,
+    Snapshot,
+    take_snapshot,
+)
 from memory.models import (
     PLAIN,
     Action,
@@ -164,11 +173,11 @@ class MemoryStore:
                 return reader.decisions.all_but_additions()
             return reader.decisions.about(clean(memory_id))
 
-    def snapshot(self, asker: Asker = NOBODY) -> Snapshot:
+    def snapshot(self, asker: Asker = NOBODY, lineage: Lineage = Lineage.SYNTHESISED) -> Snapshot:
         """Everything a batch needs, at one revision, without what is not to be asked about."""
         with self.ledger.reading() as reader:
             waiting = asker.waiting(reader, self.clock())
-            return take_snapshot(reader, asker.distinct(reader), waiting)
+            return take_snapshot(reader, asker.distinct(reader), waiting, lineage)
 
     def scope_of(self, memory: Memory) -> Scope:
         """Which memories this one may be compared with."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import FrozenInstanceError
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats, MergeCandidate
 from memory.agent.memory_store import MemoryStore
+from memory.agent.schemas import Consolidated, Remembered
+from memory.assembly import build_tools, open_store
+from memory.config import Config, MemoryConfig
 from memory.models import Memory
 from memory.store import MemoryStore as CoreStore
 from tests.doubles import PlacedEmbedder
@@ -57,6 +61,46 @@ def test_the_closest_pairs_are_kept_of_too_many(
         save(agent, f"a{n}", f"b{n}")
     found = consolidate(agent, max_merge_candidates=2).merge_candidates
     assert [round(pair.distance, 6) for pair in found] == [0.06, 0.07]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (
+            "Today's conversation was fun. I learned a lot from Master.",
+            "Today's conversation was enjoyable. Master taught me many things.",
+        ),
+        (
+            "今日の会話は楽しかった。Masterから多くのことを学んだ。",
+            "今日の会話は楽しかった。Masterとの対話は学びが多い。",
+        ),
+    ],
+)
+def test_what_is_told_again_in_other_words_is_proposed_with_the_default_embedder(
+    tmp_path: Path, a: str, b: str
+) -> None:
+    """And no pair of things that differ."""
+    config = Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))
+    others = ["The rain stopped at noon.", "朝、駅まで歩いた。", "Master repaired the old radio."]
+    with open_store(config) as core:
+        tools = build_tools(core, config)
+        for text in (a, b, *others):
+            saved = asyncio.run(tools.call("remember", {"content": text})).data
+            assert isinstance(saved, Remembered)
+            assert saved.saved, "the guard lets it through"
+        proposed = asyncio.run(tools.call("consolidate", {})).data
+    assert isinstance(proposed, Consolidated)
+    assert [(one.snippet_a, one.snippet_b) for one in proposed.merge_candidates] == [(a, b)]
+
+
+def test_how_near_a_proposed_pair_must_be_is_configured(
+    agent: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    embedder.place("b", 0.88, "a")
+    save(agent, "a", "b")
+    for distance, found in ((0.10, 0), (0.15, 1)):
+        stats = asyncio.run(ConsolidationEngine(distance).run(agent))
+        assert len(stats.merge_candidates) == found
 
 
 def test_where_nothing_is_alike_nothing_is_proposed(agent: MemoryStore) -> None:

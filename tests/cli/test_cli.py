@@ -18,11 +18,16 @@ import numpy as np
 import pytest
 import typer.main
 from chromadb.config import Settings
+from typer.testing import CliRunner
 
 from memory.assembly import open_store
 from memory.cli.commands import app
 from memory.config import Config, MemoryConfig
 from memory.index import IndexFolder
+from memory.models import Action, Decision, Survivor
+from memory.store import Anyway
+from orchestrator import app as chat
+from tests.gemini_server import GeminiServer
 
 ROOT = Path(__file__).parent.parent.parent
 MODULES = {"memory-dedup": "memory", "memory-chat": "orchestrator"}
@@ -142,6 +147,64 @@ def test_history_shows_why_and_undo_takes_it_back(run: Run, tmp_path: Path) -> N
     assert run("memory-dedup", "export").stdout == before
     assert "(undone)" in run("memory-dedup", "history").stdout
     assert "undone already" in failed(run("memory-dedup", "undo", number, ok=False))
+
+
+def test_history_says_how_a_merge_was_verified_and_what_the_cosine_was(tmp_path: Path) -> None:
+    text = "Mia has a tabby cat named Pip."
+    with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as store:
+        cat, pip = (store.add(store.new_memory(one)) for one in ("Mia has a cat.", text))
+        merge = Decision(
+            Action.MERGE, "one cat", (cat, pip), (Survivor(pip, (cat.id,)),), similarity=0.92,
+            cosine=0.76, verified="by a second reading",
+        )  # fmt: skip
+        store.apply(merge, Anyway())
+    (tmp_path / "config.yaml").write_text("memory:\n  data_dir: data\n")
+    shown = CliRunner().invoke(app, ["--config", str(tmp_path / "config.yaml"), "history"]).output
+    assert "merge 0.92        one cat, verified by a second reading" in " ".join(shown.split("\n"))
+    assert "cosine 0.76" in shown
+
+
+ALIKE: list[dict[str, object]] = [
+    {"content": "Mia pays 900 euros for her flat in Porto.", "timestamp": "2026-05-01T08:00:00Z"},
+    {"content": "Mia pays 950 euros for her flat in Porto.", "timestamp": "2026-05-02T08:00:00Z"},
+]
+OWN = {"llm": {"provider": "gemini", "max_attempts": 1}}
+
+
+def test_what_the_calls_do_not_reach_for_is_left_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At an import as in a batch; `retry --all` asks about all of it, whatever was judged."""
+    monkeypatch.setenv("GEMINI_API_KEY", "key")
+    with GeminiServer().running() as server:
+        server.default = json.dumps({"groups": [], "reason": "two rents"})
+        settings = {"memory": {"data_dir": "data"}, "llm": OWN["llm"] | {"base_url": server.url}}
+        (tmp_path / "config.yaml").write_text(json.dumps(settings))
+        told = str(tmp_path / lines(tmp_path, *ALIKE))
+        config = ["--config", str(tmp_path / "config.yaml")]
+
+        def say(*args: str) -> str:
+            return CliRunner().invoke(app, [*config, *args]).output
+
+        said = say("import", told, "--max-calls", "0")
+        assert "1 questions wait for the model: memory-dedup retry asks them" in said
+        none = CliRunner().invoke(chat, [*config, "--deduplicate-memories", "--max-calls", "0"])
+        assert "left            1 groups, for the next run; the calls are spent" in none.output
+        assert len(server.asked) == 0
+        assert "1 keep_both" in say("retry")
+        assert "decisions       none" in say("retry")
+        assert "1 keep_both" in say("retry", "--all")
+        assert len(server.asked) == 2
+
+
+def test_the_audit_counts_what_lies_just_below(run: Run, tmp_path: Path) -> None:
+    near: list[dict[str, object]] = [
+        {"content": "Mia keeps a cat and likes tea."},
+        {"content": "Mia likes her cat."},
+    ]
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *near))
+    below = re.search(r"just below +(\d+) pairs from 0.85", run("memory-dedup", "audit").stdout)
+    assert below is not None
 
 
 def test_a_run_is_listed_and_taken_back_whole(run: Run, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from memory.cli.report import to_json, view
-from memory.models import DeduplicationReport, GroupReport, MemberReport, Usage
+from memory.models import DeduplicationReport, GroupReport, JustBelow, MemberReport, Usage
 
 WHEN = datetime(2026, 5, 1, tzinfo=UTC)
 LONG = "ミアは2023年に前の猫を亡くしたあと保護猫を引き取り、それ以来ずっと一緒に暮らしている。" * 3
@@ -23,11 +23,12 @@ def report(dry_run: bool) -> DeduplicationReport:
         user="Mia", is_private=True, action="replace", reason="same text", members=members,
         similarities=((0, 1, 0.973),), differences=('"a" / "b"',), needs_model=False,
     )  # fmt: skip
+    below = JustBelow(low=0.85, high=0.9, pairs=7) if dry_run else None
     return DeduplicationReport(
         dry_run=dry_run, memories=2_000, memories_after=1_999, pairs={"0.95": 1}, rounds=1,
-        groups=(group,), decisions={"replace": 1}, reasons={"same text": 1}, retired=1, merged=0,
-        pending=0, left=0, undecided=0, usage=Usage(), estimated_model_calls=0, model="offline",
-        seconds=0.5,
+        just_below=below, groups=(group,), decisions={"replace": 1}, reasons={"same text": 1},
+        retired=1, merged=0, pending=0, left=2, undecided=3, usage=Usage(),
+        estimated_model_calls=0, model="offline", seconds=0.5,
     )  # fmt: skip
 
 
@@ -50,8 +51,11 @@ def test_whole_texts_fit_eighty_columns_and_are_not_markup() -> None:
 
 
 def test_a_plan_says_that_nothing_changed_and_a_run_what_did() -> None:
-    assert "nothing changed" in printed(dry_run=True, groups=False)
-    done = printed(dry_run=False, groups=False)
+    plan, done = printed(dry_run=True, groups=False), printed(dry_run=False, groups=False)
+    assert "nothing changed" in plan
+    assert "just below       7 pairs from 0.85 on that do not reach 0.90" in plan
+    assert "left            2 groups, for the next run" in done
+    assert "undecided       3 pairs that the model failed at before" in done
     assert "1,999" in done
     assert "1, none destroyed" in done
 
