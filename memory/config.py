@@ -171,6 +171,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 }
 _KeyPath = tuple[str, ...]
 _SET_KEY = "set GEMINI_API_KEY in the environment"
+_EVERY_KEY = "docs/configuration.md lists every key"
 
 
 def load_config(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Config:
@@ -322,7 +323,7 @@ def _explained(problem: Problem, sources: Mapping[_KeyPath, str], path: Path | N
     if problem.kind == "extra_forbidden":
         return ConfigError(source, problem.field, "unknown key", _meant(key_path))
     given = "" if problem.kind == "value_error" else f", not {problem.given!r}"
-    return ConfigError(source, problem.field, problem.what + given, "the README lists every key")
+    return ConfigError(source, problem.field, problem.what + given, _EVERY_KEY)
 
 
 def _meant(key_path: _KeyPath) -> str:
@@ -330,4 +331,4 @@ def _meant(key_path: _KeyPath) -> str:
     known = {leaf[-1]: ".".join(leaf) for s, m in _SECTIONS.items() for leaf, _ in _leaves(m, (s,))}
     known |= {name: name for name in _SECTIONS}
     close = difflib.get_close_matches(key_path[-1], known, n=1)
-    return f"did you mean {known[close[0]]}?" if close else "the README lists every key"
+    return f"did you mean {known[close[0]]}?" if close else _EVERY_KEY

@@ -1,4 +1,4 @@
-"""What the README shows works as shown."""
+"""What the pages show works as shown, and what there is to know stands on them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+from memory.config import Config
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL))
+FILES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in FILES}
+PYTHON = {
+    f"{page} {number}": block
+    for page, text in PAGES.items()
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL), start=1)
+}
+SHELL = "\n".join(
+    block for text in PAGES.values() for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+)
 OFFLINE = {k: v for k, v in os.environ.items() if k not in ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
+MODULE_OF = {"memory-dedup": "memory", "memory-chat": "orchestrator"}
 
 
 def run(folder: Path, *args: str) -> str:
@@ -30,16 +43,30 @@ def run(folder: Path, *args: str) -> str:
     return done.stdout
 
 
-def test_the_hook_takes_ten_lines_and_remembers(tmp_path: Path) -> None:
-    [hook] = [block for block in PYTHON if "build_extractor" in block]
+# --- snippets -------------------------------------------------------------------------------------
+
+SAYS = {
+    "README.md 1": r"(\['Mia moved to Porto in 2021\.'\]\n){2}",
+    "docs/library.md 1": r"mem_[0-9a-f]{12} Mia has a tabby cat named Pepper\.\n",
+    "docs/library.md 2": (
+        r"Mia has two cats\.\n\['Mia has two cats\.'\]\n\['add', 'update'\]\n"
+        r"\['Mia has a cat\.'\]\n"
+    ),
+    "docs/tool-reference.md 1": r"A thought worth keeping\.\nTrue Saved \(id: mem_(.|\n)*",
+}
+"""What the snippets print, by page and number."""
+
+
+@pytest.mark.parametrize("snippet", PYTHON)
+def test_a_snippet_runs_offline_and_prints_what_it_should(snippet: str, tmp_path: Path) -> None:
+    said = run(tmp_path, "-c", PYTHON[snippet])
+    assert re.fullmatch(SAYS.get(snippet, r"(.|\n)*"), said), said
+
+
+def test_the_hook_takes_ten_lines() -> None:
+    [hook] = re.findall(r"```python\n(.*?)```", PAGES["README.md"], re.DOTALL)
     body = hook.partition("config = load_config()")[2]
     assert len(body.strip().splitlines()) <= 10
-    assert run(tmp_path, "-c", hook).splitlines() == ["['Mia moved to Porto in 2021.']"] * 2
-
-
-def test_the_deduplicator_snippet_keeps_the_memory(tmp_path: Path) -> None:
-    [snippet] = [block for block in PYTHON if "check_and_merge" in block]
-    assert run(tmp_path, "-c", snippet).endswith(" Mia has a tabby cat named Pepper.\n")
 
 
 def test_the_demo_shows_something_and_ends_with_nothing_left_to_do(tmp_path: Path) -> None:
@@ -47,26 +74,76 @@ def test_the_demo_shows_something_and_ends_with_nothing_left_to_do(tmp_path: Pat
     assert 'differs  "12" / "21"' in shown
     first, second = re.findall(r"memories after +(\d+)\ndecisions +(.*)\n", shown)
     assert second == (first[0], "none")
-    printed = re.search(r"memories after +(\d+)", README)
-    assert printed is not None
-    assert printed[1] == first[0], "the README prints the number that the demo prints"
+    assert f"({first[0]} stay)" in PAGES["README.md"], "the README prints what the demo prints"
 
 
-COMMANDS = re.findall(r"\b(memory-dedup|memory-chat)((?: [a-z]+)?)((?: [^\n#`;]*)?)", SHELL)
+# --- commands and options -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("program", "command", "rest"), COMMANDS)
-def test_every_option_shown_exists(program: str, command: str, rest: str) -> None:
-    module = {"memory-dedup": "memory", "memory-chat": "orchestrator"}[program]
-    args = [command.strip()] if module == "memory" and command.strip() else []
-    help_text = run(ROOT, "-m", module, *args, "--help")
-    options = re.findall(r"--[a-z-]+", rest)
-    assert all(option in help_text for option in options)
+def options_shown() -> dict[tuple[str, str], set[str]]:
+    """The options of each program and command in the pages' shell blocks."""
+    found: dict[tuple[str, str], set[str]] = {}
+    shown = re.findall(r"\b(memory-dedup|memory-chat)((?: [a-z]+)?)((?: [^\n`;|]*)?)", SHELL)
+    for program, command, rest in shown:
+        name = command.strip() if program == "memory-dedup" else ""
+        options = re.findall(r"(?<!\S)--?[a-z][a-z-]*", rest)
+        found.setdefault((program, name), set()).update(options)
+    return found
+
+
+def help_of(program: str, command: str) -> str:
+    return run(ROOT, "-m", MODULE_OF[program], *command.split(), "--help")
+
+
+SHOWN = options_shown()
+
+
+@pytest.mark.parametrize(("program", "command"), SHOWN, ids=map(" ".join, SHOWN))
+def test_every_option_shown_exists_and_every_option_is_shown(program: str, command: str) -> None:
+    options = re.findall(r"^  (?:-\w, )?(--?[a-z-]+)", help_of(program, command), re.MULTILINE)
+    everywhere = set(re.findall(r"`(--[a-z]+)[ `]", PAGES["docs/commands.md"].split("##")[0]))
+    assert everywhere == {"--config", "--debug", "--version", "--help"}
+    assert SHOWN[program, command] <= {*options}
+    assert {*options} <= SHOWN[program, command] | everywhere
 
 
 def test_every_command_is_documented() -> None:
-    help_text = run(ROOT, "-m", "memory", "--help")
-    commands = re.findall(r"^  ([a-z]+) ", help_text.partition("Commands:")[2], re.MULTILINE)
+    commands = re.findall(
+        r"^  ([a-z]+) ", help_of("memory-dedup", "").partition("Commands:")[2], re.M
+    )
     assert len(commands) >= 6
-    for command in commands:
-        assert f"memory-dedup {command}" in README
+    assert set(commands) == {command for program, command in SHOWN if program == "memory-dedup"}
+    assert all(f"memory-dedup {command}" in PAGES["docs/commands.md"] for command in commands)
+
+
+# --- keys and links -------------------------------------------------------------------------------
+
+
+def keys_of(values: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from keys_of(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+def test_every_key_is_documented_with_its_default() -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \| `(.*?)` \|", PAGES["docs/configuration.md"], re.MULTILINE)
+    shown = {key: yaml.safe_load(default) for key, default in rows}
+    assert shown == dict(keys_of(Config().model_dump(mode="json")))
+
+
+def slug(heading: str) -> str:
+    """The name of a heading in a link, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\(((?!https?:)[^)\s]+)\)", PAGES[page]):
+        name, _, heading = target.partition("#")
+        file = ((ROOT / page).parent / name).resolve() if name else ROOT / page
+        assert file.exists(), target
+        if heading:
+            text = file.read_text(encoding="utf-8")
+            assert heading in map(slug, re.findall(r"^#+ (.*)$", text, re.MULTILINE)), target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -82,6 +83,21 @@ def libraries(path: Path) -> set[str]:
 
 def test_every_room_and_file_has_its_rank() -> None:
     assert {room_of(name_of(path)) for path in MODULES} == set(RANKS)
+
+
+def test_the_map_of_the_house_lists_every_room_in_its_rank_and_every_file() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("| room, file |")[2]
+    listed: list[str] = []
+    room = ""
+    for cell in re.findall(r"^\| (\**`.*?`\**) \|", page.partition("\n\n")[0], re.MULTILINE):
+        names = [name.strip("/") for name in re.findall(r"`([\w/]+)`", cell)]
+        if cell.startswith("**"):
+            [room] = names
+            listed += [] if room in ROOMS else [room]
+        else:
+            listed += [f"{room}.{name}" for name in names]
+    assert sorted(listed) == sorted(map(name_of, MODULES))
+    assert list(dict.fromkeys(map(room_of, listed))) == RANKS
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -1,28 +1,23 @@
 from .account import Account as Account
-from .groups import cohesive as cohesive, connected as connected
-from .nominate import (
-    Embed as Embed,
-    FLOOR as FLOOR,
-    NOMINATED as NOMINATED,
-    OwnedText as OwnedText,
-    nominate as nominate,
-    scores as scores,
-)
-from .planning import (
-    Matching as Matching,
-    NearCopies as NearCopies,
-    RoundPlan as RoundPlan,
-    near_copies as near_copies,
-    plan_round as plan_round,
-)
-from .policy import (
-    Doubted as Doubted,
-    GroupPlan as GroupPlan,
-    add as add,
-    after_failure as after_failure,
-    decide_new as decide_new,
-    inherit as inherit,
-    oldest_first as oldest_first,
-    resolve as resolve,
-)
+from .groups import cohesive as cohesive
+from .groups import connected as connected
+from .nominate import FLOOR as FLOOR
+from .nominate import NOMINATED as NOMINATED
+from .nominate import Embed as Embed
+from .nominate import OwnedText as OwnedText
+from .nominate import nominate as nominate
+from .nominate import scores as scores
+from .planning import Matching as Matching
+from .planning import NearCopies as NearCopies
+from .planning import RoundPlan as RoundPlan
+from .planning import near_copies as near_copies
+from .planning import plan_round as plan_round
+from .policy import Doubted as Doubted
+from .policy import GroupPlan as GroupPlan
+from .policy import add as add
+from .policy import after_failure as after_failure
+from .policy import decide_new as decide_new
+from .policy import inherit as inherit
+from .policy import oldest_first as oldest_first
+from .policy import resolve as resolve
 from .rereading import still_wrong as still_wrong

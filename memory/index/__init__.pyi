@@ -1,21 +1,19 @@
-from .candidates import candidate_pairs as candidate_pairs, nearest_pairs as nearest_pairs
-from .chroma import ChromaIndex as ChromaIndex, Following as Following
-from .chroma_client import (
-    ChromaServer as ChromaServer,
-    Client as Client,
-    chroma_faults as chroma_faults,
-    load_minilm as load_minilm,
-    persistent_client as persistent_client,
-)
+from .candidates import candidate_pairs as candidate_pairs
+from .candidates import nearest_pairs as nearest_pairs
+from .chroma import ChromaIndex as ChromaIndex
+from .chroma import Following as Following
+from .chroma_client import ChromaServer as ChromaServer
+from .chroma_client import Client as Client
+from .chroma_client import chroma_faults as chroma_faults
+from .chroma_client import load_minilm as load_minilm
+from .chroma_client import persistent_client as persistent_client
 from .exact import ExactIndex as ExactIndex
 from .folder import IndexFolder as IndexFolder
-from .pairs import (
-    Pairs as Pairs,
-    chosen as chosen,
-    joined as joined,
-    similar_pairs as similar_pairs,
-    similarities as similarities,
-    similarity as similarity,
-    slack as slack,
-)
+from .pairs import Pairs as Pairs
+from .pairs import chosen as chosen
+from .pairs import joined as joined
+from .pairs import similar_pairs as similar_pairs
+from .pairs import similarities as similarities
+from .pairs import similarity as similarity
+from .pairs import slack as slack
 from .slot import IndexSlot as IndexSlot

@@ -4,16 +4,17 @@ from .database import set_aside as set_aside
 from .distinct import TextPair as TextPair
 from .ledger import Ledger as Ledger
 from .links import seen_from as seen_from
-from .records import (
-    Change as Change,
-    Counts as Counts,
-    DecisionRecord as DecisionRecord,
-    IndexState as IndexState,
-    PendingTurn as PendingTurn,
-    RESTORED as RESTORED,
-    REVERSIBLE as REVERSIBLE,
-    Row as Row,
-    Run as Run,
-)
-from .snapshot import Lineage as Lineage, Snapshot as Snapshot, take_snapshot as take_snapshot
-from .state import Reader as Reader, Writer as Writer
+from .records import RESTORED as RESTORED
+from .records import REVERSIBLE as REVERSIBLE
+from .records import Change as Change
+from .records import Counts as Counts
+from .records import DecisionRecord as DecisionRecord
+from .records import IndexState as IndexState
+from .records import PendingTurn as PendingTurn
+from .records import Row as Row
+from .records import Run as Run
+from .snapshot import Lineage as Lineage
+from .snapshot import Snapshot as Snapshot
+from .snapshot import take_snapshot as take_snapshot
+from .state import Reader as Reader
+from .state import Writer as Writer

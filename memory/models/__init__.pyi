@@ -1,58 +1,47 @@
-from .conversation import (
-    Candidate as Candidate,
-    Extraction as Extraction,
-    ExtractionResult as ExtractionResult,
-    Reply as Reply,
-    Turn as Turn,
-)
-from .decision import (
-    Action as Action,
-    Decision as Decision,
-    Doubt as Doubt,
-    JUDGES as JUDGES,
-    Judge as Judge,
-    MergeGroup as MergeGroup,
-    OFFLINE as OFFLINE,
-    OnMergeFailure as OnMergeFailure,
-    Outcome as Outcome,
-    Question as Question,
-    Rules as Rules,
-    SecondReading as SecondReading,
-    Survivor as Survivor,
-    Usage as Usage,
-    Verdict as Verdict,
-)
+from .conversation import Candidate as Candidate
+from .conversation import Extraction as Extraction
+from .conversation import ExtractionResult as ExtractionResult
+from .conversation import Reply as Reply
+from .conversation import Turn as Turn
+from .decision import JUDGES as JUDGES
+from .decision import OFFLINE as OFFLINE
+from .decision import Action as Action
+from .decision import Decision as Decision
+from .decision import Doubt as Doubt
+from .decision import Judge as Judge
+from .decision import MergeGroup as MergeGroup
+from .decision import OnMergeFailure as OnMergeFailure
+from .decision import Outcome as Outcome
+from .decision import Question as Question
+from .decision import Rules as Rules
+from .decision import SecondReading as SecondReading
+from .decision import Survivor as Survivor
+from .decision import Usage as Usage
+from .decision import Verdict as Verdict
 from .episode import Episode as Episode
-from .memory import (
-    Embedded as Embedded,
-    INVERSE_LINK as INVERSE_LINK,
-    LinkType as LinkType,
-    Memory as Memory,
-    MemoryLink as MemoryLink,
-    Scope as Scope,
-    ScopeField as ScopeField,
-    SearchResult as SearchResult,
-    is_memory_id as is_memory_id,
-    new_memory_id as new_memory_id,
-)
-from .problems import Problem as Problem, first_problem as first_problem
-from .report import (
-    DeduplicationReport as DeduplicationReport,
-    GroupReport as GroupReport,
-    JustBelow as JustBelow,
-    MemberReport as MemberReport,
-)
-from .scale import (
-    LOWER as LOWER,
-    NEAR_COPY as NEAR_COPY,
-    PLAIN as PLAIN,
-    Scale as Scale,
-    scale_of as scale_of,
-)
-from .values import (
-    Frozen as Frozen,
-    MAX_CONTENT as MAX_CONTENT,
-    Vector as Vector,
-    Vectors as Vectors,
-    as_tuple as as_tuple,
-)
+from .memory import INVERSE_LINK as INVERSE_LINK
+from .memory import Embedded as Embedded
+from .memory import LinkType as LinkType
+from .memory import Memory as Memory
+from .memory import MemoryLink as MemoryLink
+from .memory import Scope as Scope
+from .memory import ScopeField as ScopeField
+from .memory import SearchResult as SearchResult
+from .memory import is_memory_id as is_memory_id
+from .memory import new_memory_id as new_memory_id
+from .problems import Problem as Problem
+from .problems import first_problem as first_problem
+from .report import DeduplicationReport as DeduplicationReport
+from .report import GroupReport as GroupReport
+from .report import JustBelow as JustBelow
+from .report import MemberReport as MemberReport
+from .scale import LOWER as LOWER
+from .scale import NEAR_COPY as NEAR_COPY
+from .scale import PLAIN as PLAIN
+from .scale import Scale as Scale
+from .scale import scale_of as scale_of
+from .values import MAX_CONTENT as MAX_CONTENT
+from .values import Frozen as Frozen
+from .values import Vector as Vector
+from .values import Vectors as Vectors
+from .values import as_tuple as as_tuple

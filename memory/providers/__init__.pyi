@@ -1,6 +1,10 @@
 from .breaker import CircuitBreaker as CircuitBreaker
-from .budget import Budget as Budget, CallBudget as CallBudget, HourlyCalls as HourlyCalls
-from .embeddings import MiniLMEmbedder as MiniLMEmbedder, WordLlamaEmbedder as WordLlamaEmbedder
-from .gemini import GeminiEmbedder as GeminiEmbedder, GeminiModel as GeminiModel
+from .budget import Budget as Budget
+from .budget import CallBudget as CallBudget
+from .budget import HourlyCalls as HourlyCalls
+from .embeddings import MiniLMEmbedder as MiniLMEmbedder
+from .embeddings import WordLlamaEmbedder as WordLlamaEmbedder
+from .gemini import GeminiEmbedder as GeminiEmbedder
+from .gemini import GeminiModel as GeminiModel
 from .offline import OfflineModel as OfflineModel
 from .prompts import JUDGE as JUDGE

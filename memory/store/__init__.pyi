@@ -1,27 +1,24 @@
-from .applying import (
-    Anyway as Anyway,
-    Applied as Applied,
-    Condition as Condition,
-    Conflict as Conflict,
-    UnlessRepeated as UnlessRepeated,
-    WhileMergeable as WhileMergeable,
-    WhileNearest as WhileNearest,
-    WhileUnchanged as WhileUnchanged,
-)
-from .asking import Asker as Asker, Insistence as Insistence, NOBODY as NOBODY
-from .forgetting import Forgotten as Forgotten, erase as erase
+from .applying import Anyway as Anyway
+from .applying import Applied as Applied
+from .applying import Condition as Condition
+from .applying import Conflict as Conflict
+from .applying import UnlessRepeated as UnlessRepeated
+from .applying import WhileMergeable as WhileMergeable
+from .applying import WhileNearest as WhileNearest
+from .applying import WhileUnchanged as WhileUnchanged
+from .asking import NOBODY as NOBODY
+from .asking import Asker as Asker
+from .asking import Insistence as Insistence
+from .forgetting import Forgotten as Forgotten
+from .forgetting import erase as erase
 from .lineage import is_like_all_of as is_like_all_of
-from .store import (
-    Arrival as Arrival,
-    Known as Known,
-    MemoryStore as MemoryStore,
-    Neighbours as Neighbours,
-    Unsearched as Unsearched,
-    reworded as reworded,
-    utc_now as utc_now,
-)
-from .undoing import (
-    close_pending as close_pending,
-    plan_undo as plan_undo,
-    reopen_pending as reopen_pending,
-)
+from .store import Arrival as Arrival
+from .store import Known as Known
+from .store import MemoryStore as MemoryStore
+from .store import Neighbours as Neighbours
+from .store import Unsearched as Unsearched
+from .store import reworded as reworded
+from .store import utc_now as utc_now
+from .undoing import close_pending as close_pending
+from .undoing import plan_undo as plan_undo
+from .undoing import reopen_pending as reopen_pending

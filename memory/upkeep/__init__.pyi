@@ -1,21 +1,19 @@
-from .backup import back_up as back_up, restore as restore
-from .calibrate import (
-    ask_model as ask_model,
-    ask_person as ask_person,
-    lines as lines,
-    pairs_of as pairs_of,
-)
-from .calibration import (
-    AlikePair as AlikePair,
-    Answer as Answer,
-    Band as Band,
-    Counted as Counted,
-    Price as Price,
-    prices as prices,
-    suggest as suggest,
-    tally as tally,
-)
+from .backup import back_up as back_up
+from .backup import restore as restore
+from .calibrate import ask_model as ask_model
+from .calibrate import ask_person as ask_person
+from .calibrate import lines as lines
+from .calibrate import pairs_of as pairs_of
+from .calibration import AlikePair as AlikePair
+from .calibration import Answer as Answer
+from .calibration import Band as Band
+from .calibration import Counted as Counted
+from .calibration import Price as Price
+from .calibration import prices as prices
+from .calibration import suggest as suggest
+from .calibration import tally as tally
 from .calibration_log import CalibrationLog as CalibrationLog
-from .doctor import examine as examine, mend as mend
+from .doctor import examine as examine
+from .doctor import mend as mend
 from .intervals import wilson as wilson
 from .reembed import reembed as reembed
