@@ -93,6 +93,9 @@ class _Found(_Strict):
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     turn: int | None = Field(default=None, description="Number of the turn that says it")
 
+    # Every one names its turn; an answer without one is taken all the same.
+    model_config = ConfigDict(json_schema_extra={"required": ["content", "turn"]})
+
 
 class _FoundAll(_Strict):
     memories: list[_Found]
@@ -144,11 +147,16 @@ class GeminiModel:
         text, usage = await self._ask(prompts.REREAD, prompts.rereading_question(doubt), _Rereading)
         return _second_reading(_parsed(text, _Rereading), doubt, usage)
 
-    async def extract(self, turns: Sequence[Turn]) -> Extraction:
+    async def extract(
+        self,
+        turns: Sequence[Turn],
+        *,
+        context: Sequence[Turn] = (),
+        remembered: Sequence[Memory] = (),
+    ) -> Extraction:
         """Raises: ModelError."""
-        text, usage = await self._ask(
-            prompts.EXTRACT, prompts.extraction_question(turns), _FoundAll
-        )
+        question = prompts.extraction_question(turns, context, remembered)
+        text, usage = await self._ask(prompts.EXTRACT, question, _FoundAll)
         found = _parsed(text, _FoundAll).memories
         try:
             candidates = tuple(
