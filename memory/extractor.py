@@ -87,7 +87,7 @@ class MemoryExtractor:
         self._store = store
         self._deduplicator = deduplicator
         self._model = model
-        self._at_once = turns_at_once
+        self.turns_at_once = turns_at_once
         self._gap_s = gap_s
         self._concurrency = concurrency
         self._budget_s = budget_s
@@ -191,8 +191,8 @@ class MemoryExtractor:
     def _next_chunk(self, conversation: str, after: int, wait_s: float) -> list[PendingTurn]:
         """The next turns for one call; none where they should wait for more."""
         with self._store.ledger.reading() as reader:
-            kept = reader.turns.to_extract(conversation, _ATTEMPTS, after, self._at_once)
-            if len(kept) < self._at_once and wait_s > 0.0:
+            kept = reader.turns.to_extract(conversation, _ATTEMPTS, after, self.turns_at_once)
+            if len(kept) < self.turns_at_once and wait_s > 0.0:
                 waiting = reader.turns.conversations(_ATTEMPTS)
                 waited = (one.waited_s for one in waiting if one.conversation == conversation)
                 if next(waited, 0.0) < wait_s:
