@@ -29,7 +29,7 @@ from memory.threads import in_thread
 
 if TYPE_CHECKING:
     from memory.agent import WorkspaceMemorySync
-    from memory.extractor import MemoryExtractor
+    from memory.chat_memory import ChatMemory
     from memory.models import ExtractionResult, Memory, Outcome, Turn
     from memory.protocols import LanguageModel
     from memory.store import MemoryStore
@@ -41,10 +41,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-RECALLED = 5
-"""How many memories a turn recalls at most."""
-RECALL_FLOOR = 0.3
-"""Similarity below which a memory is not about the turn."""
 _CONTEXT = 8
 """How many of the last turns the model is shown."""
 _HELP = "/memories [WORDS], /forget ID, /quit; anything else is said to the bot"
@@ -106,6 +102,10 @@ def chat(
         raise InputError("--user", "is empty", "name who is talking")
     settings = load_config(config).with_calls_per_run(max_calls)
     if dedup_dry_run:
+        if transcript is not None:
+            raise InputError(
+                "--dedup-dry-run", "changes nothing", "remember the transcript first, without it"
+            )
         show_audit(settings)
         return
     turns = list(_transcript(transcript)) if transcript is not None else None
@@ -119,12 +119,19 @@ async def _run(
     async with aclosing(assembly.build_model(settings)) as model:
         if deduplicate:
             await _deduplicate(store, settings, model)
-        extractor = assembly.build_extractor(store, settings, model)
         if turns is not None:
-            await _replay(store, extractor, turns)
-        elif not deduplicate or sys.stdin.isatty():
-            workspace = assembly.build_workspace(settings, store.ledger)
-            await Chat(store, extractor, model, user, settings.llm.timeout_s, workspace).run()
+            async with assembly.build_chat_memory(store, settings, model) as memory:
+                await _replay(store, memory, model.name, turns)
+            return
+        workspace = assembly.build_workspace(settings, store.ledger)
+        chat = Chat(store, model, user, settings.llm.timeout_s, workspace)
+        # One person talks, and sees at once what is remembered.
+        at_once = settings.memory.model_copy(update={"extraction_wait": 0.0})
+        settings = settings.model_copy(update={"memory": at_once})
+        async with assembly.build_chat_memory(
+            store, settings, model, on_extracted=chat.say
+        ) as memory:
+            await chat.run(memory)
 
 
 async def _deduplicate(store: MemoryStore, settings: Config, model: LanguageModel) -> None:
@@ -156,18 +163,18 @@ def _transcript(path: Path) -> Iterator[Turn]:
             raise InputError(path, str(exc), "nothing was imported from this file", number) from exc
 
 
-async def _replay(store: MemoryStore, extractor: MemoryExtractor, turns: list[Turn]) -> None:
+async def _replay(store: MemoryStore, memory: ChatMemory, model: str, turns: list[Turn]) -> None:
     """Every turn through the hook, as if it were just spoken; never a reply."""
     from memory.cli import table
 
     before, started = store.counts().live, time.monotonic()
-    known = await extractor.keep(turns)
+    known = await memory.hear_all(turns)
     with progress("remembering") as tell:
-        result = await extractor.extract_and_store(on_progress=tell)
+        result = await memory.settle(tell)
     seconds = time.monotonic() - started
     actions = Counter(outcome.action.value for outcome in result.outcomes)
     usage = result.usage
-    rate = f"{result.extracted / max(seconds, 1e-9):,.0f} a second"
+    rate = f"{result.extracted / max(seconds, 1e-9):,.1f} a second"
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     rows = [
         ("turns", f"{len(turns):,}, of which {known:,} were known"),
@@ -175,7 +182,7 @@ async def _replay(store: MemoryStore, extractor: MemoryExtractor, turns: list[Tu
         ("pending", f"{result.pending:,}" + (f": {result.problem}" if result.problem else "")),
         ("decisions", ", ".join(f"{n:,} {name}" for name, n in actions.most_common()) or "none"),
         ("memories", f"{before:,} -> {store.counts().live:,}"),
-        ("model", f"{extractor.model_name}: {usage.calls:,} calls, {tokens}"),
+        ("model", f"{model}: {usage.calls:,} calls, {tokens}"),
     ]
     show(table(rows))
 
@@ -192,7 +199,6 @@ class Chat:
     def __init__(
         self,
         store: MemoryStore,
-        extractor: MemoryExtractor,
         model: LanguageModel,
         user: str,
         patience_s: float,
@@ -205,33 +211,25 @@ class Chat:
         self._workspace = workspace
         self._patience_s = patience_s
         self._store = store
-        self._extractor = extractor
         self._model = model
         self._user = user
         self._conversation = "chat_" + secrets.token_hex(6)
         self._turns: list[Turn] = []
-        self._work = asyncio.Event()
-        self._ended = False
         self._tty = sys.stdin.isatty()
 
-    async def run(self) -> None:
+    async def run(self, memory: ChatMemory) -> None:
         """Until end of input, /quit or Ctrl-C; then what was said last is still remembered."""
         self._greet()
-        hook = asyncio.create_task(self._remember())
-        if await self._waiting():
-            self._work.set()
         with stop_event() as interrupted:
             lines = _Lines("you> " if self._tty else "")
             while (line := await _first(lines.next(), interrupted)) is not None:
                 if not line.strip():
                     continue
-                command = await _first(self._heard(line.strip()), interrupted)
+                command = await _first(self._heard(memory, line.strip()), interrupted)
                 if command in ("/quit", None):
                     break
-        self._ended = True
-        self._work.set()
         with stop_event() as interrupted:
-            await self._wait_for(hook, interrupted)
+            await self._wait_for(memory, interrupted)
 
     def _greet(self) -> None:
         from memory.providers import OfflineModel
@@ -241,48 +239,44 @@ class Chat:
             note = " (offline: set GEMINI_API_KEY for a real conversation)" if offline else ""
             _dim(f"{self._model.name}{note}. {_HELP}")
 
-    async def _wait_for(self, hook: asyncio.Task[None], interrupted: asyncio.Event) -> None:
+    async def _wait_for(self, memory: ChatMemory, interrupted: asyncio.Event) -> None:
         """Give the hook time to finish; a Ctrl-C leaves the rest for the next start."""
-        waiting = await self._waiting()
+        waiting = await memory.waiting()
         if waiting and self._tty:
             _dim(f"remembering the last {waiting} turns (Ctrl-C leaves them for the next start)")
-        stopped = asyncio.create_task(interrupted.wait())
-        await asyncio.wait({hook, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        hook.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await hook
-        if left := await self._waiting():
+        await _first(self._settled(memory), interrupted)
+        if left := await memory.waiting():
             err().print(f"{left} turns wait for the next start")
 
-    async def _waiting(self) -> int:
-        """How many turns are not extracted yet."""
-        counts = await in_thread(self._store.counts)
-        return counts.turns
+    async def _settled(self, memory: ChatMemory) -> None:
+        try:
+            await memory.settle()
+        except MemoryPipelineError as exc:
+            err().print(f"not remembered yet: {exc}")
 
     # --- a turn ---
 
-    async def _heard(self, line: str) -> str:
+    async def _heard(self, memory: ChatMemory, line: str) -> str:
         """Answer a line or obey a command; gives the command."""
         command, _, rest = line.partition(" ")
         if command == "/memories":
-            await self._list(rest)
+            await self._list(memory, rest)
         elif command == "/forget":
             for said in await in_thread(self._forget, rest.strip()):
                 _dim(said)
         elif command.startswith("/") and command != "/quit":
             _dim(_HELP)
         elif command != "/quit":
-            await self._answer(line)
+            await self._answer(memory, line)
         return command
 
-    async def _answer(self, text: str) -> None:
+    async def _answer(self, memory: ChatMemory, text: str) -> None:
         if len(text) > MAX_CONTENT:
             _dim(f"too long: {len(text):,} characters, at most {MAX_CONTENT:,}")
             return
-        recalled = await self._recall(text)
+        recalled = await self._recall(memory, text)
         said = self._turn(self._user, text, recalled, is_bot=False)
-        await self._extractor.keep([said])
+        await memory.hear(said)
         try:
             async with asyncio.timeout(self._patience_s):
                 answer = (await self._model.reply(self._turns[-_CONTEXT:], recalled)).text
@@ -292,11 +286,9 @@ class Chat:
             answer = f"(no answer within {self._patience_s:g} s)"
         show(Text(f"bot> {answer}" if self._tty else answer))
         replied = self._turn("bot", answer, recalled, is_bot=True)
-        await self._extractor.keep([replied])
-        if self._tty:
-            self._work.set()
-        else:
-            await self._remember_kept()
+        await memory.hear(replied)
+        if not self._tty:
+            await self._settled(memory)
 
     def _turn(self, speaker: str, text: str, recalled: list[Memory], *, is_bot: bool) -> Turn:
         from memory.models import Turn
@@ -313,22 +305,18 @@ class Chat:
         self._turns.append(turn)
         return turn
 
-    async def _recall(self, text: str) -> list[Memory]:
+    async def _recall(self, memory: ChatMemory, text: str) -> list[Memory]:
         """What the user has told that is about this text, nearest first."""
-        from memory.models import Scope
-
-        mine = Scope((("user", self._user),))
         try:
-            found = await in_thread(self._store.search, text, RECALLED, scope=mine)
+            return await memory.recall(text, user=self._user)
         except MemoryPipelineError as exc:
             err().print(f"nothing recalled: {exc}")
             return []
-        return [hit.memory for hit in found if hit.similarity >= RECALL_FLOOR]
 
-    async def _list(self, words: str) -> None:
-        mine = await self._recall(words) if words else await in_thread(self._mine)
-        for memory in mine:
-            show(Text(f"{memory.id}  {memory.timestamp:%Y-%m-%d}  {memory.content}"))
+    async def _list(self, memory: ChatMemory, words: str) -> None:
+        mine = await self._recall(memory, words) if words else await in_thread(self._mine)
+        for one in mine:
+            show(Text(f"{one.id}  {one.timestamp:%Y-%m-%d}  {one.content}"))
         if not mine:
             _dim("nothing yet")
 
@@ -351,23 +339,8 @@ class Chat:
 
     # --- the hook ---
 
-    async def _remember(self) -> None:
-        """Work through kept turns whenever there are some, until the conversation has ended."""
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            last_round = self._ended
-            await self._remember_kept()
-            if last_round:
-                return
-
-    async def _remember_kept(self) -> None:
-        try:
-            self._say(await self._extractor.extract_and_store())
-        except MemoryPipelineError as exc:
-            err().print(f"not remembered yet: {exc}")
-
-    def _say(self, result: ExtractionResult) -> None:
+    def say(self, result: ExtractionResult) -> None:
+        """At a terminal, what became of the user's memories."""
         if self._tty:
             for outcome in result.outcomes:
                 if outcome.memory.user == self._user:

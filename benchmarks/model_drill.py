@@ -318,8 +318,14 @@ class Witness:
     async def reread(self, doubt: Doubt) -> SecondReading:
         return await self.model.reread(doubt)
 
-    async def extract(self, turns: Sequence[Turn]) -> Extraction:
-        return await self.model.extract(turns)
+    async def extract(
+        self,
+        turns: Sequence[Turn],
+        *,
+        context: Sequence[Turn] = (),
+        remembered: Sequence[Memory] = (),
+    ) -> Extraction:
+        return await self.model.extract(turns, context=context, remembered=remembered)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
         return await self.model.reply(turns, recalled)

@@ -3,7 +3,9 @@ from .assembly import build_embedder as build_embedder
 from .assembly import build_extractor as build_extractor
 from .assembly import build_model as build_model
 from .assembly import build_tools as build_tools
+from .assembly import open_chat_memory as open_chat_memory
 from .assembly import open_store as open_store
+from .chat_memory import ChatMemory as ChatMemory
 from .config import Config as Config
 from .config import load_config as load_config
 from .deduplicator import MemoryDeduplicator as MemoryDeduplicator

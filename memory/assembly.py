@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import importlib
+import inspect
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from memory.config import Config
+from memory.config import Config, configured
 from memory.errors import ConfigError, LedgerOutdated
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from memory.agent import AgentTools, OnSaved, WorkspaceMemorySync
+    from memory.background import OnExtracted
+    from memory.chat_memory import ChatMemory
     from memory.decide import Embed
     from memory.deduplicator import MemoryDeduplicator
     from memory.extractor import MemoryExtractor
@@ -28,18 +34,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def open_store(config: Config, following: Following | None = None) -> MemoryStore:
+def open_store(
+    config: Config, following: Following | None = None, embedder: Embedder | None = None
+) -> MemoryStore:
     """The store at the configured place, made where there is none; Chroma opens at first need.
 
-    `following` says how closely Chroma follows; drills want it closer than users do.
+    `embedder` is one's own, else the configured one. `following` says how closely Chroma follows;
+    drills want it closer than users do.
 
     Raises: LedgerError, EmbedderMismatch.
     """
-    return _opened(open_ledger(config), config, following)
-
-
-def _opened(ledger: Ledger, config: Config, following: Following | None) -> MemoryStore:
-    store = _store(ledger, config, lambda ledger: _open_index(ledger, config, following))
+    own = _own_embedder(embedder) if embedder is not None else None
+    store = _store(
+        open_ledger(config), config, lambda ledger: _open_index(ledger, config, following), own
+    )
     try:
         with store.ledger.reading() as reader:
             store.embeddings.check(reader)
@@ -135,7 +143,65 @@ def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) ->
     """The hook of a chatbot, on the same store and model."""
     from memory.extractor import MemoryExtractor
 
-    return MemoryExtractor(store, build_deduplicator(store, config, model), model)
+    return MemoryExtractor(
+        store,
+        build_deduplicator(store, config, model),
+        model,
+        gap_s=config.memory.extraction_gap,
+        concurrency=config.llm.concurrency,
+        budget_s=config.llm.budget_s,
+    )
+
+
+def open_chat_memory(
+    config: Config | Path | None = None,
+    *,
+    model: LanguageModel | None = None,
+    embedder: Embedder | None = None,
+    **settings: Any,
+) -> ChatMemory:
+    """What a live bot holds, with a store and a model of its own; `async with` closes all.
+
+    A configuration, or where it lies, else ./config.yaml where that is ours, else the defaults; on
+    top of it single settings (`data_dir="..."`, `llm_model="..."`). `model` and `embedder` are
+    one's own; commands open the same store where the configuration names them too.
+
+    Raises: ConfigError, LedgerError, EmbedderMismatch.
+    """
+    config = configured(config, settings)
+    language = build_model(config, model)
+    store = open_store(config, embedder=embedder)
+
+    async def release() -> None:
+        await language.aclose()
+        await asyncio.to_thread(store.close)
+
+    try:
+        return build_chat_memory(store, config, language, release=release)
+    except BaseException:  # Ctrl-C too must not leave the ledger open
+        store.close()
+        raise
+
+
+def build_chat_memory(
+    store: MemoryStore,
+    config: Config,
+    model: LanguageModel,
+    *,
+    on_extracted: OnExtracted | None = None,
+    release: Callable[[], Coroutine[Any, Any, None]] | None = None,
+) -> ChatMemory:
+    """The same on a store and a model that others close, unless `release` does."""
+    from memory.chat_memory import ChatMemory
+
+    return ChatMemory(
+        store,
+        build_extractor(store, config, model),
+        concurrency=config.llm.concurrency,
+        wait_s=config.memory.extraction_wait,
+        on_extracted=on_extracted,
+        release=release,
+    )
 
 
 def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMemorySync | None:
@@ -175,25 +241,32 @@ def build_tools(
     return AgentTools(own, engine, build_workspace(config), distances)
 
 
-def build_model(config: Config) -> LanguageModel:
-    """Gemini where the configuration says so or a key is set, else the offline model.
+def build_model(config: Config, own: LanguageModel | None = None) -> LanguageModel:
+    """One's own, else Gemini where the configuration says so or a key is set, else the offline one.
 
-    Gemini is left alone for a while when it fails again and again.
+    All but the offline one are left alone for a while when they fail again and again.
 
-    Raises: ConfigError where Gemini is wanted and no key is set.
+    Raises: ConfigError where Gemini is wanted and no key is set, or one's own cannot be made.
     """
-    from memory.providers import OfflineModel
+    from memory.providers import OfflineModel, OwnModel
 
+    if own is None and ":" in config.llm.provider:
+        own = _made(config, "llm.provider", config.llm.provider)
+    if own is not None:
+        return _with_breaker(OwnModel(own, config.llm.concurrency), config)
     if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
         return OfflineModel()
-    from memory.providers import (
-        CircuitBreaker,
-        GeminiModel,  # 0.4 s that the offline model does without
-    )
+    from memory.providers import GeminiModel  # 0.4 s that the offline model does without
+
+    return _with_breaker(GeminiModel(_key(config, "llm.provider"), config.llm), config)
+
+
+def _with_breaker(model: LanguageModel, config: Config) -> LanguageModel:
+    from memory.providers import CircuitBreaker
 
     llm = config.llm
     return CircuitBreaker(
-        GeminiModel(_key(config, "llm.provider"), llm),
+        model,
         failures=llm.breaker_failures,
         pause_s=llm.breaker_pause_s,
         # A person waits timeout_s for a reply, a write budget_s: both leave later than this.
@@ -204,8 +277,11 @@ def build_model(config: Config) -> LanguageModel:
 def build_embedder(config: Config) -> Embedder:
     """Local embedders load nothing before their first use.
 
-    Raises: ConfigError where Gemini is wanted and no key is set.
+    Raises: ConfigError where Gemini is wanted and no key is set, or one's own cannot be made.
     """
+    if ":" in config.memory.embedding.provider:
+        provider = config.memory.embedding.provider
+        return _own_embedder(_made(config, "memory.embedding.provider", provider))
     from memory.providers import MiniLMEmbedder, WordLlamaEmbedder
 
     embedding = config.memory.embedding
@@ -242,6 +318,33 @@ def build_scale(config: Config, embedder: Embedder) -> Scale:
     return config.memory.scale_for(embedder.fingerprint)
 
 
+def _own_embedder(embedder: Embedder) -> Embedder:
+    from memory.providers import OwnEmbedder
+
+    return OwnEmbedder(embedder)
+
+
+def _made(config: Config, setting: str, provider: str) -> Any:
+    """What `package.module:factory` makes; it is handed the configuration where it takes one.
+
+    Raises: ConfigError.
+    """
+    module, _, name = provider.partition(":")
+    try:
+        factory = attrgetter(name)(importlib.import_module(module))
+        takes_one = bool(inspect.signature(factory).parameters)
+        return factory(config) if takes_one else factory()
+    except ConfigError:
+        raise
+    except Exception as exc:  # somebody else's code: whatever it raises, the setting is to name
+        raise ConfigError(
+            setting,
+            "",
+            f"{provider} gives nothing ({type(exc).__name__}: {exc})",
+            "name an installed module and what makes one in it",
+        ) from exc
+
+
 def _key(config: Config, setting: str) -> SecretStr:
     if config.api_key is None:
         raise ConfigError(setting, "", "gemini needs an API key", "set GEMINI_API_KEY")
@@ -249,12 +352,15 @@ def _key(config: Config, setting: str) -> SecretStr:
 
 
 def _store(
-    ledger: Ledger, config: Config, open_index: Callable[[Ledger], Index] | None
+    ledger: Ledger,
+    config: Config,
+    open_index: Callable[[Ledger], Index] | None,
+    own: Embedder | None = None,
 ) -> MemoryStore:
     from memory.store import MemoryStore
 
     try:
-        embedder = build_embedder(config)
+        embedder = own or build_embedder(config)
         return MemoryStore(
             ledger,
             embedder,

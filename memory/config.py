@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
 import platformdirs
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     Field,
@@ -36,8 +40,23 @@ from memory.models import (
     scale_of,
 )
 
+logger = logging.getLogger(__name__)
+
 DEFAULT_FILE = Path("config.yaml")
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+_FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+def _one_of(*names: str) -> AfterValidator:
+    def checked(provider: str) -> str:
+        if provider in names or _FACTORY.fullmatch(provider):
+            return provider
+        known = ", ".join(names)
+        raise ValueError(f"{provider!r} is none of {known}, nor package.module:factory")
+
+    return AfterValidator(checked)
 
 
 class ChromaConfig(Frozen):
@@ -53,7 +72,8 @@ class ChromaConfig(Frozen):
 class EmbeddingConfig(Frozen):
     """Which embedder; a store keeps the one it was made with until `memory-dedup reembed`."""
 
-    provider: Literal["wordllama", "minilm", "gemini"] = "wordllama"
+    provider: Annotated[str, _one_of("wordllama", "minilm", "gemini")] = "wordllama"
+    """One of these, or one's own: `package.module:factory`."""
     model: str = "gemini-embedding-2"
     """Gemini's, where that is the provider."""
     dim: int = Field(default=768, ge=128, le=3072)
@@ -76,6 +96,10 @@ class MemoryConfig(Frozen):
     dedup_calls_per_hour: int = Field(default=1_000, ge=0)
     """Calls for memories that are written one by one; beyond it their questions wait."""
     on_merge_failure: OnMergeFailure = "replace"
+    extraction_wait: float = Field(default=45.0, ge=0.0)
+    """Seconds that a live conversation's turns wait for more of them, unless there are ten."""
+    extraction_gap: float = Field(default=21_600.0, gt=0.0)
+    """Seconds of silence across which turns are not read together."""
     data_dir: str = "data"
     """Absolute once loaded."""
     ledger_url: str | None = None
@@ -121,7 +145,8 @@ class MemoryConfig(Frozen):
 class LLMConfig(Frozen):
     """Which language model, and how patiently it is asked."""
 
-    provider: Literal["auto", "gemini", "offline"] = "auto"
+    provider: Annotated[str, _one_of("auto", "gemini", "offline")] = "auto"
+    """One of these, or one's own: `package.module:factory`."""
     model: str = "gemini-3-flash-preview"
     base_url: str | None = None
     timeout_s: float = Field(default=30.0, gt=0.0)
@@ -174,18 +199,26 @@ _SET_KEY = "set GEMINI_API_KEY in the environment"
 _EVERY_KEY = "docs/configuration.md lists every key"
 
 
-def load_config(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Config:
-    """The configuration of a file, else of ./config.yaml, else the defaults; environment on top.
+def load_config(
+    path: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+) -> Config:
+    """The configuration of a file, else of ./config.yaml where that is ours, else the defaults.
+
+    On top of it the environment, and on top of that the settings: single keys by the names of their
+    variables, in lower case and without `MEMORY_`, or whole sections by theirs.
 
     Raises: ConfigError, naming the file and line or the variable, the key and what to do.
     """
-    if path is None and DEFAULT_FILE.is_file():
+    _warn_of_old_names(environ)
+    values, sources = _read(path) if path is not None else _found(DEFAULT_FILE)
+    if path is None and values:
         path = DEFAULT_FILE
-    values, sources = _read(path) if path is not None else ({}, {})
     if "api_key" in values:
         where = sources[("api_key",)]
         raise ConfigError(where, "api_key", "an API key does not belong in a file", _SET_KEY)
-    for key_path, name, value in _overrides(environ):
+    for key_path, name, value in [*_overrides(environ), *_settings(settings)]:
         _set(values, key_path, value)
         sources[key_path] = name
     try:
@@ -195,6 +228,24 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
     key = environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY")
     config = config.model_copy(update={"api_key": SecretStr(key) if key else None})
     return _with_absolute_paths(config, path)
+
+
+def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Config:
+    """A configuration, or that of a file, else as `load_config` finds it; settings on top.
+
+    Raises: ConfigError.
+    """
+    if not isinstance(config, Config):
+        return load_config(config, settings=settings)
+    values, sources = config.model_dump(exclude_unset=True), dict[_KeyPath, str]()
+    for key_path, name, value in _settings(settings):
+        _set(values, key_path, value)
+        sources[key_path] = name
+    try:
+        changed = Config.model_validate(values)
+    except ValidationError as exc:
+        raise _explained(first_problem(exc), sources, None) from exc
+    return changed.model_copy(update={"api_key": config.api_key})
 
 
 def _with_absolute_paths(config: Config, path: Path | None) -> Config:
@@ -248,6 +299,55 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[_KeyPath, str]]:
     return values, places
 
 
+def _found(path: Path) -> tuple[dict[str, Any], dict[_KeyPath, str]]:
+    """What is ours of a ./config.yaml, which may be another program's: nothing, if it is.
+
+    Raises: ConfigError where it is ours and wrong.
+    """
+    if not path.is_file():
+        return {}, {}
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if re.search(r"^(memory|api_key)\s*:", text, re.MULTILINE) is None:
+        try:
+            values, places = _read(path)
+        except ConfigError:  # another program's may be no YAML of ours
+            return {}, {}
+    else:
+        values, places = _read(path)
+    if not _is_ours(values):
+        if "llm" in values or "agent" in values:
+            logger.warning(
+                "%s is taken for another program's; name it with --config to use it", path
+            )
+        return {}, {}
+    mine = {*_SECTIONS, "api_key"}
+    return (
+        {name: value for name, value in values.items() if name in mine},
+        {key_path: place for key_path, place in places.items() if key_path[0] in mine},
+    )
+
+
+def _is_ours(values: Mapping[str, Any]) -> bool:
+    """Its `memory:` has a key of ours, or one meant so; or it has no other keys than ours.
+
+    Somebody else's `llm:` would send memories to somebody else's server.
+    """
+    if "memory" in values or "api_key" in values:
+        section = values.get("memory")
+        keys = map(str, section) if isinstance(section, dict) else ()
+        known = MemoryConfig.model_fields
+        return not section or any(difflib.get_close_matches(key, known, 1, 0.8) for key in keys)
+    others = {name: values[name] for name in _SECTIONS if name in values}
+    llm = others.get("llm")
+    if not others or (isinstance(llm, dict) and "base_url" in llm):
+        return False
+    try:
+        Config.model_validate(others)
+    except ValidationError:
+        return False
+    return True
+
+
 def _broken_yaml(path: Path, exc: yaml.YAMLError) -> ConfigError:
     mark = getattr(exc, "problem_mark", None)
     where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
@@ -275,11 +375,52 @@ def _lines(node: yaml.Node | None, above: _KeyPath) -> Iterator[tuple[_KeyPath, 
 
 
 def _overrides(environ: Mapping[str, str]) -> Iterator[tuple[_KeyPath, str, Any]]:
-    for section, model in _SECTIONS.items():
-        for key_path, annotation in _leaves(model, (section,)):
-            name = "_".join(key_path).upper()
-            if name in environ:
-                yield key_path, name, _parsed(environ[name], annotation)
+    for key_path, annotation in _all_leaves():
+        name = _variable(key_path)
+        if name in environ:
+            yield key_path, name, _parsed(environ[name], annotation)
+
+
+def _variable(key_path: _KeyPath) -> str:
+    """MEMORY_DATA_DIR, MEMORY_LLM_MODEL."""
+    return "_".join(["memory", *key_path] if key_path[0] != "memory" else key_path).upper()
+
+
+def _warn_of_old_names(environ: Mapping[str, str]) -> None:
+    """`LLM_MODEL` was ours once; it may be another program's."""
+    old = {"_".join(key_path).upper(): _variable(key_path) for key_path, _ in _all_leaves()}
+    renamed = [
+        f"{name} is {new} now"
+        for name, new in old.items()
+        if name != new and name in environ and new not in environ
+    ]
+    if renamed:
+        logger.warning("environment variables that are not read any more: %s", ", ".join(renamed))
+
+
+def _settings(settings: Mapping[str, Any]) -> Iterator[tuple[_KeyPath, str, Any]]:
+    """Keys by `data_dir`, `llm_model`, `chroma_host`; sections as mappings.
+
+    Raises: ConfigError.
+    """
+    by_name = {
+        _variable(key_path).lower().removeprefix("memory_"): key_path
+        for key_path, _ in _all_leaves()
+    }
+    for name, value in settings.items():
+        if name in _SECTIONS and isinstance(value, Mapping):
+            yield from (((name, key), f"setting {name}", one) for key, one in value.items())
+        elif name in by_name:
+            yield by_name[name], f"setting {name}", value
+        else:
+            close = difflib.get_close_matches(name, by_name, n=1)
+            remedy = f"did you mean {close[0]}?" if close else "the README lists every key"
+            raise ConfigError(f"setting {name}", "", "is not known", remedy)
+
+
+def _all_leaves() -> list[tuple[_KeyPath, Any]]:
+    """Every key, with its type."""
+    return [leaf for section, model in _SECTIONS.items() for leaf in _leaves(model, (section,))]
 
 
 def _leaves(model: type[BaseModel], above: _KeyPath) -> Iterator[tuple[_KeyPath, Any]]:
@@ -328,7 +469,7 @@ def _explained(problem: Problem, sources: Mapping[_KeyPath, str], path: Path | N
 
 def _meant(key_path: _KeyPath) -> str:
     """The known key most like the unknown one."""
-    known = {leaf[-1]: ".".join(leaf) for s, m in _SECTIONS.items() for leaf, _ in _leaves(m, (s,))}
+    known = {leaf[-1]: ".".join(leaf) for leaf, _ in _all_leaves()}
     known |= {name: name for name in _SECTIONS}
     close = difflib.get_close_matches(key_path[-1], known, n=1)
     return f"did you mean {known[close[0]]}?" if close else _EVERY_KEY

@@ -24,7 +24,7 @@ from memory.decide import (
     plan_round,
 )
 from memory.judging import QUOTED, Judging
-from memory.ledger import DecisionRecord, Lineage, Reader, TextPair
+from memory.ledger import DecisionRecord, Lease, Lineage, Reader, TextPair
 from memory.models import (
     Action,
     Decision,
@@ -49,6 +49,7 @@ from memory.store import (
     MemoryStore,
     UnlessRepeated,
     Unsearched,
+    WhileHeld,
     WhileMergeable,
     WhileNearest,
     close_pending,
@@ -145,14 +146,18 @@ class MemoryDeduplicator:
         new_memories: Sequence[Memory],
         *,
         run: str | None = None,
+        lease: Lease | None = None,
         on_progress: Progress | None = None,
     ) -> list[Outcome]:
-        """The same for several, in order: each sees those stored just before it."""
+        """The same for several, in order: each sees those stored just before it.
+
+        Raises: LeaseLost where `lease` is not held any more: then nothing more is stored.
+        """
         calls = self._hourly if run is None else self._calls(None)
         outcomes: list[Outcome] = []
         for start in range(0, len(new_memories), _EMBED_AT_ONCE):
             for new in await self._embedded(new_memories[start : start + _EMBED_AT_ONCE]):
-                outcomes.append(await self._write(new, run, calls))
+                outcomes.append(await self._write(new, run, calls, lease))
                 if on_progress is not None:
                     on_progress(len(outcomes), len(new_memories))
         return outcomes
@@ -163,7 +168,9 @@ class MemoryDeduplicator:
             return some
         return await in_thread(self._store.embeddings.embed, some)
 
-    async def _write(self, new: Memory | Embedded, run: str | None, calls: CallBudget) -> Outcome:
+    async def _write(
+        self, new: Memory | Embedded, run: str | None, calls: CallBudget, lease: Lease | None
+    ) -> Outcome:
         """Decide and apply; again where others came first, in the end without the model."""
         usage, budget = Usage(), Budget(self._budget_s)
         attempt = 0
@@ -175,6 +182,7 @@ class MemoryDeduplicator:
                 decision = _undecided(prepared.arrival, "others kept coming first")
                 condition = Anyway()
             usage += decision.usage
+            condition = condition if lease is None else WhileHeld(lease, condition)
             done = await in_thread(
                 self._store.apply, decision, condition, arrival=prepared.arrival.new, run=run
             )

@@ -8,6 +8,7 @@ MemoryPipelineError
 │   ├── LedgerDamaged      its files are broken: restore a backup
 │   ├── LedgerOutdated     an earlier version wrote it: `memory-dedup upgrade`
 │   └── EmbedderMismatch   the store was made with another embedder: `memory-dedup reembed`
+├── LeaseLost              others do this work now: leave it to them
 ├── MemoryNotFound         no live memory has this id
 ├── StillStatedBy          the memory lives on in another one: name that one
 ├── CannotUndo             the decision stays: for the reason it names
@@ -98,6 +99,14 @@ class EmbedderMismatch(LedgerError):
         )
         self.stored = stored
         self.configured = configured
+
+
+class LeaseLost(MemoryPipelineError):
+    """A conversation has passed to another process; nothing more of this one's work is stored."""
+
+    def __init__(self, conversation: str) -> None:
+        super().__init__(f"another process extracts {conversation!r} now")
+        self.conversation = conversation
 
 
 class MemoryNotFound(MemoryPipelineError):

@@ -1,26 +1,38 @@
 """Turns of a conversation become memories: turns -> candidates -> deduplicator.
 
 Turns are durable. They are kept in the ledger first; what a model found in them is kept with them;
-their text is erased when their memories are stored. A crash or a failing model in between leaves
-them pending, and the next call goes on where this one stopped.
+when their memories are stored, only the last few keep their text, as context for the next. A crash
+or a failing model in between leaves them pending, and whoever comes next goes on where this one
+stopped. One at a time extracts a conversation, whichever process it lives in.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import ModelAnswerError, ModelError
-from memory.ledger import PendingTurn
-from memory.models import MAX_CONTENT, Candidate, ExtractionResult, Memory, Turn, Usage
+from memory.errors import LeaseLost, MemoryPipelineError, ModelAnswerError, ModelError
+from memory.leasing import leased, worker
+from memory.ledger import Lease, PendingTurn, Waiting, Writer
+from memory.models import (
+    MAX_CONTENT,
+    Candidate,
+    Extraction,
+    ExtractionResult,
+    Memory,
+    Scope,
+    Turn,
+    Usage,
+)
 from memory.protocols import LanguageModel
+from memory.providers import Budget
 from memory.store import MemoryStore
 from memory.text import asked_to_remember, covers, only_asks_to_remember, retold
-from memory.threads import Progress, in_thread
+from memory.threads import Progress, in_thread, side_by_side
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +42,30 @@ _ASK_AGAIN_S = 0.1
 """How often a process that waits for another one's extraction looks again."""
 _ATTEMPTS = 3
 """How often a turn that the model cannot read is tried before it is left alone."""
+_CONTEXT = 4
+"""Turns before those to extract, already extracted, that a model is shown with them."""
+_REMEMBERED = 8
+"""Memories of each speaker that a model is shown with the turns, at most."""
+_ABOUT = 0.3
+"""Cosine below which a memory is not about the turns."""
+
+OnChunk = Callable[[ExtractionResult], None]
+"""Told what became of some turns, as soon as it has."""
+
+
+@dataclass
+class Work:
+    """What has been done for a conversation; `fault` is why it ended early, where it did."""
+
+    result: ExtractionResult = field(default_factory=ExtractionResult)
+    fault: ModelError | None = None
 
 
 class MemoryExtractor:
-    """The hook: hand it what was said, and it remembers what matters. One call at a time."""
+    """The hook: hand it what was said, and it remembers what matters.
+
+    Holds nothing of any event loop: it may be used from several, in several threads, at once.
+    """
 
     def __init__(
         self,
@@ -42,13 +74,23 @@ class MemoryExtractor:
         model: LanguageModel,
         *,
         turns_at_once: int = 10,
+        gap_s: float = 21_600.0,
+        concurrency: int = 1,
+        budget_s: float = 60.0,
     ) -> None:
-        """`turns_at_once` is how many turns of one conversation a model is shown in one call."""
+        """`turns_at_once` is how many turns of one conversation a model is shown in one call.
+
+        No call spans a silence of more than `gap_s`. `concurrency` is how many conversations are
+        extracted side by side. `budget_s` is how long one call may take, all tries together; a
+        lease is for twice as long.
+        """
         self._store = store
         self._deduplicator = deduplicator
         self._model = model
-        self._at_once = turns_at_once
-        self._one_call = asyncio.Lock()
+        self.turns_at_once = turns_at_once
+        self._gap_s = gap_s
+        self._concurrency = concurrency
+        self._budget_s = budget_s
 
     @property
     def model_name(self) -> str:
@@ -61,87 +103,157 @@ class MemoryExtractor:
 
         Raises: LedgerError.
         """
-        return await in_thread(self._keep, turns)
+        named = [(turn, turn.id or f"#{place}") for place, turn in enumerate(turns)]
+        return await in_thread(self._keep, named)
+
+    async def keep_one(self, turn: Turn) -> None:
+        """The same for a turn that is just spoken: without an id it is known by its time.
+
+        Raises: LedgerError.
+        """
+        await in_thread(self._keep, [(turn, turn.id or f"@{turn.at.isoformat()}")])
 
     async def extract_and_store(
         self, turns: Sequence[Turn] = (), *, on_progress: Progress | None = None
     ) -> ExtractionResult:
         """Remember what these turns say, and the turns that earlier calls kept or had to leave.
 
-        A turn that was handed over before adds nothing. Where the model fails, turns stay pending.
+        A turn that was handed over before adds nothing. What others extract is waited for. Where
+        the model fails, turns stay pending.
 
         Raises: LedgerError where the turns could not even be kept.
         """
-        async with self._one_call:
-            known = await self.keep(turns)
-            async with self._only_extractor():
-                return await self._extract_kept(known, on_progress)
+        known = await self.keep(turns)
+        with ExitStack() as stack:
+            holder = await in_thread(stack.enter_context, worker(self._store.ledger))
+            result = await _Sweep(self, holder, self._concurrency, on_progress).run()
+        return replace(result, known=known, pending=await self.count_waiting())
 
-    async def _extract_kept(self, known: int, on_progress: Progress | None) -> ExtractionResult:
-        kept = await in_thread(self._kept)
-        result = ExtractionResult(known=known)
-        chunks = _chunks([one for one in kept if one.attempts < _ATTEMPTS], self._at_once)
-        done = 0
-        for chunk in chunks:
-            try:
-                part = await self._extract(chunk)
-            except ModelError as exc:
-                result = replace(result, problem=str(exc))
-                logger.warning("turns wait for the model: %s", exc)
-                break
-            result = _sum(result, part)
-            done += len(chunk)
-            if on_progress is not None:
-                on_progress(done, sum(map(len, chunks)))
-        left = await in_thread(self._kept)
-        return replace(result, pending=len(left))
+    async def waiting(self) -> list[Waiting]:
+        """The conversations with turns to extract, the longest wait first."""
+        return await in_thread(self._waiting)
 
-    @contextlib.asynccontextmanager
-    async def _only_extractor(self) -> AsyncIterator[None]:
-        """Wait until no other process extracts: it may be at the same turns."""
-        while True:
-            lock = self._store.ledger.exclusive("extraction")
-            mine = await in_thread(lock.__enter__)
-            try:
-                if mine:
-                    yield
-                    return
-            finally:
-                await in_thread(lock.__exit__, None, None, None)
-            await asyncio.sleep(_ASK_AGAIN_S)
+    async def count_waiting(self) -> int:
+        """How many turns are not extracted, those that were given up with them."""
+        return await in_thread(self._count_waiting)
 
-    def _keep(self, turns: Sequence[Turn]) -> int:
-        if not turns:
+    async def extract_conversation(
+        self,
+        conversation: str,
+        holder: str,
+        *,
+        on_chunk: OnChunk | None = None,
+        wait_s: float = 0.0,
+    ) -> Work | None:
+        """Extract what waits in a conversation; None where another does.
+
+        As long as there are `turns_at_once`, or the first of them has waited for `wait_s`.
+        """
+        work = Work()
+        lease_s = 2 * self._budget_s
+        async with leased(self._store.ledger, conversation, holder, lease_s) as lease:
+            if lease is None:
+                return None
+            after = 0
+            while chunk := await in_thread(self._next_chunk, conversation, after, wait_s):
+                after = chunk[-1].seq
+                try:
+                    part = await self._extract(chunk, lease)
+                except LeaseLost as exc:
+                    logger.warning("%s", exc)
+                    return work
+                except ModelError as exc:
+                    logger.warning("turns wait for the model: %s", exc)
+                    work.fault = exc
+                    return work
+                work.result = summed(work.result, part)
+                if on_chunk is not None:
+                    on_chunk(part)
+        return work
+
+    # --- what waits ---
+
+    def _keep(self, named: Sequence[tuple[Turn, str]]) -> int:
+        if not named:
             return 0
         with self._store.ledger.writing() as writer:
-            new = [
-                writer.turns.keep(turn, turn.id or f"#{place}") for place, turn in enumerate(turns)
-            ]
+            new = [writer.turns.keep(turn, name) for turn, name in named]
         return new.count(False)
 
-    def _kept(self) -> list[PendingTurn]:
+    def _waiting(self) -> list[Waiting]:
         with self._store.ledger.reading() as reader:
-            return reader.turns.waiting()
+            return reader.turns.conversations(_ATTEMPTS)
 
-    async def _extract(self, chunk: Sequence[PendingTurn]) -> ExtractionResult:
+    def _count_waiting(self) -> int:
+        with self._store.ledger.reading() as reader:
+            return reader.turns.count_waiting()
+
+    def _next_chunk(self, conversation: str, after: int, wait_s: float) -> list[PendingTurn]:
+        """The next turns for one call; none where they should wait for more."""
+        with self._store.ledger.reading() as reader:
+            kept = reader.turns.to_extract(conversation, _ATTEMPTS, after, self.turns_at_once)
+            if len(kept) < self.turns_at_once and wait_s > 0.0:
+                waiting = reader.turns.conversations(_ATTEMPTS)
+                waited = (one.waited_s for one in waiting if one.conversation == conversation)
+                if next(waited, 0.0) < wait_s:
+                    return []
+        return _until_silence(kept, self._gap_s)
+
+    def _context(self, chunk: Sequence[PendingTurn]) -> list[Turn]:
+        """What was said just before, oldest first, back to the last long silence."""
+        first = chunk[0]
+        with self._store.ledger.reading() as reader:
+            told = reader.turns.told_before(first.turn.conversation, first.seq, _CONTEXT)
+        at, near = first.turn.at, list[Turn]()
+        for turn in reversed(told):
+            if (at - turn.at).total_seconds() > self._gap_s:
+                break
+            near.insert(0, turn)
+            at = turn.at
+        return near
+
+    def _remembered(self, chunk: Sequence[PendingTurn]) -> tuple[Memory, ...]:
+        """The public memories nearest to what each speaker says."""
+        said: dict[str, list[str]] = {}
+        for one in chunk:
+            if not one.turn.is_bot:
+                said.setdefault(one.turn.speaker, []).append(one.turn.text)
+        try:
+            found = [self._about(" ".join(texts), speaker) for speaker, texts in said.items()]
+        except MemoryPipelineError as exc:
+            logger.warning("extracted without what is remembered: %s", exc)
+            return ()
+        return tuple(memory for memories in found for memory in memories)
+
+    def _about(self, text: str, speaker: str) -> list[Memory]:
+        scope = Scope((("is_private", False), ("user", speaker)))
+        with self._store.ledger.reading() as reader:
+            if not reader.memories.newest(1, scope):
+                return []
+        hits = self._store.search(text, _REMEMBERED, scope=scope)
+        return [hit.memory for hit in hits if hit.similarity >= _ABOUT]
+
+    # --- one call ---
+
+    async def _extract(self, chunk: Sequence[PendingTurn], lease: Lease) -> ExtractionResult:
         """Turns of one conversation; where no usable answer comes to them, each by itself.
 
-        Raises: ModelError where it is not the turns that the model fails at.
+        Raises: ModelError where it is not the turns that the model fails at; LeaseLost.
         """
         try:
-            found, usage = await self._candidates(chunk)
+            found, usage = await self._candidates(chunk, lease)
         except ModelAnswerError as exc:
             if len(chunk) > 1:
-                parts = [await self._extract([one]) for one in chunk]
-                return _sum(ExtractionResult(), *parts)
+                parts = [await self._extract([one], lease) for one in chunk]
+                return summed(ExtractionResult(), *parts)
             logger.warning("turn %s of %s: %s", chunk[0].name, chunk[0].turn.conversation, exc)
-            await in_thread(self._count_attempt, chunk[0])
+            await in_thread(self._count_attempt, chunk[0], lease)
             return ExtractionResult(problem=str(exc))
-        stored = await self._store_found(chunk, found)
+        stored = await self._store_found(chunk, found, lease)
         return replace(stored, usage=stored.usage + usage)
 
     async def _candidates(
-        self, chunk: Sequence[PendingTurn]
+        self, chunk: Sequence[PendingTurn], lease: Lease
     ) -> tuple[dict[int, list[Candidate]], Usage]:
         """What is worth remembering, by the turn that says it, kept before it is stored."""
         unread = [one for one in chunk if one.candidates is None]
@@ -151,35 +263,49 @@ class MemoryExtractor:
             found[one.seq] += _asked(one.turn)
         usage = Usage()
         if any(not one.turn.is_bot for one in to_ask):
-            extraction = await self._model.extract([one.turn for one in to_ask])
+            extraction = await self._ask(to_ask)
             usage = extraction.usage
             for candidate in extraction.candidates:
                 if (said := _turn_of(candidate, to_ask)) is not None:
-                    found[said.seq].append(candidate)
-        await in_thread(self._keep_candidates, found)
+                    found[said.seq].append(candidate.model_copy(update={"asked": False}))
+        await in_thread(self._keep_candidates, found, lease)
         return found, usage
 
+    async def _ask(self, to_ask: Sequence[PendingTurn]) -> Extraction:
+        """What the model finds in these turns, shown what came before and what is known."""
+        turns = [one.turn for one in to_ask]
+        context = await in_thread(self._context, to_ask)
+        remembered = await in_thread(self._remembered, to_ask)
+
+        async def ask() -> Extraction:
+            return await self._model.extract(turns, context=context, remembered=remembered)
+
+        return await Budget(self._budget_s).wait_for(ask)
+
     async def _store_found(
-        self, chunk: Sequence[PendingTurn], found: dict[int, list[Candidate]]
+        self,
+        chunk: Sequence[PendingTurn],
+        found: dict[int, list[Candidate]],
+        lease: Lease,
     ) -> ExtractionResult:
         recalled = await in_thread(self._recalled, chunk)
         speakers = {one.turn.speaker for one in chunk if not one.turn.is_bot}
-        memories = [
-            self._memory(kept, candidate, place, speakers)
+        every = [
+            (candidate, self._memory(kept, candidate, place, speakers))
             for kept in chunk
             for place, candidate in enumerate(found[kept.seq])
         ]
         fresh = [
-            one
-            for one in memories
-            if one.intensity == _ASKED or not any(covers(old, one.content) for old in recalled)
+            memory
+            for candidate, memory in every
+            if candidate.asked or not any(covers(old, memory.content) for old in recalled)
         ]
-        outcomes = await self._deduplicator.check_and_merge_all(fresh)
-        await in_thread(self._finish, chunk)
+        outcomes = await self._deduplicator.check_and_merge_all(fresh, lease=lease)
+        await in_thread(self._finish, chunk, lease)
         return ExtractionResult(
             outcomes=tuple(outcomes),
             extracted=len(chunk),
-            already_remembered=len(memories) - len(fresh),
+            already_remembered=len(every) - len(fresh),
             usage=sum((outcome.usage for outcome in outcomes), Usage()),
         )
 
@@ -204,19 +330,83 @@ class MemoryExtractor:
         with self._store.ledger.reading() as reader:
             return [row.memory.content for row in reader.memories.rows(ids).values()]
 
-    def _keep_candidates(self, found: dict[int, list[Candidate]]) -> None:
-        with self._store.ledger.writing() as writer:
+    # --- each a transaction that only who holds the lease may make ---
+
+    def _keep_candidates(self, found: dict[int, list[Candidate]], lease: Lease) -> None:
+        def keep(writer: Writer) -> None:
             for seq, candidates in found.items():
                 writer.turns.keep_candidates(seq, candidates)
 
-    def _finish(self, chunk: Sequence[PendingTurn]) -> None:
-        with self._store.ledger.writing() as writer:
+        self._write(lease, keep)
+
+    def _finish(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
+        def finish(writer: Writer) -> None:
             for one in chunk:
                 writer.turns.finish(one.seq)
+            writer.turns.clear(lease.conversation, but=_CONTEXT, older_than_s=self._gap_s)
 
-    def _count_attempt(self, one: PendingTurn) -> None:
+        self._write(lease, finish)
+
+    def _count_attempt(self, one: PendingTurn, lease: Lease) -> None:
+        self._write(lease, lambda writer: writer.turns.count_attempt(one.seq))
+
+    def _write(self, lease: Lease, write: Callable[[Writer], None]) -> None:
         with self._store.ledger.writing() as writer:
-            writer.turns.count_attempt(one.seq)
+            writer.leases.check(lease)
+            write(writer)
+
+
+class _Sweep:
+    """Every conversation that waits, extracted once, by this one or by another."""
+
+    def __init__(
+        self,
+        extractor: MemoryExtractor,
+        holder: str,
+        at_once: int,
+        on_progress: Progress | None,
+    ) -> None:
+        self._extractor = extractor
+        self._holder = holder
+        self._at_once = at_once
+        self._on_progress = on_progress
+        self._result = ExtractionResult()
+        self._total = 0
+        self._tried: set[str] = set()
+        self._fault: ModelError | None = None
+
+    async def run(self) -> ExtractionResult:
+        left = await self._left()
+        self._total = sum(one.turns for one in left)
+        while left and self._fault is None:
+            names = [one.conversation for one in left]
+            await side_by_side(self._extract, names, self._at_once)
+            left = await self._left()
+            if left and self._fault is None:  # others extract them
+                await asyncio.sleep(_ASK_AGAIN_S)
+        return self._result
+
+    async def _left(self) -> list[Waiting]:
+        waiting = await self._extractor.waiting()
+        return [one for one in waiting if one.conversation not in self._tried]
+
+    async def _extract(self, conversation: str) -> None:
+        if self._fault is not None:
+            return
+        work = await self._extractor.extract_conversation(
+            conversation, self._holder, on_chunk=self._tell
+        )
+        if work is None:
+            return
+        self._tried.add(conversation)
+        if work.fault is not None:
+            self._fault = work.fault
+            self._result = replace(self._result, problem=str(work.fault))
+
+    def _tell(self, part: ExtractionResult) -> None:
+        self._result = summed(self._result, part)
+        if self._on_progress is not None:
+            self._on_progress(self._result.extracted, max(self._total, self._result.extracted))
 
 
 def _asked(turn: Turn) -> list[Candidate]:
@@ -224,7 +414,7 @@ def _asked(turn: Turn) -> list[Candidate]:
     told = [] if turn.is_bot else asked_to_remember(turn.text)
     contents = [retold(one, turn.speaker, turn.at) for one in told]
     return [
-        Candidate(content=content, user=turn.speaker, intensity=_ASKED)
+        Candidate(content=content, user=turn.speaker, intensity=_ASKED, asked=True)
         for content in contents
         if len(content) <= MAX_CONTENT
     ]
@@ -232,25 +422,24 @@ def _asked(turn: Turn) -> list[Candidate]:
 
 def _turn_of(candidate: Candidate, asked: Sequence[PendingTurn]) -> PendingTurn | None:
     """The turn that says it, else the last of a person; None where the bot said it."""
-    if candidate.turn is None:
+    if candidate.turn is None or not 0 <= candidate.turn < len(asked):
         return [one for one in asked if not one.turn.is_bot][-1]
     said = asked[candidate.turn]
     return None if said.turn.is_bot else said
 
 
-def _chunks(kept: Sequence[PendingTurn], size: int) -> list[list[PendingTurn]]:
-    """Neighbours of one conversation, at most `size` together."""
-    chunks: list[list[PendingTurn]] = []
-    for one in kept:
-        last = chunks[-1] if chunks else []
-        if last and len(last) < size and last[0].turn.conversation == one.turn.conversation:
-            last.append(one)
-        else:
-            chunks.append([one])
-    return chunks
+def _until_silence(kept: Sequence[PendingTurn], gap_s: float) -> list[PendingTurn]:
+    """The turns up to the first long silence between two."""
+    together = list(kept[:1])
+    for one in kept[1:]:
+        if abs((one.turn.at - together[-1].turn.at).total_seconds()) > gap_s:
+            break
+        together.append(one)
+    return together
 
 
-def _sum(first: ExtractionResult, *others: ExtractionResult) -> ExtractionResult:
+def summed(first: ExtractionResult, *others: ExtractionResult) -> ExtractionResult:
+    """Several accounts as one; what is pending or known is not added up."""
     for other in others:
         first = replace(
             first,

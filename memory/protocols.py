@@ -65,8 +65,16 @@ class LanguageModel(Protocol):
         Raises: ModelError, with the reason.
         """
 
-    async def extract(self, turns: Sequence[Turn]) -> Extraction:
+    async def extract(
+        self,
+        turns: Sequence[Turn],
+        *,
+        context: Sequence[Turn] = (),
+        remembered: Sequence[Memory] = (),
+    ) -> Extraction:
         """What is worth remembering in these turns, oldest first; the bot's give context only.
+
+        `context` was said just before and is extracted already; `remembered` is known already.
 
         Raises: ModelError, with the reason.
         """

@@ -81,6 +81,8 @@ class ScriptedModel:
         self.asked: list[Question] = []
         self.extractions: list[ModelError | list[Candidate]] = []
         self.shown: list[tuple[Turn, ...]] = []
+        self.context: list[tuple[str, ...]] = []
+        self.remembered: list[tuple[str, ...]] = []
         self.readings: list[ModelError | SecondReading] = []
         self.doubts: list[Doubt] = []
 
@@ -98,8 +100,16 @@ class ScriptedModel:
             raise answer
         return answer
 
-    async def extract(self, turns: Sequence[Turn]) -> Extraction:
+    async def extract(
+        self,
+        turns: Sequence[Turn],
+        *,
+        context: Sequence[Turn] = (),
+        remembered: Sequence[Memory] = (),
+    ) -> Extraction:
         self.shown.append(tuple(turns))
+        self.context.append(tuple(turn.text for turn in context))
+        self.remembered.append(tuple(memory.content for memory in remembered))
         answer = self.extractions.pop(0)
         if isinstance(answer, ModelError):
             raise answer

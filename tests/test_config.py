@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from memory.assembly import build_scale
-from memory.config import Config, load_config
+from memory.config import Config, configured, load_config
 from memory.errors import ConfigError
 from memory.models import PLAIN, Scale, scale_of
 from memory.providers import WordLlamaEmbedder
@@ -51,7 +51,7 @@ def test_a_ledger_file_too_is_relative_to_the_file(tmp_path: Path) -> None:
 def test_the_workspace_is_relative_to_the_file_and_can_be_set_by_a_variable(tmp_path: Path) -> None:
     file = written(tmp_path, "agent:\n  workspace_dir: notes\n")
     assert load_config(file, {}).agent.workspace_dir == str(tmp_path / "notes")
-    given = {"AGENT_WORKSPACE_DIR": "other", "AGENT_USER": "Mia"}
+    given = {"MEMORY_AGENT_WORKSPACE_DIR": "other", "MEMORY_AGENT_USER": "Mia"}
     agent = load_config(file, given).agent
     assert (agent.workspace_dir, agent.user) == (str(tmp_path / "other"), "Mia")
 
@@ -79,7 +79,7 @@ def test_the_environment_overrides_single_keys(tmp_path: Path) -> None:
         "MEMORY_DEDUP_UPPER_THRESHOLD": "0.97",
         "MEMORY_DEDUP_SCOPE": "[user, category]",
         "MEMORY_CHROMA_HOST": "10.0.0.8",
-        "LLM_MODEL": "1.5",
+        "MEMORY_LLM_MODEL": "1.5",
         "MEMORY_LIMIT": "somebody else's",
     }
     config = load_config(path, environ)
@@ -188,3 +188,68 @@ def test_a_scale_that_cannot_be_is_named_with_file_and_line(tmp_path: Path, scal
     path = written(tmp_path, f"memory:\n  embedding:\n    scale: {scale}\n")
     with pytest.raises(ConfigError, match=r"config\.yaml:3.*memory\.embedding\.scale"):
         load_config(path, {})
+
+
+# --- what is ours, and what is another program's --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "server:\n  port: 8000\n",
+        "llm:\n  provider: openai\n  base_url: https://example.org\n",
+        "memory:\n  backend: redis\n",
+        "- 1\n",
+    ],
+)
+def test_a_config_file_of_a_bot_is_neither_read_nor_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    written(tmp_path, text)
+    monkeypatch.chdir(tmp_path)
+    assert load_config(None, {}).llm == Config().llm
+    assert load_config(None, {}).memory.data_dir == str(platformdirs.user_data_path("memory-dedup"))
+
+
+def test_our_sections_are_read_beside_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, "server: {port: 1}\nmemory:\n  data_dir: here\nllm: {concurrency: 2}\n")
+    monkeypatch.chdir(tmp_path)
+    config = load_config(None, {})
+    assert (config.memory.data_dir, config.llm.concurrency) == (str(tmp_path / "here"), 2)
+
+
+def test_another_tools_variables_are_not_read_and_ours_of_old_are_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    environ = {"LLM_PROVIDER": "openai", "LLM_BASE_URL": "https://example.org", "LLM_MODEL": "m"}
+    assert load_config(SHIPPED, environ).llm == Config().llm
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "LLM_MODEL is MEMORY_LLM_MODEL now" in caplog.text
+
+
+def test_settings_stand_above_the_environment_and_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "memory: {dedup_guard: false}\nllm: {concurrency: 2}\n")
+    settings = {"llm_concurrency": 3, "chroma_host": "h", "memory": {"dedup_candidates": 7}}
+    config = load_config(path, {"MEMORY_LLM_CONCURRENCY": "5"}, settings)
+    assert (config.llm.concurrency, config.memory.chroma.host) == (3, "h")
+    assert (config.memory.dedup_guard, config.memory.dedup_candidates) == (False, 7)
+    assert configured(config, {"llm_concurrency": 9}).llm.concurrency == 9
+
+
+def test_an_unknown_setting_is_named() -> None:
+    with pytest.raises(ConfigError, match="llm_modle: is not known; did you mean llm_model"):
+        load_config(SHIPPED, {}, {"llm_modle": "x"})
+
+
+@pytest.mark.parametrize("section", ["llm", "memory.embedding"])
+def test_a_provider_is_known_or_a_factory(tmp_path: Path, section: str) -> None:
+    def with_provider(name: str) -> Config:
+        text = f"{{provider: '{name}'}}"
+        inner = f"llm: {text}" if section == "llm" else f"memory: {{embedding: {text}}}"
+        return load_config(written(tmp_path, inner), {})
+
+    with_provider("my.bots:make_it")
+    with pytest.raises(ConfigError, match=f"{section}.provider: 'nonsense' is none of"):
+        with_provider("nonsense")

@@ -260,7 +260,7 @@ def test_after_a_crash_between_model_and_store_the_model_is_not_asked_again(
     assert live(store) == [("Mia", CAT), ("Mia", SAILS)]
 
 
-async def _crash(_memories: object) -> None:
+async def _crash(_memories: object, **_: object) -> None:
     raise SystemExit
 
 

@@ -31,8 +31,8 @@ def environment(gemini: GeminiServer | None = None) -> dict[str, str]:
     keep = {k: v for k, v in os.environ.items() if k not in ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
     keep |= {"PYTHONPATH": str(ROOT), "TERM": "dumb", "COLUMNS": "80"}
     if gemini is not None:
-        keep |= {"GEMINI_API_KEY": "secret-key", "LLM_BASE_URL": gemini.url}
-        keep |= {"LLM_MAX_ATTEMPTS": "2", "LLM_TIMEOUT_S": "2"}
+        keep |= {"GEMINI_API_KEY": "secret-key", "MEMORY_LLM_BASE_URL": gemini.url}
+        keep |= {"MEMORY_LLM_MAX_ATTEMPTS": "2", "MEMORY_LLM_TIMEOUT_S": "2"}
     return keep
 
 
@@ -110,7 +110,14 @@ def test_a_name_is_needed(folder: Path) -> None:
 def test_dedup_runs_before_the_chat(folder: Path) -> None:
     done = chat(folder, "--deduplicate-memories", said="I bake bread on Fridays.\n")
     assert done.stdout.startswith("memories        0")
-    assert memories(folder) == []
+    assert done.stdout.endswith("\nI see.\n")
+    assert memories(folder) == [("User", "User bakes bread on Fridays.")]
+
+
+def test_a_transcript_is_not_left_out_of_a_dry_run_in_silence(folder: Path) -> None:
+    done = chat(folder, "--dedup-dry-run", "--transcript", transcript(folder))
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: --dedup-dry-run: changes nothing")
 
 
 # --- a transcript ---------------------------------------------------------------------------------
@@ -282,7 +289,7 @@ def test_a_server_that_hangs_does_not_hang_the_chat(folder: Path, gemini: Gemini
 def test_a_model_that_fails_again_and_again_is_not_asked_and_the_reply_says_so(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LLM_BREAKER_FAILURES", "2")
+    monkeypatch.setenv("MEMORY_LLM_BREAKER_FAILURES", "2")
     with GeminiServer(failed(503)).running() as server:
         done = chat(folder, "--user", "Mia", said="I sail.\nI run.\nI swim.\n", gemini=server)
     assert "(no answer: the model is not asked: 2 questions in a row failed" in done.stdout

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent
 RANKS = [
     "errors", "text", "models", "protocols", "config", "threads", "files", "signals",
     "ledger", "index", "decide", "providers", "store",
-    "judging", "deduplicator", "extractor", "upkeep", "interchange", "agent",
+    "judging", "deduplicator", "leasing", "extractor", "background", "chat_memory",
+    "upkeep", "interchange", "agent",
     "assembly", "cli", "__main__", "orchestrator",
 ]  # fmt: skip
 """The rooms bottom up, as ARCHITECTURE.md lists them: each may import those before it."""

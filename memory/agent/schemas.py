@@ -11,7 +11,7 @@ from memory.models import LinkType, Memory, SearchResult
 Emotion = Literal[
     "happy", "sad", "surprised", "moved", "excited", "nostalgic", "curious", "neutral",
     "melancholy", "anxious", "contentment", "frustrated", "calm", "contemplative", "thoughtful",
-    "grateful", "vulnerable",
+    "grateful", "vulnerable", "anger", "fear", "love",
 ]  # fmt: skip
 Category = Literal[
     "daily", "philosophical", "technical", "memory", "observation", "feeling", "conversation",

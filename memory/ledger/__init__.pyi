@@ -10,9 +10,11 @@ from .records import Change as Change
 from .records import Counts as Counts
 from .records import DecisionRecord as DecisionRecord
 from .records import IndexState as IndexState
+from .records import Lease as Lease
 from .records import PendingTurn as PendingTurn
 from .records import Row as Row
 from .records import Run as Run
+from .records import Waiting as Waiting
 from .snapshot import Lineage as Lineage
 from .snapshot import Snapshot as Snapshot
 from .snapshot import take_snapshot as take_snapshot

@@ -80,6 +80,24 @@ class Database(ABC):
         Raises: LedgerError.
         """
 
+    @contextlib.contextmanager
+    def present(self, name: str) -> Iterator[None]:
+        """While the block runs, `is_present` is true of this name, in every process.
+
+        Raises: LedgerError.
+        """
+        with self.exclusive(name) as taken:
+            assert taken, "names of those who are present are never used twice"
+            yield
+
+    def is_present(self, name: str) -> bool:
+        """Whether the bearer of this name has neither ended nor died.
+
+        Raises: LedgerError.
+        """
+        with self.exclusive(name) as free:
+            return not free
+
     def set_aside_files(self) -> list[str]:
         """Beside this ledger: damaged ones that a restore has renamed, and copies of upgrades."""
         return []
@@ -217,7 +235,7 @@ class SqliteDatabase(Database):
 
     @contextlib.contextmanager
     def exclusive(self, task: str) -> Iterator[bool]:
-        path = self._path.with_name(f"{self._path.name}.{task}.lock")
+        path = self._lock_file(task)
         lock = filelock.FileLock(path, thread_local=False)  # taken and released by any thread
         try:
             lock.acquire(blocking=False)
@@ -230,6 +248,28 @@ class SqliteDatabase(Database):
             yield True
         finally:
             lock.release()
+
+    @contextlib.contextmanager
+    def present(self, name: str) -> Iterator[None]:
+        """As everywhere, and its lock file goes with it."""
+        try:
+            with super().present(name):
+                yield
+        finally:
+            self._drop_lock_file(name)
+
+    def is_present(self, name: str) -> bool:
+        alive = self._lock_file(name).exists() and super().is_present(name)
+        if not alive:
+            self._drop_lock_file(name)
+        return alive
+
+    def _lock_file(self, task: str) -> Path:
+        return self._path.with_name(f"{self._path.name}.{task}.lock")
+
+    def _drop_lock_file(self, task: str) -> None:
+        with contextlib.suppress(OSError):  # then an empty file stays
+            self._lock_file(task).unlink(missing_ok=True)
 
     def set_aside_files(self) -> list[str]:
         found = [files.all_set_aside(self._path.absolute(), kind) for kind in (_DAMAGED, "before")]

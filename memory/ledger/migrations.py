@@ -67,7 +67,8 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
 
 
 def _to_2(connection: Connection) -> None:
-    """The identity hash gets its name; distinct pairs say by whom; attempts and leases are kept.
+    """The identity hash gets its name; distinct pairs say by whom; attempts and leases are kept;
+    turns know when they were heard.
 
     Version 1 cannot read `memories` without `arrival`, nor tell apart without saying by whom.
     """
@@ -104,6 +105,8 @@ _TO_2 = (
     "ALTER TABLE decisions ADD COLUMN verified TEXT",
     "CREATE TABLE leases (conversation TEXT NOT NULL PRIMARY KEY, token TEXT NOT NULL, "
     "holder TEXT NOT NULL, expires_at FLOAT NOT NULL)",
+    "ALTER TABLE turns ADD COLUMN heard_at FLOAT DEFAULT 0 NOT NULL",
+    "CREATE INDEX ix_turns_told ON turns (conversation) WHERE turn IS NOT NULL",
 )  # fmt: skip
 
 

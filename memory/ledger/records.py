@@ -118,6 +118,23 @@ class PendingTurn:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """A conversation with turns to extract, and how long the first of them has waited."""
+
+    conversation: str
+    turns: int
+    waited_s: float
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to extract a conversation, for as long as the ledger holds this token of it."""
+
+    conversation: str
+    token: str
+
+
+@dataclass(frozen=True)
 class Counts:
     """What the ledger holds."""
 

@@ -14,6 +14,7 @@ from memory.ledger.decisions import Decisions, DecisionsWriter
 from memory.ledger.distinct import DistinctPairs, DistinctPairsWriter
 from memory.ledger.episodes import Episodes, EpisodesWriter
 from memory.ledger.followers import Followers, FollowersWriter
+from memory.ledger.leases import Leases, LeasesWriter
 from memory.ledger.links import Links, LinksWriter
 from memory.ledger.memories import Memories, MemoriesWriter
 from memory.ledger.records import Counts
@@ -34,6 +35,7 @@ class Reader:
     attempts: Attempts
     decisions: Decisions
     turns: Turns
+    leases: Leases
     episodes: Episodes
     followers: Followers
 
@@ -47,6 +49,7 @@ class Reader:
         self.attempts = Attempts(transaction)
         self.decisions = Decisions(transaction)
         self.turns = Turns(transaction)
+        self.leases = Leases(transaction)
         self.episodes = Episodes(transaction)
         self.followers = Followers(transaction)
 
@@ -91,6 +94,7 @@ class Writer(Reader):
     attempts: AttemptsWriter
     decisions: DecisionsWriter
     turns: TurnsWriter
+    leases: LeasesWriter
     episodes: EpisodesWriter
     followers: FollowersWriter
 
@@ -104,6 +108,7 @@ class Writer(Reader):
         self.attempts = AttemptsWriter(transaction)
         self.decisions = DecisionsWriter(transaction)
         self.turns = TurnsWriter(transaction)
+        self.leases = LeasesWriter(transaction)
         self.episodes = EpisodesWriter(transaction)
         self.followers = FollowersWriter(transaction)
 

@@ -134,9 +134,13 @@ turns = sa.Table(
     sa.Column("attempts", sa.Integer, nullable=False, default=0),
     sa.Column("turn", sa.Text),
     sa.Column("candidates", sa.Text),
+    sa.Column("heard_at", sa.Float, nullable=False, server_default=sa.text("0")),
     sa.UniqueConstraint("conversation", "name", "digest"),
     sqlite_autoincrement=True,
 )
+"""What was said; `heard_at` is in seconds of the database's clock. Few rows still have a text."""
+_told = turns.c.turn.is_not(None)
+sa.Index("ix_turns_told", turns.c.conversation, sqlite_where=_told, postgresql_where=_told)
 leases = sa.Table(
     "leases",
     schema,

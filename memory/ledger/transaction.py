@@ -11,6 +11,10 @@ from sqlalchemy.engine import Connection
 
 _IN = 500
 """Values in one IN (...): far below SQLite's 32,766 variables."""
+_NOW_S = {
+    "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",
+    "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
+}
 
 
 class Transaction:
@@ -26,6 +30,10 @@ class Transaction:
     @property
     def dialect(self) -> str:
         return self.connection.dialect.name
+
+    def now_s(self) -> float:
+        """The database's clock, in seconds since 1970: one for all processes and machines."""
+        return float(self.connection.scalar(sa.text(_NOW_S[self.dialect])))
 
     def count(self, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
         query = sa.select(sa.func.count()).select_from(table).where(where)

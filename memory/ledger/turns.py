@@ -4,37 +4,64 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 
 from memory.ledger import tables as t
-from memory.ledger.records import PendingTurn
+from memory.ledger.records import PendingTurn, Waiting
 from memory.ledger.transaction import TableGroup
 from memory.models import Candidate, Turn
 
 _CANDIDATES = TypeAdapter(tuple[Candidate, ...])
+_DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
+"""Extracted, and its text is kept for a while."""
 
 
 class Turns(TableGroup):
-    """What was said and is not extracted yet."""
+    """What was said and is not extracted yet, and a little of what was said before it."""
 
     def waiting(self) -> list[PendingTurn]:
         """In the order in which they were kept."""
-        query = sa.select(t.turns).where(t.turns.c.pending).order_by(t.turns.c.seq)
+        return self._found(t.turns.c.pending)
+
+    def to_extract(
+        self, conversation: str, most_attempts: int, after: int, limit: int
+    ) -> list[PendingTurn]:
+        """The first that wait in a conversation, after `after`, and have not failed too often."""
+        mine = t.turns.c.conversation == conversation
+        return self._found(_worth_a_try(most_attempts), mine, t.turns.c.seq > after, limit=limit)
+
+    def conversations(self, most_attempts: int) -> list[Waiting]:
+        """Where turns wait, the longest wait first."""
+        first = sa.func.min(t.turns.c.heard_at)
+        query = (
+            sa.select(t.turns.c.conversation, sa.func.count(), first)
+            .where(_worth_a_try(most_attempts))
+            .group_by(t.turns.c.conversation)
+            .order_by(first, sa.func.min(t.turns.c.seq))
+        )
+        now_s = self._transaction.now_s()
         return [
-            PendingTurn(
-                seq=row.seq,
-                name=row.name,
-                turn=Turn.model_validate_json(row.turn),
-                attempts=row.attempts,
-                candidates=_CANDIDATES.validate_json(row.candidates) if row.candidates else None,
-            )
-            for row in self._connection.execute(query)
+            Waiting(conversation, count, max(0.0, now_s - heard_at))
+            for conversation, count, heard_at in self._connection.execute(query)
         ]
+
+    def told_before(self, conversation: str, seq: int, limit: int) -> list[Turn]:
+        """The last turns before this one whose memories are stored and whose text is kept."""
+        query = sa.select(t.turns.c.turn).where(
+            _DONE, t.turns.c.conversation == conversation, t.turns.c.seq < seq
+        )
+        told = self._connection.scalars(query.order_by(t.turns.c.seq.desc()).limit(limit)).all()
+        return [Turn.model_validate_json(one) for one in reversed(told)]
 
     def count_waiting(self) -> int:
         return self._transaction.count(t.turns, t.turns.c.pending)
+
+    def _found(self, *where: sa.ColumnElement[bool], limit: int | None = None) -> list[PendingTurn]:
+        query = sa.select(t.turns).where(*where).order_by(t.turns.c.seq).limit(limit)
+        return [_pending_turn(row) for row in self._connection.execute(query)]
 
 
 class TurnsWriter(Turns):
@@ -49,6 +76,7 @@ class TurnsWriter(Turns):
             digest=digest,
             pending=True,
             turn=turn.model_dump_json(),
+            heard_at=self._transaction.now_s(),
         )
         fresh = statement.on_conflict_do_nothing().returning(t.turns.c.seq)
         return self._connection.scalar(fresh) is not None
@@ -56,18 +84,29 @@ class TurnsWriter(Turns):
     def keep_candidates(self, seq: int, candidates: Sequence[Candidate]) -> None:
         """What a model found in a turn: after a crash it need not be asked again."""
         found = _CANDIDATES.dump_json(tuple(candidates)).decode()
-        self._update(seq, candidates=found)
+        self._update(t.turns.c.seq == seq, candidates=found)
 
     def count_attempt(self, seq: int) -> None:
         """A turn could not be extracted this time."""
-        self._update(seq, attempts=t.turns.c.attempts + 1)
+        self._update(t.turns.c.seq == seq, attempts=t.turns.c.attempts + 1)
 
     def finish(self, seq: int) -> None:
-        """A turn is extracted: all that stays of it is how it is known again."""
-        self._update(seq, pending=False, turn=None, candidates=None)
+        """A turn is extracted; its text is context for the next ones, until it is cleared."""
+        self._update(t.turns.c.seq == seq, pending=False, candidates=None)
+
+    def clear(self, conversation: str, but: int, older_than_s: float) -> None:
+        """Erase the texts of extracted turns: all but the last here, and the old everywhere.
+
+        All that stays of them is how they are known again.
+        """
+        done = sa.select(t.turns.c.seq).where(_DONE, t.turns.c.conversation == conversation)
+        earlier = done.order_by(t.turns.c.seq.desc()).offset(but)
+        self._update(t.turns.c.seq.in_(earlier), turn=None)
+        old = t.turns.c.heard_at < self._transaction.now_s() - older_than_s
+        self._update(sa.and_(_DONE, old), turn=None)
 
     def forget(self, contents: Collection[str]) -> None:
-        """Turns that wait neither keep these texts nor bring them back."""
+        """Turns that wait neither keep these texts nor bring them back; others keep no text."""
         for waiting in self.waiting():
             found = waiting.candidates or ()
             left = [one for one in found if one.content not in contents]
@@ -75,7 +114,22 @@ class TurnsWriter(Turns):
             if said or len(left) < len(found):
                 self.keep_candidates(waiting.seq, left)
                 silent = waiting.turn.model_copy(update={"text": ""})
-                self._update(waiting.seq, turn=silent.model_dump_json())
+                self._update(t.turns.c.seq == waiting.seq, turn=silent.model_dump_json())
+        self._update(_DONE, turn=None)
 
-    def _update(self, seq: int, **values: object) -> None:
-        self._connection.execute(t.turns.update().where(t.turns.c.seq == seq).values(**values))
+    def _update(self, where: sa.ColumnElement[bool], **values: Any) -> None:
+        self._connection.execute(t.turns.update().where(where).values(**values))
+
+
+def _worth_a_try(most_attempts: int) -> sa.ColumnElement[bool]:
+    return sa.and_(t.turns.c.pending, t.turns.c.attempts < most_attempts)
+
+
+def _pending_turn(row: sa.Row[Any]) -> PendingTurn:
+    return PendingTurn(
+        seq=row.seq,
+        name=row.name,
+        turn=Turn.model_validate_json(row.turn),
+        attempts=row.attempts,
+        candidates=_CANDIDATES.validate_json(row.candidates) if row.candidates else None,
+    )

@@ -35,6 +35,11 @@ class TextVectors(TableGroup):
         )
         return list(self._connection.scalars(query))
 
+    def dim(self) -> int | None:
+        """Of the vectors here; None where there are none."""
+        one = self._connection.scalar(sa.select(sa.func.length(t.vectors.c.vector)).limit(1))
+        return None if one is None else int(one) // np.dtype(np.float32).itemsize
+
     def byte_lengths(self) -> dict[int, int]:
         """How many vectors there are of each length in bytes."""
         size = sa.func.length(t.vectors.c.vector)

@@ -16,6 +16,11 @@ from memory.models.values import MAX_CONTENT, Content, Frozen, Name, UtcTime, as
 from memory.text import clean
 
 
+def _number_as_name(value: object) -> object:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_number else value
+
+
 class Turn(Frozen):
     """One thing that somebody said in a conversation."""
 
@@ -24,7 +29,7 @@ class Turn(Frozen):
     at: UtcTime
     is_bot: bool = False
     """What the bot says gives context, and is never remembered."""
-    id: Name | None = None
+    id: Annotated[Name | None, BeforeValidator(_number_as_name)] = None
     """Unique within the conversation; without one, the turn's position names it."""
     conversation: Name = "default"
     recalled_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
@@ -41,6 +46,8 @@ class Candidate(Frozen):
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     turn: int | None = None
     """Position, from 0, of the turn that says it; None where the model does not say."""
+    asked: bool = False
+    """Whether somebody said "remember that ..."."""
 
 
 class Extraction(Frozen):

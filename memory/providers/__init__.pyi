@@ -7,4 +7,6 @@ from .embeddings import WordLlamaEmbedder as WordLlamaEmbedder
 from .gemini import GeminiEmbedder as GeminiEmbedder
 from .gemini import GeminiModel as GeminiModel
 from .offline import OfflineModel as OfflineModel
+from .own import OwnEmbedder as OwnEmbedder
+from .own import OwnModel as OwnModel
 from .prompts import JUDGE as JUDGE

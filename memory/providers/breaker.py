@@ -77,9 +77,15 @@ class CircuitBreaker:
         """Raises: ModelError; ModelUnavailable at once while it is open."""
         return await self._asked(self._model.reread, doubt)
 
-    async def extract(self, turns: Sequence[Turn]) -> Extraction:
+    async def extract(
+        self,
+        turns: Sequence[Turn],
+        *,
+        context: Sequence[Turn] = (),
+        remembered: Sequence[Memory] = (),
+    ) -> Extraction:
         """Raises: ModelError; ModelUnavailable at once while it is open."""
-        return await self._asked(self._model.extract, turns)
+        return await self._asked(self._model.extract, turns, context=context, remembered=remembered)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
         """Raises: ModelError; ModelUnavailable at once while it is open."""

@@ -93,6 +93,9 @@ class _Found(_Strict):
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     turn: int | None = Field(default=None, description="Number of the turn that says it")
 
+    # Every one names its turn; an answer without one is taken all the same.
+    model_config = ConfigDict(json_schema_extra={"required": ["content", "turn"]})
+
 
 class _FoundAll(_Strict):
     memories: list[_Found]
@@ -115,9 +118,8 @@ class GeminiModel:
         self.name = config.model
         self._config = config
         self._sleep = sleep
-        # No redirects: the key must not follow to another host. No kept connections: they would
-        # belong to one event loop, and a caller may run several, one after the other.
-        self._connections = httpx2.AsyncClient(limits=httpx2.Limits(max_keepalive_connections=0))
+        # No redirects: the key must not follow to another host.
+        self._connections = httpx2.AsyncClient(transport=_TransportOfEachLoop())
         self._client = _client(api_key, config, self._connections)
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
         self._slots = WeakKeyDictionary()
@@ -144,11 +146,16 @@ class GeminiModel:
         text, usage = await self._ask(prompts.REREAD, prompts.rereading_question(doubt), _Rereading)
         return _second_reading(_parsed(text, _Rereading), doubt, usage)
 
-    async def extract(self, turns: Sequence[Turn]) -> Extraction:
+    async def extract(
+        self,
+        turns: Sequence[Turn],
+        *,
+        context: Sequence[Turn] = (),
+        remembered: Sequence[Memory] = (),
+    ) -> Extraction:
         """Raises: ModelError."""
-        text, usage = await self._ask(
-            prompts.EXTRACT, prompts.extraction_question(turns), _FoundAll
-        )
+        question = prompts.extraction_question(turns, context, remembered)
+        text, usage = await self._ask(prompts.EXTRACT, question, _FoundAll)
         found = _parsed(text, _FoundAll).memories
         try:
             candidates = tuple(
@@ -280,6 +287,29 @@ class GeminiEmbedder:
 
 
 # --- the wire -------------------------------------------------------------------------------------
+
+
+class _TransportOfEachLoop(httpx2.AsyncBaseTransport):
+    """Connections belong to an event loop, and a caller may run several, in several threads.
+
+    None is kept: a loop may end without a word.
+    """
+
+    def __init__(self) -> None:
+        self._of: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncHTTPTransport]
+        self._of = WeakKeyDictionary()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        loop = asyncio.get_running_loop()
+        if loop not in self._of:
+            limits = httpx2.Limits(max_keepalive_connections=0)
+            self._of[loop] = httpx2.AsyncHTTPTransport(limits=limits)
+        return await self._of[loop].handle_async_request(request)
+
+    async def aclose(self) -> None:
+        mine = self._of.pop(asyncio.get_running_loop(), None)
+        if mine is not None:
+            await mine.aclose()
 
 
 def _client(

@@ -67,8 +67,15 @@ class OfflineModel:
         lost, new = doubt.verification.lost, doubt.verification.new
         return SecondReading(stated=(False,) * len(lost), sources=(None,) * len(new), usage=_FREE)
 
-    async def extract(self, turns: Sequence[Turn]) -> Extraction:
+    async def extract(
+        self,
+        turns: Sequence[Turn],
+        *,
+        context: Sequence[Turn] = (),
+        remembered: Sequence[Memory] = (),  # noqa: ARG002 - coverage tells, when it is stored
+    ) -> Extraction:
         """What the speakers declare, a sentence each, told of them by name."""
+        told = [*context, *turns]
         candidates = [
             Candidate(
                 content=statement.text,
@@ -79,7 +86,7 @@ class OfflineModel:
             )
             for number, turn in enumerate(turns)
             if not turn.is_bot
-            for statement in _stated(turns, number)
+            for statement in _stated(told, len(context) + number)
         ]
         return Extraction(candidates=tuple(candidates), usage=_FREE)
 

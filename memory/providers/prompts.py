@@ -39,6 +39,10 @@ You extract memories from a conversation: facts, opinions, plans and events that
 weeks from now. Greetings, small talk and questions are not memories, and what the bot says is
 context only. An empty list is a good answer.
 
+Extract from "turns" alone. "said_before" is what was said just before: it tells what the turns are
+about, and has been extracted already. "already_remembered" are memories that the turns may be
+about: do not repeat these, but say what changed, what is new, or what is no longer true.
+
 For each memory, provide:
 - content: The fact to remember. Include relevant context such as:
   - When it was mentioned (if notable)
@@ -48,7 +52,7 @@ For each memory, provide:
 - user: The speaker it is about, by the name the conversation gives.
 - category: fact, opinion, interaction or event.
 - intensity: How much it matters to them, from 0.0 to 1.0.
-- turn: The number of the turn that says it.
+- turn: The number of the turn that says it. Each memory names one.
 
 Example:
   Before: "Alice likes cats"
@@ -128,25 +132,41 @@ def rereading_question(doubt: Doubt) -> str:
     return _json({"memories": members, "merged_text": doubt.text, "lost": lost, "new": new})
 
 
-def extraction_question(turns: Sequence[Turn]) -> str:
-    """The turns, numbered from 0."""
-    return _json({"turns": [_told(number, turn) for number, turn in enumerate(turns)]})
+def extraction_question(
+    turns: Sequence[Turn], context: Sequence[Turn], remembered: Sequence[Memory]
+) -> str:
+    """The turns, numbered from 0, after what is known already and what was said before them."""
+    data: dict[str, object] = {}
+    if remembered:
+        data["already_remembered"] = [_known(memory) for memory in remembered]
+    if context:
+        data["said_before"] = [_said(turn) for turn in context]
+    return _json(data | {"turns": [_told(number, turn) for number, turn in enumerate(turns)]})
 
 
 def reply_question(turns: Sequence[Turn], recalled: Sequence[Memory]) -> str:
     """The last turns, and what is remembered about them."""
-    memories = [
-        {"recorded": memory.timestamp.isoformat(), "user": memory.user, "content": memory.content}
-        for memory in recalled
-    ]
+    memories = [_known(memory) for memory in recalled]
     return _json(
         {"memories": memories, "turns": [_told(number, turn) for number, turn in enumerate(turns)]}
     )
 
 
 def _told(number: int, turn: Turn) -> dict[str, object]:
+    return {"number": number, **_said(turn)}
+
+
+def _said(turn: Turn) -> dict[str, object]:
     speaker = "bot" if turn.is_bot else turn.speaker
-    return {"number": number, "at": turn.at.isoformat(), "speaker": speaker, "text": turn.text}
+    return {"at": turn.at.isoformat(), "speaker": speaker, "text": turn.text}
+
+
+def _known(memory: Memory) -> dict[str, object]:
+    return {
+        "recorded": memory.timestamp.isoformat(),
+        "user": memory.user,
+        "content": memory.content,
+    }
 
 
 def _age(number: int, of: int) -> str:

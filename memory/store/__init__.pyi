@@ -3,6 +3,7 @@ from .applying import Applied as Applied
 from .applying import Condition as Condition
 from .applying import Conflict as Conflict
 from .applying import UnlessRepeated as UnlessRepeated
+from .applying import WhileHeld as WhileHeld
 from .applying import WhileMergeable as WhileMergeable
 from .applying import WhileNearest as WhileNearest
 from .applying import WhileUnchanged as WhileUnchanged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import combinations
 from typing import NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory.index import similarities
-from memory.ledger import BATCH_PAUSE, Reader, Row, Writer
+from memory.ledger import BATCH_PAUSE, Lease, Reader, Row, Writer
 from memory.models import Decision, Embedded, Memory, Scale, Scope, SearchResult, Survivor, Vector
 from memory.store.embedding_cache import EmbeddingCache
 from memory.text import has_kana_or_han, text_key
@@ -62,7 +62,18 @@ class WhileNearest(WhileMergeable):
     min_similarity: float
 
 
-Condition = Anyway | UnlessRepeated | WhileUnchanged
+@dataclass(frozen=True)
+class WhileHeld:
+    """Apply while a lease is held, and another condition holds.
+
+    Where the lease is lost there is nothing to decide again: that raises LeaseLost.
+    """
+
+    lease: Lease
+    condition: Condition
+
+
+Condition = Anyway | UnlessRepeated | WhileUnchanged | WhileHeld
 """What must hold for a decision to be applied. An arrival is never stored twice, whatever it is."""
 
 
@@ -95,6 +106,10 @@ class Applier:
         self._clock = clock
 
     def apply(self, writer: Writer, one: Application) -> Applied | Conflict:
+        """Raises: LeaseLost."""
+        if isinstance(one.condition, WhileHeld):
+            writer.leases.check(one.condition.lease)
+            one = replace(one, condition=one.condition.condition)
         conflict = self._conflict(writer, one)
         if conflict:
             return Conflict(conflict)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from memory.errors import EmbedderMismatch, EmbeddingError
 from memory.ledger import Ledger, Reader, Writer
 from memory.models import Embedded, Memory, Vector, Vectors
@@ -17,6 +19,10 @@ _AT_ONCE = 1_000
 """Texts in one call of the embedder, and in one transaction."""
 _EMBEDDER = "embedder"
 """Where the ledger says whose vectors it holds."""
+_ZERO = 1e-6
+"""Length of a vector below which it has no direction."""
+_UNIT = 1e-3
+"""How far from 1 a length may be."""
 
 
 class EmbeddingCache:
@@ -25,6 +31,8 @@ class EmbeddingCache:
     def __init__(self, ledger: Ledger, embedder: Embedder) -> None:
         self._ledger = ledger
         self._embedder = embedder
+        self._dim: int | None = None
+        """Of its vectors, once one was made."""
 
     def check(self, reader: Reader) -> bool:
         """Whether the ledger has vectors of this embedder.
@@ -34,6 +42,8 @@ class EmbeddingCache:
         stored = reader.meta(_EMBEDDER)
         if stored is not None and stored != self._embedder.fingerprint:
             raise EmbedderMismatch(stored, self._embedder.fingerprint)
+        if stored is not None and self._dim is None:
+            self._dim = reader.vectors.dim()
         return stored is not None
 
     def query(self, text: str) -> Vector:
@@ -102,4 +112,32 @@ class EmbeddingCache:
             writer.set_meta(_EMBEDDER, self._embedder.fingerprint)
 
     def _embed(self, texts: Iterable[str]) -> Vectors:
-        return self._embedder.embed([normalise(text) for text in texts])
+        """Raises: EmbeddingError."""
+        asked = [normalise(text) for text in texts]
+        vectors = checked(
+            self._embedder.embed(asked), len(asked), self._dim, self._embedder.fingerprint
+        )
+        self._dim = vectors.shape[1]
+        return vectors
+
+
+def checked(raw: object, count: int, dim: int | None, name: str) -> Vectors:
+    """The vectors of `count` texts, each at length 1; `dim` is None where none is known yet.
+
+    Raises: EmbeddingError, naming the embedder.
+    """
+    try:
+        with np.errstate(over="ignore"):
+            vectors = np.asarray(raw, dtype=np.float32)
+    except (TypeError, ValueError) as exc:
+        raise EmbeddingError(f"{name} gave no vectors ({exc})") from exc
+    if vectors.ndim != 2 or len(vectors) != count or vectors.shape[1] != (dim or vectors.shape[1]):
+        wanted = f"({count}, {dim or 'dim'})"
+        raise EmbeddingError(f"{name} gave vectors of shape {vectors.shape}, not {wanted}")
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    if not np.isfinite(lengths).all() or (lengths < _ZERO).any():
+        raise EmbeddingError(f"{name} gave a vector that is zero or not finite")
+    if np.abs(lengths - 1.0).max(initial=0.0) < _UNIT:
+        return vectors
+    unit: Vectors = (vectors / lengths[:, None]).astype(np.float32)
+    return unit

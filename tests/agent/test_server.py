@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def placed(folder: Path) -> Iterator[Agent]:
     """One server for many tests, with hand-placed vectors: texts not placed are all unlike."""
-    with agent(folder, PLACED, AGENT_WORKSPACE_DIR=str(folder / "workspace")) as opened:
+    with agent(folder, PLACED, MEMORY_AGENT_WORKSPACE_DIR=str(folder / "workspace")) as opened:
         yield opened
 
 
@@ -261,7 +261,7 @@ def test_a_marker_typed_into_a_text_deletes_no_other_entry(placed: Agent, folder
 
 
 def test_a_workspace_that_is_gone_is_said_and_nothing_is_written(tmp_path: Path) -> None:
-    with agent(tmp_path, AGENT_WORKSPACE_DIR=str(tmp_path / "none")) as lost:
+    with agent(tmp_path, MEMORY_AGENT_WORKSPACE_DIR=str(tmp_path / "none")) as lost:
         assert "the workspace is not a folder" in lost.refuses("remember", content="Public.")
         assert lost.data("remember", content="Private.", is_private=True)["saved"]
         [only] = lost.data("introspect")["recent"]
@@ -448,7 +448,7 @@ def test_a_merge_refuses_a_text_that_is_none(placed: Agent, folder: Path) -> Non
 
 def test_a_server_of_one_user_keeps_to_that_user(folder: Path, placed: Agent) -> None:
     hers = placed.remember("Alice sings.", user="Alice")
-    with agent(folder, PLACED, AGENT_USER="Bob") as bobs:
+    with agent(folder, PLACED, MEMORY_AGENT_USER="Bob") as bobs:
         mine = bobs.remember("Bob dances.")
         [only] = bobs.data("introspect")["recent"]
         assert (only["id"], only["user"]) == (mine, "Bob")
@@ -555,7 +555,7 @@ def test_several_servers_keep_one_memory_together(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
 
     def talk(n: int) -> list[bool]:
-        with agent(tmp_path, AGENT_WORKSPACE_DIR=str(tmp_path / "workspace")) as one:
+        with agent(tmp_path, MEMORY_AGENT_WORKSPACE_DIR=str(tmp_path / "workspace")) as one:
             mine = [f"Server {n} saw the colour {colour}." for colour in ("red", "blue", "green")]
             said = [*mine, "What all of them say."]
             return [
@@ -585,7 +585,7 @@ def two_way(folder: Path) -> bool:
 
 
 def command(folder: Path, *args: str, module: str = "memory", said: str = "") -> None:
-    env = environment(folder, AGENT_WORKSPACE_DIR=str(folder / "workspace"))
+    env = environment(folder, MEMORY_AGENT_WORKSPACE_DIR=str(folder / "workspace"))
     subprocess.run(
         [sys.executable, "-m", module, *args],
         cwd=folder,
@@ -600,7 +600,7 @@ def command(folder: Path, *args: str, module: str = "memory", said: str = "") ->
 @pytest.mark.parametrize("by_command", [True, False])
 def test_whoever_forgets_the_workspace_forgets_too(tmp_path: Path, by_command: bool) -> None:
     (tmp_path / "workspace").mkdir()
-    with agent(tmp_path, AGENT_WORKSPACE_DIR=str(tmp_path / "workspace")) as one:
+    with agent(tmp_path, MEMORY_AGENT_WORKSPACE_DIR=str(tmp_path / "workspace")) as one:
         gone = one.remember("A passing worry.", category="introspection", user="Mia")
     assert len(holding(tmp_path / "workspace", "passing worry")) == 3
     if by_command:
@@ -622,7 +622,7 @@ SIX = [
 
 def test_remember_consolidate_recall_merge_forget_and_undo(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
-    with agent(tmp_path, AGENT_WORKSPACE_DIR=str(tmp_path / "workspace")) as one:
+    with agent(tmp_path, MEMORY_AGENT_WORKSPACE_DIR=str(tmp_path / "workspace")) as one:
         ids = [one.remember(content, force=True, importance=4) for content in SIX]
         assert two_way(tmp_path)
         assert all(content in workspace_text(tmp_path) for content in SIX)

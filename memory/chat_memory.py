@@ -1,0 +1,134 @@
+"""What a live bot holds: it hears, recalls and forgets, and remembers in the background."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from memory.background import BackgroundExtraction, OnExtracted
+from memory.errors import LedgerError
+from memory.extractor import MemoryExtractor
+from memory.leasing import worker
+from memory.models import ExtractionResult, Memory, Scope, Turn
+from memory.store import Forgotten, MemoryStore
+from memory.threads import LoopThread, Progress, in_thread
+
+RECALL_FLOOR = 0.3
+"""Similarity below which a memory is not about a text."""
+
+
+class ChatMemory:
+    """`await memory.hear(turn)`, `await memory.recall(text, user=...)`; `async with` closes it.
+
+    From any event loop and any thread. What was heard is durable, whatever happens then; a turn
+    without an id is known by its conversation, its time and its text.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        extractor: MemoryExtractor,
+        *,
+        concurrency: int = 4,
+        wait_s: float = 45.0,
+        on_extracted: OnExtracted | None = None,
+        release: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        """A conversation is extracted with ten turns, or `wait_s` after the first of them.
+
+        `on_extracted` is told in a thread of its own. `release` closes what is not needed after.
+        """
+        self._store = store
+        self._extractor = extractor
+        self._release = release
+        self._closing = threading.Lock()
+        self._closed = False
+        self._stack = ExitStack()
+        holder = self._stack.enter_context(worker(store.ledger))
+        # Storing overlaps with the next calls, which the model itself holds to `concurrency`.
+        self._background = BackgroundExtraction(
+            extractor, holder, at_once=2 * concurrency, wait_s=wait_s, on_extracted=on_extracted
+        )
+        self._loop = LoopThread("memory")
+        self._loop.start(self._background.run())
+
+    async def hear(self, turn: Turn) -> None:
+        """Return when the turn is durable; it is extracted later, and never twice.
+
+        Raises: LedgerError where it could not be kept.
+        """
+        self._check_open()
+        await self._extractor.keep_one(turn)
+        self._loop.soon(self._background.wake)
+
+    async def hear_all(self, turns: Sequence[Turn]) -> int:
+        """The same for turns of the past, in one transaction; gives how many were known before.
+
+        Without an id, a turn is known by its position.
+
+        Raises: LedgerError where they could not be kept: then none was.
+        """
+        self._check_open()
+        known = await self._extractor.keep(turns)
+        self._loop.soon(self._background.wake)
+        return known
+
+    async def recall(self, text: str, *, user: str | None, k: int = 5) -> list[Memory]:
+        """What is remembered of this user about a text, nearest first; None is of everybody.
+
+        Raises: EmbeddingError, LedgerError.
+        """
+        self._check_open()
+        scope = None if user is None else Scope((("user", user),))
+        found = await in_thread(self._store.search, text, k, scope=scope)
+        return [hit.memory for hit in found if hit.similarity >= RECALL_FLOOR]
+
+    async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
+        """Wait until everything heard is extracted, or the model fails.
+
+        Gives what was extracted since this was last asked.
+
+        Raises: LedgerError.
+        """
+        self._check_open()
+        return await self._loop.run(self._background.settle(on_progress))
+
+    async def waiting(self) -> int:
+        """How many turns are not extracted yet."""
+        self._check_open()
+        return await self._extractor.count_waiting()
+
+    async def forget(self, memory_id: str) -> Forgotten:
+        """Erase a memory for good.
+
+        Raises: MemoryNotFound, StillStatedBy, LedgerError.
+        """
+        self._check_open()
+        return await in_thread(self._store.forget, memory_id)
+
+    async def close(self) -> None:
+        """Stop extracting; turns that wait are extracted after the next start. Once is enough."""
+        await in_thread(self._close)
+
+    def _close(self) -> None:
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            self._loop.start(self._background.stop()).result()
+            if self._release is not None:
+                self._loop.start(self._release()).result()
+            self._loop.stop()
+            self._stack.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LedgerError("this memory is closed", "open another one")
+
+    async def __aenter__(self) -> ChatMemory:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

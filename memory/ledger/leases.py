@@ -1,0 +1,70 @@
+"""Leases: who extracts a conversation, until when by the database's clock."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from memory.errors import LeaseLost
+from memory.ledger import tables as t
+from memory.ledger.records import Lease
+from memory.ledger.transaction import TableGroup
+
+
+class Leases(TableGroup):
+    """Who holds what."""
+
+    def holder(self, conversation: str) -> str | None:
+        """Who holds a conversation now; None where nobody does, or not any more."""
+        query = sa.select(t.leases.c.holder).where(
+            t.leases.c.conversation == conversation,
+            t.leases.c.expires_at > self._transaction.now_s(),
+        )
+        return self._connection.scalar(query)
+
+    def check(self, lease: Lease) -> None:
+        """Nobody else has taken the work over. One that has run out holds until then.
+
+        Raises: LeaseLost.
+        """
+        if not self._transaction.count(t.leases, _is(lease)):
+            raise LeaseLost(lease.conversation)
+
+
+class LeasesWriter(Leases):
+    """Leases, to be taken, renewed and given back."""
+
+    def claim(self, lease: Lease, holder: str, seconds: float) -> bool:
+        """Take a conversation that nobody holds; whether nobody did."""
+        if self.holder(lease.conversation) is not None:
+            return False
+        self.free(lease.conversation)
+        self._connection.execute(
+            t.leases.insert().values(
+                conversation=lease.conversation,
+                token=lease.token,
+                holder=holder,
+                expires_at=self._transaction.now_s() + seconds,
+            )
+        )
+        return True
+
+    def renew(self, lease: Lease, seconds: float) -> None:
+        """Hold it for so long from now on.
+
+        Raises: LeaseLost.
+        """
+        self.check(lease)
+        until = self._transaction.now_s() + seconds
+        self._connection.execute(t.leases.update().where(_is(lease)).values(expires_at=until))
+
+    def release(self, lease: Lease) -> None:
+        """Give back what may have been lost already."""
+        self._connection.execute(t.leases.delete().where(_is(lease)))
+
+    def free(self, conversation: str) -> None:
+        """Take a conversation from whoever holds it: a process that is dead."""
+        self._connection.execute(t.leases.delete().where(t.leases.c.conversation == conversation))
+
+
+def _is(lease: Lease) -> sa.ColumnElement[bool]:
+    return sa.and_(t.leases.c.conversation == lease.conversation, t.leases.c.token == lease.token)
