@@ -414,7 +414,7 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[tuple[_KeyPath, str, Any]
             yield by_name[name], f"setting {name}", value
         else:
             close = difflib.get_close_matches(name, by_name, n=1)
-            remedy = f"did you mean {close[0]}?" if close else "the README lists every key"
+            remedy = f"did you mean {close[0]}?" if close else _EVERY_KEY
             raise ConfigError(f"setting {name}", "", "is not known", remedy)
 
 
