@@ -153,3 +153,27 @@ def test_a_line_of_ones_own_that_cites_a_memory_stays(
     assert sync.remove_memory(memory.id)
     assert mine in page.read_text()
     assert "Mia sails." not in page.read_text()
+
+
+def test_a_curated_page_that_is_a_link_stays_one(sync: WorkspaceMemorySync, tmp_path: Path) -> None:
+    real = tmp_path / "vault.md"
+    real.write_text("# Mine\n")
+    (tmp_path / "MEMORY.md").symlink_to(real)
+    memory = told("it", importance=5)
+    sync.sync_memory(memory)
+    assert (tmp_path / "MEMORY.md").is_symlink()
+    assert memory.id in real.read_text()
+    sync.remove_memory(memory.id)
+    assert real.read_text() == "# Mine\n"
+
+
+def test_a_curated_page_that_is_a_pipe_or_a_device_is_not_waited_for(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "MEMORY.md")
+    with pytest.raises(OSError, match="not a regular file"):
+        sync.sync_memory(told("it", importance=5))
+    (tmp_path / "MEMORY.md").unlink()
+    (tmp_path / "MEMORY.md").symlink_to("/dev/zero")
+    with pytest.raises(OSError, match="not a regular file"):
+        sync.sync_memory(told("it", importance=5))
