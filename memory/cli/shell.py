@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 
 from memory.errors import MemoryPipelineError
 from memory.signals import terminate_as_interrupt
+from memory.text import visible
 
 EXIT_PROBLEM = 1
 EXIT_INTERRUPTED = 130
@@ -20,14 +21,18 @@ EXIT_TERMINATED = 143
 
 
 def show(data: RenderableType) -> None:
-    """Data go to stdout; piped, as plain text of 80 columns without trailing space."""
+    """Data go to stdout, without what no eye sees; piped, as plain text of 80 columns.
+
+    Nothing ends with space then.
+    """
     console = Console(highlight=False, emoji=False, markup=False)
-    if console.is_terminal:
-        console.print(data)
-        return
     with console.capture() as capture:
         console.print(data)
-    sys.stdout.writelines(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    shown = visible(capture.get())
+    if console.is_terminal:
+        sys.stdout.write(shown)
+        return
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in shown.splitlines())
 
 
 def err() -> Console:
