@@ -285,7 +285,9 @@ class MemoryDeduplicator:
         """
         asker = Asker(self._model.name)
         if dry_run:
-            account = Account(run="", first=await self._plan(asker, just_below=_JUST_BELOW))
+            started = time.monotonic()
+            plan = await self._plan(asker, just_below=_JUST_BELOW)
+            account = Account(run="", first=plan, started=started)
             return account.report(True, account.first.memories, self._model.name)
         return await self._run(asker, self._calls(max_calls), on_progress)
 

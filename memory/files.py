@@ -6,9 +6,11 @@ import contextlib
 import errno
 import glob
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
 _PERMISSIONS = 0o777
 _OWN = 0o600
@@ -40,8 +42,11 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file with the permissions it had; a new one is its owner's alone.
 
+    A symbolic link stays one: what it leads to is written.
+
     Raises: OSError.
     """
+    path = path.resolve()
     mode = path.stat().st_mode & _PERMISSIONS if path.exists() else _OWN
     with replacing(path) as part:
         with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWN), "wb") as file:
@@ -49,12 +54,27 @@ def write_whole(path: Path, data: bytes) -> None:
         part.chmod(mode)
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """A file to read: no pipe, which may never say anything, nor a device, which may never end.
+
+    Raises: OSError.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+    kind = os.fstat(handle).st_mode
+    if stat.S_ISREG(kind):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    if stat.S_ISDIR(kind):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
 def read_bounded(path: Path, most: int) -> bytes:
-    """All of a file of at most so many bytes.
+    """All of a regular file of at most so many bytes.
 
     Raises: OSError, also where it is larger.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))

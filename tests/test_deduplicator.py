@@ -17,10 +17,10 @@ from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelError
 from memory.index import similarity
-from memory.ledger import Ledger
+from memory.ledger import Ledger, Lineage, Snapshot
 from memory.models import DeduplicationReport, Memory, MergeGroup, Question, Verdict
 from memory.providers import OfflineModel
-from memory.store import MemoryStore, reopen_pending
+from memory.store import Asker, MemoryStore, reopen_pending
 from tests.conftest import Tell
 from tests.doubles import (
     START,
@@ -653,3 +653,23 @@ def test_no_value_is_ever_lost(
 ) -> None:
     expected = {(user, value) for user, value, _ in told}
     assert cleaned(folder, told, at_once) == expected
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_the_time_of_a_run_begins_before_its_first_plan(
+    deduplicator: MemoryDeduplicator,
+    store: MemoryStore,
+    monkeypatch: pytest.MonkeyPatch,
+    dry_run: bool,
+) -> None:
+    now = 0.0
+    take = store.snapshot
+
+    def slow(asker: Asker, lineage: Lineage) -> Snapshot:
+        nonlocal now
+        now += 9.0
+        return take(asker, lineage)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(store, "snapshot", slow)
+    assert asyncio.run(deduplicator.deduplicate_all(dry_run=dry_run)).seconds == 9.0

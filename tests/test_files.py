@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,25 @@ def test_a_file_larger_than_expected_is_not_read(tmp_path: Path) -> None:
     assert read_bounded(path, 5) == b"12345"
     with pytest.raises(OSError, match="too large"):
         read_bounded(path, 4)
+
+
+def test_a_symbolic_link_stays_one_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    real, link = tmp_path / "vault" / "log.md", tmp_path / "log.md"
+    real.parent.mkdir()
+    link.symlink_to(real)
+    for content in (b"made", b"written again"):
+        write_whole(link, content)
+        assert link.is_symlink()
+        assert real.read_bytes() == content
+
+
+def test_a_pipe_or_a_device_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="not a regular file"):
+            read_bounded(path, 5)
+    with pytest.raises(IsADirectoryError):
+        read_bounded(tmp_path, 5)
 
 
 def test_what_is_set_aside_takes_the_next_free_number_with_all_that_goes_with_it(

@@ -32,6 +32,8 @@ MERGE_ADVICE = (
     "Review each pair with recall. If one is redundant, use forget to remove it.\n"
     "If both have value, consider which perspective to keep."
 )
+_WHOLE = 2_000
+"""Characters of a memory that recall shows; the data beside the text hold all of it."""
 QUOTE = 120
 """Characters of a memory that an answer quotes."""
 RELATED_QUOTE = 70
@@ -131,7 +133,7 @@ def _recalled_one(hit: SearchResult, now: datetime) -> str:
     memory = hit.memory
     private = " | private" if memory.is_private else ""
     return (
-        f"- [{relative_time(memory.timestamp, now)}] {one_line(memory.content)}\n"
+        f"- [{relative_time(memory.timestamp, now)}] {shortened(memory.content, _WHOLE)}\n"
         f"  emotion: {memory.emotion} | importance: {memory.importance} | "
         f"similarity: {shown_similarity(hit.distance):.2f} | id: {memory.id}{private}"
     )
@@ -199,3 +201,7 @@ def episode_not_found(episode_id: str) -> str:
 
 def workspace_unclean(problem: str) -> str:
     return f"The workspace could not be brought up to date: {problem}."
+
+
+def workspace_said(what: str) -> str:
+    return f"The workspace: {what}."

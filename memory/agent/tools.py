@@ -164,13 +164,16 @@ class AgentTools:
         return Answer(_consolidated(stats), data)
 
     async def forget(self, asked: schemas.Forget) -> Answer:
-        await self._check_workspace()
         forgotten = await self._store.forget(asked.memory_id)
         if forgotten is None:
             text = scaffolds.memory_not_found(asked.memory_id)
             composed = scaffolds.compose_response(text, scaffolds.SCAFFOLD_NOT_FOUND)
             return Answer(composed, schemas.Forgot(found=False))
-        warnings = await self._in_workspace(lambda workspace: workspace.erase(forgotten))
+        said: list[str] = []
+        problems = await self._in_workspace(
+            lambda workspace: said.extend(workspace.erase(forgotten))
+        )
+        warnings = [*map(scaffolds.workspace_said, said), *problems]
         lines = [scaffolds.forgotten(forgotten.memory, self._store.now())]
         lines += [] if forgotten.erased else [scaffolds.INDEX_PENDING]
         data = schemas.Forgot(

@@ -6,6 +6,7 @@ these files, and every other file, is left alone.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from memory.files import read_bounded, write_whole
 from memory.ledger import DecisionRecord
 from memory.models import Memory
 from memory.store import Forgotten, MemoryStore
-from memory.text import one_line
+from memory.text import one_line, visible
 
 CURATION_CATEGORIES = frozenset({"introspection", "relationship", "self_discovery", "lesson"})
 _CURATED_FROM = 4
@@ -27,6 +28,8 @@ _MONOLOGUE = "introspection"
 _DAILY = "????-??-??.md"
 _NO_MARKER = r"[id\:"
 """What a marker's beginning becomes inside a text; Markdown shows it as it was typed."""
+_MARKUP = re.compile(r"(\\*)(<(?=[a-zA-Z/!?])|\](?=[(\[:]))")
+"""What begins a tag, and what makes a link of the word in brackets before it."""
 _PATIENCE_S = 10.0
 """How long a server waits for another one that writes the same workspace."""
 _MOST_BYTES = 64_000_000
@@ -38,23 +41,23 @@ class WorkspaceMemorySync:
     """Keeps a workspace folder in step with the memories: one line each, none that is private."""
 
     def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace
+        self.folder = workspace
         self._memory_dir = workspace / "memory"
         self._curated_memory = workspace / "MEMORY.md"
         self._latest_monologue = self._memory_dir / "inner-monologue-latest.md"
 
     def check(self) -> None:
         """Raises: InputError where the workspace is not there or cannot be written."""
-        if not self._workspace.is_dir():
-            raise InputError(self._workspace, "the workspace is not a folder", _REMEDY)
+        if not self.folder.is_dir():
+            raise InputError(self.folder, "the workspace is not a folder", _REMEDY)
         try:
             self._memory_dir.mkdir(exist_ok=True)
-            for folder in (self._workspace, self._memory_dir):
+            for folder in (self.folder, self._memory_dir):
                 with tempfile.TemporaryFile(dir=folder):
                     pass
         except OSError as exc:
             problem = f"the workspace cannot be written: {exc.strerror}"
-            raise InputError(self._workspace, problem, _REMEDY) from exc
+            raise InputError(self.folder, problem, _REMEDY) from exc
 
     # --- writing ---
 
@@ -66,7 +69,7 @@ class WorkspaceMemorySync:
         self.refresh(memory)
         if memory.category == _MONOLOGUE and not memory.is_private:
             with self._only_writer():
-                _write(self._latest_monologue, memory.content + "\n")
+                _write(self._latest_monologue, _monologue(memory))
 
     def refresh(self, memory: Memory) -> None:
         """Write a memory's entries in place of those it had.
@@ -83,7 +86,7 @@ class WorkspaceMemorySync:
         daily = self._memory_dir / f"{when:%Y-%m-%d}.md"
         self._append(daily, f"# {when:%Y-%m-%d}", f"- [{when:%H:%M}] {_entry(memory)}")
         if _is_curated(memory):
-            entry = f"- [{when:%Y-%m-%d}] ({memory.category}) {_entry(memory)}"
+            entry = f"- [{when:%Y-%m-%d}] ({_on_one_line(memory.category)}) {_entry(memory)}"
             self._append(self._curated_memory, "# Memory", entry)
 
     def remove_memory(self, memory_id: str) -> bool:
@@ -94,18 +97,44 @@ class WorkspaceMemorySync:
         with self._only_writer():
             return self._remove_entries(memory_id)
 
-    def erase(self, forgotten: Forgotten) -> None:
-        """Leave nothing of a forgotten memory, and of what it was made from.
+    def erase(self, forgotten: Forgotten) -> list[str]:
+        """Leave nothing of a forgotten memory, and of what it was made from; what to say of that.
+
+        What a person added behind an entry stays; what they wrote about it stays as it is.
 
         Raises: OSError.
         """
-        gone = (forgotten.memory, *forgotten.origins)
+        gone = [one for one in (forgotten.memory, *forgotten.origins) if not one.is_private]
+        if not gone:  # nothing private was ever written
+            return []
         with self._only_writer():
-            for memory in gone:
-                self._remove_entries(memory.id)
-            said = _read(self._latest_monologue)
-            if any(memory.content in said for memory in gone):
-                _write(self._latest_monologue, "")
+            said = [line for memory in gone for line in self._erase_one(memory)]
+            return said + [line for memory in gone for line in self._erase_monologue(memory)]
+
+    def _erase_monologue(self, memory: Memory) -> list[str]:
+        """Only where it is this one: a short text may be part of another's."""
+        before = _read(self._latest_monologue)
+        for told in (_monologue(memory), memory.content + "\n"):
+            if memory.category == _MONOLOGUE and before.startswith(told):
+                added = before.removeprefix(told)
+                _write(self._latest_monologue, added)
+                return [_added_to(self._latest_monologue)] if added.strip() else []
+        return []
+
+    def _erase_one(self, memory: Memory) -> list[str]:
+        self._remove_entries(memory.id)
+        marker, said = _marker(memory.id), []
+        for path in self._files():
+            before = _read(path)
+            if marker not in before:
+                continue
+            after = before.replace(f"{_entry(memory)} ", "").replace(_entry(memory), "")
+            if after != before:
+                _write(path, after)
+                said.append(_added_to(path))
+            if marker in after:
+                said.append(f"a line of {path.name} that is not an entry still names {memory.id}")
+        return said
 
     def follow_undo(
         self, recorded: Sequence[DecisionRecord], get: Callable[[str], Memory | None]
@@ -139,11 +168,11 @@ class WorkspaceMemorySync:
         return any(changed)
 
     def _remove_lines_with_marker(self, path: Path, marker: str) -> bool:
-        """Whether the file held the marker."""
-        content = _read(path)
-        if marker not in content:
+        """Whether the file held an entry with the marker."""
+        lines = _read(path).split("\n")
+        kept = [line for line in lines if not _is_entry(line, marker)]
+        if len(kept) == len(lines):
             return False
-        kept = [line for line in content.split("\n") if not _is_entry(line, marker)]
         _write(path, "\n".join(kept))
         return True
 
@@ -166,20 +195,24 @@ class WorkspaceMemorySync:
 def forget_everywhere(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, memory_id: str
 ) -> tuple[Forgotten, str]:
-    """Forget a memory in the store and in the workspace; why the latter failed, or empty.
+    """Forget a memory in the store and, as far as it can be written, in the workspace.
 
-    Raises: MemoryNotFound, StillStatedBy, InputError where the workspace cannot be written: then
-    nothing is forgotten yet.
+    Gives what there is to say of the latter, or an empty text.
+
+    Raises: MemoryNotFound, StillStatedBy.
     """
-    if workspace is None:
-        return store.forget(memory_id), ""
-    workspace.check()
     forgotten = store.forget(memory_id)
+    if workspace is None:
+        return forgotten, ""
     try:
-        workspace.erase(forgotten)
+        return forgotten, "; ".join(workspace.erase(forgotten))
     except OSError as exc:
-        return forgotten, f"the workspace still mentions it: {exc.strerror or type(exc).__name__}"
-    return forgotten, ""
+        why = exc.strerror or type(exc).__name__
+        return forgotten, f"the workspace may still mention it: {workspace.folder}: {why}"
+
+
+def _added_to(path: Path) -> str:
+    return f"an entry of {path.name} had been added to: only what was added stays"
 
 
 def _is_curated(memory: Memory) -> bool:
@@ -196,9 +229,21 @@ def _marker(memory_id: str) -> str:
 
 
 def _entry(memory: Memory) -> str:
-    """On one line; a marker that somebody typed into a text is no marker."""
-    line = one_line(memory.content)
-    return f"{line.replace('[id:', _NO_MARKER)} {_marker(memory.id)}"
+    return f"{_on_one_line(memory.content)} {_marker(memory.id)}"
+
+
+def _on_one_line(text: str) -> str:
+    """A marker that somebody typed into a text is no marker."""
+    return _inert(one_line(text)).replace("[id:", _NO_MARKER)
+
+
+def _monologue(memory: Memory) -> str:
+    return _inert(visible(memory.content)) + "\n"
+
+
+def _inert(text: str) -> str:
+    """As Markdown that shows the text as it was typed: no HTML, and links that lead nowhere."""
+    return _MARKUP.sub(lambda found: f"{found[1] * 2}\\{found[2]}", text)
 
 
 def _read(path: Path) -> str:

@@ -13,12 +13,16 @@ from memory import assembly
 from memory.cli.shell import err, show
 from memory.config import Config
 from memory.errors import LedgerMissing
+from memory.text import shortened
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from memory.ledger import DecisionRecord
-    from memory.models import DeduplicationReport
+    from memory.models import DeduplicationReport, SearchResult
+
+_HIT = 2_000
+"""Characters of a memory that a search shows."""
 
 
 def export(context: typer.Context) -> None:
@@ -37,8 +41,6 @@ def search(
     user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
 ) -> None:
     """Show the memories nearest to a query, most similar first."""
-    from rich.text import Text
-
     from memory.cli.tables import grid
     from memory.models import Scope
 
@@ -47,8 +49,16 @@ def search(
         found = store.search(query, k, scope=scope)
     if not found:
         err().print("nothing found")
-    rows = ((f"{hit.similarity:.2f}", hit.memory.id, Text(hit.memory.content)) for hit in found)
-    show(grid(rows, fixed=2))
+    show(grid(map(_hit_row, found), fixed=2))
+
+
+def _hit_row(hit: SearchResult) -> tuple[str, str, Text]:
+    from rich.text import Text
+
+    content = hit.memory.content
+    left = f" ({len(content):,} characters; see export)" if len(content) > _HIT else ""
+    told = Text(shortened(content, _HIT) + left if left else content)
+    return f"{hit.similarity:.2f}", hit.memory.id, told
 
 
 def stats(context: typer.Context) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
@@ -13,21 +15,28 @@ from rich.console import Console, RenderableType
 
 from memory.errors import MemoryPipelineError
 from memory.signals import terminate_as_interrupt
+from memory.text import visible
 
 EXIT_PROBLEM = 1
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
+_STILL_S = 10.0
+"""How often a pipe or a log hears that something is still under way."""
 
 
 def show(data: RenderableType) -> None:
-    """Data go to stdout; piped, as plain text of 80 columns without trailing space."""
+    """Data go to stdout, without what no eye sees; piped, as plain text of 80 columns.
+
+    Nothing ends with space then.
+    """
     console = Console(highlight=False, emoji=False, markup=False)
-    if console.is_terminal:
-        console.print(data)
-        return
     with console.capture() as capture:
         console.print(data)
-    sys.stdout.writelines(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    shown = visible(capture.get())
+    if console.is_terminal:
+        sys.stdout.write(shown)
+        return
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in shown.splitlines())
 
 
 def err() -> Console:
@@ -80,13 +89,41 @@ def _give_up_stdout() -> NoReturn:
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, where stderr is a terminal; gives what to call with done and total."""
+def progress(label: str, every_s: float = _STILL_S) -> Iterator[Callable[[int, int], None]]:
+    """How far it is, on stderr: a bar on a terminal, else a line every ten seconds.
+
+    Gives what to call with done and total.
+    """
     if not sys.stderr.isatty():
-        yield lambda _done, _total: None
+        with _lines_of_progress(label, every_s) as tell:
+            yield tell
         return
     from rich.progress import Progress
 
     with Progress(console=err(), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def _lines_of_progress(label: str, every_s: float) -> Iterator[Callable[[int, int], None]]:
+    """From a thread of its own: what takes long may be a step that tells nothing."""
+    over = threading.Event()
+    counted = ""
+
+    def tell(done: int, total: int) -> None:
+        nonlocal counted
+        counted = f", {done:,} of {total:,}"
+
+    def say_it_goes_on() -> None:
+        started = time.monotonic()
+        while not over.wait(every_s):
+            err().print(f"{label}: {time.monotonic() - started:.0f} s{counted}")
+
+    thread = threading.Thread(target=say_it_goes_on, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield tell
+    finally:
+        over.set()
+        thread.join()

@@ -27,9 +27,10 @@ class Account:
 
     run: str
     first: RoundPlan
+    started: float
+    """When, by the monotonic clock, the run began: before its first plan."""
     among: set[str] | None = None
     """Where not None, only the groups with one of these memories are settled."""
-    started: float = field(default_factory=time.monotonic)
     rounds: int = 0
     retired: int = 0
     merged: int = 0

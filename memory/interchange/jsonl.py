@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from memory.errors import InputError
+from memory.files import open_regular
 from memory.models import Memory, Turn, first_problem, is_memory_id
 from memory.text import clean_json
 
@@ -158,7 +159,7 @@ def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for number, raw in enumerate(file, start=1):
                 if number == 1:
                     raw = raw.removeprefix(b"\xef\xbb\xbf")

@@ -4,6 +4,7 @@ from .cleaning import normalise as normalise
 from .cleaning import one_line as one_line
 from .cleaning import shortened as shortened
 from .cleaning import text_key as text_key
+from .cleaning import visible as visible
 from .coverage import compare as compare
 from .coverage import covers as covers
 from .coverage import negations as negations

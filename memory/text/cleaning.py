@@ -12,6 +12,11 @@ from pydantic import (
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+_JOINER = re.compile("[\u200c\u200d](?![\u0100-\U0010ffff])|(?<![\u0100-\U0010ffff])[\u200c\u200d]")
 _CODE = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w+\b")
 _FINAL_PUNCTUATION = " .!。！…"
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
@@ -57,9 +62,17 @@ def text_key(text: str) -> str:
     return hashlib.sha256(normalise(text).encode()).hexdigest()[:32]
 
 
+def visible(text: str) -> str:
+    """For eyes: without characters that show nothing, or turn the direction of what follows.
+
+    Joiners stay between letters of scripts that need them, and between the parts of an emoji.
+    """
+    return text if text.isascii() else _JOINER.sub("", _UNSEEN.sub("", text))
+
+
 def one_line(text: str) -> str:
-    """With every run of white space as one space."""
-    return " ".join(text.split())
+    """For eyes, with every run of white space as one space."""
+    return " ".join(visible(text).split())
 
 
 def shortened(text: str, most: int) -> str:

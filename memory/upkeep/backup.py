@@ -22,6 +22,8 @@ def back_up(ledger: Ledger, file: Path) -> int:
     Raises: InputError where the file exists or cannot be written, LedgerError.
     """
     try:
+        if file.is_dir():
+            raise InputError(file, "is a folder", "name a new file")
         if file.exists():
             raise InputError(file, "exists already", "name a new file")
         if not file.absolute().parent.is_dir():

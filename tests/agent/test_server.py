@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -260,17 +261,25 @@ def test_a_marker_typed_into_a_text_deletes_no_other_entry(placed: Agent, folder
     assert "It quotes" in workspace_text(folder)
 
 
-def test_a_workspace_that_is_gone_is_said_and_nothing_is_written(tmp_path: Path) -> None:
+def test_where_the_workspace_is_gone_nothing_public_is_saved_and_all_can_be_forgotten(
+    tmp_path: Path,
+) -> None:
     with agent(tmp_path, MEMORY_AGENT_WORKSPACE_DIR=str(tmp_path / "none")) as lost:
         assert "the workspace is not a folder" in lost.refuses("remember", content="Public.")
         assert lost.data("remember", content="Private.", is_private=True)["saved"]
         [only] = lost.data("introspect")["recent"]
         assert only["content"] == "Private."
-        assert "the workspace" in lost.refuses("forget", memory_id=only["id"])
+        public = tmp_path / "none"
+        public.mkdir()
+        told = lost.data("remember", content="Public.")["id"]
+        shutil.rmtree(public)
+        assert lost.data("forget", memory_id=only["id"])["warnings"] == [], "nothing was written"
+        [warning] = lost.data("forget", memory_id=told)["warnings"]
+        assert "workspace could not be brought up to date: No such file" in warning
         (tmp_path / "none").mkdir()
         (tmp_path / "none" / "memory").write_text("in the way")
         assert "cannot be written" in lost.refuses("remember", content="Public.")
-        assert len(lost.data("introspect")["recent"]) == 1
+        assert lost.data("introspect")["recent"] == []
 
 
 # --- recall and introspect ------------------------------------------------------------------------

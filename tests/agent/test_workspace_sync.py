@@ -12,6 +12,7 @@ import pytest
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError
 from memory.models import Memory, new_memory_id
+from memory.store import Forgotten
 from tests.doubles import START
 
 DAY = START.astimezone()
@@ -92,6 +93,7 @@ def test_where_there_is_no_file_nothing_is_removed(
     sync: WorkspaceMemorySync, tmp_path: Path
 ) -> None:
     assert not sync.remove_memory("mem_000000000000")
+    assert sync.erase(Forgotten(told("gone"), erased=True)) == []
     assert [path.name for path in tmp_path.rglob("*.md")] == []
 
 
@@ -102,6 +104,7 @@ def test_other_markdown_files_are_never_touched(sync: WorkspaceMemorySync, tmp_p
     for path in notes:
         path.write_text(f"see [id:{memory.id}]")
     assert sync.remove_memory(memory.id)
+    assert not sync.remove_memory(memory.id)
     assert [path.read_text() for path in notes] == [f"see [id:{memory.id}]"] * 2
 
 
@@ -150,6 +153,95 @@ def test_a_line_of_ones_own_that_cites_a_memory_stays(
     mine = f"I wrote about boats, see [id:{memory.id}] and more."
     page = daily(tmp_path)
     page.write_text(page.read_text() + mine + "\n")
-    assert sync.remove_memory(memory.id)
+    [said] = sync.erase(Forgotten(memory, erased=True))
+    assert said == f"a line of {page.name} that is not an entry still names {memory.id}"
+    before = page.stat().st_mtime_ns
+    assert not sync.remove_memory(memory.id)
+    assert page.stat().st_mtime_ns == before
     assert mine in page.read_text()
     assert "Mia sails." not in page.read_text()
+
+
+def test_a_curated_page_that_is_a_link_stays_one(sync: WorkspaceMemorySync, tmp_path: Path) -> None:
+    real = tmp_path / "vault.md"
+    real.write_text("# Mine\n")
+    (tmp_path / "MEMORY.md").symlink_to(real)
+    memory = told("it", importance=5)
+    sync.sync_memory(memory)
+    assert (tmp_path / "MEMORY.md").is_symlink()
+    assert memory.id in real.read_text()
+    sync.remove_memory(memory.id)
+    assert real.read_text() == "# Mine\n"
+
+
+def test_a_curated_page_that_is_a_pipe_or_a_device_is_not_waited_for(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "MEMORY.md")
+    with pytest.raises(OSError, match="not a regular file"):
+        sync.sync_memory(told("it", importance=5))
+    (tmp_path / "MEMORY.md").unlink()
+    (tmp_path / "MEMORY.md").symlink_to("/dev/zero")
+    with pytest.raises(OSError, match="not a regular file"):
+        sync.sync_memory(told("it", importance=5))
+
+
+def test_forgetting_a_short_memory_leaves_anothers_monologue(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    short, thought = told("tired"), told("I am tired of rain.\ntired", category="introspection")
+    for memory in (short, thought):
+        sync.sync_memory(memory)
+    latest = tmp_path / "memory" / "inner-monologue-latest.md"
+    assert sync.erase(Forgotten(short, erased=True)) == []
+    assert latest.read_text() == thought.content + "\n"
+    assert sync.erase(Forgotten(thought, erased=True)) == []
+    assert latest.read_text() == ""
+
+
+def test_what_a_person_added_behind_an_entry_stays_and_is_said(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    memory = told("Mia <b>sails</b>.", importance=5, category="introspection")
+    sync.sync_memory(memory)
+    latest = tmp_path / "memory" / "inner-monologue-latest.md"
+    pages = [daily(tmp_path), tmp_path / "MEMORY.md"]
+    for page in pages:
+        page.write_text(page.read_text().replace("]\n", "] She told me so.\n"))
+    latest.write_text(latest.read_text() + "Mine.\n")
+    assert sync.erase(Forgotten(memory, erased=True)) == [
+        f"an entry of {page.name} had been added to: only what was added stays"
+        for page in [*pages, latest]
+    ]
+    assert pages[0].read_text().endswith(f"- [{DAY:%H:%M}] She told me so.\n")
+    assert latest.read_text() == "Mine.\n"
+    assert not [page for page in pages if "sails" in page.read_text()]
+
+
+@pytest.mark.parametrize(
+    ("typed", "written"),
+    [
+        ("<img src=x onerror=alert(1)>", r"\<img src=x onerror=alert(1)>"),
+        ("[tea](javascript:alert(1))", r"[tea\](javascript:alert(1))"),
+        (r"\<script>", r"\\\<script>"),
+        ("[tea][1] [1]: javascript:x", r"[tea\][1] [1\]: javascript:x"),
+        ("<javascript:alert(1)>", r"\<javascript:alert(1)>"),
+        ("1 < 2, [x] done, a_b *c*", "1 < 2, [x] done, a_b *c*"),
+        ("pay\u202efdp\u200b.exe\U000e0041", "payfdp.exe"),
+        ("mi\u200bra 👩\u200d🔬 می\u200cخواهم", "mira 👩\u200d🔬 می\u200cخواهم"),
+    ],
+)
+def test_a_text_is_written_as_it_was_typed_and_does_nothing(
+    sync: WorkspaceMemorySync, tmp_path: Path, typed: str, written: str
+) -> None:
+    sync.sync_memory(told(typed, category="introspection"))
+    for path in (daily(tmp_path), tmp_path / "MEMORY.md"):
+        assert f"] {written} [id:" in path.read_text() or f") {written} [id:" in path.read_text()
+    assert (tmp_path / "memory" / "inner-monologue-latest.md").read_text() == written + "\n"
+
+
+def test_a_category_is_on_one_line_and_does_nothing(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    sync.sync_memory(told("it", importance=5, category="<i>\n# odd"))
+    assert r"(\<i> # odd) it [id:" in (tmp_path / "MEMORY.md").read_text()

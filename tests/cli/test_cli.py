@@ -599,3 +599,33 @@ def test_forget_names_a_damaged_ledger_that_was_set_aside(run: Run, tmp_path: Pa
     [first, *_] = exported(run)
     assert "ledger.db.damaged-1" in run("memory-dedup", "forget", str(first["id"])).stderr
     assert "was set aside; delete it" in run("memory-dedup", "doctor").stdout
+
+
+def test_a_search_shows_no_unseen_characters_and_no_hit_of_many_pages(
+    run: Run, tmp_path: Path
+) -> None:
+    name = lines(
+        tmp_path,
+        {"content": "Mia's file is pay\u202efdp\u200b.exe.", "id": "1"},
+        {"content": "Mia's novel " + "begins and " * 9_000, "id": "2"},
+    )
+    run("memory-dedup", "import", "--raw", name)
+    shown = run("memory-dedup", "search", "Mia's file").stdout
+    assert "payfdp.exe" in shown
+    assert len(shown) < 4_000
+    assert "(99,011 characters; see export)" in " ".join(shown.split())
+    assert exported(run)[0]["content"] == "Mia's file is pay\u202efdp\u200b.exe.", "kept as told"
+
+
+def test_forgetting_goes_on_where_the_workspace_is_gone(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    gone = tmp_path / "gone"
+    (tmp_path / "config.yaml").write_text(
+        f"memory:\n  data_dir: data\nagent:\n  workspace_dir: {gone}\n"
+    )
+    for memory in exported(run):
+        private = bool(memory.get("is_private"))
+        said = run("memory-dedup", "forget", str(memory["id"])).stderr
+        assert ("the workspace may still mention it" in said) is not private
+        assert "erased" in said
+    assert exported(run) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,10 @@ def test_a_row_that_does_not_say_whose_it_is_is_not_taken_for_nobodys() -> None:
     kept = {"timestamp": GOOD["timestamp"]}
     with pytest.raises(ValueError, match="has no user_id"):
         from_chroma_row("7", "Tea.", kept, user_key="user_id", assume_utc=False)
+
+
+def test_a_pipe_or_a_device_is_no_file_to_import(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(InputError, match="cannot be read: it is not a regular file"):
+            list(read_memories(path))

@@ -162,3 +162,9 @@ def test_an_export_imported_elsewhere_exports_the_same(
     with MemoryStore(Ledger.create(f"sqlite:///{tmp_path / 'copy.db'}"), embedder) as copy:
         copy.add_batch(exported(lived))
         assert exported(copy) == exported(lived)
+
+
+@pytest.mark.parametrize("name", ["", ".", "/"])
+def test_a_backup_is_not_written_over_a_folder(lived: MemoryStore, name: str) -> None:
+    with pytest.raises(InputError, match="is a folder"):
+        back_up(lived.ledger, Path(name))

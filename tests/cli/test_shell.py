@@ -1,0 +1,34 @@
+"""What the command lines share."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+
+from memory.cli.shell import progress
+
+
+def test_on_a_pipe_it_is_said_again_and_again_how_far_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said: list[str] = []
+
+    def heard(line: str) -> bool:
+        said.extend(capsys.readouterr().err.splitlines())
+        return any(re.fullmatch(line, one) for one in said)
+
+    with progress("importing", every_s=0.01) as tell:
+        while not heard(r"importing: \d+ s"):
+            pass
+        tell(1_000, 2_000)
+        while not heard(r"importing: \d+ s, 1,000 of 2,000"):
+            pass
+    assert "progress" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_what_is_done_within_ten_seconds_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("importing") as tell:
+        tell(1, 2)
+    assert capsys.readouterr().err == ""
