@@ -142,11 +142,11 @@ def pool_of(memories: Sequence[Row], pairs: Sequence[Row]) -> Pool:
         ends = sorted(place[row["user"], normalise(row[side])] for side in ("a", "b"))
         labels[at[ends[0], ends[1]]] = str(row["label"])
     told = [OwnedText(row["content"], row["user"]) for row in memories]
-    lots = [_in_second_half(told[a].text, told[b].text) for a, b in at]
+    lots = [in_second_half(told[a].text, told[b].text) for a, b in at]
     return Pool(told, i, j, labels, np.array(lots))
 
 
-def _in_second_half(a: str, b: str) -> bool:
+def in_second_half(a: str, b: str) -> bool:
     return hashlib.sha256(" ".join(sorted((a, b))).encode()).digest()[0] >= 128
 
 
@@ -192,8 +192,7 @@ def _share(pool: Pool, asked: Flags, wanted: set[str], second: bool | None = Non
 
 def crowd(rows: Sequence[Row], language: str) -> Asked:
     """Between the thresholds: from the upper one on the guard decides, and the judge seldom."""
-    texts = {normalise(row[side]) for row in rows if row["lang"] == language for side in ("a", "b")}
-    drawn = sorted(texts, key=lambda text: hashlib.sha256(text.encode()).digest())[:SENTENCES]
+    drawn = drawn_sentences(rows, language)
     embedder = WordLlamaEmbedder()
     scale = scale_of(embedder.fingerprint)
     asked = _questions(drawn, embedder, scale)
@@ -207,6 +206,12 @@ def crowd(rows: Sequence[Row], language: str) -> Asked:
         nearest_each=round(float((ranks < nearest).sum()) / len(drawn), 3),
         asked_one_by_one=round(len(set(asked.j.tolist())) / len(drawn), 3),
     )
+
+
+def drawn_sentences(rows: Sequence[Row], language: str) -> list[str]:
+    """Some of a language's sentences, by their hashes."""
+    texts = {normalise(row[side]) for row in rows if row["lang"] == language for side in ("a", "b")}
+    return sorted(texts, key=lambda text: hashlib.sha256(text.encode()).digest())[:SENTENCES]
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def plan_round(
     memory is merged because a third one is like both. A pair that was split is split again after
     its neighbours have merged, since their ancestors still count. Which groups they are depends on
     the texts alone, not on the order in which they came in. Pairs that words nominate follow, each
-    by itself, where no group has one of the two.
+    by itself, where no group has one of the two: below `lower`, or split.
     """
     matching = matching or Matching()
     order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
@@ -344,11 +344,14 @@ class _Scope:
     # --- nominations ---
 
     def nominated(self) -> list[_Nominated]:
-        """The pairs below `lower` whose words say that they are worth a question."""
+        """The pairs whose words say that they are worth a question by themselves.
+
+        They are below `lower`, or no group could take both, since a text that one of them was made
+        from is unlike the other: whoever is shown both can tell.
+        """
         if self._matching.words is None:
             return []
-        below = self._scores < self._lower
-        pairs, similar = chosen(self._pairs, below), self._scores[below]
+        pairs, similar = self._pairs, self._scores
         texts = [OwnedText(text, self._user) for text in self._texts]
         found = scores(texts, pairs.i, pairs.j, similar, self._matching.words)
         return [

@@ -1,0 +1,74 @@
+"""Groups of three and more come through whole, and a larger family is asked in parts."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from memory.decide import resolve
+from memory.deduplicator import MemoryDeduplicator
+from memory.models import Doubt, MergeGroup, Question, SecondReading, Verdict, new_memory_id
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.decide.triples import TRIPLES, Triple
+from tests.doubles import PlacedEmbedder, ScriptedModel
+
+
+class AllWell(ScriptedModel):
+    """Finds nothing wrong at a second reading."""
+
+    async def reread(self, doubt: Doubt) -> SecondReading:
+        lost, new = doubt.verification.lost, doubt.verification.new
+        return SecondReading(stated=(True,) * len(lost), sources=(0,) * len(new))
+
+
+def answered(tell: Tell, triple: Triple) -> object:
+    """What the policy makes of a verdict that tells three memories in one text."""
+    members = tuple(tell(text) for text in triple.members)
+    verdict = Verdict(parts=(MergeGroup(members=(0, 1, 2), text=triple.merged),))
+    return resolve(Question(members, "between", 0.92), verdict, new_memory_id, "scripted")
+
+
+def test_nine_in_ten_families_of_three_are_believed_or_read_again(tell: Tell) -> None:
+    assert len(TRIPLES) == 50
+    refused = [answer for t in TRIPLES if isinstance(answer := answered(tell, t), str)]
+    assert len(refused) <= 5, refused
+
+
+def test_three_memories_become_one(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    triple = TRIPLES[3]
+    place(embedder, list(triple.members))
+    model = AllWell(Verdict(parts=(MergeGroup(members=(0, 1, 2), text=triple.merged),)))
+    store.add_batch([tell(text) for text in triple.members])
+    asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
+    assert [memory.content for memory in store.memories()] == [triple.merged]
+
+
+@pytest.mark.parametrize("size", [9, 12, 20])
+def test_a_larger_family_is_asked_in_parts_of_at_most_eight_until_it_is_one(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, size: int
+) -> None:
+    """A judge that merges whatever it is shown has seen every member in the end."""
+    texts = [f"Mia owns the book numbered {n}." for n in range(size)]
+    place(embedder, texts)
+
+    def all_in_one(question: Question) -> Verdict:
+        text = " ".join(member.content for member in question.members)
+        embedder.place_at(text, [1.0])
+        return Verdict(parts=(MergeGroup(members=tuple(range(len(question.members))), text=text),))
+
+    model = AllWell(*[all_in_one] * size)
+    store.add_batch([tell(text) for text in texts])
+    asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
+    assert max(len(question.members) for question in model.asked) <= 8
+    [one] = store.memories()
+    assert all(text in one.content for text in texts)
+
+
+def place(embedder: PlacedEmbedder, texts: list[str]) -> None:
+    """All of them at some 0.93 to each other."""
+    for n, text in enumerate(texts, start=1):
+        embedder.place_at(text, [1.0, *[0.0] * n, 0.27])
