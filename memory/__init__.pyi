@@ -11,11 +11,21 @@ from .config import load_config as load_config
 from .deduplicator import MemoryDeduplicator as MemoryDeduplicator
 from .errors import MemoryPipelineError as MemoryPipelineError
 from .extractor import MemoryExtractor as MemoryExtractor
+from .models import Candidate as Candidate
 from .models import DeduplicationReport as DeduplicationReport
+from .models import Doubt as Doubt
+from .models import Extraction as Extraction
 from .models import Memory as Memory
 from .models import MemoryLink as MemoryLink
+from .models import MergeGroup as MergeGroup
+from .models import Question as Question
+from .models import Reply as Reply
 from .models import SearchResult as SearchResult
+from .models import SecondReading as SecondReading
 from .models import Turn as Turn
+from .models import Verdict as Verdict
+from .protocols import Embedder as Embedder
+from .protocols import LanguageModel as LanguageModel
 from .store import MemoryStore as MemoryStore
 
 __version__: str

@@ -151,7 +151,7 @@ class LLMConfig(Frozen):
     base_url: str | None = None
     timeout_s: float = Field(default=30.0, gt=0.0)
     max_attempts: int = Field(default=4, ge=1)
-    concurrency: int = Field(default=4, ge=1)
+    concurrency: int = Field(default=8, ge=1)
     budget_s: float = Field(default=60.0, gt=0.0)
     breaker_failures: int = Field(default=5, ge=1)
     breaker_pause_s: float = Field(default=30.0, gt=0.0, le=600.0)

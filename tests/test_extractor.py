@@ -293,3 +293,88 @@ def test_the_offline_model_reads_a_conversation_whole(store: MemoryStore) -> Non
         ("Jonas", "Jonas bakes bread every Friday."),
         ("Mia", "Mia moved to Porto in 2021."),
     ]
+
+
+# --- what a model is shown ------------------------------------------------------------------------
+
+
+def test_interleaved_conversations_are_read_by_conversation(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[], []]
+    turns = [turn(f"turn {n}", n, conversation="cd"[n % 2]) for n in range(6)]
+    hook(extractor, *turns)
+    shown = [[one.id for one in turns] for turns in model.shown]
+    assert shown == [["0", "2", "4"], ["1", "3", "5"]]
+
+
+def test_no_call_spans_a_long_silence_and_context_does_not_either(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[], [], []]
+    later = START + timedelta(hours=7)
+    hook(extractor, turn("one", 0), turn("two", 1), turn("three", 2, at=later))
+    hook(extractor, turn("four", 3, at=later + timedelta(minutes=1)))
+    assert [[one.text for one in shown] for shown in model.shown] == [
+        ["one", "two"], ["three"], ["four"],
+    ]  # fmt: skip
+    assert model.context == [(), (), ("three",)]
+
+
+def test_the_last_four_turns_before_are_context_and_no_others_keep_their_text(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[], []]
+    hook(extractor, *(turn(f"text {n}", n) for n in range(7)))
+    hook(extractor, turn("and now?", 7))
+    assert model.context == [(), ("text 3", "text 4", "text 5", "text 6")]
+    with store.ledger.reading() as reader:
+        kept = reader.turns.told_before("c", 1_000, 1_000)
+    assert [one.text for one in kept] == ["text 4", "text 5", "text 6", "and now?"]
+
+
+def test_what_is_forgotten_is_in_no_context_any_more(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content=CAT, turn=0)], []]
+    hook(extractor, turn("I adopted a cat!"))
+    store.forget(next(store.memories()).id)
+    hook(extractor, turn("What else?", 1))
+    assert model.context == [(), ()]
+
+
+def test_public_memories_of_the_speaker_near_the_turns_are_shown_as_remembered(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
+    embedder: PlacedEmbedder, tell: Tell,
+) -> None:  # fmt: skip
+    said = "I moved to Faro."
+    store.add(tell("Mia lives in Porto.", user="Mia"))
+    store.add(tell("Jonas lives in Porto.", user="Jonas"))
+    store.add(tell("Mia is 40.", user="Mia"))
+    embedder.place(said, 0.6, "Mia lives in Porto.")
+    secret = embedder.place("Mia hides in Porto.", 0.9, said)
+    store.add(tell(secret, user="Mia", is_private=True))
+    model.extractions = [[]]
+    hook(extractor, turn(said))
+    assert model.remembered == [("Mia lives in Porto.",)]
+
+
+def test_a_candidate_of_full_intensity_is_not_taken_for_a_request(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tell: Tell
+) -> None:
+    old = store.add(tell("Mia adopted a tabby cat in 2023.", user="Mia"))
+    model.extractions = [[Candidate(content="Mia adopted a cat in 2023.", intensity=1.0, turn=0)]]
+    result = hook(extractor, turn("As you say, a cat in 2023", recalled_ids=[old.id]))
+    assert (result.already_remembered, result.outcomes) == (1, ())
+
+
+def test_a_candidate_that_names_no_turn_that_was_shown_belongs_to_the_last_one_of_a_person(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content=CAT, turn=7)]]
+    hook(extractor, turn("I adopted a cat!", 0), turn("Lovely.", 1, speaker="bot", is_bot=True))
+    assert live(store) == [("Mia", CAT)]
+
+
+def test_an_id_may_be_a_number() -> None:
+    assert turn("Hello", id=7).id == "7"

@@ -46,7 +46,7 @@ def run(folder: Path, *args: str) -> str:
 # --- snippets -------------------------------------------------------------------------------------
 
 SAYS = {
-    "README.md 1": r"(\['Mia moved to Porto in 2021\.'\]\n){2}",
+    "README.md 1": r"\[\]\n\['Mia moved to Porto in 2021\.'\]\n",
     "docs/library.md 1": r"mem_[0-9a-f]{12} Mia has a tabby cat named Pepper\.\n",
     "docs/library.md 2": (
         r"Mia has two cats\.\n\['Mia has two cats\.'\]\n\['add', 'update'\]\n"
@@ -65,7 +65,7 @@ def test_a_snippet_runs_offline_and_prints_what_it_should(snippet: str, tmp_path
 
 def test_the_hook_takes_ten_lines() -> None:
     [hook] = re.findall(r"```python\n(.*?)```", PAGES["README.md"], re.DOTALL)
-    body = hook.partition("config = load_config()")[2]
+    body = hook.partition("async def on_message")[2].partition("async def main")[0]
     assert len(body.strip().splitlines()) <= 10
 
 

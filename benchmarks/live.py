@@ -1,0 +1,187 @@
+"""A busy bot: turns of many users, interleaved, at a model that takes its time.
+
+A loopback Gemini answers after `--latency`; the bot hears `--rate` turns a second over `--users`
+conversations for `--seconds`. Reported: what was extracted by then, calls per 1,000 turns, how long
+a turn waited until it was extracted, and how long `hear` took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import SecretStr
+
+from memory.assembly import build_chat_memory, build_model, open_store
+from memory.chat_memory import ChatMemory
+from memory.config import Config, LLMConfig, MemoryConfig
+from memory.models import ExtractionResult, Turn
+from tests.gemini_server import Asked, GeminiServer, Raw, said
+
+NAMES = ("Mia", "Jonas", "Aiko", "Tomo", "Runa")
+SAID = (
+    "I bought a violin in {place}.",
+    "I am allergic to walnuts since a holiday in {place}.",
+    "I adopted a tabby cat from a shelter in {place}.",
+    "I start as a night nurse at the hospital of {place} on Monday.",
+    "I broke my left ankle skiing near {place}.",
+    "I grew up on a sheep farm outside {place}.",
+    "I learned Portuguese from my aunt in {place}.",
+    "I want to open a bakery in {place}.",
+    "I ran the marathon of {place} in four hours.",
+    "I lost my passport at the airport of {place}.",
+    "I play chess every Thursday with a judge from {place}.",
+    "I painted the kitchen of my flat in {place} green.",
+)
+PLACES = ("Porto", "Oslo", "Kyoto", "Lima", "Graz", "Tartu", "Perth")
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the bot goes through."""
+
+    rate: float = 4.0
+    users: int = 40
+    latency_s: float = 1.0
+    seconds: float = 60.0
+    wait_s: float = 45.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What became of it while the bot ran; a wait ends when the turn's memories are stored."""
+
+    heard: int
+    extracted: int
+    calls_per_1000_turns: float
+    judgements: int
+    median_wait_s: float
+    longest_wait_s: float
+    hear_p50_ms: float
+    hear_p99_ms: float
+    left_at_the_end: int
+
+
+class Bot:
+    """Hears, and knows when each turn was heard and when it was extracted."""
+
+    def __init__(self, load: Load) -> None:
+        self.load = load
+        self.heard_at: dict[str, float] = {}
+        self.waited: list[float] = []
+        self.took: list[float] = []
+        self.calls = 0
+        self.judgements = 0
+        self._lock = threading.Lock()
+
+    def answer(self, asked: Asked) -> Raw:
+        """What a model says: one memory a turn, and that no two memories are the same."""
+        turns = asked.data.get("turns", [])
+        rows = [{"content": _memory(one), "turn": one["number"]} for one in turns]
+        told = {"memories": rows} if turns else {"groups": []}
+        with self._lock:
+            self.judgements += not turns
+        headers = {"content-type": "application/json"}
+        body = json.dumps(said(json.dumps(told))).encode()
+        return Raw(200, body, headers, hang_s=self.load.latency_s)
+
+    def stored(self, result: ExtractionResult) -> None:
+        """The memories of the turns of one call are stored."""
+        now = time.monotonic()
+        self.calls += 1
+        for outcome in result.outcomes:
+            self.waited.append(now - self.heard_at[str(outcome.memory.metadata["turn"])])
+
+    async def run(self, memory: ChatMemory) -> None:
+        """Speak at the rate, whoever's turn it is; never wait for a slow `hear`."""
+        count = round(self.load.rate * self.load.seconds)
+        began, speaking = time.monotonic(), []
+        for n in range(count):
+            await asyncio.sleep(max(0.0, began + n / self.load.rate - time.monotonic()))
+            speaking.append(asyncio.create_task(self._speak(memory, n)))
+        await asyncio.gather(*speaking)
+        await asyncio.sleep(max(0.0, began + self.load.seconds - time.monotonic()))
+
+    async def _speak(self, memory: ChatMemory, n: int) -> None:
+        user = n % self.load.users
+        nth = n // self.load.users + user
+        text = SAID[nth % len(SAID)].format(place=PLACES[nth % len(PLACES)])
+        turn = Turn(
+            speaker=f"{NAMES[user % len(NAMES)]} {user}",
+            text=text,
+            at=datetime.now(UTC),
+            id=str(n),
+            conversation=f"talk {user}",
+        )
+        self.heard_at[str(n)] = started = time.monotonic()
+        await memory.hear(turn)
+        self.took.append(time.monotonic() - started)
+
+
+def _memory(one: dict[str, Any]) -> str:
+    return f"{one['speaker']} {one['text'].removeprefix('I ')}"
+
+
+def measure(load: Load, folder: Path) -> Measured:
+    """Run the load on an empty store in the folder."""
+    bot = Bot(load)
+    with GeminiServer(bot.answer).running() as server:
+        kept = MemoryConfig(data_dir=str(folder), extraction_wait=load.wait_s)
+        config = Config(memory=kept, llm=LLMConfig(base_url=server.url))
+        config = config.model_copy(update={"api_key": SecretStr("none")})
+
+        async def live() -> tuple[int, int, int]:
+            model = build_model(config)
+            with open_store(config) as store:
+                _ = store.index.serving  # a bot that has run for a while has loaded Chroma
+                async with (
+                    aclosing(model),
+                    build_chat_memory(store, config, model, on_extracted=bot.stored) as memory,
+                ):
+                    await bot.run(memory)
+                    then = len(bot.waited), bot.calls, bot.judgements
+                    await memory.settle()
+                    assert await memory.waiting() == 0
+            return then
+
+        extracted, calls, judgements = asyncio.run(live())
+    waits, took = np.array(bot.waited[:extracted]), np.array(bot.took) * 1_000
+    return Measured(
+        heard=len(took),
+        extracted=extracted,
+        calls_per_1000_turns=round(1_000 * calls / max(extracted, 1), 1),
+        judgements=judgements,
+        median_wait_s=round(float(np.median(waits)), 2),
+        longest_wait_s=round(float(waits.max()), 2),
+        hear_p50_ms=round(float(np.percentile(took, 50)), 1),
+        hear_p99_ms=round(float(np.percentile(took, 99)), 1),
+        left_at_the_end=len(took) - extracted,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, default in asdict(Load()).items():
+        option = "--" + name.removesuffix("_s")
+        parser.add_argument(option, dest=name, type=type(default), default=default)
+    load = Load(**vars(parser.parse_args(arguments)))
+    with tempfile.TemporaryDirectory() as folder:
+        measured = measure(load, Path(folder))
+    sys.stdout.write(json.dumps({"load": asdict(load), "measured": asdict(measured)}, indent=1))
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""One at a time extracts a conversation: who is dead or late has lost it, and stores nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.deduplicator import MemoryDeduplicator
+from memory.errors import LeaseLost
+from memory.extractor import MemoryExtractor
+from memory.leasing import leased, worker
+from memory.ledger import Lease, Ledger
+from memory.models import Candidate, Extraction, Turn
+from memory.store import MemoryStore
+from tests.doubles import START, ScriptedModel
+
+MINE, THEIRS = Lease("c", "mine"), Lease("c", "theirs")
+
+
+@pytest.fixture
+def shared(ledger_url: str) -> Iterator[Ledger]:
+    """A ledger that several processes could share, on each database in turn."""
+    with Ledger.create(ledger_url) as opened:
+        yield opened
+
+
+def claim(ledger: Ledger, lease: Lease, holder: str, seconds: float) -> bool:
+    with ledger.writing() as writer:
+        return writer.leases.claim(lease, holder, seconds)
+
+
+def held(ledger: Ledger, lease: Lease) -> bool:
+    try:
+        with ledger.reading() as reader:
+            reader.leases.check(lease)
+    except LeaseLost:
+        return False
+    return True
+
+
+def test_a_lease_is_held_by_one_until_it_runs_out(shared: Ledger) -> None:
+    assert claim(shared, MINE, "me", 60.0)
+    assert not claim(shared, THEIRS, "they", 60.0)
+    assert (held(shared, MINE), held(shared, THEIRS)) == (True, False)
+
+
+def test_a_lease_that_has_run_out_holds_until_another_claims_it(shared: Ledger) -> None:
+    assert claim(shared, MINE, "me", 0.0)
+    assert held(shared, MINE)
+    assert claim(shared, THEIRS, "they", 60.0)
+    assert not held(shared, MINE)
+
+
+def test_a_lease_is_renewed_from_now_on_and_a_lost_one_is_not(shared: Ledger) -> None:
+    claim(shared, MINE, "me", 0.0)
+    with shared.writing() as writer:
+        writer.leases.renew(MINE, 60.0)
+    assert not claim(shared, THEIRS, "they", 60.0)
+    with pytest.raises(LeaseLost), shared.writing() as writer:
+        writer.leases.renew(THEIRS, 60.0)
+
+
+def test_giving_back_a_lost_lease_takes_it_from_nobody(shared: Ledger) -> None:
+    claim(shared, THEIRS, "they", 60.0)
+    with shared.writing() as writer:
+        writer.leases.release(MINE)
+    assert held(shared, THEIRS)
+
+
+def test_who_ends_is_seen_to_have_ended_and_leaves_no_file(ledger: Ledger) -> None:
+    before = set(Path(ledger.name).parent.iterdir())
+    with worker(ledger) as name:
+        assert ledger.is_present(name)
+    assert not ledger.is_present(name)
+    assert set(Path(ledger.name).parent.iterdir()) == before
+
+
+def test_a_lease_passes_to_others_at_once_when_its_holder_is_dead(shared: Ledger) -> None:
+    with worker(shared) as gone:
+        claim(shared, MINE, gone, 3_600.0)
+
+    async def take() -> bool:
+        with worker(shared) as me:
+            async with leased(shared, "c", me, 60.0) as lease:
+                return lease is not None
+
+    assert asyncio.run(take())
+
+
+def test_a_lease_is_renewed_while_its_holder_works(shared: Ledger) -> None:
+    async def work() -> bool:
+        with worker(shared) as me:
+            async with leased(shared, "c", me, 0.3) as lease:
+                assert lease is not None
+                await asyncio.sleep(0.9)
+                return claim(shared, THEIRS, "they", 60.0)
+
+    assert not asyncio.run(work())
+
+
+class Robbed(ScriptedModel):
+    """While it answers, another process takes the conversation over."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self._ledger = ledger
+
+    async def extract(self, turns: Sequence[Turn], **_: Any) -> Extraction:
+        with self._ledger.writing() as writer:
+            writer.leases.free("c")
+            writer.leases.claim(THEIRS, "they", 3_600.0)
+        return Extraction(candidates=(Candidate(content="Mia sails.", turn=0),))
+
+
+class RobbedLater(ScriptedModel):
+    """Finds two things; when the first is stored, another process takes the conversation over."""
+
+    async def extract(self, turns: Sequence[Turn], **_: Any) -> Extraction:
+        found = [Candidate(content=text, turn=0) for text in ("Mia sails.", "Jonas bakes bread.")]
+        return Extraction(candidates=tuple(found))
+
+
+SAID = Turn(speaker="Mia", text="I sail, Jonas bakes.", at=START, id="1", conversation="c")
+
+
+def work_at(extractor: MemoryExtractor) -> None:
+    async def work() -> None:
+        await extractor.keep([SAID])
+        assert await extractor.extract_conversation("c", "me") is not None
+
+    asyncio.run(work())
+
+
+def test_a_late_finisher_that_lost_its_lease_stores_nothing(
+    ledger: Ledger, store: MemoryStore
+) -> None:
+    model = Robbed(ledger)
+    work_at(MemoryExtractor(store, MemoryDeduplicator(store, model), model))
+    assert list(store.memories()) == []
+    with ledger.reading() as reader:
+        [waiting] = reader.turns.waiting()
+    assert waiting.candidates is None
+    assert held(ledger, THEIRS)
+
+
+def test_a_lease_that_is_lost_between_two_memories_stops_the_second(
+    ledger: Ledger, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = RobbedLater()
+    apply = store.apply
+
+    def then_robbed(*args: Any, **rest: Any) -> Any:
+        done = apply(*args, **rest)
+        with ledger.writing() as writer:
+            writer.leases.free("c")
+        return done
+
+    monkeypatch.setattr(store, "apply", then_robbed)
+    work_at(MemoryExtractor(store, MemoryDeduplicator(store, model), model))
+    assert [memory.content for memory in store.memories()] == ["Mia sails."]
+    with ledger.reading() as reader:
+        assert len(reader.turns.waiting()) == 1

@@ -1,0 +1,198 @@
+"""One's own model and embedder: the documented ones work everywhere, failing ones harm nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory import ChatMemory, Turn, open_chat_memory
+from memory.errors import ConfigError, EmbeddingError
+from memory.models import Extraction
+from memory.providers import OfflineModel
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import START, PlacedEmbedder
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "own-models.md").read_text(encoding="utf-8")
+[EXAMPLE] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+class House(BaseHTTPRequestHandler):
+    """The server that the page's model asks."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        body = json.dumps(self._answer(asked["data"])).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _answer(self, data: dict[str, Any]) -> dict[str, Any]:
+        if "known" in data:
+            rows = [{"content": f"{who} {text[2:]}", "turn": n} for n, who, text in data["turns"]]
+            return {"memories": [row for row in rows if row["content"].startswith("Mia")]}
+        return {"text": "Good to know.", "groups": [], "stated": [], "sources": []}
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def house() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), House) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_the_pages_model_and_embedder_serve_the_chat_and_every_command(
+    tmp_path: Path, house: str
+) -> None:
+    (tmp_path / "house_models.py").write_text(EXAMPLE)
+    names = re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert names is not None
+    (tmp_path / "config.yaml").write_text(names[1])
+    env = os.environ | {"PYTHONPATH": f"{ROOT}:{tmp_path}", "HOUSE_MODEL_URL": house}
+    env |= {"MEMORY_DATA_DIR": str(tmp_path / "data")}
+
+    def run(module: str, *args: str, said: str = "") -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", module, *args],
+            cwd=tmp_path, env=env, input=said, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "failed" not in done.stderr
+        return done.stdout + done.stderr
+
+    chatted = run("orchestrator", "--user", "Mia", said="I moved to Porto.\nI sail at noon.\n")
+    assert chatted == "Good to know.\nGood to know.\n"
+    assert "Mia moved to Porto." in run("memory", "search", "moved to Porto", "--user", "Mia")
+    assert "nothing is damaged: 2 memories" in run("memory", "doctor")
+
+
+# --- what fails -----------------------------------------------------------------------------------
+
+
+class Broken(OfflineModel):
+    """An own model that raises what nobody expects, until it is mended."""
+
+    name = "broken-1"
+
+    def __init__(self) -> None:
+        self.raises: BaseException | None = ValueError("no such GPU")
+
+    async def extract(self, turns: Sequence[Turn], **rest: Any) -> Extraction:
+        if self.raises is not None:
+            raise self.raises
+        return await super().extract(turns, **rest)
+
+
+class Vectors:
+    """An own embedder that gives what it was told to."""
+
+    fingerprint = "vectors-1"
+
+    def __init__(self, gives: object) -> None:
+        self.gives = gives
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if isinstance(self.gives, Exception):
+            raise self.gives
+        return self.gives
+
+
+def heard(memory: ChatMemory) -> Turn:
+    return Turn(speaker="Mia", text="I moved to Porto in 2021.", at=START, id=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("raised", [ValueError("no such GPU"), asyncio.CancelledError()])
+def test_what_ones_own_model_raises_is_a_failed_call_and_loses_nothing(
+    tmp_path: Path, raised: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Broken()
+    model.raises = raised
+
+    async def talk() -> None:
+        async with open_chat_memory(data_dir=str(tmp_path), model=model) as memory:
+            await memory.hear(heard(memory))
+            failed = await memory.settle()
+            assert (failed.extracted, failed.pending) == (0, 1)
+            assert f"broken-1 failed ({type(raised).__name__}" in failed.problem
+            model.raises = None
+            assert (await memory.settle()).extracted == 1
+            [kept] = await memory.recall("Porto", user="Mia")
+            assert kept.content == "Mia moved to Porto in 2021."
+
+    asyncio.run(talk())
+    assert "broken-1 failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "gives",
+    [
+        RuntimeError("out of memory"),
+        [[float("nan")] * 4],
+        [[float("inf")] * 4],
+        [[1e300] * 4],
+        [[0.0] * 4],
+        [[1.0, 0.0], [0.0, 1.0]],
+        [1.0, 2.0],
+        [[1.0], [1.0, 2.0]],
+        None,
+        "text",
+    ],
+)
+def test_vectors_that_cannot_be_are_embedding_errors_and_lose_nothing(
+    tmp_path: Path, gives: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def talk() -> None:
+        embedder = Vectors(gives)
+        own = {"model": OfflineModel(), "embedder": embedder}
+        async with open_chat_memory(data_dir=str(tmp_path), **own) as memory:  # type: ignore[arg-type]
+            await memory.hear(heard(memory))
+            assert (await memory.settle()).extracted == 1
+            with pytest.raises(EmbeddingError, match="vectors-1"):
+                await memory.recall("Porto", user="Mia")
+            embedder.gives = [[0.6, 0.8]]
+
+    asyncio.run(talk())
+    assert "vectors-1" in caplog.text
+
+
+def test_a_vector_of_another_length_than_those_stored_is_an_embedding_error(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add(tell("Mia sails."))
+    monkeypatch.setattr(embedder, "embed", lambda texts: np.eye(len(texts), 32))
+    with pytest.raises(EmbeddingError, match="placed-64"):
+        store.search("Mia rows.")
+
+
+def test_a_vector_is_brought_to_length_one(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedder, "embed", lambda texts: 7.0 * np.eye(len(texts), 64))
+    store.add(tell("Mia sails."))
+    assert store.search("Mia sails.")[0].similarity == 1.0
+
+
+@pytest.mark.parametrize("named", ["nowhere:make", "json:nothing", "tests.doubles:BrokenIndex"])
+def test_a_factory_that_gives_no_model_is_a_configuration_error(tmp_path: Path, named: str) -> None:
+    with pytest.raises(ConfigError, match=r"llm\.provider|has no judge"):
+        open_chat_memory(data_dir=str(tmp_path), llm_provider=named)
