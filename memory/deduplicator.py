@@ -79,6 +79,8 @@ class _Prepared:
     """A new memory with what it resembles, and the one that its words alone suggest."""
 
     arrival: Arrival
+    matches: tuple[SearchResult, ...] = ()
+    """Of its neighbours those that it may be decided against."""
     nominated: SearchResult | None = None
 
 
@@ -200,7 +202,9 @@ class MemoryDeduplicator:
         floor = self._rules.lower if self._words is None else min(self._rules.lower, FLOOR)
         k = self._config.dedup_candidates
         found = self._store.prepare(new, k, floor, Asker(self._model.name))
-        return found if isinstance(found, Known) else _Prepared(found, self._nominated(found))
+        if isinstance(found, Known):
+            return found
+        return _Prepared(found, self._cohesive(found), self._nominated(found))
 
     def _nominated(self, arrival: Arrival) -> SearchResult | None:
         """The one that its words suggest, where none is similar enough."""
@@ -222,7 +226,7 @@ class MemoryDeduplicator:
             logger.warning("similarity query failed, storing the memory anyway: %s", found.why)
             reason = f"similarity query failed: {found.why}"
             return add(new, reason, pending=True), UnlessRepeated()
-        matches = await in_thread(self._cohesive, arrival.new, found.matches)
+        matches = prepared.matches
         decision, match = decide_new(new, matches, self._rules, prepared.nominated)
         if isinstance(decision, Decision) and decision.action is Action.ADD:
             hearsay = len(matches) < len(found.matches)
@@ -234,19 +238,21 @@ class MemoryDeduplicator:
         condition = WhileNearest(found.revision, self._rules.lower)
         return replace(decision, candidates=candidates), condition
 
-    def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
+    def _cohesive(self, arrival: Arrival) -> tuple[SearchResult, ...]:
         """Those that nothing stands between: a chain a~b~c does not collapse though a and c differ.
 
         Where a text may be replaced by one that does not state it, the ends of the chain are
         compared; with the guard, whoever replaced a text states all of it.
         """
+        if isinstance(arrival.neighbours, Unsearched):
+            return ()
         lower = self._rules.lower
         return tuple(
             hit
-            for hit in matches
+            for hit in arrival.neighbours.matches
             if self._rules.guard
             or hit.similarity < lower
-            or is_like_all_of(self._store, new, hit.memory.id, lower)
+            or is_like_all_of(self._store, arrival.new, hit.memory.id, lower)
         )
 
     async def _asked(
