@@ -9,10 +9,10 @@ import pytest
 
 from memory.index import ChromaIndex
 from memory.ledger import Ledger
-from memory.models import Action, Decision, Memory, MemoryLink, Survivor
-from memory.store import Anyway, Applied, MemoryStore, WhileMergeable
+from memory.models import Action, Decision, Memory, MemoryLink, Survivor, Turn
+from memory.store import Anyway, Applied, MemoryStore, WhileMergeable, forget_user
 from tests.conftest import Tell
-from tests.doubles import PlacedEmbedder, ScriptedModel, living_for
+from tests.doubles import START, PlacedEmbedder, ScriptedModel, living_for
 
 
 @pytest.fixture
@@ -159,3 +159,20 @@ def test_to_forget_a_bystander_answers_nobody_elses_question(
     assert store.counts().pending == 1
     store.forget(b.id)
     assert store.counts().pending == 0
+
+
+def test_what_a_user_said_and_nobody_has_read_yet_goes_with_them(
+    store: MemoryStore, tell: Tell
+) -> None:
+    stays = store.add(tell("Jonas sails.", user="Jonas"))
+    hers = [
+        store.add(tell("Mia sails.", user="Mia", is_private=private)) for private in (False, True)
+    ]
+    with store.ledger.writing() as writer:
+        for number, speaker in enumerate(("Mia", "Jonas")):
+            writer.turns.keep(Turn(speaker=speaker, text="I sail too.", at=START), str(number))
+    gone = forget_user(store.ledger, store.index, "Mia", store.clock())
+    assert [one.memory.id for one in gone] == [memory.id for memory in hers]
+    assert list(store.memories()) == [stays]
+    with store.ledger.reading() as reader:
+        assert [waiting.turn.speaker for waiting in reader.turns.waiting()] == ["Jonas"]

@@ -7,3 +7,4 @@ from .server import run_and_exit as run_and_exit
 from .tools import AgentTools as AgentTools
 from .workspace_sync import WorkspaceMemorySync as WorkspaceMemorySync
 from .workspace_sync import forget_everywhere as forget_everywhere
+from .workspace_sync import forget_user_everywhere as forget_user_everywhere

@@ -18,7 +18,7 @@ from memory.errors import InputError
 from memory.files import read_bounded, write_whole
 from memory.ledger import DecisionRecord
 from memory.models import Memory
-from memory.store import Forgotten, MemoryStore
+from memory.store import Forgotten, MemoryStore, forget_user
 from memory.text import one_line, visible
 
 CURATION_CATEGORIES = frozenset({"introspection", "relationship", "self_discovery", "lesson"})
@@ -202,13 +202,26 @@ def forget_everywhere(
     Raises: MemoryNotFound, StillStatedBy.
     """
     forgotten = store.forget(memory_id)
+    return forgotten, _erase_in(workspace, [forgotten])
+
+
+def forget_user_everywhere(
+    store: MemoryStore, workspace: WorkspaceMemorySync | None, user: str
+) -> tuple[list[Forgotten], str]:
+    """The same for all that is about a user."""
+    forgotten = forget_user(store.ledger, store.index, user, store.clock())
+    return forgotten, _erase_in(workspace, forgotten)
+
+
+def _erase_in(workspace: WorkspaceMemorySync | None, forgotten: Sequence[Forgotten]) -> str:
+    """What there is to say of the workspace, or an empty text."""
     if workspace is None:
-        return forgotten, ""
+        return ""
     try:
-        return forgotten, "; ".join(workspace.erase(forgotten))
+        return "; ".join(line for one in forgotten for line in workspace.erase(one))
     except OSError as exc:
         why = exc.strerror or type(exc).__name__
-        return forgotten, f"the workspace may still mention it: {workspace.folder}: {why}"
+        return f"the workspace may still mention it: {workspace.folder}: {why}"
 
 
 def _added_to(path: Path) -> str:

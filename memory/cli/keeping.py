@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,11 +14,12 @@ import typer
 from memory import assembly
 from memory.cli.shell import EXIT_PROBLEM, err, progress, show
 from memory.config import Config
+from memory.errors import InputError
 
 if TYPE_CHECKING:
     from memory.ledger import DecisionRecord, Run
     from memory.models import DeduplicationReport
-    from memory.store import MemoryStore
+    from memory.store import Forgotten, MemoryStore
 
 
 def undo(
@@ -91,20 +93,55 @@ def retry(
 
 def forget(
     context: typer.Context,
-    memory_id: Annotated[str, typer.Argument(help="Its id, as `search` and `export` show it.")],
+    memory_id: Annotated[
+        str | None, typer.Argument(help="Its id, as `search` and `export` show it.")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Erase all about this user, and their waiting turns.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before erasing a user.")] = False,
 ) -> None:
-    """Erase a memory, and all those it was made from, for good."""
-    from memory.agent import forget_everywhere
+    """Erase a memory, or all about a user, and all those they were made from, for good."""
+    from memory.agent import forget_everywhere, forget_user_everywhere
 
+    if (memory_id is None) == (user is None):
+        raise InputError("forget", "needs a memory's id or a user", "give ID, or --user USER")
     with assembly.open_existing_store(context.obj) as store:
         workspace = assembly.build_workspace(context.obj, store.ledger)
-        forgotten, problem = forget_everywhere(store, workspace, memory_id)
+        if user is not None:
+            _confirm(store, user, yes)
+            gone, problem = forget_user_everywhere(store, workspace, user)
+        else:
+            assert memory_id is not None
+            one, problem = forget_everywhere(store, workspace, memory_id)
+            gone = [one]
     if problem:
         err().print(problem)
-    if forgotten.erased:
+    _say_what_is_left(gone)
+
+
+def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
+    """Say how much is about a user, and go on only where that is meant."""
+    with store.ledger.reading() as reader:
+        memories = reader.counts().users.get(user, 0)
+        turns = reader.turns.count_waiting_of(user)
+    if not memories and not turns:
+        raise InputError("forget", f"there is nothing about {user!r}", "see `memory-dedup stats`")
+    err().print(f"{memories:,} memories and {turns:,} waiting turns of {user}")
+    if yes:
+        return
+    err().print("erase them for good? y or n")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        err().print("nothing was erased")
+        raise typer.Exit(EXIT_PROBLEM)
+
+
+def _say_what_is_left(gone: Sequence[Forgotten]) -> None:
+    aside = sorted({name for one in gone for name in one.set_aside})
+    if all(one.erased for one in gone):
         err().print("erased")
-    elif forgotten.set_aside:
-        names = ", ".join(forgotten.set_aside)
+    elif aside:
+        names = ", ".join(aside)
         err().print(
             f"gone from the ledger, but damaged files may still hold it; delete them: {names}"
         )

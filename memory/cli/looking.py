@@ -12,7 +12,7 @@ import typer
 from memory import assembly
 from memory.cli.shell import err, show
 from memory.config import Config
-from memory.errors import LedgerMissing
+from memory.errors import InputError, LedgerMissing, MemoryNotFound
 from memory.text import shortened
 
 if TYPE_CHECKING:
@@ -25,13 +25,17 @@ _HIT = 2_000
 """Characters of a memory that a search shows."""
 
 
-def export(context: typer.Context) -> None:
+def export(
+    context: typer.Context,
+    user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
+) -> None:
     """Write every live memory to stdout, one JSON object a line; `import` reads it back."""
     from memory.interchange import write_memory
 
     with assembly.read_store(context.obj) as store:
         for memory in store.memories():
-            sys.stdout.write(write_memory(memory) + "\n")
+            if user is None or memory.user == user:
+                sys.stdout.write(write_memory(memory) + "\n")
 
 
 def search(
@@ -121,13 +125,52 @@ def history(
     memory_id: Annotated[
         str | None, typer.Argument(help="A memory's id [default: every decision but additions].")
     ] = None,
+    text: Annotated[
+        bool, typer.Option("--text", help="Show a memory's wordings, the retired ones too.")
+    ] = False,
 ) -> None:
     """Show what was decided, when and why, oldest first; `undo` takes the number."""
     from memory.cli.tables import grid
 
+    if text:
+        _show_wordings(context.obj, memory_id)
+        return
     with assembly.read_store(context.obj) as store:
         recorded = store.history(memory_id)
     show(grid(map(_decision_row, recorded), fixed=4))
+
+
+def _show_wordings(config: Config, memory_id: str | None) -> None:
+    """What a memory says, and what those said that it stands for; the oldest first.
+
+    Raises: InputError, MemoryNotFound.
+    """
+    from rich.text import Text
+
+    from memory.cli.tables import grid
+
+    if memory_id is None:
+        raise InputError("history", "--text needs a memory's id", "see `memory-dedup search`")
+    with assembly.read_store(config) as store, store.ledger.reading() as reader:
+        found = reader.memories.rows([memory_id, *reader.memories.ancestors(memory_id)])
+    rows = [row for row in found.values() if not row.forgotten]
+    if not rows:
+        raise MemoryNotFound(memory_id)
+    rows.sort(key=lambda row: (row.live, row.memory.timestamp, row.seq))
+    show(
+        grid(
+            (
+                (
+                    f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
+                    row.memory.id,
+                    "live" if row.live else "retired",
+                    Text(row.memory.content),
+                )
+                for row in rows
+            ),
+            fixed=3,
+        )
+    )
 
 
 def _decision_row(one: DecisionRecord) -> tuple[str | Text, ...]:

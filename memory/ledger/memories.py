@@ -54,6 +54,10 @@ class Memories(TableGroup):
         """In order of arrival, page by page."""
         return self._pages(t.memories.c.live)
 
+    def live_of(self, user: str) -> Iterator[Row]:
+        """All that is about a user, private or not, in order of arrival."""
+        return self._pages(sa.and_(t.memories.c.live, t.memories.c.user == user))
+
     def live_in_time_order(self) -> list[Row]:
         """Oldest first: by timestamp, then by order of arrival."""
         return sorted(self.live(), key=lambda row: row.memory.timestamp)

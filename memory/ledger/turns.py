@@ -59,6 +59,9 @@ class Turns(TableGroup):
     def count_waiting(self) -> int:
         return self._transaction.count(t.turns, t.turns.c.pending)
 
+    def count_waiting_of(self, speaker: str) -> int:
+        return sum(waiting.turn.speaker == speaker for waiting in self.waiting())
+
     def _found(self, *where: sa.ColumnElement[bool], limit: int | None = None) -> list[PendingTurn]:
         query = sa.select(t.turns).where(*where).order_by(t.turns.c.seq).limit(limit)
         return [_pending_turn(row) for row in self._connection.execute(query)]
@@ -115,6 +118,17 @@ class TurnsWriter(Turns):
                 self.keep_candidates(waiting.seq, left)
                 silent = waiting.turn.model_copy(update={"text": ""})
                 self._update(t.turns.c.seq == waiting.seq, turn=silent.model_dump_json())
+        self._update(_DONE, turn=None)
+
+    def forget_speaker(self, speaker: str) -> None:
+        """What somebody said is not extracted any more, nor what others said of them."""
+        for waiting in self.waiting():
+            this = t.turns.c.seq == waiting.seq
+            if waiting.turn.speaker == speaker:
+                self._update(this, pending=False, turn=None, candidates=None)
+            elif waiting.candidates is not None:
+                others = [one for one in waiting.candidates if one.user != speaker]
+                self.keep_candidates(waiting.seq, others)
         self._update(_DONE, turn=None)
 
     def _update(self, where: sa.ColumnElement[bool], **values: Any) -> None:

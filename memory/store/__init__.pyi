@@ -12,6 +12,7 @@ from .asking import Asker as Asker
 from .asking import Insistence as Insistence
 from .forgetting import Forgotten as Forgotten
 from .forgetting import erase as erase
+from .forgetting import forget_user as forget_user
 from .lineage import is_like_all_of as is_like_all_of
 from .store import Arrival as Arrival
 from .store import Known as Known

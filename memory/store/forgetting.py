@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import uuid4
@@ -40,7 +41,30 @@ def erase(writer: Writer, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
     Raises: MemoryNotFound, StillStatedBy.
     """
     memory = _living(writer, memory_id)
-    ids = [memory_id, *writer.memories.ancestors(memory_id)]
+    [origins] = _erase_all(writer, [memory], at)
+    return memory, origins
+
+
+def forget_user(ledger: Ledger, slot: IndexSlot, user: str, at: datetime) -> list[Forgotten]:
+    """As `MemoryStore.forget`, all that is about a user; what they said is not extracted either."""
+    with ledger.writing() as writer:
+        memories = [row.memory for row in writer.memories.live_of(user)]
+        writer.turns.forget_speaker(user)
+        origins = _erase_all(writer, memories, at)
+    aside = tuple(ledger.set_aside_files())
+    erased = scrub(ledger, slot) and not aside
+    return [
+        Forgotten(memory, erased=erased, origins=its, set_aside=aside)
+        for memory, its in zip(memories, origins, strict=True)
+    ]
+
+
+def _erase_all(
+    writer: Writer, memories: Sequence[Memory], at: datetime
+) -> list[tuple[Memory, ...]]:
+    """What each of these live memories was made from, gone with it."""
+    origins = [writer.memories.ancestors(memory.id) for memory in memories]
+    ids = [*(memory.id for memory in memories), *(name for names in origins for name in names)]
     rows = writer.memories.rows(ids)
     contents = {row.memory.content for row in rows.values()}
     writer.turns.forget(contents)
@@ -50,9 +74,9 @@ def erase(writer: Writer, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
     writer.decisions.scrub(set(ids))
     writer.followers.mark_all_stale()
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
-    told = Decision(Action.FORGET, "forgotten", (memory,))
+    told = Decision(Action.FORGET, "forgotten", tuple(memories))
     writer.decisions.record(told, writer.memories.image([]), at, None)
-    return memory, tuple(rows[name].memory for name in ids[1:])
+    return [tuple(rows[name].memory for name in names) for names in origins]
 
 
 def _living(writer: Writer, memory_id: str) -> Memory:

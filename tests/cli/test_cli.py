@@ -629,3 +629,33 @@ def test_forgetting_goes_on_where_the_workspace_is_gone(run: Run, tmp_path: Path
         assert ("the workspace may still mention it" in said) is not private
         assert "erased" in said
     assert exported(run) == []
+
+
+def test_all_about_a_user_is_erased_once_somebody_has_said_so(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    run("memory-chat", "--deduplicate-memories")
+    of_jonas = run("memory-dedup", "export", "--user", "Jonas").stdout.splitlines()
+    assert len(of_jonas) == 2
+    asked = run("memory-dedup", "forget", "--user", "Mia", ok=False)
+    assert asked.returncode == 1
+    assert "2 memories and 0 waiting turns of Mia" in asked.stderr
+    assert "nothing was erased" in asked.stderr
+    assert len(exported(run)) == 4
+    assert run("memory-dedup", "forget", "--user", "Mia", "--yes").stderr.endswith("erased\n")
+    assert run("memory-dedup", "export").stdout.splitlines() == of_jonas
+    assert b"adopted" not in (tmp_path / "data" / "ledger.db").read_bytes()
+    assert "nothing about 'Mia'" in failed(run("memory-dedup", "forget", "--user", "Mia", ok=False))
+    for wrong in ((), ("mem_000000000000", "--user", "Jonas")):
+        said = failed(run("memory-dedup", "forget", *wrong, ok=False))
+        assert "needs a memory's id or a user" in said
+
+
+def test_the_retired_wordings_of_a_memory_are_shown(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, *COPIES[:2]))
+    [memory] = exported(run)
+    first, last = run("memory-dedup", "history", "--text", str(memory["id"])).stdout.splitlines()
+    assert "retired Mia adopted a cat in 2023." in first
+    assert last.endswith(f"{memory['id']} live    mia adopted a cat in 2023")
+    assert "needs a memory's id" in failed(run("memory-dedup", "history", "--text", ok=False))
+    unknown = failed(run("memory-dedup", "history", "--text", "mem_000000000000", ok=False))
+    assert "no live memory has the id" in unknown
