@@ -119,7 +119,10 @@ def test_the_environment_overrides_single_keys(tmp_path: Path) -> None:
         ("memory: &a\n  chroma: *a\n", ": refers to itself"),
         ("api_key: secret\n", ":1: api_key: an API key does not belong in a file"),
         ("- 1\n", ":1: must hold settings by name"),
-        ("memory:\n  dedup_scope: [colour]\n", ":2: memory.dedup_scope.0: input should be"),
+        (
+            "memory:\n  dedup_scope: [tags]\n",
+            ":2: memory.dedup_scope.0: tags cannot divide memories",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_that_says_where_and_what(

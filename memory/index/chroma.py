@@ -35,7 +35,7 @@ from memory.index.chroma_client import (
 from memory.index.exact import LiveVectors
 from memory.index.folder import IndexFolder
 from memory.ledger import RESTORED, Change, Ledger
-from memory.models import Scope, Vector
+from memory.models import SCOPE_FIELDS, Scope, Vector
 from memory.protocols import Shortlist
 
 logger = logging.getLogger(__name__)
@@ -173,8 +173,11 @@ class ChromaIndex:
     def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
         """Chroma's nearest, without its slow filter, and the nearest of what it does not know yet.
 
-        Incomplete where all that Chroma named is out of scope, and none below `min_cosine`.
+        Incomplete where all that Chroma named is out of scope, and none below `min_cosine`; and
+        where the scope is one of metadata, which Chroma does not hold.
         """
+        if scope.of_metadata:
+            return Shortlist((), complete=False)
         with self._lock:
             self._catch_up()
             changed = self._recent.changed
@@ -437,8 +440,12 @@ class ChromaIndex:
 
 
 def _scope_values(change: Change) -> dict[str, str | bool]:
-    """Chroma's metadata: it cannot hold None, and a scope reads what is missing as None."""
-    return {name: value for name, value in change.values.items() if value is not None}
+    """Chroma's metadata: it cannot hold None, and a scope reads what is missing as None.
+
+    Nothing of the memory's own metadata, which may hold any text.
+    """
+    found = ((name, change.values[name]) for name in SCOPE_FIELDS)
+    return {name: value for name, value in found if value is not None}
 
 
 def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.records import Change, IndexState
 from memory.ledger.transaction import TableGroup
+from memory.models import scope_values
 
 
 class Followers(TableGroup):
@@ -92,6 +94,7 @@ def _to_change(row: sa.Row[Any]) -> Change:
         id=row.id,
         live=row.live,
         values={
+            **(scope_values(json.loads(row.metadata)) if row.metadata != "{}" else {}),
             "user": row.user,
             "is_private": row.is_private,
             "category": row.category,

@@ -14,7 +14,7 @@ from memory.ledger import tables as t
 from memory.ledger.links import Links, LinksWriter, seen_from
 from memory.ledger.records import Row
 from memory.ledger.transaction import TableGroup, Transaction, chunks
-from memory.models import Memory, MemoryLink, Scope
+from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
 
 _PAGE = 2_000
 _NEVER_RESTORED = {"seq", "revision"}
@@ -79,14 +79,16 @@ class Memories(TableGroup):
         recorded = [] if since is None else [written >= since.astimezone(UTC).isoformat()]
         query = sa.select(t.memories.c.id).where(t.memories.c.live, *_in_scope(scope), *recorded)
         query = query.order_by(written.desc(), t.memories.c.seq.desc())
-        names = list(self._connection.scalars(query.limit(limit)))
+        names = list(self._connection.scalars(query.limit(None if scope.of_metadata else limit)))
         rows = self.rows(names)
-        return [rows[name] for name in names]
+        return _held(scope, [rows[name] for name in names])[:limit]
 
     def count_with_texts(self, keys: Iterable[str], scope: Scope) -> int:
         """How many live memories of the scope have one of these texts."""
         inside = (t.memories.c.live, *_in_scope(scope))
         among = [t.memories.c.text_key.in_(some) for some in chunks(sorted(keys))]
+        if scope.of_metadata:
+            return sum(len(self._live_in(scope, one)) for one in among)
         return sum(self._transaction.count(t.memories, sa.and_(one, *inside)) for one in among)
 
     def earlier_arrival(self, memory: Memory) -> Row | None:
@@ -207,7 +209,7 @@ class Memories(TableGroup):
 
     def _live_in(self, scope: Scope, condition: sa.ColumnElement[bool]) -> list[Row]:
         query = sa.select(t.memories).where(condition, t.memories.c.live, *_in_scope(scope))
-        return self._found(query)
+        return _held(scope, self._found(query))
 
     def _pages(self, condition: sa.ColumnElement[bool]) -> Iterator[Row]:
         last = 0
@@ -309,8 +311,14 @@ def _end(name: str, states: dict[str, _State]) -> str | None:
 
 
 def _in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
+    """What columns can say of it; `_held` looks at the rest."""
     columns = t.memories.c
     return [
         columns[name].is_(value) if value is None else columns[name] == value
         for name, value in scope.values
+        if name in SCOPE_FIELDS
     ]
+
+
+def _held(scope: Scope, rows: list[Row]) -> list[Row]:
+    return [row for row in rows if scope.has(row.memory)] if scope.of_metadata else rows

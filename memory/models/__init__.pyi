@@ -20,6 +20,7 @@ from .decision import Usage as Usage
 from .decision import Verdict as Verdict
 from .episode import Episode as Episode
 from .memory import INVERSE_LINK as INVERSE_LINK
+from .memory import SCOPE_FIELDS as SCOPE_FIELDS
 from .memory import Embedded as Embedded
 from .memory import LinkType as LinkType
 from .memory import Memory as Memory
@@ -29,6 +30,7 @@ from .memory import ScopeField as ScopeField
 from .memory import SearchResult as SearchResult
 from .memory import is_memory_id as is_memory_id
 from .memory import new_memory_id as new_memory_id
+from .memory import scope_values as scope_values
 from .problems import Problem as Problem
 from .problems import first_problem as first_problem
 from .report import DeduplicationReport as DeduplicationReport

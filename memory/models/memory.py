@@ -94,7 +94,29 @@ class SearchResult:
         return round(1.0 - self.similarity, 6)
 
 
-ScopeField = Literal["user", "category", "emotion"]
+SCOPE_FIELDS = ("user", "category", "emotion", "is_private")
+"""The fields of a memory that may be part of a scope; any other name is a key of its metadata."""
+
+
+def _is_scope_field(name: str) -> str:
+    if name in Memory.model_fields and name not in SCOPE_FIELDS:
+        raise ValueError(f"{name} cannot divide memories; use user, category, emotion, or your own")
+    return name
+
+
+ScopeField = Annotated[Name, AfterValidator(_is_scope_field)]
+"""One of the fields, or a key of the metadata: agent, channel, tenant."""
+
+
+def scope_values(metadata: Mapping[str, Any]) -> dict[str, str | None]:
+    """What scopes compare of a memory's metadata: texts as they are, all else as JSON."""
+    return {
+        name: value
+        if value is None or isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, sort_keys=True)
+        for name, value in metadata.items()
+        if name not in SCOPE_FIELDS
+    }
 
 
 @dataclass(frozen=True)
@@ -107,7 +129,16 @@ class Scope:
     def of(cls, memory: Memory, fields: tuple[ScopeField, ...]) -> Scope:
         """Privacy is always part of it: nothing private meets anything public."""
         named = sorted({*fields, "is_private"})
-        return cls(tuple((name, getattr(memory, name)) for name in named))
+        values = _values_of(memory)
+        return cls(tuple((name, values.get(name)) for name in named))
+
+    @property
+    def of_metadata(self) -> bool:
+        """Whether any value is one of the metadata's."""
+        return any(name not in SCOPE_FIELDS for name, _ in self.values)
+
+    def has(self, memory: Memory) -> bool:
+        return self.holds(_values_of(memory))
 
     @property
     def key(self) -> str:
@@ -116,3 +147,8 @@ class Scope:
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Whether a row with these values belongs here; a missing value reads as None."""
         return all(values.get(name) == value for name, value in self.values)
+
+
+def _values_of(memory: Memory) -> dict[str, Any]:
+    own = {name: getattr(memory, name) for name in SCOPE_FIELDS}
+    return scope_values(memory.metadata) | own if memory.metadata else own

@@ -1,0 +1,83 @@
+"""Scopes of metadata: an agent's memories, or a channel's, never meet another's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from memory.deduplicator import MemoryDeduplicator
+from memory.index import ChromaIndex, ExactIndex, Following
+from memory.ledger import Ledger
+from memory.models import Memory, Scope, ScopeField
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import PlacedEmbedder, ScriptedModel, ticking
+
+TEXT = "Mia is allergic to nuts."
+
+
+@pytest.fixture(params=["exact", "chroma"])
+def by_agent(
+    request: pytest.FixtureRequest, ledger_url: str, tmp_path: Path, embedder: PlacedEmbedder
+) -> Iterator[MemoryStore]:
+    """A store that keeps the agents apart, on each database and with each index."""
+
+    def open_chroma(ledger: Ledger) -> ChromaIndex:
+        index = ChromaIndex.embedded(tmp_path / "chroma", ledger, Following(lag=1))
+        assert index is not None
+        return index
+
+    opener = open_chroma if request.param == "chroma" else ExactIndex
+    ledger = Ledger.create(ledger_url)
+    with MemoryStore(
+        ledger, embedder, opener, scope_fields=("user", "agent"), clock=ticking()
+    ) as store:
+        yield store
+
+
+def told_to(agent: object, tell: Tell, content: str = TEXT) -> Memory:
+    metadata = {} if agent is None else {"agent": agent}
+    return tell(content, user="Mia", metadata=metadata)
+
+
+AGENTS: tuple[object, ...] = ("a", "b", 7, None)
+
+
+def test_the_same_words_told_to_two_agents_stay_two_memories(
+    by_agent: MemoryStore, model: ScriptedModel, tell: Tell
+) -> None:
+    deduplicator = MemoryDeduplicator(by_agent, model)
+    for _ in range(2):
+        for agent in AGENTS:
+            asyncio.run(deduplicator.check_and_merge(told_to(agent, tell)))
+    assert [one.metadata.get("agent") for one in by_agent.memories()] == list(AGENTS)
+    assert not model.asked
+
+
+def test_a_batch_merges_within_each_agent_only(
+    by_agent: MemoryStore, model: ScriptedModel, tell: Tell
+) -> None:
+    by_agent.add_batch([told_to(agent, tell) for agent in (*AGENTS, *AGENTS)])
+    asyncio.run(MemoryDeduplicator(by_agent, model).deduplicate_all())
+    left = [one.metadata.get("agent") for one in by_agent.memories()]
+    assert sorted(left, key=str) == sorted(AGENTS, key=str)
+
+
+def test_a_search_may_ask_for_one_agents_memories(by_agent: MemoryStore, tell: Tell) -> None:
+    by_agent.add_batch([told_to(agent, tell, f"{TEXT} {agent}") for agent in AGENTS])
+    for agent, value in (("a", "a"), (7, "7"), (None, None)):
+        found = by_agent.search(TEXT, 5, scope=Scope((("agent", value), ("user", "Mia"))))
+        assert [hit.memory.metadata.get("agent") for hit in found] == [agent]
+    with by_agent.ledger.reading() as reader:
+        [row] = reader.memories.newest(1, Scope((("agent", "a"),)))
+    assert row.memory.metadata == {"agent": "a"}
+
+
+@pytest.mark.parametrize("name", ["content", "tags", "id", "metadata", ""])
+def test_what_cannot_divide_memories_is_no_part_of_a_scope(name: str) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(ScopeField).validate_python(name)
