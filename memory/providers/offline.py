@@ -37,6 +37,8 @@ _FREE = Usage()
 _RECALLED = 3
 _MOST_PAIRS = 400
 """Pairs of sentences that are compared; longer texts are documents, and stay apart."""
+_MOST_LONGER = 3
+"""A text so many times as long as another takes no more in: a long one is like all of its sort."""
 
 
 class OfflineModel:
@@ -145,6 +147,8 @@ def combine(newer: str, older: str) -> str | None:
         return newer
     if difference.b_covers_a:
         return older
+    if max(map(len, (newer, older))) > _MOST_LONGER * min(map(len, (newer, older))):
+        return None
     said, told = sentences(newer), sentences(older)
     if len(said) * len(told) > _MOST_PAIRS:
         return None

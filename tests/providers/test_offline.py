@@ -26,6 +26,11 @@ from tests.doubles import START
             "Mia has a cat. Her sister studies law.",
             "Mia has a cat. She moved to Porto. Her sister studies law.",
         ),
+        (
+            "Jonas sails.",
+            "Mia has a cat. Her sister studies law. Bela lent Jo a tent.",
+            None,  # a long text is like many, and would take in all of them
+        ),
         ("Mia has a cat.", "Mia has a dog.", None),
         ("Mia eats meat.", "Mia does not eat meat.", None),
         ("Mia moved to Porto in 2021.", "Mia moved to Porto in 2022.", None),
