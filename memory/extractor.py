@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 
 _ASKED = 1.0
 """The intensity of what somebody asked to remember."""
-_ASK_AGAIN_S = 0.1
-"""How often a process that waits for another one's extraction looks again."""
+_ASK_AGAIN_S, _ASK_AGAIN_AT_LEAST_S = 0.1, 1.0
+"""How often who waits for another one's extraction looks again, at first and later."""
 _ATTEMPTS = 3
 """How often a turn that the model cannot read is tried before it is left alone."""
 _CONTEXT = 4
@@ -378,12 +378,14 @@ class _Sweep:
     async def run(self) -> ExtractionResult:
         left = await self._left()
         self._total = sum(one.turns for one in left)
+        pause_s = _ASK_AGAIN_S
         while left and self._fault is None:
             names = [one.conversation for one in left]
             await side_by_side(self._extract, names, self._at_once)
             left = await self._left()
             if left and self._fault is None:  # others extract them
-                await asyncio.sleep(_ASK_AGAIN_S)
+                await asyncio.sleep(pause_s)
+                pause_s = min(1.5 * pause_s, _ASK_AGAIN_AT_LEAST_S)
         return self._result
 
     async def _left(self) -> list[Waiting]:

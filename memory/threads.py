@@ -25,7 +25,10 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        await asyncio.wait([work])
+        while not work.done():  # who cancels a group may cancel twice
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([work])
+        work.exception()  # nobody waits for it any more
         raise
 
 

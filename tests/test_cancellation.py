@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
@@ -14,6 +15,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.models import Action, Memory, MergeGroup, Verdict
 from memory.store import MemoryStore
+from memory.threads import in_thread
 from tests.conftest import Tell
 from tests.doubles import HangingModel, PlacedEmbedder, ScriptedModel, living_for, ticking
 
@@ -55,6 +57,24 @@ def rows(store: MemoryStore) -> dict[str, bool]:
         found = [(row.memory.content, row.live) for row in reader.memories.all()]
     assert len(found) == len(dict(found))
     return dict(found)
+
+
+def test_a_second_cancellation_too_waits_for_the_thread() -> None:
+    ended = threading.Event()
+
+    async def work() -> None:
+        def slow() -> None:
+            time.sleep(0.2)
+            ended.set()
+
+        task = asyncio.create_task(in_thread(slow))
+        for _ in range(3):
+            await asyncio.sleep(0.02)
+            task.cancel()
+        await asyncio.wait([task])
+        assert (task.cancelled(), ended.is_set()) == (True, True)
+
+    asyncio.run(work())
 
 
 async def cancelled(work: Awaitable[Memory], when: Callable[[], Awaitable[None]]) -> None:

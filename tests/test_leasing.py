@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,15 @@ def test_who_ends_is_seen_to_have_ended_and_leaves_no_file(ledger: Ledger) -> No
         assert ledger.is_present(name)
     assert not ledger.is_present(name)
     assert set(Path(ledger.name).parent.iterdir()) == before
+
+
+def test_files_of_those_who_were_killed_go_when_the_next_one_comes(ledger: Ledger) -> None:
+    left = Path(ledger.name + ".worker-000000000000.lock")
+    left.touch()
+    os.utime(left, (0, 0))
+    with worker(ledger) as alive, worker(ledger):
+        assert not left.exists()
+        assert ledger.is_present(alive)
 
 
 def test_a_lease_passes_to_others_at_once_when_its_holder_is_dead(shared: Ledger) -> None:

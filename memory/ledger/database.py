@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _SHORT_PATIENCE_S = 1
 """How long emptying the log waits for whoever reads it."""
 _RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir elsewhere"
 _DAMAGED = "damaged"
+_OLD_S = 86_400.0
+"""Age from which a lock file is looked at: whoever made it may be dead."""
 _WRITER_LOCK = 0x6D656D6F7279
 """PostgreSQL's advisory lock that a writer holds until its commit: `memory` in ASCII."""
 
@@ -251,7 +254,8 @@ class SqliteDatabase(Database):
 
     @contextlib.contextmanager
     def present(self, name: str) -> Iterator[None]:
-        """As everywhere, and its lock file goes with it."""
+        """As everywhere, and its lock file goes with it; so do those that the killed have left."""
+        self._drop_old_lock_files(name.partition("-")[0])
         try:
             with super().present(name):
                 yield
@@ -263,6 +267,13 @@ class SqliteDatabase(Database):
         if not alive:
             self._drop_lock_file(name)
         return alive
+
+    def _drop_old_lock_files(self, kind: str) -> None:
+        """Only old ones: between making a file and locking it, somebody may just have come."""
+        for file in self._path.parent.glob(f"{self._path.name}.{kind}-*.lock"):
+            with contextlib.suppress(OSError):  # another has dropped it
+                if time.time() - file.stat().st_mtime > _OLD_S:
+                    self.is_present(file.name.removeprefix(f"{self._path.name}.")[: -len(".lock")])
 
     def _lock_file(self, task: str) -> Path:
         return self._path.with_name(f"{self._path.name}.{task}.lock")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from memory.models import Vectors
 _LONG = 2_000
 """Characters from which a text is embedded alone, in pieces: a batch is padded to its longest."""
 _DIM = 256
+_ROOT = threading.Lock()
 
 
 class WordLlamaEmbedder:
@@ -65,12 +67,14 @@ def _load_wordllama() -> Any:
 
 @contextmanager
 def _root_logger_untouched() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        yield
-    finally:
-        root.handlers[:], root.level = handlers, level
+    """One thread at a time: the root logger is one for all."""
+    with _ROOT:
+        root = logging.getLogger()
+        handlers, level = root.handlers[:], root.level
+        try:
+            yield
+        finally:
+            root.handlers[:], root.level = handlers, level
 
 
 class MiniLMEmbedder:
