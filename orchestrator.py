@@ -363,7 +363,8 @@ class _Lines:
     """Lines from standard input, read by a thread of their own so that the loop goes on."""
 
     def __init__(self, prompt: str) -> None:
-        self._ask = partial(input, prompt) if sys.stdin.isatty() else _PipedLines()
+        typed = sys.stdin.isatty() or not _has_descriptor()
+        self._ask = partial(input, prompt) if typed else _PipedLines()
         self._wanted = threading.Semaphore(0)
         self._read: asyncio.Queue[str | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
@@ -385,6 +386,14 @@ class _Lines:
                 line = None
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 self._loop.call_soon_threadsafe(self._read.put_nowait, line)
+
+
+def _has_descriptor() -> bool:
+    try:
+        sys.stdin.fileno()
+    except OSError:  # a program that runs this one may have put something else there
+        return False
+    return True
 
 
 class _PipedLines:

@@ -174,7 +174,7 @@ def test_a_chat_a_batch_and_imports_side_by_side_lose_nothing(tmp_path: Path) ->
     commands = [
         ["memory", "import", "0.jsonl"],
         ["memory", "import", "1.jsonl"],
-        ["orchestrator", "--deduplicate-memories"],
+        ["orchestrator", "--deduplicate-memories", "--user", "Mia"],
         ["orchestrator", "--user", "Mia"],
     ]
     running = [
