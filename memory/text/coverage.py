@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from itertools import pairwise
 from typing import TypeVar
 
 from memory.text.additions import changed_by_additions, only_narrows
-from memory.text.order import More, Side, governed, is_time, moved
+from memory.text.order import More, Side, governed, moved
 from memory.text.parse import Parse, Stated, parse, parse_by_dictionary
 from memory.text.vocabulary import NOT
 
@@ -119,73 +117,8 @@ def negations(text: str) -> int:
     return parse(text).negations
 
 
-def denied(text: str) -> frozenset[tuple[str, str]]:
-    """What it says no to: the two words after each negation, plain; "" where the clause ends."""
-    words = [word for word in parse(text).words if word.key != NOT or not word.joined]
-    found = set()
-    for place, word in enumerate(words):
-        if word.key == NOT:
-            clause = [w.key for w in words[place + 1 : place + 3] if w.clause == word.clause]
-            first, second, *_ = [*clause, "", ""]
-            found.add((first, second))
-    return frozenset(found)
-
-
-def names(text: str) -> list[str]:
-    """Words written with a capital, plain, in order, each once; the first may be a common word."""
-    parsed = parse(text)
-    written = zip(parsed.keys, parsed.surfaces, strict=True)
-    return list(dict.fromkeys(key for key, surface in written if surface[:1].isupper()))
-
-
-def amounts(text: str) -> frozenset[tuple[str, str]]:
-    """Each number with the word right after it, plain: (2, cat). Years and times stand alone."""
-    words = parse(text).words
-    return frozenset(
-        (number.key, counted.key)
-        for number, counted in pairwise(words)
-        if number.is_number and counted.joined and not is_time(number.key)
-    )
-
-
-def persons(text: str) -> frozenset[str]:
-    """Whom its pronouns mean: I, you, he, she, we, they."""
-    return frozenset(parse(text).persons)
-
-
-def replaced(older: str, newer: str) -> frozenset[str]:
-    """What the older text says, plain, where the newer says something else in the same place.
-
-    Only short stretches count, of texts that mostly say the same: a number for a number, a name
-    for a name, a few words for a few.
-    """
-    before, after = parse(older).words, parse(newer).words
-    matcher = SequenceMatcher(
-        None, [w.stated for w in before], [w.stated for w in after], autojunk=False
-    )
-    if matcher.ratio() < _MOSTLY:
-        return frozenset()
-    return frozenset(
-        word.key
-        for change, a, b, c, d in matcher.get_opcodes()
-        if change == "replace" and max(b - a, d - c) <= _FEW_WORDS
-        for word in before[a:b]
-        if not word.is_number or any(other.is_number for other in after[c:d])
-    )
-
-
 _FEW_WORDS = 3
 _MOSTLY = 0.5
-
-
-def missing(text: str, stated_in: str) -> dict[str, str]:
-    """What `stated_in` states and `text` does not: plain form -> how it is worded."""
-    here = set(parse(text).stated)
-    return {
-        word.key: word.surface
-        for word in parse(stated_in).words
-        if word.stated not in here and word.key != NOT
-    }
 
 
 def shared(a: str, b: str) -> tuple[int, int]:

@@ -262,10 +262,6 @@ def _plainly(pieces: list[Piece]) -> list[Piece]:
     return [*subject, *pieces[:start], *pieces[end:]]
 
 
-def _is_subject(token: Token) -> bool:
-    return token.kind is Kind.PARTICLE and token.key == "は"
-
-
 def _is_of_noun(pieces: Sequence[Piece], place: int) -> bool:
     """Whether it belongs to the noun phrase that ends behind it."""
     piece = pieces[place]

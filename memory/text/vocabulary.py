@@ -120,7 +120,6 @@ RELATIONAL = frozenset(
 GIVING = frozenset("give send lend show hand bring offer".split())
 """Verbs of which the one who gets it may stand first: gave Leo a book."""
 
-ONLY_PAST = frozenset("was were had war waren hatte hatten once formerly previously".split())
 """Words that turn a statement around, and let it be added to."""
 
 POSITIVE_EST = frozenset(
