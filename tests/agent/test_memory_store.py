@@ -262,7 +262,7 @@ def test_what_is_no_memory_cannot_be_linked_merged_or_corrected(agent: MemorySto
     ):
         with pytest.raises(MemoryNotFound):
             run(attempt)
-    with pytest.raises(InputError, match="twice"):
+    with pytest.raises(InputError, match="itself"):
         run(agent.link_memories(a.id, a.id))
 
 

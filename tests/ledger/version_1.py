@@ -92,7 +92,7 @@ def as_version_2(dump: Dump, copy: Path) -> Dump:
         for image in before["rows"].values():
             if image is not None:
                 image["identity_hash"] = image.pop("arrival")
-        row["before"] = before
+        row |= {"before": before, "cosine": None, "verified": None}
     for row in expected["turns"]:
         row["heard_at"] = 0.0
     for row in expected["meta"]:
