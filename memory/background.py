@@ -183,8 +183,12 @@ class BackgroundExtraction:
 
     def _tell(self, part: ExtractionResult) -> None:
         self._account = summed(self._account, part)
-        if self._on_extracted is not None:
+        if self._on_extracted is None:
+            return
+        try:
             self._on_extracted(part)
+        except Exception as exc:  # whatever a host hangs here
+            logger.warning("whoever is told of extractions failed: %s", type(exc).__name__)
 
     def _failed(self, exc: Exception) -> None:
         """Leave the model, or the ledger, alone for a while."""

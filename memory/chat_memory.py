@@ -76,12 +76,14 @@ class ChatMemory:
         return known
 
     async def recall(self, text: str, *, user: str | None, k: int = 5) -> list[Memory]:
-        """What is remembered of this user about a text, nearest first; None is of everybody.
+        """What is remembered of this user about a text, nearest first.
+
+        None is somebody who is not known: what is public is recalled.
 
         Raises: EmbeddingError, LedgerError.
         """
         self._check_open()
-        scope = None if user is None else Scope((("user", user),))
+        scope = Scope((("user", user),) if user is not None else (("is_private", False),))
         found = await in_thread(self._store.search, text, k, scope=scope)
         return [hit.memory for hit in found if hit.similarity >= RECALL_FLOOR]
 

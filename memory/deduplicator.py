@@ -235,7 +235,8 @@ class MemoryDeduplicator:
         if isinstance(decision, Question):
             decision = await self._asked(decision, arrival, attempt, budget, calls)
         candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
-        condition = WhileNearest(found.revision, self._rules.lower)
+        bound_by = Asker(self._model.name).bound_by
+        condition = WhileNearest(found.revision, bound_by, self._rules.lower)
         return replace(decision, candidates=candidates), condition
 
     def _cohesive(self, arrival: Arrival) -> tuple[SearchResult, ...]:
@@ -268,8 +269,18 @@ class MemoryDeduplicator:
             return _undecided(arrival, "others kept coming first")
         if not calls.take():
             return _undecided(arrival, "the budget of calls is spent")
-        decision = await self._judging.decide(question, budget, most_answers=1)
-        calls.settle(decision.usage.calls)
+        return await self._ask(question, budget, calls, most_answers=1)
+
+    async def _ask(
+        self, question: Question, budget: Budget, calls: CallBudget, most_answers: int
+    ) -> Decision:
+        """The decision about a question that was taken; a failed or broken-off one costs too."""
+        cost = 1
+        try:
+            decision = await self._judging.decide(question, budget, most_answers)
+            cost = max(decision.usage.calls, int(decision.pending))
+        finally:
+            calls.settle(cost)
         return decision
 
     # --- a whole store ---
@@ -327,7 +338,7 @@ class MemoryDeduplicator:
         reopened = await in_thread(self._reopened, asker, calls.most)
         among = {name for one in reopened for name in one.members} if pending_only else None
         plan = await self._plan(asker)
-        account = Account(new_run(), plan, among=among, started=started)
+        account = Account(new_run(), plan, among=among, started=started, bound_by=asker.bound_by)
         while todo := account.undecided(plan):
             account.rounds += 1
             await self._settle_all(todo, account, calls, on_progress)
@@ -375,9 +386,8 @@ class MemoryDeduplicator:
                 account.leave(group)
                 return
             budget = Budget(self._budget_s)
-            decision = await self._judging.decide(group.question, budget, _MOST_ANSWERS)
-            calls.settle(decision.usage.calls)
-        condition = WhileMergeable(account.latest.revision)
+            decision = await self._ask(group.question, budget, calls, _MOST_ANSWERS)
+        condition = WhileMergeable(account.latest.revision, account.bound_by)
         done = await in_thread(self._store.apply, decision, condition, run=account.run)
         account.usage += decision.usage
         if isinstance(done, Applied):
@@ -385,6 +395,7 @@ class MemoryDeduplicator:
             account.apart |= self._told_apart(decision)
         else:
             logger.info("left for the next round: %s", done.why)
+            account.conflict(group)
 
     def _told_apart(self, decision: Decision) -> set[TextPair]:
         by_id = {member.id: member for member in decision.members}

@@ -9,6 +9,7 @@ stopped. One at a time extracts a conversation, whichever process it lives in.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from memory.leasing import leased, worker
 from memory.ledger import Lease, PendingTurn, Waiting, Writer
 from memory.models import (
     MAX_CONTENT,
+    MAX_NAME,
     Candidate,
     Extraction,
     ExtractionResult,
@@ -316,7 +318,7 @@ class MemoryExtractor:
         turn = kept.turn
         return Memory(
             id=self._store.new_id(),
-            external_id=f"{turn.conversation}/{kept.name}/{place}",
+            external_id=_external_id(turn.conversation, kept.name, place),
             content=candidate.content,
             user=candidate.user if candidate.user in speakers else turn.speaker,
             category=candidate.category,
@@ -409,6 +411,12 @@ class _Sweep:
         self._result = summed(self._result, part)
         if self._on_progress is not None:
             self._on_progress(self._result.extracted, max(self._total, self._result.extracted))
+
+
+def _external_id(conversation: str, name: str, place: int) -> str:
+    """What makes a candidate known again; the hash of it where it is longer than a name may be."""
+    whole = f"{conversation}/{name}/{place}"
+    return whole if len(whole) <= MAX_NAME else hashlib.sha256(whole.encode()).hexdigest()
 
 
 def _asked(turn: Turn) -> list[Candidate]:

@@ -289,6 +289,8 @@ class MemoryStore:
 
         def trust() -> bool:
             with self._store.ledger.writing() as writer:
+                for row in writer.memories.rows([source_id, target_id]).values():
+                    self._check_own(row.memory)
                 return _trust_more(writer, source_id, target_id, delta)
 
         return await in_thread(trust)

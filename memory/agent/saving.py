@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from memory.decide import inherit, oldest_first
 from memory.errors import InputError, MemoryNotFound
 from memory.ledger import Reader
@@ -20,6 +22,7 @@ from memory.models import (
     Survivor,
 )
 from memory.store import (
+    NOBODY,
     Applied,
     Condition,
     MemoryStore,
@@ -63,7 +66,7 @@ class Saved:
 def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Saved:
     """Save a memory where none of its scope is too near, with links to those that are near."""
     [new] = store.embeddings.embed([memory])
-    min_similarity = _least(store, memory, distances)
+    min_similarity = _least(store, distances)
     for look in range(_MOST_LOOKS):
         found = store.find(new, max(distances.max_links, 1), min_similarity)
         nearest = next(iter(found.matches), None)
@@ -75,7 +78,9 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
         decision = replace(_addition(linked.memory, found), candidates=_candidates(found))
         condition: Condition = WhileMergeable(found.revision)
         if not forced:
-            condition = WhileNearest(found.revision, 1.0 - distances.guard)
+            condition = WhileNearest(
+                found.revision, NOBODY.bound_by, min_similarity=1.0 - distances.guard
+            )
         done = store.apply(decision, condition, arrival=linked)
         if isinstance(done, Applied):
             return Saved(done.memory, tuple(near))
@@ -90,7 +95,7 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
     if store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
     [new] = store.embeddings.embed([memory])
-    found = store.find(new, distances.max_links + 1, _least(store, memory, distances))
+    found = store.find(new, distances.max_links + 1, _least(store, distances))
     others = [hit for hit in found.matches if hit.memory.id != old.id]
     near = _near(others, distances)
     linked = inherit(_linked(memory, near), (old, memory))
@@ -163,10 +168,13 @@ def check_one_owner(a: Memory, b: Memory) -> None:
 _ONE_SCOPE = "only memories of one user and privacy belong together"
 
 
-def _least(store: MemoryStore, memory: Memory, distances: Distances) -> float:
-    """The similarity of the farthest that matters: links are made by plain cosine."""
-    linked = store.scale.similarity(1.0 - distances.link, memory.content, memory.content)
-    return min(1.0 - distances.guard, linked)
+def _least(store: MemoryStore, distances: Distances) -> float:
+    """The similarity of the farthest that matters: links are made by plain cosine.
+
+    On the curve of kana and Han, which is the lower one: the other text may have them.
+    """
+    linked = store.scale.similarities(np.array([1.0 - distances.link]), strict=True)
+    return min(1.0 - distances.guard, float(linked[0]))
 
 
 def _near(matches: Sequence[SearchResult], distances: Distances) -> list[SearchResult]:

@@ -12,9 +12,11 @@ from memory.decide.planning import RoundPlan
 from memory.decide.policy import GroupPlan, differences
 from memory.ledger import TextPair
 from memory.models import (
+    JUDGES,
     Decision,
     DeduplicationReport,
     GroupReport,
+    Judge,
     MemberReport,
     Usage,
 )
@@ -44,6 +46,9 @@ class Account:
     """Groups whose questions the budget of calls leaves for the next run."""
     apart: set[TextPair] = field(default_factory=set)
     """Texts that this run was told are different: not asked twice, however it insists."""
+    conflicts: Counter[frozenset[str]] = field(default_factory=Counter)
+    bound_by: tuple[Judge, ...] = JUDGES
+    """Whose word about distinct texts this run does not question."""
     latest: RoundPlan = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +66,12 @@ class Account:
     def left_any_of(self, members: Collection[str]) -> bool:
         """Whether one of these memories waits for the next run."""
         return any(not group.isdisjoint(members) for group in self.left)
+
+    def conflict(self, group: GroupPlan) -> None:
+        """Something came first; at the second time the next run decides."""
+        self.conflicts[_ids(group)] += 1
+        if self.conflicts[_ids(group)] > 1:
+            self.leave(group)
 
     def leave(self, group: GroupPlan) -> None:
         """The budget does not reach for it."""

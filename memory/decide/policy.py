@@ -58,7 +58,7 @@ def decide_new(
         members = oldest_first(match.memory, new)
         replacement = replace_covered(members, _always(match.similarity), rules)
         if replacement is not None:
-            return replacement, match
+            return replace(replacement, cosine=match.cosine), match
     if close:
         members = oldest_first(close[0].memory, new)
         question = _question(members, close[0].similarity, rules)

@@ -83,6 +83,8 @@ class ChromaIndex:
         self._folder = folder
         self._following = following
         self._lock = threading.Lock()
+        self._faulty = False
+        """Whether a query or a copy has failed: then the next start looks at the folder closely."""
         self._start_following()
 
     @classmethod
@@ -178,7 +180,7 @@ class ChromaIndex:
         """
         if scope.of_metadata:
             return Shortlist((), complete=False)
-        with self._lock:
+        with self._lock, self._noted_faults():
             self._catch_up()
             changed = self._recent.changed
             found = self._query(vector, _WIDER * k)
@@ -247,13 +249,22 @@ class ChromaIndex:
                 logger.warning("the index is behind (%s); the next start catches up", exc)
         self.let_go()
 
+    @contextlib.contextmanager
+    def _noted_faults(self) -> Iterator[None]:
+        try:
+            yield
+        except IndexFault:
+            self._faulty = True
+            raise
+
     def let_go(self) -> None:
         """Close the files as they are, and let another process have them."""
         with self._lock:
             self._close_client()
             if self._folder is not None:
-                with contextlib.suppress(OSError):  # then the next start looks closer
-                    self._folder.closed()
+                if not self._faulty:
+                    with contextlib.suppress(OSError):  # then the next start looks closer
+                        self._folder.closed()
                 self._folder.release()
 
     def _close_client(self) -> None:

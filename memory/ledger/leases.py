@@ -61,6 +61,10 @@ class LeasesWriter(Leases):
         """Give back what may have been lost already."""
         self._connection.execute(t.leases.delete().where(_is(lease)))
 
+    def free_all(self) -> None:
+        """Take every conversation from whoever holds it: what they hold may be forgotten since."""
+        self._connection.execute(t.leases.delete())
+
     def free(self, conversation: str) -> None:
         """Take a conversation from whoever holds it: a process that is dead."""
         self._connection.execute(t.leases.delete().where(t.leases.c.conversation == conversation))

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from memory.ledger import tables as t
 from memory.ledger.records import PendingTurn, Waiting
 from memory.ledger.transaction import TableGroup
-from memory.models import Candidate, Turn
+from memory.models import Candidate, Memory, Turn
 
 _CANDIDATES = TypeAdapter(tuple[Candidate, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
@@ -108,23 +108,37 @@ class TurnsWriter(Turns):
         old = t.turns.c.heard_at < self._transaction.now_s() - older_than_s
         self._update(sa.and_(_DONE, old), turn=None)
 
-    def forget(self, contents: Collection[str]) -> None:
-        """Turns that wait neither keep these texts nor bring them back; others keep no text."""
+    def forget(self, memories: Collection[Memory]) -> None:
+        """Turns that wait neither keep these texts nor bring them back; others keep no text.
+
+        Only what was said by or of the same user goes, and of a turn only that.
+        """
         for waiting in self.waiting():
             found = waiting.candidates or ()
-            left = [one for one in found if one.content not in contents]
-            said = any(content in waiting.turn.text for content in contents)
-            if said or len(left) < len(found):
+            speaker, text = waiting.turn.speaker, waiting.turn.text
+            left = [one for one in found if not _says_one_of(one, speaker, memories)]
+            for memory in memories:
+                if waiting.turn.is_bot or memory.user in (None, speaker):
+                    text = text.replace(memory.content, " ")
+            if len(left) < len(found):  # read already, in whatever words it was said
                 self.keep_candidates(waiting.seq, left)
-                silent = waiting.turn.model_copy(update={"text": ""})
-                self._update(t.turns.c.seq == waiting.seq, turn=silent.model_dump_json())
+                text = ""
+            if text != waiting.turn.text:
+                rest = waiting.turn.model_copy(update={"text": text.strip()})
+                self._update(t.turns.c.seq == waiting.seq, turn=rest.model_dump_json())
         self._update(_DONE, turn=None)
 
     def forget_speaker(self, speaker: str) -> None:
-        """What somebody said is not extracted any more, nor what others said of them."""
-        for waiting in self.waiting():
+        """What somebody said is not extracted any more, nor what others said of them.
+
+        Nor is what the bot answered them: it may quote.
+        """
+        waiting_turns = self.waiting()
+        theirs = {one.turn.conversation for one in waiting_turns if one.turn.speaker == speaker}
+        for waiting in waiting_turns:
             this = t.turns.c.seq == waiting.seq
-            if waiting.turn.speaker == speaker:
+            answered = waiting.turn.is_bot and waiting.turn.conversation in theirs
+            if waiting.turn.speaker == speaker or answered:
                 self._update(this, pending=False, turn=None, candidates=None)
             elif waiting.candidates is not None:
                 others = [one for one in waiting.candidates if one.user != speaker]
@@ -133,6 +147,11 @@ class TurnsWriter(Turns):
 
     def _update(self, where: sa.ColumnElement[bool], **values: Any) -> None:
         self._connection.execute(t.turns.update().where(where).values(**values))
+
+
+def _says_one_of(one: Candidate, speaker: str, memories: Collection[Memory]) -> bool:
+    user = one.user or speaker
+    return any(one.content == memory.content and memory.user in (None, user) for memory in memories)
 
 
 def _worth_a_try(most_attempts: int) -> sa.ColumnElement[bool]:

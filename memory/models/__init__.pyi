@@ -43,6 +43,7 @@ from .scale import PLAIN as PLAIN
 from .scale import Scale as Scale
 from .scale import scale_of as scale_of
 from .values import MAX_CONTENT as MAX_CONTENT
+from .values import MAX_NAME as MAX_NAME
 from .values import Frozen as Frozen
 from .values import Vector as Vector
 from .values import Vectors as Vectors

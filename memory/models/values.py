@@ -25,6 +25,8 @@ Vectors = npt.NDArray[np.float32]
 """Many texts: shape (n, dim), each row of length 1."""
 
 
+MAX_NAME = 1_000
+"""Characters in a name, a category, a tag."""
 MAX_CONTENT = 100_000
 """Characters in one memory. A longer text is a document; it would drown every other at recall."""
 
@@ -54,7 +56,7 @@ def _content(text: str) -> str:
     return cleaned
 
 
-Name = Annotated[str, AfterValidator(clean), Field(min_length=1, max_length=1_000)]
+Name = Annotated[str, AfterValidator(clean), Field(min_length=1, max_length=MAX_NAME)]
 Content = Annotated[str, AfterValidator(_content)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_valid_json)]
 UtcTime = Annotated[AwareDatetime, AfterValidator(_utc)]

@@ -13,7 +13,18 @@ import numpy.typing as npt
 
 from memory.index import similarities
 from memory.ledger import BATCH_PAUSE, Lease, Reader, Row, Writer
-from memory.models import Decision, Embedded, Memory, Scale, Scope, SearchResult, Survivor, Vector
+from memory.models import (
+    JUDGES,
+    Decision,
+    Embedded,
+    Judge,
+    Memory,
+    Scale,
+    Scope,
+    SearchResult,
+    Survivor,
+    Vector,
+)
 from memory.store.embedding_cache import EmbeddingCache
 from memory.text import has_kana_or_han, text_key
 
@@ -45,21 +56,23 @@ class UnlessRepeated:
 
 @dataclass(frozen=True)
 class WhileUnchanged:
-    """Apply while every stored member is as it was at this revision."""
+    """Apply while every stored member is as it was at this revision, its links aside."""
 
     revision: int
 
 
 @dataclass(frozen=True)
 class WhileMergeable(WhileUnchanged):
-    """And while nobody has judged distinct what it joins."""
+    """And while nobody whose word counts has judged distinct what it joins."""
+
+    bound_by: tuple[Judge, ...] = JUDGES
 
 
 @dataclass(frozen=True)
 class WhileNearest(WhileMergeable):
     """And while nothing has come since that is as alike to the arrival, and was not considered."""
 
-    min_similarity: float
+    min_similarity: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -131,19 +144,21 @@ class Applier:
         if isinstance(condition, UnlessRepeated):
             yield self._repeated(writer, one, 0)
         if isinstance(condition, WhileUnchanged):
-            yield _changed(writer, one, condition.revision)
+            yield _changed(writer, one)
         if isinstance(condition, WhileMergeable):
-            yield self._distinct_meanwhile(writer, one.decision)
+            yield self._distinct_meanwhile(writer, one.decision, condition.bound_by)
         if isinstance(condition, WhileNearest):
             yield self._repeated(writer, one, condition.revision)
             yield self._newcomer(writer, one, condition)
 
-    def _distinct_meanwhile(self, writer: Writer, decision: Decision) -> str:
+    def _distinct_meanwhile(
+        self, writer: Writer, decision: Decision, bound_by: tuple[Judge, ...]
+    ) -> str:
         content = {member.id: member.content for member in decision.members}
         for survivor in decision.survivors:
             successor = survivor.memory
             key = text_key(successor.content)
-            distinct = writer.distinct.of(self._scope_of(successor), key) - {key}
+            distinct = writer.distinct.of(self._scope_of(successor), key, bound_by) - {key}
             for name in survivor.stands_for:
                 if name in content and text_key(content[name]) in distinct:
                     return f"{name} is distinct from {successor.id}"
@@ -158,7 +173,7 @@ class Applier:
         written = [row for row in written if row.memory.id not in considered]
         if not written:
             return ""
-        distinct = writer.distinct.of(scope, key)
+        distinct = writer.distinct.of(scope, key, condition.bound_by)
         newcomers = [row for row in written if row.text_key not in distinct]
         probe = Probe(one.arrival.memory.content, one.arrival.vector)
         nearest = next(iter(ranked(writer, probe, newcomers, self._scale)), None)
@@ -217,15 +232,20 @@ class Applier:
             writer.attempts.count(self._scope_of(a), *texts, decision.model, now, pause)
 
 
-def _changed(writer: Writer, one: Application, revision: int) -> str:
+def _changed(writer: Writer, one: Application) -> str:
     new = one.arrival.memory.id if one.arrival is not None else None
-    stored = [member.id for member in one.decision.members if member.id != new]
-    rows = writer.memories.rows(stored)
-    for name in stored:
-        row = rows.get(name)
-        if row is None or not row.live or row.revision > revision:
-            return f"{name} changed"
+    stored = [member for member in one.decision.members if member.id != new]
+    rows = writer.memories.rows([member.id for member in stored])
+    for member in stored:
+        row = rows.get(member.id)
+        if row is None or not row.live or _unlinked(row.memory) != _unlinked(member):
+            return f"{member.id} changed"
     return ""
+
+
+def _unlinked(memory: Memory) -> Memory:
+    """What was judged: a link that came meanwhile changes nothing of it."""
+    return memory.model_copy(update={"linked_ids": ()})
 
 
 def _let_live(writer: Writer, survivor: Survivor, known: set[str]) -> None:

@@ -105,6 +105,7 @@ class EmbeddingCache:
                 self._claim(writer)
                 for text, vector in zip(some, vectors, strict=True):
                     writer.vectors.put(text, vector)
+                writer.drop_unused_texts({text_key(text) for text in some})  # forgotten meanwhile
         return len(texts)
 
     def _claim(self, writer: Writer) -> None:

@@ -66,16 +66,18 @@ def _erase_all(
     origins = [writer.memories.ancestors(memory.id) for memory in memories]
     ids = [*(memory.id for memory in memories), *(name for names in origins for name in names)]
     rows = writer.memories.rows(ids)
-    contents = {row.memory.content for row in rows.values()}
-    writer.turns.forget(contents)
-    writer.episodes.forget(contents)
+    gone = [row.memory for row in rows.values()]
+    writer.turns.forget(gone)
+    writer.leases.free_all()
+    writer.episodes.forget({memory.content for memory in gone})
     writer.memories.bury(ids)
     writer.drop_unused_texts({row.text_key for row in rows.values()})
     writer.decisions.scrub(set(ids))
     writer.followers.mark_all_stale()
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
-    told = Decision(Action.FORGET, "forgotten", tuple(memories))
-    writer.decisions.record(told, writer.memories.image([]), at, None)
+    if memories:
+        told = Decision(Action.FORGET, "forgotten", tuple(memories))
+        writer.decisions.record(told, writer.memories.image([]), at, None)
     return [tuple(rows[name].memory for name in names) for names in origins]
 
 

@@ -213,11 +213,13 @@ def test_apply_does_nothing_where_something_as_near_came_meanwhile(
     [new] = store.embeddings.embed([tell("Mia owns a cat.")])
     rival = store.add(tell("Mia has a cat."))
     decision = Decision(Action.ADD, "nothing similar", (new.memory,))
-    came = store.apply(decision, WhileNearest(since, 0.95), arrival=new)
+    came = store.apply(decision, WhileNearest(since, min_similarity=0.95), arrival=new)
     assert came == Conflict(f"{rival.id} came")
     assert contents(store) == ["Mia has a cat."]
     seen = replace(decision, candidates=((rival.id, 0.95),))
-    assert isinstance(store.apply(seen, WhileNearest(since, 0.9), arrival=new), Applied)
+    assert isinstance(
+        store.apply(seen, WhileNearest(since, min_similarity=0.9), arrival=new), Applied
+    )
     assert len(contents(store)) == 2
 
 
