@@ -673,3 +673,29 @@ def test_the_time_of_a_run_begins_before_its_first_plan(
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(store, "snapshot", slow)
     assert asyncio.run(deduplicator.deduplicate_all(dry_run=dry_run)).seconds == 9.0
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_model_may_join_what_only_the_offline_judge_kept_apart(
+    store: MemoryStore, tell: Tell
+) -> None:
+    """Its word stands below the model's: the merge is applied, and paid for once."""
+    cat, tabby = store.add(tell(CAT)), store.add(tell(TABBY))
+    with store.ledger.writing() as writer:
+        writer.distinct.mark(store.scope_of(cat), cat.content, tabby.content, "test", "offline")
+    model = ScriptedModel(MERGED)
+    report = batch(MemoryDeduplicator(store, model))
+    assert (report.decisions, len(model.asked), report.left) == ({"merge": 1}, 1, 0)
+
+
+def test_calls_that_fail_are_spent_too(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    for n in range(4):
+        embedder.place(f"Mia keeps cat {n}.")
+        embedder.place(f"Mia feeds cat {n}.", 0.92, f"Mia keeps cat {n}.")
+        store.add_batch([tell(f"Mia keeps cat {n}."), tell(f"Mia feeds cat {n}.")])
+    model = ScriptedModel(*[ModelError("503")] * 4)
+    deduplicator = MemoryDeduplicator(store, model, concurrency=1)
+    report = asyncio.run(deduplicator.deduplicate_all(max_calls=2))
+    assert (len(model.asked), report.pending, report.left) == (2, 2, 2)

@@ -176,3 +176,26 @@ def test_what_a_user_said_and_nobody_has_read_yet_goes_with_them(
     assert list(store.memories()) == [stays]
     with store.ledger.reading() as reader:
         assert [waiting.turn.speaker for waiting in reader.turns.waiting()] == ["Jonas"]
+
+
+def test_somebody_of_whom_only_turns_are_known_can_be_forgotten(
+    store: MemoryStore,
+) -> None:
+    said = Turn(speaker="Mia", text="I live in Oslo.", at=START, id="1")
+    answered = Turn(speaker="bot", text="So you live in Oslo!", at=START, id="2", is_bot=True)
+    with store.ledger.writing() as writer:
+        for turn in (said, answered):
+            writer.turns.keep(turn, str(turn.id))
+    assert forget_user(store.ledger, store.index, "Mia", START) == []
+    with store.ledger.reading() as reader:
+        assert reader.turns.waiting() == []
+
+
+def test_forgetting_touches_nothing_that_somebody_else_said(store: MemoryStore, tell: Tell) -> None:
+    memory = store.add(tell("I like tea.", user="Mia"))
+    said = Turn(speaker="Jonas", text="I like tea. My sister moved.", at=START, id="1")
+    with store.ledger.writing() as writer:
+        writer.turns.keep(said, "1")
+    store.forget(memory.id)
+    with store.ledger.reading() as reader:
+        assert [one.turn.text for one in reader.turns.waiting()] == [said.text]
