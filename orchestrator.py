@@ -380,8 +380,6 @@ class _Lines:
             self._wanted.acquire()
             try:
                 line: str | None = self._ask()
-            except UnicodeDecodeError:
-                line = ""
             except EOFError:
                 line = None
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
@@ -403,14 +401,14 @@ class _PipedLines:
         self._read = b""
 
     def __call__(self) -> str:
-        """The next line. Raises: EOFError, UnicodeDecodeError."""
+        """The next line; bytes that are no UTF-8 become U+FFFD. Raises: EOFError."""
         while b"\n" not in self._read:
             more = os.read(sys.stdin.fileno(), 65_536)
             if not more and not self._read:
                 raise EOFError
             self._read += more or b"\n"
         line, _, self._read = self._read.partition(b"\n")
-        return line.decode().removesuffix("\r")
+        return line.decode(errors="replace").removesuffix("\r")
 
 
 async def _first(line: Coroutine[None, None, str | None], interrupted: asyncio.Event) -> str | None:

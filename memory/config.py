@@ -377,7 +377,7 @@ def _lines(node: yaml.Node | None, above: _KeyPath) -> Iterator[tuple[_KeyPath, 
 def _overrides(environ: Mapping[str, str]) -> Iterator[tuple[_KeyPath, str, Any]]:
     for key_path, annotation in _all_leaves():
         name = _variable(key_path)
-        if name in environ:
+        if environ.get(name, "").strip():  # a blank one is none: not the current folder
             yield key_path, name, _parsed(environ[name], annotation)
 
 

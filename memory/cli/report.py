@@ -55,12 +55,19 @@ def _done(report: DeduplicationReport) -> Table:
         ("retired", f"{report.retired:,}, none destroyed"),
         ("synthesised", f"{report.merged:,}"),
         ("pending", f"{report.pending:,}"),
-        ("left", f"{report.left:,} groups, for the next run; the calls are spent"),
-        ("undecided", f"{report.undecided:,} pairs that the model failed at before"),
+        *_left_over(report),
         ("model calls", f"{usage.calls:,} ({report.model}), {tokens}"),
         ("rounds, time", f"{report.rounds}, {report.seconds:.1f} s"),
     ]
     return table(rows)
+
+
+def _left_over(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
+    """What another run has to do, where there is something."""
+    if report.left:
+        yield "left", f"{report.left:,} groups, for the next run; the calls are spent"
+    if report.undecided:
+        yield "undecided", f"{report.undecided:,} pairs that the model failed at before"
 
 
 def _found(report: DeduplicationReport) -> Iterator[tuple[str, str]]:

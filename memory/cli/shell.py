@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -59,6 +60,8 @@ def run_shell(main: Callable[[], None]) -> None:
     SIGTERM ends it as Ctrl-C does: what is open is closed.
     """
     terminated = terminate_as_interrupt()
+    if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
+        sys.stdout.reconfigure(encoding="utf-8")  # what `export` writes, `import` reads anywhere
     try:
         try:
             main()
