@@ -23,6 +23,8 @@ from memory.assembly import open_store
 from memory.index import Following
 from memory.store import MemoryStore
 
+pytestmark = pytest.mark.drill
+
 
 @pytest.mark.parametrize("seed", [11, 12, 13])
 def test_of_thirty_killed_writers_none_loses_anything(tmp_path: Path, seed: int) -> None:

@@ -30,6 +30,8 @@ from memory.models import Memory
 from memory.store import MemoryStore
 from tests.doubles import START, ScriptedModel
 
+pytestmark = pytest.mark.drill
+
 ROOT = Path(__file__).parent.parent
 WRITES = 400
 
