@@ -19,8 +19,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from memory import __version__, assembly
-from memory.cli import err, progress, run_shell, set_up_logging, show, show_audit
+from memory import assembly
+from memory.cli import (
+    ConfigFile,
+    Debug,
+    err,
+    progress,
+    run_shell,
+    set_up_logging,
+    show,
+    show_audit,
+    version_option,
+)
 from memory.config import Config, load_config
 from memory.errors import InputError, MemoryPipelineError, ModelError
 from memory.models import MAX_CONTENT
@@ -50,12 +60,6 @@ def main() -> None:
     run_shell(app)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        show(f"memory-chat {__version__}")
-        raise typer.Exit
-
-
 @app.command()
 def chat(
     deduplicate_memories: Annotated[
@@ -82,16 +86,9 @@ def chat(
     user: Annotated[
         str, typer.Option("--user", help="The name of the person who is talking.")
     ] = "User",
-    config: Annotated[
-        Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Log every decision.")] = False,
-    version: Annotated[  # noqa: ARG001 - typer calls back
-        bool,
-        typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
+    config: ConfigFile = None,
+    debug: Debug = False,
+    version: Annotated[bool, version_option("memory-chat")] = False,  # noqa: ARG001 - typer calls back
 ) -> None:
     """Talk to a chatbot whose memory does not fill up with near-copies.
 

@@ -150,7 +150,6 @@ class BackgroundExtraction:
         self._working[conversation] = task
 
     async def _work_at(self, conversation: str) -> None:
-        """Nothing that fails here may end the background."""
         try:
             work = await self._extractor.extract_conversation(
                 conversation,
@@ -161,7 +160,7 @@ class BackgroundExtraction:
             self._note(conversation, work)
         except MemoryPipelineError as exc:
             self._failed(exc)
-        except Exception as exc:
+        except Exception as exc:  # nothing that fails here may end the background
             logger.exception("extraction failed")
             self._failed(exc)
         finally:

@@ -2,9 +2,12 @@ from .commands import app as app
 from .commands import main as main
 from .looking import show_audit as show_audit
 from .report import view as view
+from .shell import ConfigFile as ConfigFile
+from .shell import Debug as Debug
 from .shell import err as err
 from .shell import progress as progress
 from .shell import run_shell as run_shell
 from .shell import set_up_logging as set_up_logging
 from .shell import show as show
+from .shell import version_option as version_option
 from .tables import table as table

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from memory import __version__
 from memory.cli.calibrating import calibrate
 from memory.cli.importing import import_
 from memory.cli.keeping import (
@@ -23,7 +21,7 @@ from memory.cli.keeping import (
 )
 from memory.cli.looking import audit, export, history, search, stats
 from memory.cli.serving import serve
-from memory.cli.shell import run_shell, set_up_logging, show
+from memory.cli.shell import ConfigFile, Debug, run_shell, set_up_logging, version_option
 from memory.config import load_config
 
 app = typer.Typer(
@@ -40,25 +38,12 @@ def main() -> None:
     run_shell(app)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        show(f"memory-dedup {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
 def _common(
     context: typer.Context,
-    config: Annotated[
-        Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Log every decision.")] = False,
-    version: Annotated[  # noqa: ARG001 - typer calls back
-        bool,
-        typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
+    config: ConfigFile = None,
+    debug: Debug = False,
+    version: Annotated[bool, version_option("memory-dedup")] = False,  # noqa: ARG001 - typer calls back
 ) -> None:
     set_up_logging(debug)
     context.obj = load_config(config)

@@ -1,4 +1,4 @@
-"""What the command lines share: logging, progress, one line for an error, a clean end."""
+"""What the command lines share: options, logging, progress, one line for an error, a clean end."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
+import typer
 from rich.console import Console, RenderableType
 
+from memory import __version__
 from memory.errors import MemoryPipelineError
 from memory.signals import terminate_as_interrupt
 from memory.text import visible
@@ -23,6 +26,24 @@ EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 _STILL_S = 10.0
 """How often a pipe or a log hears that something is still under way."""
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Log every decision.")]
+
+
+def version_option(program: str) -> Any:
+    """The option that shows the program's version and exits."""
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            show(f"{program} {__version__}")
+            raise typer.Exit
+
+    return typer.Option(
+        "--version", callback=show_version, is_eager=True, help="Show the version and exit."
+    )
 
 
 def show(data: RenderableType) -> None:
