@@ -93,7 +93,7 @@ class OwnModel:
             if _is_cancelled():
                 raise
             raise self._failure(exc) from exc  # it cancelled itself
-        except Exception as exc:
+        except Exception as exc:  # somebody else's code: whatever it raises
             raise self._failure(exc) from exc
         if not isinstance(answer, kind):
             told, wanted = type(answer).__name__, kind.__name__
@@ -119,7 +119,7 @@ class OwnEmbedder:
             return self._embedder.embed(texts)
         except MemoryPipelineError:
             raise
-        except Exception as exc:
+        except Exception as exc:  # somebody else's code: whatever it raises
             raise EmbeddingError(f"{self.fingerprint} failed ({_told(exc)})") from exc
 
 
