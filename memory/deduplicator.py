@@ -290,6 +290,7 @@ class MemoryDeduplicator:
         dry_run: bool = False,
         *,
         max_calls: int | None = None,
+        groups: int | None = None,
         on_progress: Progress | None = None,
     ) -> DeduplicationReport:
         """Find every group of near-copies and merge it; with `dry_run`, only say what would be.
@@ -298,14 +299,15 @@ class MemoryDeduplicator:
         and decisions follow each other until nothing is left, or `max_calls` of the model are
         spent (`dedup_calls_per_run` where it is not given): then the least alike wait for the next
         run. What was decided stays when it is interrupted. A dry run plans the first round, asks no
-        model, opens no index and writes nothing.
+        model, opens no index and writes nothing; with `groups` its report holds only so many of
+        them, the least certain first.
         """
         asker = Asker(self._model.name)
         if dry_run:
             started = time.monotonic()
             plan = await self._plan(asker, just_below=_JUST_BELOW)
             account = Account(run="", first=plan, started=started)
-            return account.report(True, account.first.memories, self._model.name)
+            return await in_thread(account.planned, self._model.name, groups)
         return await self._run(asker, self._calls(max_calls), on_progress)
 
     async def retry_pending(
@@ -345,7 +347,7 @@ class MemoryDeduplicator:
             plan = await self._plan(asker, frozenset(account.apart))
         asked = [one for one in reopened if not account.left_any_of(one.members)]
         await in_thread(close_pending, self._store.ledger, asked)
-        return account.report(False, plan.memories, self._model.name)
+        return account.report(plan.memories, self._model.name)
 
     def _reopened(self, asker: Asker, most: int) -> list[DecisionRecord]:
         store = self._store

@@ -59,6 +59,18 @@ def every_text(store: MemoryStore) -> set[str]:
         return {row.memory.content for row in reader.memories.all()}
 
 
+def test_a_plan_of_few_groups_counts_all_and_shows_the_least_certain(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    texts = [embedder.place("a"), embedder.place("b"), embedder.place("c", 0.93, "b")]
+    for text in (*texts, "A."):
+        store.add(store.new_memory(text))
+    deduplicator = MemoryDeduplicator(store, ScriptedModel())
+    report = asyncio.run(deduplicator.deduplicate_all(dry_run=True, groups=1))
+    assert [member.content for member in report.groups[0].members] == ["b", "c"]
+    assert (report.found, report.retired, report.estimated_model_calls) == (2, 1, 1)
+
+
 # --- write time ---------------------------------------------------------------------------------
 
 

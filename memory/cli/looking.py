@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from memory.ledger import DecisionRecord
     from memory.models import DeduplicationReport, SearchResult
 
+_GROUPS = 50
+"""Groups that an audit shows: the terminal is not the work."""
 _HIT = 2_000
 """Characters of a memory that a search shows."""
 
@@ -87,17 +89,28 @@ def stats(context: typer.Context) -> None:
     show(table(rows))
 
 
+Groups = Annotated[
+    int | None,
+    typer.Option(
+        "--groups",
+        min=0,
+        help="Groups to show, the least certain first [default: 50, all with --json].",
+    ),
+]
+
+
 def audit(
     context: typer.Context,
+    groups: Groups = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the whole report as JSON.")
     ] = False,
 ) -> None:
     """Show groups of near-copies and what would be done about each; changes nothing."""
-    show_audit(context.obj, as_json=as_json)
+    show_audit(context.obj, groups, as_json=as_json)
 
 
-def show_audit(config: Config, *, as_json: bool = False) -> None:
+def show_audit(config: Config, groups: int | None = None, *, as_json: bool = False) -> None:
     """Print the plan of a deduplication; an empty place is an empty store."""
     from memory.cli.report import to_json, view
 
@@ -107,10 +120,12 @@ def show_audit(config: Config, *, as_json: bool = False) -> None:
         err().print(f"{exc}")
         return
 
+    shown = _GROUPS if groups is None and not as_json else groups
+
     async def plan() -> DeduplicationReport:
         async with aclosing(assembly.build_model(config)) as model:
             deduplicator = assembly.build_deduplicator(store, config, model)
-            return await deduplicator.deduplicate_all(dry_run=True)
+            return await deduplicator.deduplicate_all(dry_run=True, groups=shown)
 
     with store:
         report = asyncio.run(plan())

@@ -23,21 +23,21 @@ def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
     """The summary; with `groups`, each group before it."""
     shown = report.groups if groups else ()
     above = [
-        Padding(_group(group, f"{number}/{len(shown)}"), (0, 0, 1, 0))
+        Padding(_group(group, f"{number}/{report.found}"), (0, 0, 1, 0))
         for number, group in enumerate(shown, start=1)
     ]
     return Group(*above, _planned(report) if report.dry_run else _done(report))
 
 
 def _planned(report: DeduplicationReport) -> Table:
-    groups = len(report.groups)
     asked = report.estimated_model_calls
     return table(
         [
             *_found(report),
-            ("groups", f"{groups:,}, of which {groups - asked:,} need no model"),
+            ("groups", f"{report.found:,}, of which {report.found - asked:,} need no model"),
+            *_not_shown(report),
             ("just below", _just_below(report)),
-            ("would retire", f"{_would_retire(report):,} without a model"),
+            ("would retire", f"{report.retired:,} without a model"),
             ("to judge", f"about {asked:,} questions ({report.model})"),
             ("nothing changed", f"a dry run, {report.seconds:.1f} s"),
         ]
@@ -70,6 +70,12 @@ def _left_over(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
         yield "undecided", f"{report.undecided:,} pairs that the model failed at before"
 
 
+def _not_shown(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
+    """Where only the least certain groups are shown, how to see the others."""
+    if shown := report.found - len(report.groups):
+        yield "not shown", f"{shown:,} groups that are more certain; see --groups and --json"
+
+
 def _found(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
     yield "memories", f"{report.memories:,}"
     for band, count in report.pairs.items():
@@ -81,10 +87,6 @@ def _just_below(report: DeduplicationReport) -> str:
     if below is None:
         return "not counted"
     return f"{below.pairs:,} pairs from {below.low:.2f} on that do not reach {below.high:.2f}"
-
-
-def _would_retire(report: DeduplicationReport) -> int:
-    return sum(member.fate == "retire" for group in report.groups for member in group.members)
 
 
 def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:

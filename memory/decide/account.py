@@ -90,16 +90,32 @@ class Account:
             self.failed.add(_ids(group))
         self.decided.append(_decided_report(group, decision, self.latest))
 
-    def report(self, dry_run: bool, after: int, model: str) -> DeduplicationReport:
-        planned = [_planned_report(group, self.first) for group in self.first.groups]
+    def planned(self, model: str, most: int | None) -> DeduplicationReport:
+        """The first plan, of its groups only so many, the least certain first; None is all."""
+        groups = self.first.groups
+        shown = groups if most is None else sorted(groups, key=_certainty)[:most]
+        report = self.report(self.first.memories, model)
+        return report.model_copy(
+            update={
+                "dry_run": True,
+                "found": len(groups),
+                "groups": tuple(_planned_report(group, self.first) for group in shown),
+                "retired": sum(len(g.replacement.retired) for g in groups if g.replacement),
+                "seconds": self._seconds(),
+            }
+        )
+
+    def report(self, after: int, model: str) -> DeduplicationReport:
+        """What was done."""
         return DeduplicationReport(
-            dry_run=dry_run,
+            dry_run=False,
             memories=self.first.memories,
             memories_after=after,
             pairs=self.first.pairs,
             just_below=self.first.just_below,
             rounds=self.rounds,
-            groups=tuple(planned if dry_run else self.decided),
+            found=len(self.decided),
+            groups=tuple(self.decided),
             decisions=dict(self.actions),
             reasons=dict(self.reasons),
             retired=self.retired,
@@ -108,10 +124,13 @@ class Account:
             left=len(self.left),
             undecided=self.latest.waiting,
             usage=self.usage,
-            estimated_model_calls=sum(group.needs_model for group in planned),
+            estimated_model_calls=sum(group.question is not None for group in self.first.groups),
             model=model,
-            seconds=round(time.monotonic() - self.started, 3),
+            seconds=self._seconds(),
         )
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self.started, 3)
 
 
 def _ids(group: GroupPlan) -> frozenset[str]:
@@ -122,6 +141,14 @@ def _most_alike_first(group: GroupPlan) -> tuple[bool, float]:
     """What costs nothing comes before any question."""
     asks = group.replacement is None and group.question is not None
     return asks, -(group.question.similarity if group.question else 1.0)
+
+
+def _certainty(group: GroupPlan) -> tuple[bool, float]:
+    """Ascending: what a model is to judge comes before what needs none, the least alike first."""
+    if group.question is not None:
+        return False, group.question.similarity
+    alike = group.replacement.similarity if group.replacement else None
+    return True, 1.0 if alike is None else alike
 
 
 def _kind_of(reason: str) -> str:

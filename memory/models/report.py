@@ -52,12 +52,15 @@ class DeduplicationReport(Frozen):
     just_below: JustBelow | None
     """Of a dry run only."""
     rounds: int
+    found: int
+    """How many groups there are; `groups` may be only the least certain of them."""
     groups: tuple[GroupReport, ...]
     decisions: dict[str, int]
     """How many decisions of each action."""
     reasons: dict[str, int]
     """How many decisions for each reason."""
     retired: int
+    """Memories that were retired or, in a dry run, would be without a model."""
     merged: int
     """Memories that were synthesised from several."""
     pending: int

@@ -26,8 +26,8 @@ def report(dry_run: bool) -> DeduplicationReport:
     below = JustBelow(low=0.85, high=0.9, pairs=7) if dry_run else None
     return DeduplicationReport(
         dry_run=dry_run, memories=2_000, memories_after=1_999, pairs={"0.95": 1}, rounds=1,
-        just_below=below, groups=(group,), decisions={"replace": 1}, reasons={"same text": 1},
-        retired=1, merged=0, pending=0, left=2, undecided=3, usage=Usage(),
+        just_below=below, found=3, groups=(group,), decisions={"replace": 1},
+        reasons={"same text": 1}, retired=1, merged=0, pending=0, left=2, undecided=3, usage=Usage(),
         estimated_model_calls=0, model="offline", seconds=0.5,
     )  # fmt: skip
 
@@ -53,6 +53,7 @@ def test_whole_texts_fit_eighty_columns_and_are_not_markup() -> None:
 def test_a_plan_says_that_nothing_changed_and_a_run_what_did() -> None:
     plan, done = printed(dry_run=True, groups=False), printed(dry_run=False, groups=False)
     assert "nothing changed" in plan
+    assert "not shown        2 groups that are more certain" in plan
     assert "just below       7 pairs from 0.85 on that do not reach 0.90" in plan
     assert "left            2 groups, for the next run" in done
     assert "undecided       3 pairs that the model failed at before" in done
