@@ -305,10 +305,14 @@ class MemoryDeduplicator:
         asker = Asker(self._model.name)
         if dry_run:
             started = time.monotonic()
-            plan = await self._plan(asker, just_below=_JUST_BELOW)
+            plan = await self.plan()
             account = Account(run="", first=plan, started=started)
             return await in_thread(account.planned, self._model.name, groups)
         return await self._run(asker, self._calls(max_calls), on_progress)
+
+    async def plan(self) -> RoundPlan:
+        """What the first round of a batch would do, group by group; nothing is changed."""
+        return await self._plan(Asker(self._model.name), just_below=_JUST_BELOW)
 
     async def retry_pending(
         self, *, again: bool = False, on_progress: Progress | None = None

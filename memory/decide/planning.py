@@ -110,6 +110,14 @@ def plan_round(
     )
 
 
+def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundPlan:
+    """The plan of one group: of all the memories in a snapshot, however alike they are."""
+    similarity = _Similarities(snapshot, scale)
+    members = [row.memory for row in snapshot.rows]
+    plan = similarity.with_cosine(plan_group(members, similarity.of, rules))
+    return RoundPlan((plan,), similarity.of, len(members), {}, snapshot.revision)
+
+
 def _just_below(bands: Counter[float], lower: float, reach: float) -> JustBelow | None:
     """What a threshold that much lower would find besides."""
     if reach <= 0.0:

@@ -15,7 +15,6 @@ from memory.models import (
     Decision,
     Doubt,
     Memory,
-    MergeGroup,
     Question,
     Rules,
     SearchResult,
@@ -243,7 +242,7 @@ def resolve(
             return verification.reason
         if verification.belief is Belief.DOUBTFUL:
             doubts.append(Doubt(group, part.text, verification))
-        survivors.append(_merged(part, group, new_id))
+        survivors.append(merged(part.text, group, new_id))
     decision = Decision(
         Action.MERGE if survivors else Action.KEEP_BOTH,
         verdict.reason or ("told the same" if survivors else "judged distinct"),
@@ -268,15 +267,16 @@ def _partition_fault(question: Question, verdict: Verdict) -> str:
     return ""
 
 
-def _merged(part: MergeGroup, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
-    same = [member for member in group if normalise(member.content) == normalise(part.text)]
+def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
+    """What lives for a group, oldest to newest, that is told as one: the member that says so."""
+    same = [member for member in group if normalise(member.content) == normalise(text)]
     if same:
         return survive(same[-1], group)
     seed = group[-1].model_copy(
         update={
             "id": new_id(),
             "external_id": None,
-            "content": part.text.strip(),
+            "content": text.strip(),
             "merged_from": tuple(member.id for member in group),
         }
     )

@@ -15,6 +15,7 @@ from .records import PendingTurn as PendingTurn
 from .records import Row as Row
 from .records import Run as Run
 from .records import Waiting as Waiting
+from .records import with_verdicts as with_verdicts
 from .snapshot import Lineage as Lineage
 from .snapshot import Snapshot as Snapshot
 from .snapshot import take_snapshot as take_snapshot

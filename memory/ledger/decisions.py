@@ -11,9 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.records import REVERSIBLE, DecisionRecord, Run
+from memory.ledger.records import REVERSIBLE, VERDICTS, DecisionRecord, Run
 from memory.ledger.transaction import TableGroup, chunks
-from memory.models import Action, Decision
+from memory.models import PERSON, Action, Decision, Memory
 
 _HIGHEST_NUMBER = 2**31 - 1
 """PostgreSQL's integers end here."""
@@ -55,6 +55,25 @@ class Decisions(TableGroup):
             found |= set(self._connection.scalars(later.where(_involving(some))))
         return sorted(found)
 
+    def parted_after(self, record: DecisionRecord) -> list[int]:
+        """Numbers of a person's later decisions, not undone, that part a pair that this one did."""
+        parted = {one.pair for one in record.verdicts}
+        later = sa.and_(t.decisions.c.seq > record.number, sa.not_(t.decisions.c.undone))
+        found = self._found(sa.select(t.decisions).where(later, t.decisions.c.model == PERSON))
+        return [one.number for one in found if parted & {known.pair for known in one.verdicts}]
+
+    def by_person(self) -> list[DecisionRecord]:
+        """What a person decided, and has not taken back."""
+        told = sa.and_(t.decisions.c.model == PERSON, sa.not_(t.decisions.c.undone))
+        return self._found(sa.select(t.decisions).where(told))
+
+    def left_for_later(self, members: Sequence[Memory]) -> bool:
+        """Whether a person has left the question about just these members for later."""
+        names = {member.id for member in members}
+        told = sa.and_(t.decisions.c.model == PERSON, t.decisions.c.pending)
+        about = self._found(sa.select(t.decisions).where(told, _involving([members[0].id])))
+        return any(set(one.members) == names for one in about)
+
     def runs(self) -> list[Run]:
         """Every run that decided something."""
         found: dict[str, list[DecisionRecord]] = {}
@@ -82,7 +101,7 @@ class Decisions(TableGroup):
     def count_replaced_and_judged(self) -> tuple[int, int]:
         """Those that retired something without a model, and those that a model made."""
         automatic = sa.and_(t.decisions.c.action == Action.REPLACE, t.decisions.c.model.is_(None))
-        judged = t.decisions.c.model.is_not(None)
+        judged = sa.and_(t.decisions.c.model.is_not(None), t.decisions.c.model != PERSON)
         count = self._transaction.count
         return count(t.decisions, automatic), count(t.decisions, judged)
 
@@ -184,8 +203,11 @@ class DecisionsWriter(Decisions):
             image = json.loads(record.before)
             rows = {name: None if name in ids else kept for name, kept in image["rows"].items()}
             links = [link for link in image["links"] if not ids & set(link[:2])]
+            told = {VERDICTS: image[VERDICTS]} if VERDICTS in image else {}
+            if told and ids & set(record.members):
+                told = {VERDICTS: None}  # keys of texts that nobody is to know any more
             scrubbed = {
-                "before": json.dumps({"rows": rows, "links": links}),
+                "before": json.dumps({"rows": rows, "links": links, **told}),
                 "reason": "forgotten",
                 "pending": record.pending and not ids & set(record.members),
             }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
+from memory.ledger.records import KnownPair
 from memory.ledger.transaction import TableGroup
 from memory.models import JUDGES, Judge, Scope
 from memory.text import text_key
@@ -35,6 +36,15 @@ class DistinctPairs(TableGroup):
         query = sa.select(pairs.scope, pairs.low_key, pairs.high_key).where(pairs.by.in_(by))
         return {tuple(row) for row in self._connection.execute(query)}
 
+    def verdict(self, scope: Scope, text_a: str, text_b: str) -> KnownPair:
+        """What is known of a pair of texts."""
+        pairs = t.distinct_pairs.c
+        low, high = sorted((text_key(text_a), text_key(text_b)))
+        here = sa.and_(pairs.scope == scope.key, pairs.low_key == low, pairs.high_key == high)
+        known = self._connection.execute(sa.select(pairs.reason, pairs.by).where(here)).first()
+        reason, by = known or (None, None)
+        return KnownPair(scope.key, low, high, reason, by)
+
 
 class DistinctPairsWriter(DistinctPairs):
     """Pairs, to be remembered and dropped."""
@@ -49,6 +59,17 @@ class DistinctPairsWriter(DistinctPairs):
         self._connection.execute(
             statement.on_conflict_do_update(index_elements=[*pair], set_=verdict, where=lower)
         )
+
+    def restore(self, verdicts: Sequence[KnownPair]) -> None:
+        """Pairs are again what was said of them before, by whom; the last one first."""
+        table = t.distinct_pairs
+        for one in reversed(verdicts):
+            pair = {"scope": one.scope, "low_key": one.low_key, "high_key": one.high_key}
+            here = sa.and_(*(table.c[name] == value for name, value in pair.items()))
+            self._connection.execute(table.delete().where(here))
+            if one.by is not None:
+                values = {**pair, "reason": one.reason, "by": one.by}
+                self._connection.execute(table.insert().values(values))
 
     def drop(self, key: str) -> None:
         """All that is known of a text in a pair."""

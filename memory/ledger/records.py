@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from memory.models import Action, Candidate, Memory, Turn, Vector
+from memory.models import PERSON, Action, Candidate, Memory, Turn, Vector
 
 RESTORED = "restored"
 """Set in a ledger that came from a backup until it has an index: what lies there is its own."""
 REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
-"""What can be taken back."""
+"""What retires something, and can be taken back."""
+
+
+class KnownPair(NamedTuple):
+    """A pair of texts, and what was said of it, by whom; None where nothing was."""
+
+    scope: str
+    low_key: str
+    high_key: str
+    reason: str | None
+    by: str | None
+
+    @property
+    def pair(self) -> tuple[str, str, str]:
+        """Without what was said of it."""
+        return self.scope, self.low_key, self.high_key
+
+
+VERDICTS = "distinct"
+"""In the image of what was before a person's decision: what was known of the pairs it parts."""
+
+
+def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
+    """An image of what was before, with what was known of some pairs."""
+    return json.dumps({**json.loads(image), VERDICTS: verdicts})
 
 
 @dataclass(frozen=True)
@@ -69,7 +94,23 @@ class DecisionRecord:
     @property
     def scrubbed(self) -> bool:
         """Whether a member was forgotten since."""
-        return None in json.loads(self.before)["rows"].values()
+        image = json.loads(self.before)
+        return None in image["rows"].values() or image.get(VERDICTS, ()) is None
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a person decided it."""
+        return self.model == PERSON
+
+    @property
+    def reversible(self) -> bool:
+        """Whether it can be taken back: it retired something, or a person said it."""
+        return self.action in REVERSIBLE or (self.by_person and self.action is Action.KEEP_BOTH)
+
+    @property
+    def verdicts(self) -> tuple[KnownPair, ...]:
+        """What was known of the pairs that a person told apart, before that."""
+        return tuple(KnownPair(*one) for one in json.loads(self.before).get(VERDICTS) or ())
 
     @property
     def created(self) -> tuple[str, ...]:

@@ -57,6 +57,19 @@ def take_snapshot(
     )
 
 
+def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
+    """The same of a few memories alone, live or not, whatever they were made from."""
+    found = reader.memories.rows(ids).values()
+    rows = tuple(sorted(found, key=lambda row: (row.memory.timestamp, row.seq)))
+    return Snapshot(
+        rows=rows,
+        vectors=reader.vectors.of([row.text_key for row in rows]),
+        ancestors={},
+        distinct=frozenset(),
+        revision=reader.revision(),
+    )
+
+
 def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
     """Of each memory that stands for retired ones, the text keys of all of them."""
     retired = reader.memories.rows(list(reader.memories.successions()))

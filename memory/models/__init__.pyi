@@ -5,6 +5,7 @@ from .conversation import Reply as Reply
 from .conversation import Turn as Turn
 from .decision import JUDGES as JUDGES
 from .decision import OFFLINE as OFFLINE
+from .decision import PERSON as PERSON
 from .decision import Action as Action
 from .decision import Decision as Decision
 from .decision import Doubt as Doubt

@@ -22,7 +22,9 @@ Judge = Literal["offline", "model", "person"]
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 OFFLINE = "offline"
 """The name of the model that needs no key."""
-Verified = Literal["by words", "by a second reading"]
+PERSON = "person"
+"""What stands in a decision for the name of a model where a person decided."""
+Verified = Literal["by words", "by a second reading", "by a person"]
 COPIES_FROM = 0.90
 """The cosine below which nothing is replaced for want of a model, nor joined by the offline one."""
 
@@ -82,7 +84,7 @@ class Decision:
 
     `members` are the memories it is about, oldest to newest, as they were when it was made.
     Members that no survivor stands for stay, or are stored, as they are. `distinct` are the pairs
-    of member ids that were judged to say different things.
+    of ids, of members or survivors, that were judged to say different things.
     """
 
     action: Action
@@ -104,6 +106,8 @@ class Decision:
     @property
     def judge(self) -> Judge:
         """Whose word its distinct pairs are."""
+        if self.model == PERSON:
+            return "person"
         return "offline" if self.model == OFFLINE else "model"
 
     @property

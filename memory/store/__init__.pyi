@@ -6,6 +6,7 @@ from .applying import UnlessRepeated as UnlessRepeated
 from .applying import WhileHeld as WhileHeld
 from .applying import WhileMergeable as WhileMergeable
 from .applying import WhileNearest as WhileNearest
+from .applying import WhileUnanswered as WhileUnanswered
 from .applying import WhileUnchanged as WhileUnchanged
 from .asking import NOBODY as NOBODY
 from .asking import Asker as Asker
@@ -21,6 +22,7 @@ from .store import Neighbours as Neighbours
 from .store import Unsearched as Unsearched
 from .store import reworded as reworded
 from .store import utc_now as utc_now
+from .undoing import Afterwards as Afterwards
 from .undoing import close_pending as close_pending
 from .undoing import plan_undo as plan_undo
 from .undoing import reopen_pending as reopen_pending

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory.index import similarities
-from memory.ledger import BATCH_PAUSE, Lease, Reader, Row, Writer
+from memory.ledger import BATCH_PAUSE, Lease, Reader, Row, Writer, with_verdicts
 from memory.models import (
     JUDGES,
     Decision,
@@ -66,6 +66,11 @@ class WhileMergeable(WhileUnchanged):
     """And while nobody whose word counts has judged distinct what it joins."""
 
     bound_by: tuple[Judge, ...] = JUDGES
+
+
+@dataclass(frozen=True)
+class WhileUnanswered(WhileMergeable):
+    """And while no person has answered the same question."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,8 @@ class Applier:
             yield _changed(writer, one)
         if isinstance(condition, WhileMergeable):
             yield self._distinct_meanwhile(writer, one.decision, condition.bound_by)
+        if isinstance(condition, WhileUnanswered):
+            yield self._answered(writer, one.decision)
         if isinstance(condition, WhileNearest):
             yield self._repeated(writer, one, condition.revision)
             yield self._newcomer(writer, one, condition)
@@ -163,6 +170,23 @@ class Applier:
                 if name in content and text_key(content[name]) in distinct:
                     return f"{name} is distinct from {successor.id}"
         return ""
+
+    def _answered(self, writer: Writer, decision: Decision) -> str:
+        """What a person has said of these members; one who joins some is not to part them again."""
+        if decision.pending and writer.decisions.left_for_later(decision.members):
+            return "it is left for later already"
+        told = [pair for pair in combinations(decision.members, 2) if self._apart(writer, *pair)]
+        joined = [{s.memory.id, *s.stands_for} for s in decision.survivors]
+        for a, b in told:
+            if any({a.id, b.id} <= together for together in joined):
+                return f"a person keeps {a.id} and {b.id} apart"
+        count = len(decision.members)
+        whole = not joined and len(told) == count * (count - 1) // 2
+        return "a person keeps them all apart already" if whole else ""
+
+    def _apart(self, writer: Writer, a: Memory, b: Memory) -> bool:
+        keys = text_key(a.content), text_key(b.content)
+        return keys[1] in writer.distinct.of(self._scope_of(a), keys[0], ("person",))
 
     def _newcomer(self, writer: Writer, one: Application, condition: WhileNearest) -> str:
         if one.arrival is None or one.arrival.vector is None:
@@ -202,28 +226,36 @@ class Applier:
             writer.memories.insert(arrival.memory)
             self._cache.keep(writer, arrival)
         stored = [member.id for member in decision.members]
-        before = writer.memories.image(stored if decision.survivors else [])
+        told = decision.survivors or decision.judge == "person"
+        before = writer.memories.image(stored if told else [])
         for survivor in decision.survivors:
             _let_live(writer, survivor, known=set(stored))
         for new in one.vectors:
             self._cache.keep(writer, new)
-        self._mark_distinct(writer, decision)
+        before = self._mark_distinct(writer, decision, before)
         self._count_failure(writer, one)
         if not decision.pending and (arrival is None or len(stored) > 1):
             writer.decisions.close_about(set(stored))
         return writer.decisions.record(decision, before, self._clock(), one.run)
 
-    def _mark_distinct(self, writer: Writer, decision: Decision) -> None:
+    def _mark_distinct(self, writer: Writer, decision: Decision, before: str) -> str:
+        """The image of what was before, with what was known of pairs that a person tells apart."""
         by_id = {member.id: member for member in decision.members}
+        by_id |= {survivor.memory.id: survivor.memory for survivor in decision.survivors}
+        known = []
         for a, b in decision.distinct:
             scope = self._scope_of(by_id[a])
             texts = by_id[a].content, by_id[b].content
+            known.append(writer.distinct.verdict(scope, *texts))
             writer.distinct.mark(scope, *texts, decision.reason, decision.judge)
+        if decision.judge != "person":
+            return before
+        return with_verdicts(before, known)
 
     def _count_failure(self, writer: Writer, one: Application) -> None:
         """What a model was asked and could not answer, pair by pair; the next batch asks a new."""
         decision = one.decision
-        if not decision.pending or decision.model is None:
+        if not decision.pending or decision.model is None or decision.judge == "person":
             return
         pause = BATCH_PAUSE if one.arrival is None else timedelta(0)
         now = self._clock()

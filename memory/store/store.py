@@ -51,6 +51,7 @@ from memory.store.applying import (
 from memory.store.asking import NOBODY, Asker
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
+from memory.store.undoing import Afterwards
 from memory.text import clean, text_key
 
 
@@ -331,16 +332,20 @@ class MemoryStore:
         with self.ledger.writing() as writer:
             return self._applier.apply(writer, one)
 
-    def undo(self, target: int | str) -> list[DecisionRecord]:
+    def undo(
+        self, target: int | str, afterwards: Afterwards = Afterwards.KEPT_APART
+    ) -> list[DecisionRecord]:
         """Take back a decision, by its number, or all that a run decided, wholly or not at all.
 
         Members are again what they were, text, values and links; what was synthesised is gone.
-        They are marked as kept apart by a person, so that no batch decides the same again.
+        They are marked as kept apart by a person, so that no batch decides the same again, unless
+        the question is to be open. Whom a person kept apart by that very decision nobody keeps
+        apart any more.
 
         Raises: CannotUndo where there is nothing to take back, or later decisions build on it.
         """
         with self.ledger.writing() as writer:
-            return undoing.undo(writer, target, self.scope_of, self.clock)
+            return undoing.undo(writer, target, self.scope_of, self.clock, afterwards)
 
     def forget(self, memory_id: str) -> Forgotten:
         """Erase a memory, and all it was made from, for good; gives what it was.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from enum import Enum
 from itertools import combinations
 from typing import Any
 
@@ -21,6 +22,13 @@ from memory.ledger import (
 from memory.models import Action, Decision, Memory, MemoryLink, Scope
 
 
+class Afterwards(Enum):
+    """What becomes of the question when a decision is taken back."""
+
+    KEPT_APART = "a person keeps its members apart, so that no batch decides the same again"
+    OPEN = "it is open, as it was before"
+
+
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
     """The decisions that undoing a decision or a run takes back, newest first.
 
@@ -28,12 +36,18 @@ def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
     """
     doomed = [_one(reader, target)] if isinstance(target, int) else _whole_run(reader, target)
     numbers = {one.number for one in doomed}
-    later = {number for one in doomed for number in reader.decisions.after(one)} - numbers
+    later = {number for one in doomed for number in _standing_on(reader, one)} - numbers
     if later:
         raise CannotUndo(target, f"decisions {sorted(later)} build on it", "undo those first")
     if scrubbed := [one.number for one in doomed if one.scrubbed]:
         raise CannotUndo(target, f"a member of decision {scrubbed} was forgotten since")
     return sorted(doomed, key=lambda one: -one.number)
+
+
+def _standing_on(reader: Reader, record: DecisionRecord) -> list[int]:
+    """Later decisions that are to be taken back first."""
+    built = reader.decisions.after(record) if record.survivors else []
+    return built + (reader.decisions.parted_after(record) if record.verdicts else [])
 
 
 def _one(reader: Reader, number: int) -> DecisionRecord:
@@ -42,7 +56,7 @@ def _one(reader: Reader, number: int) -> DecisionRecord:
         raise CannotUndo(number, "there is no such decision")
     if record.undone:
         raise CannotUndo(number, "it is undone already")
-    if record.action not in REVERSIBLE:
+    if not record.reversible:
         raise CannotUndo(number, f"{record.action} retired nothing")
     return record
 
@@ -51,7 +65,7 @@ def _whole_run(reader: Reader, run: str) -> list[DecisionRecord]:
     decided = reader.decisions.of_run(run)
     if not decided:
         raise CannotUndo(run, "there is no such run", "see `memory-dedup runs`")
-    doomed = [one for one in decided if one.action in REVERSIBLE and not one.undone]
+    doomed = [one for one in decided if one.reversible and not one.undone]
     if not doomed:
         raise CannotUndo(run, "there is nothing left to take back")
     return doomed
@@ -62,18 +76,23 @@ def undo(
     target: int | str,
     scope_of: Callable[[Memory], Scope],
     clock: Callable[[], datetime],
+    afterwards: Afterwards,
 ) -> list[DecisionRecord]:
-    """Take back a decision, or a run, and mark its members as kept apart by a person.
+    """Take back a decision, or a run.
 
     Raises: CannotUndo.
     """
     undone = plan_undo(writer, target)
     for record in undone:
-        _take_back(writer, record)
+        if record.survivors:
+            _take_back(writer, record)
+        writer.distinct.restore(record.verdicts)
         writer.decisions.mark_undone(record.number, pending=False)
         members = [row.memory for row in writer.memories.rows(record.members).values()]
-        for a, b in combinations(members, 2):
-            writer.distinct.mark(scope_of(a), a.content, b.content, "kept by a person", "person")
+        if record.survivors and afterwards is Afterwards.KEPT_APART:
+            for a, b in combinations(members, 2):
+                texts = a.content, b.content
+                writer.distinct.mark(scope_of(a), *texts, "kept by a person", "person")
         told = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
         writer.decisions.record(told, writer.memories.image([]), clock(), None)
     return undone
