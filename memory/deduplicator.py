@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pydantic import SecretStr
 
@@ -82,6 +83,13 @@ class _Prepared:
     matches: tuple[SearchResult, ...] = ()
     """Of its neighbours those that it may be decided against."""
     nominated: SearchResult | None = None
+
+
+class Audit(NamedTuple):
+    """The plan of a round, which can be applied, and what is said of it."""
+
+    plan: RoundPlan
+    report: DeduplicationReport
 
 
 class MemoryDeduplicator:
@@ -302,13 +310,16 @@ class MemoryDeduplicator:
         model, opens no index and writes nothing; with `groups` its report holds only so many of
         them, the least certain first.
         """
-        asker = Asker(self._model.name)
         if dry_run:
-            started = time.monotonic()
-            plan = await self.plan()
-            account = Account(run="", first=plan, started=started)
-            return await in_thread(account.planned, self._model.name, groups)
-        return await self._run(asker, self._calls(max_calls), on_progress)
+            return (await self.audit(groups)).report
+        return await self._run(Asker(self._model.name), self._calls(max_calls), on_progress)
+
+    async def audit(self, groups: int | None = None) -> Audit:
+        """What `deduplicate_all` would do first, and its report with so many groups."""
+        started = time.monotonic()
+        plan = await self.plan()
+        account = Account(run="", first=plan, started=started)
+        return Audit(plan, await in_thread(account.planned, self._model.name, groups))
 
     async def plan(self) -> RoundPlan:
         """What the first round of a batch would do, group by group; nothing is changed."""

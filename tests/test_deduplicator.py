@@ -20,6 +20,7 @@ from memory.index import similarity
 from memory.ledger import Ledger, Lineage, Snapshot
 from memory.models import DeduplicationReport, Memory, MergeGroup, Question, Verdict
 from memory.providers import OfflineModel
+from memory.review import cards_of
 from memory.store import Asker, MemoryStore, reopen_pending
 from tests.conftest import Tell
 from tests.doubles import (
@@ -543,6 +544,16 @@ def test_a_batch_cleans_up_and_a_second_one_changes_nothing(
     assert (again.decisions, again.usage.calls, again.rounds) == ({}, 0, 0)
     with store.ledger.reading() as reader:
         assert reader.revision() == before
+
+
+def test_an_audit_gives_the_plan_and_as_many_of_its_groups_as_were_asked_for(
+    deduplicator: MemoryDeduplicator, store: MemoryStore, tell: Tell
+) -> None:
+    store.add_batch([tell(CAT), tell(CAT), tell(DOG), tell(DOG)])
+    plan, report = asyncio.run(deduplicator.audit(groups=1))
+    shown = [[one.content for one in card.members] for card in cards_of(plan)]
+    assert shown == [[CAT] * 2, [DOG] * 2]
+    assert (report.found, len(report.groups)) == (2, 1)
 
 
 def test_a_dry_run_says_what_would_be_and_changes_no_byte(

@@ -1,4 +1,6 @@
 from .account import Account as Account
+from .account import certainty as certainty
+from .account import planned_report as planned_report
 from .groups import cohesive as cohesive
 from .groups import connected as connected
 from .nominate import FLOOR as FLOOR

@@ -93,13 +93,13 @@ class Account:
     def planned(self, model: str, most: int | None) -> DeduplicationReport:
         """The first plan, of its groups only so many, the least certain first; None is all."""
         groups = self.first.groups
-        shown = groups if most is None else sorted(groups, key=_certainty)[:most]
+        shown = groups if most is None else sorted(groups, key=certainty)[:most]
         report = self.report(self.first.memories, model)
         return report.model_copy(
             update={
                 "dry_run": True,
                 "found": len(groups),
-                "groups": tuple(_planned_report(group, self.first) for group in shown),
+                "groups": tuple(planned_report(group, self.first) for group in shown),
                 "retired": sum(len(g.replacement.retired) for g in groups if g.replacement),
                 "seconds": self._seconds(),
             }
@@ -143,12 +143,12 @@ def _most_alike_first(group: GroupPlan) -> tuple[bool, float]:
     return asks, -(group.question.similarity if group.question else 1.0)
 
 
-def _certainty(group: GroupPlan) -> tuple[bool, float]:
-    """Ascending: what a model is to judge comes before what needs none, the least alike first."""
+def certainty(group: GroupPlan) -> float:
+    """0 to 1: what needs no model is surer than what a model is to judge; then by similarity."""
     if group.question is not None:
-        return False, group.question.similarity
+        return group.question.similarity / 2
     alike = group.replacement.similarity if group.replacement else None
-    return True, 1.0 if alike is None else alike
+    return (1.0 + (1.0 if alike is None else alike)) / 2
 
 
 def _kind_of(reason: str) -> str:
@@ -156,7 +156,8 @@ def _kind_of(reason: str) -> str:
     return reason.partition(":")[0]
 
 
-def _planned_report(group: GroupPlan, plan: RoundPlan) -> GroupReport:
+def planned_report(group: GroupPlan, plan: RoundPlan) -> GroupReport:
+    """What would be done about a group, for people: the replacement, then the question."""
     retired = group.replacement.retired if group.replacement else ()
     asked = {member.id for member in group.question.members} if group.question else set()
     fates = {member.id: "judge" if member.id in asked else "keep" for member in group.members}

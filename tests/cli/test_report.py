@@ -27,8 +27,8 @@ def report(dry_run: bool) -> DeduplicationReport:
     return DeduplicationReport(
         dry_run=dry_run, memories=2_000, memories_after=1_999, pairs={"0.95": 1}, rounds=1,
         just_below=below, found=3, groups=(group,), decisions={"replace": 1},
-        reasons={"same text": 1}, retired=1, merged=0, pending=0, left=2, undecided=3, usage=Usage(),
-        estimated_model_calls=0, model="offline", seconds=0.5,
+        reasons={"same text": 1}, retired=1, merged=0, pending=0, left=2, undecided=3,
+        usage=Usage(), estimated_model_calls=0, model="offline", seconds=0.5,
     )  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+from .cards import cards_of as cards_of

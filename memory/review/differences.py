@@ -1,0 +1,138 @@
+"""What differs between two texts, word by word, as runs that a page can highlight. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from memory.text import is_japanese, visible
+
+Kind = Literal["kept", "removed", "added"]
+MOST_EDITS = 400
+"""Words that two texts may differ in before all between their common ends counts as different."""
+
+_HAN = "\u3005\u3400-\u9fff\uf900-\ufaff"
+_KANA = "\u3041-\u309f\u30a1-\u30ff\uff66-\uff9f"
+_SIGN = (
+    "!-/:-@\\[-`{-~\u00a1-\u00bf\u2010-\u206f\u3000-\u3004\u3007-\u303f\uff01-\uff0f\uff1a-\uff20"
+)
+_WORD = rf"[^\s{_SIGN}{_HAN}{_KANA}]"
+_SCRIPTS = rf"[\u3041-\u309f]+|[\u30a1-\u30ff\uff66-\uff9f]+|{_WORD}+(?:['’.,:-]{_WORD}+)*|\S"
+_WORDS = re.compile(rf"\s+|(?:[{_HAN}]+|{_SCRIPTS})\s*")
+_CHARACTERS_OF_HAN = re.compile(rf"\s+|(?:[{_HAN}]|{_SCRIPTS})\s*")
+
+
+@dataclass(frozen=True)
+class Run:
+    """Words in a row that both texts have, or only the old, or only the new."""
+
+    kind: Kind
+    text: str
+
+
+class _Step(NamedTuple):
+    kind: Kind
+    old: str
+    new: str
+
+
+def difference(old: str, new: str) -> tuple[Run, ...]:
+    """From the old text to the new; but for space, kept and added runs in order are the new."""
+    steps = _steps(words(old), words(new))
+    return tuple(
+        Run(kind, "".join(max(step.old, step.new, key=len) for step in some))
+        for kind, some in groupby(steps, key=lambda step: step.kind)
+    )
+
+
+def marked(text: str, other: str) -> tuple[str, ...]:
+    """The text in pieces: the first and every second one after it stands in the other too.
+
+    Those between do not. Joined, they are the text as eyes see it.
+    """
+    pieces = [""]
+    for step in _steps(words(text), words(other)):
+        if step.kind != "added":
+            differs = step.kind == "removed"
+            if differs == len(pieces) % 2:
+                pieces.append("")
+            pieces[-1] += step.old
+    return tuple(pieces)
+
+
+def words(text: str) -> list[str]:
+    """Words, numbers and signs, each with the space after it; joined, the text as eyes see it.
+
+    Kana and kanji are cut where the script changes; Chinese, which has no kana, by the character.
+    """
+    cut = _WORDS if text.isascii() or is_japanese(text) else _CHARACTERS_OF_HAN
+    return cut.findall(visible(text))
+
+
+def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[_Step]:
+    """Every word of both once; between two kept ones, what was removed comes before what was added.
+
+    Space counts for nothing.
+    """
+    a, b = [word.rstrip() for word in old], [word.rstrip() for word in new]
+    start = _common(a, b)
+    end = _common(a[start:][::-1], b[start:][::-1])
+    middle = _kept(a[start : len(a) - end], b[start : len(b) - end], MOST_EDITS)
+    kept = [(n, n) for n in range(start)]
+    kept += [(i + start, j + start) for i, j in middle]
+    kept += [(len(a) - n, len(b) - n) for n in range(end, 0, -1)]
+    i = j = 0
+    for next_i, next_j in [*kept, (len(a), len(b))]:
+        yield from (_Step("removed", word, "") for word in old[i:next_i])
+        yield from (_Step("added", "", word) for word in new[j:next_j])
+        if next_i < len(a):
+            yield _Step("kept", old[next_i], new[next_j])
+        i, j = next_i + 1, next_j + 1
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many words both begin with."""
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
+
+
+def _kept(a: Sequence[str], b: Sequence[str], most: int) -> list[tuple[int, int]]:
+    """The positions of the words that stay, with the fewest edits; none where these are too many.
+
+    Myers, An O(ND) difference algorithm (1986): `reach[k]` is how far in `a` one gets with so many
+    edits on the diagonal `i - j = k`.
+    """
+    reach, trail = {1: 0}, []
+    for edits in range(min(len(a) + len(b), most) + 1):
+        trail.append(dict(reach))
+        for k in range(-edits, edits + 1, 2):
+            i = _start(reach, k, edits)
+            while i < len(a) and i - k < len(b) and a[i] == b[i - k]:
+                i += 1
+            reach[k] = i
+            if i >= len(a) and i - k >= len(b):
+                return _traced(trail, len(a), len(b))
+    return []
+
+
+def _start(reach: dict[int, int], k: int, edits: int) -> int:
+    """Where the diagonal is entered: from above (a word added) or from the left (one removed)."""
+    from_above = k == -edits or (k != edits and reach[k - 1] < reach[k + 1])
+    return reach[k + 1] if from_above else reach[k - 1] + 1
+
+
+def _traced(trail: Sequence[dict[int, int]], i: int, j: int) -> list[tuple[int, int]]:
+    """Back from the end: which words stayed."""
+    kept = []
+    for edits in range(len(trail) - 1, -1, -1):
+        reach, k = trail[edits], i - j
+        start = _start(reach, k, edits)
+        while i > start:
+            i, j = i - 1, j - 1
+            kept.append((i, j))
+        from_above = k == -edits or (k != edits and reach[k - 1] < reach[k + 1])
+        i, j = (i, j - 1) if from_above else (i - 1, j)
+    return kept[::-1]

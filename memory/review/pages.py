@@ -1,0 +1,99 @@
+"""Pages: the templates of this room, and a card as the data that their scripts render."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from memory.review.cards import Card, CardMember, KeptText
+from memory.review.differences import difference, marked
+from memory.text import one_line, visible
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def environment() -> Environment:
+    """The templates; whatever is put into one is escaped. `script` and `style` put a file in."""
+    made = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["inline"] = lambda name: Markup(source(name))  # noqa: S704 - files of this room
+    made.filters["as_json"] = as_json
+    made.filters["source_hash"] = source_hash
+    return made
+
+
+def source(name: str) -> str:
+    """A stylesheet or script of this room."""
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def source_hash(name: str) -> str:
+    """What names a stylesheet or script that stands in a page, for its Content-Security-Policy."""
+    digest = hashlib.sha256(source(name).encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def as_json(value: Any) -> Markup:
+    """JSON that can stand in a `<script>`: nothing in it ends the element or begins a comment."""
+    told = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        told = told.replace(char, f"\\u{ord(char):04x}")
+    return Markup(told)  # noqa: S704 - what could be markup was replaced
+
+
+def card_data(card: Card) -> dict[str, Any]:
+    """A card as `cards.js` renders it; texts as eyes see them, cut into what differs."""
+    told: dict[str, Any] = card.model_dump(
+        mode="json", include={"key", "similarity", "similarities", "action", "certainty"}
+    )
+    told["user"] = visible(card.user) if card.user is not None else None
+    told["private"] = card.is_private
+    told["reason"] = one_line(card.reason)
+    told["differences"] = [one_line(one) for one in card.differences]
+    told["members"] = [
+        _member_data(member, other)
+        for member, other in zip(card.members, _others(card.members), strict=True)
+    ]
+    told["kept"] = [_kept_data(one, card.members) for one in card.kept]
+    told["recorded"] = card.recorded and card.recorded.model_dump(mode="json")
+    return told
+
+
+def _others(members: Sequence[CardMember]) -> list[CardMember]:
+    """With whom each is compared: the newest, and that one with the one before it."""
+    *older, newest = members
+    return [newest] * len(older) + [older[-1] if older else newest]
+
+
+def _member_data(member: CardMember, other: CardMember) -> dict[str, Any]:
+    return {
+        "id": member.id,
+        "hash": member.content_hash,
+        "user": visible(member.user) if member.user is not None else None,
+        "at": member.timestamp.isoformat(timespec="minutes"),
+        "fate": member.fate,
+        "text": marked(member.content, other.content),
+    }
+
+
+def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
+    """What lives on; a new text with how it came of the newest that it stands for."""
+    told: dict[str, Any] = {"id": kept.id, "members": kept.members, "is_new": kept.is_new}
+    if kept.is_new and kept.text and kept.members:
+        runs = difference(members[kept.members[-1]].content, kept.text)
+        told["text"] = [[run.kind, run.text] for run in runs]
+    elif kept.is_new:
+        told["text"] = [["kept", visible(kept.text)]] if kept.text else []
+    return told

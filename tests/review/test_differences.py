@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.review.differences import MOST_EDITS, Run, difference, marked, words
+
+TEXTS = st.lists(
+    st.sampled_from("Mia has a cat , 猫 を 飼う 12 \u202e".split(" ")), max_size=12
+).map(" ".join)
+
+
+def squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def test_words_differ_not_characters() -> None:
+    assert difference("Mia runs 12 km.", "Mia runs 21 km.") == (
+        Run("kept", "Mia runs "),
+        Run("removed", "12 "),
+        Run("added", "21 "),
+        Run("kept", "km."),
+    )
+
+
+def test_japanese_is_cut_where_the_script_changes_and_chinese_by_the_character() -> None:
+    assert words("東京にネコがいる") == ["東京", "に", "ネコ", "がいる"]
+    assert words("我喜欢苹果") == list("我喜欢苹果")
+    assert marked("猫を飼っている。", "犬を飼っている。") == ("", "猫", "を飼っている。")
+
+
+def test_numbers_dates_and_contractions_are_one_word() -> None:
+    assert words("It's 12.5 km on 2026-01-10.") == [
+        "It's ",
+        "12.5 ",
+        "km ",
+        "on ",
+        "2026-01-10",
+        ".",
+    ]
+
+
+@given(TEXTS, TEXTS)
+def test_what_was_kept_and_added_is_the_new_text_and_what_was_kept_and_removed_the_old(
+    old: str, new: str
+) -> None:
+    runs = difference(old, new)
+    assert squeezed("".join(run.text for run in runs if run.kind != "removed")) == squeezed(
+        "".join(words(new))
+    )
+    assert squeezed("".join(run.text for run in runs if run.kind != "added")) == squeezed(
+        "".join(words(old))
+    )
+
+
+@given(TEXTS, TEXTS)
+def test_a_marked_text_is_whole(text: str, other: str) -> None:
+    assert "".join(marked(text, other)) == "".join(words(text))
+    assert "".join(marked(text, text)[:1]) == "".join(words(text))
+
+
+def test_the_same_words_stay_whatever_surrounds_them() -> None:
+    assert [run.text for run in difference("c a b", "a b d") if run.kind == "kept"] == ["a b "]
+
+
+def test_long_texts_that_differ_in_everything_are_replaced_as_a_whole() -> None:
+    old, new = "a b " * (MOST_EDITS * 10), "b c " * (MOST_EDITS * 10)
+    assert [run.kind for run in difference(old, new)] == ["removed", "added"]
+
+
+def test_characters_that_turn_the_direction_are_not_shown() -> None:
+    assert "".join(marked("Mia \u202ehas a cat", "x")) == "Mia has a cat"
