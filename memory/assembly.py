@@ -12,9 +12,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from memory.config import Config, configured
-from memory.errors import ConfigError, LedgerOutdated
+from memory.errors import ConfigError, InputError, LedgerOutdated
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from memory.decide import Embed
     from memory.deduplicator import MemoryDeduplicator
     from memory.extractor import MemoryExtractor
-    from memory.index import Following
+    from memory.index import ChromaServer, Following
     from memory.ledger import Ledger
     from memory.models import Scale
     from memory.protocols import Embedder, Index, LanguageModel
@@ -380,15 +381,45 @@ def _open_index(ledger: Ledger, config: Config, following: Following | None) -> 
     following = following or Following()
     chroma = config.memory.chroma
     if chroma.host is not None:
-        key = os.environ.get("CHROMA_API_KEY")
         server = ChromaServer(
             host=chroma.host,
             port=chroma.port,
             ssl=chroma.ssl,
             tenant=chroma.tenant,
             database=chroma.database,
-            headers={"x-chroma-token": key} if key else {},
+            headers=_chroma_headers(),
         )
         return ChromaIndex.served(server, ledger, ledger.store_id(), following)
     folder = Path(config.memory.data_dir) / "chroma"
     return ChromaIndex.embedded(folder, ledger, following) or ExactIndex(ledger)
+
+
+def chroma_place(given: str) -> Path | ChromaServer:
+    """Where somebody else's Chroma is: a folder, or the server at `http://HOST:PORT`.
+
+    Raises: InputError.
+    """
+    if not given.startswith(("http://", "https://")):
+        return Path(given)
+    from memory.index import ChromaServer
+
+    url = urlsplit(given)
+    try:
+        port = url.port or (443 if url.scheme == "https" else 8000)
+    except ValueError as exc:
+        raise InputError(given, f"has no port ({exc})", "give http://HOST:PORT") from exc
+    if not url.hostname or url.path.strip("/") or url.query:
+        raise InputError(given, "is no address of a Chroma server", "give http://HOST:PORT")
+    return ChromaServer(
+        host=url.hostname,
+        port=port,
+        ssl=url.scheme == "https",
+        tenant="default_tenant",
+        database="default_database",
+        headers=_chroma_headers(),
+    )
+
+
+def _chroma_headers() -> dict[str, str]:
+    key = os.environ.get("CHROMA_API_KEY")
+    return {"x-chroma-token": key} if key else {}

@@ -4,7 +4,10 @@ from .chroma import ChromaIndex as ChromaIndex
 from .chroma import Following as Following
 from .chroma_client import ChromaServer as ChromaServer
 from .chroma_client import Client as Client
+from .chroma_client import Collection as Collection
 from .chroma_client import chroma_faults as chroma_faults
+from .chroma_client import close_client as close_client
+from .chroma_client import http_client as http_client
 from .chroma_client import load_minilm as load_minilm
 from .chroma_client import persistent_client as persistent_client
 from .exact import ExactIndex as ExactIndex

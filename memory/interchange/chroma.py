@@ -1,57 +1,117 @@
-"""Collections that somebody else made, read from a copy."""
+"""Collections that somebody else made: a folder is read from a copy, a server as it is."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from memory.errors import IndexFault, InputError
-from memory.index import Client, chroma_faults, persistent_client
+from memory.index import (
+    ChromaServer,
+    Client,
+    Collection,
+    chroma_faults,
+    close_client,
+    http_client,
+    persistent_client,
+)
+from memory.interchange.foreign import ForeignRow
 
 _PAGE = 1_000
 
+Place = Path | ChromaServer
+"""Where somebody's Chroma is: a folder, or a server."""
+
 
 @dataclass(frozen=True)
-class ForeignRow:
-    """What somebody else's collection holds for one id."""
+class Found:
+    """What a collection holds, and its lasting name."""
 
-    id: str
-    document: str | None
-    metadata: dict[str, Any]
+    collection_id: str
+    rows: list[ForeignRow]
 
 
-def read_collection(path: Path, name: str) -> Iterator[ForeignRow]:
-    """Every row of a collection somebody else made, from a copy of its folder.
-
-    Opening a Chroma folder may write to it, so theirs is left alone.
+def read_collection(place: Place, name: str) -> Found:
+    """Every row of a collection somebody else made; nothing of theirs is changed.
 
     Raises: InputError.
     """
-    if not (path / "chroma.sqlite3").is_file():
-        raise InputError(path, "is not a Chroma folder", "give the folder with chroma.sqlite3")
+    with _reading(place) as client:
+        collection = named_collection(client, place, name)
+        return Found(str(collection.id), list(_rows(collection)))
+
+
+def said(place: Place) -> str:
+    return f"{place.host}:{place.port}" if isinstance(place, ChromaServer) else str(place)
+
+
+@contextmanager
+def opened(place: Place, copy: Path | None = None) -> Iterator[Client]:
+    """Their own Chroma, or a copy of it; what fails there is an InputError that names theirs.
+
+    Raises: InputError.
+    """
+    if isinstance(place, ChromaServer):
+        remedy = "does a Chroma server listen there?"
+    elif (place / "chroma.sqlite3").is_file():
+        remedy = "is it complete, and not in use?"
+    else:
+        raise InputError(place, "is not a Chroma folder", "give the folder with chroma.sqlite3")
+    try:
+        if isinstance(place, ChromaServer):
+            client = http_client(place)
+        else:
+            client = persistent_client(copy or place)
+        try:
+            yield client
+        finally:
+            close_client(client)
+    except IndexFault as exc:
+        raise InputError(said(place), exc.problem, remedy) from exc
+
+
+@contextmanager
+def _reading(place: Place) -> Iterator[Client]:
+    """Opening a Chroma folder may write to it, so theirs is left alone."""
+    if isinstance(place, ChromaServer) or not (place / "chroma.sqlite3").is_file():
+        with opened(place) as client:
+            yield client
+        return
     with tempfile.TemporaryDirectory(prefix="memory-import-") as scratch:
         copy = Path(scratch) / "chroma"
-        shutil.copytree(path, copy)
         try:
-            client = persistent_client(copy)
-            yield from _rows(client, path, name)
-            client.close()
-        except IndexFault as exc:
-            raise InputError(path, exc.problem, "is it complete, and not in use?") from exc
+            copy.mkdir()
+            for part in _parts(place):
+                (shutil.copytree if part.is_dir() else shutil.copy2)(part, copy / part.name)
+        except OSError as exc:
+            raise InputError(place, f"cannot be copied: {exc}", "is it in use?") from exc
+        with opened(place, copy) as client:
+            yield client
 
 
-def _rows(client: Client, path: Path, name: str) -> Iterator[ForeignRow]:
+def _parts(folder: Path) -> list[Path]:
+    """What is Chroma's in a folder; other programs may keep things beside it."""
+    segments = [path.parent for path in folder.glob("*/*.bin")]
+    return [*folder.glob("chroma.sqlite3*"), *dict.fromkeys(segments)]
+
+
+def named_collection(client: Client, place: Place, name: str) -> Collection:
+    """Raises: InputError where there is none of this name, IndexFault."""
     with chroma_faults():
         names = [collection.name for collection in client.list_collections()]
     if name not in names:
         there = ", ".join(sorted(names)) or "none"
-        raise InputError(path, f"has no collection {name!r}", f"there are: {there}")
+        raise InputError(said(place), f"has no collection {name!r}", f"there are: {there}")
     with chroma_faults():
-        collection = client.get_collection(name, embedding_function=None)
+        return client.get_collection(name, embedding_function=None)
+
+
+def _rows(collection: Collection) -> Iterator[ForeignRow]:
+    with chroma_faults():
         total = collection.count()
     for offset in range(0, total, _PAGE):
         with chroma_faults():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 
 from memory.errors import InputError
 from memory.files import open_regular
+from memory.interchange.times import moment
 from memory.models import Memory, Turn, first_problem, is_memory_id
 from memory.text import clean_json
 
@@ -69,48 +69,6 @@ def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
     return [resolved(memory) if memory.linked_ids else memory for memory in memories]
 
 
-def from_chroma_row(
-    row_id: str,
-    document: str | None,
-    metadata: Mapping[str, Any],
-    *,
-    user_key: str | None,
-    assume_utc: bool,
-) -> Memory:
-    """A memory of what somebody kept in Chroma: lists as JSON text or with commas, `created_at`.
-
-    `user_key` is the key of the metadata that says whose it is; with None it is nobody's.
-
-    Raises: ValueError, saying what is wrong in one line.
-    """
-    fields = {"timestamp": metadata.get("created_at"), **metadata}
-    user = None if user_key is None else _owner(fields, user_key)
-    if "user" in fields:
-        fields["metadata"] = {"user": fields["user"]}
-    fields["user"] = user
-    for name in ("linked_ids", "tags", "merged_from"):
-        if isinstance(fields.get(name), str):
-            fields[name] = _listed(fields[name])
-    fields |= {"id": row_id, "content": document or ""}
-    return to_memory(fields, keep_id=False, assume_utc=assume_utc)
-
-
-def _owner(fields: dict[str, Any], user_key: str) -> str:
-    """Taken out of the fields."""
-    owner = fields.pop(user_key, None)
-    if owner in (None, ""):
-        raise ValueError(f"has no {user_key}: whose memory is it?")
-    return str(owner)
-
-
-def _listed(text: str) -> list[Any]:
-    try:
-        listed = json.loads(text)
-    except ValueError:
-        listed = [part.strip() for part in text.split(",") if part.strip()]
-    return listed if isinstance(listed, list) else [listed]
-
-
 def to_turn(fields: Mapping[str, Any], *, default_conversation: str) -> Turn:
     """A turn of a transcript: `user` (or `speaker`), `text`, `timestamp`, and what else it has.
 
@@ -119,7 +77,7 @@ def to_turn(fields: Mapping[str, Any], *, default_conversation: str) -> Turn:
     given = {
         "speaker": fields.get("speaker", fields.get("user")),
         "text": fields.get("text"),
-        "at": _moment(fields.get("timestamp", fields.get("at")), assume_utc=False),
+        "at": moment(fields.get("timestamp", fields.get("at")), assume_utc=False),
         "conversation": str(fields.get("conversation", default_conversation)),
         "is_bot": fields.get("is_bot", False),
         "id": str(fields["id"]) if fields.get("id") is not None else None,
@@ -148,7 +106,7 @@ def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> 
     if twice := sorted(set(metadata) & set(extra)):
         raise ValueError(f"{twice[0]} is given both inside the metadata and outside of it")
     given["metadata"] = {**metadata, **extra}
-    given["timestamp"] = _moment(given.get("timestamp"), assume_utc)
+    given["timestamp"] = moment(given.get("timestamp"), assume_utc=assume_utc)
     try:
         return Memory.model_validate_json(json.dumps(clean_json(given)))
     except ValidationError as exc:
@@ -185,24 +143,6 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _moment(value: Any, assume_utc: bool) -> str:
-    """ISO 8601 with an offset, from that or from seconds since 1970."""
-    if value is None:
-        raise ValueError("timestamp is missing: when was it recorded?")
-    try:
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            moment = datetime.fromtimestamp(value, UTC)
-        else:
-            moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError, OverflowError, OSError) as exc:
-        raise ValueError(f"timestamp {value!r} is not ISO 8601") from exc
-    if moment.tzinfo is None:
-        if not assume_utc:
-            raise ValueError(f"timestamp {value!r} has no time zone: add one, or --assume-utc")
-        moment = moment.replace(tzinfo=UTC)
-    return moment.isoformat()
 
 
 def _refuse_other_use(

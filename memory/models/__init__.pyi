@@ -46,6 +46,7 @@ from .scale import scale_of as scale_of
 from .values import MAX_CONTENT as MAX_CONTENT
 from .values import MAX_NAME as MAX_NAME
 from .values import Frozen as Frozen
+from .values import UtcTime as UtcTime
 from .values import Vector as Vector
 from .values import Vectors as Vectors
 from .values import as_tuple as as_tuple

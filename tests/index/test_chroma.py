@@ -308,7 +308,7 @@ def theirs(tmp_path: Path) -> Path:
 
 def test_somebody_elses_collection_is_read_and_left_as_it_was(theirs: Path) -> None:
     before = {path: path.read_bytes() for path in theirs.rglob("*") if path.is_file()}
-    rows = list(read_collection(theirs, "notes"))
+    rows = read_collection(theirs, "notes").rows
     assert [(row.id, row.document, row.metadata["user"]) for row in rows] == [
         ("a", "Mia likes tea.", "Mia"),
         ("b", "Jonas sails.", "Jonas"),
@@ -318,6 +318,6 @@ def test_somebody_elses_collection_is_read_and_left_as_it_was(theirs: Path) -> N
 
 def test_a_missing_collection_names_those_that_are_there(theirs: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there are: notes"):
-        list(read_collection(theirs, "memories"))
+        read_collection(theirs, "memories")
     with pytest.raises(InputError, match="is not a Chroma folder"):
-        list(read_collection(tmp_path, "memories"))
+        read_collection(tmp_path, "memories")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory.errors import InputError
-from memory.interchange.jsonl import from_chroma_row, read_memories, with_links_resolved
+from memory.interchange.jsonl import read_memories, with_links_resolved
 from memory.models import MAX_CONTENT, Memory
 
 GOOD = {"content": "Mia likes tea.", "timestamp": "2026-05-01T08:00:00+09:00"}
@@ -118,12 +118,6 @@ def test_links_between_lines_lead_to_our_ids(tmp_path: Path) -> None:
     assert first.linked_ids[0].target_id == two.id
 
 
-def test_a_chroma_row_may_keep_lists_as_text() -> None:
-    metadata = {"created_at": GOOD["timestamp"], "tags": "tea, food", "linked_ids": "[]"}
-    memory = from_chroma_row("7", "Mia likes tea.", metadata, user_key=None, assume_utc=False)
-    assert memory.tags == ("tea", "food")
-
-
 def test_a_byte_order_mark_and_blank_lines_are_no_matter(tmp_path: Path) -> None:
     raw = b"\xef\xbb\xbf" + json.dumps(GOOD).encode()
     assert len(read(tmp_path, raw, b"", b"  ")) == 1
@@ -133,28 +127,6 @@ def test_a_byte_order_mark_and_blank_lines_are_no_matter(tmp_path: Path) -> None
 def test_a_missing_file_or_a_folder_is_one_clear_line(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         list(read_memories(tmp_path / name))
-
-
-@pytest.mark.parametrize(
-    ("user_key", "user", "metadata"),
-    [
-        ("user_id", "17", {"user": "Mia", "agent_id": "a"}),
-        ("user", "Mia", {"user_id": 17, "agent_id": "a"}),
-        (None, None, {"user": "Mia", "user_id": 17, "agent_id": "a"}),
-    ],
-)
-def test_a_row_of_somebodys_chroma_is_whose_the_key_says(
-    user_key: str | None, user: str | None, metadata: dict[str, object]
-) -> None:
-    kept = {"user": "Mia", "user_id": 17, "agent_id": "a", "timestamp": GOOD["timestamp"]}
-    memory = from_chroma_row("7", "Tea.", kept, user_key=user_key, assume_utc=False)
-    assert (memory.user, memory.metadata) == (user, metadata)
-
-
-def test_a_row_that_does_not_say_whose_it_is_is_not_taken_for_nobodys() -> None:
-    kept = {"timestamp": GOOD["timestamp"]}
-    with pytest.raises(ValueError, match="has no user_id"):
-        from_chroma_row("7", "Tea.", kept, user_key="user_id", assume_utc=False)
 
 
 def test_a_pipe_or_a_device_is_no_file_to_import(tmp_path: Path) -> None:

@@ -1,0 +1,247 @@
+"""Rows of other people's stores as memories: where they keep text, owner and time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from memory.errors import InputError
+from memory.interchange.times import moment
+from memory.models import Frozen, Memory, UtcTime, first_problem
+from memory.text import clean, clean_json, shortened
+
+TEXT_KEYS = ("data", "text", "content", "memory", "page_content")
+"""Where a row without a document keeps its text, the first of them that has one."""
+_USER_KEYS = ("user_id", "userId", "user")
+_OTHER_OWNERS = (("agent", "agent_id"), ("run", "run_id"))
+"""Whose a row is that names no user; the name says so, and is no user's."""
+_TIME_KEYS = ("timestamp", "updated_at", "created_at", "updatedAt", "createdAt", "time", "date")
+_DERIVED = ("hash", "text_lemmatized")
+"""What mem0 makes of a row's text and keeps beside it."""
+_LISTS = ("linked_ids", "tags")
+_OURS = ("category", "emotion", "intensity", "importance", *_LISTS)
+"""Keys that mean what ours do where their value is one of ours; else they are metadata."""
+_SHOWN = 80
+"""Characters of a row's id in a message."""
+
+
+@dataclass(frozen=True)
+class ForeignRow:
+    """What somebody else's store holds for one id."""
+
+    id: str
+    document: str | None
+    metadata: dict[str, Any]
+    links: list[dict[str, Any]] = field(default_factory=list)
+    """To other rows by their ids, where their store keeps such a thing."""
+
+
+class Reading(Frozen):
+    """How somebody else's rows are to be read; a key that is None is looked for."""
+
+    text_key: str | None = None
+    user_key: str | None = None
+    time_key: str | None = None
+    id_key: str | None = None
+    no_user: bool = False
+    """Whether a row that names no user is nobody's in particular; else it is left out."""
+    default_time: UtcTime | None = None
+    """Of rows that have none."""
+    assume_utc: bool = False
+
+
+def as_memories(
+    rows: Sequence[ForeignRow], source: str, reading: Reading
+) -> Iterator[Memory | InputError]:
+    """Each row as a memory of its owner, or what is wrong with it, naming the row.
+
+    Raises: InputError where it cannot be told whose they are, or no row has a key that was named.
+    """
+    _refuse_unknown_keys(rows, source, reading)
+    for row in rows:
+        try:
+            yield as_memory(row, reading)
+        except ValueError as exc:
+            where = f"{source}: {shortened(row.id, _SHOWN)}"
+            yield InputError(where, str(exc), "this memory is left out")
+
+
+def _refuse_unknown_keys(rows: Sequence[ForeignRow], source: str, reading: Reading) -> None:
+    keys = {key for row in rows for key in row.metadata}
+    there = ", ".join(sorted(keys)) or "none"
+    for option in ("text_key", "time_key", "id_key"):
+        wanted = getattr(reading, option)
+        if wanted is not None and wanted not in keys and rows:
+            problem = f"no row has {wanted!r}; its metadata has the keys: {there}"
+            raise InputError(source, problem, f"name another --{option.replace('_', '-')}")
+    known = {*_USER_KEYS, *(key for _, key in _OTHER_OWNERS)}
+    said = reading.no_user if reading.user_key is None else reading.user_key in keys
+    if rows and not said and (reading.user_key is not None or not known & keys):
+        raise InputError(
+            source,
+            f"whose memories are these? its metadata has the keys: {there}",
+            "name the user's with --user-key KEY, or give --no-user",
+        )
+
+
+def as_memory(row: ForeignRow, reading: Reading) -> Memory:
+    """A row as a memory under a new id; its own is the `external_id`.
+
+    What is not known is kept in the metadata. Nothing private becomes public for a wrong value.
+
+    Raises: ValueError, saying what is wrong in one line.
+    """
+    left = dict(row.metadata)
+    given: dict[str, Any] = {
+        "external_id": _named(row, reading),
+        "timestamp": _recorded(left, reading),
+        "content": _text(row, left, reading),
+        "user": _owner(left, reading),
+        "is_private": _private(left),
+    }
+    if row.links:
+        given["linked_ids"] = row.links
+    for name in _OURS:
+        if name in left:
+            value = left.pop(name)
+            given[name] = _listed(value) if name in _LISTS and isinstance(value, str) else value
+    return _checked(given, left, row)
+
+
+def _named(row: ForeignRow, reading: Reading) -> str:
+    if reading.id_key is None:
+        return row.id
+    if row.metadata.get(reading.id_key) in (None, ""):
+        raise ValueError(f"has no {reading.id_key}: what is it called?")
+    return str(row.metadata[reading.id_key])
+
+
+def _text(row: ForeignRow, left: dict[str, Any], reading: Reading) -> str:
+    """Taken out of what is left, together with what is made of it."""
+    key = text_key_of(row, reading)
+    if key is None:
+        return row.document or ""
+    text = left.pop(key)
+    if key == "data":
+        for name in _DERIVED:
+            left.pop(name, None)
+    return str(text)
+
+
+def text_key_of(row: ForeignRow, reading: Reading) -> str | None:
+    """The key of the metadata that holds the text; None where the document does.
+
+    Raises: ValueError where nothing does.
+    """
+    if reading.text_key is None and _is_text(row.document):
+        return None
+    wanted = TEXT_KEYS if reading.text_key is None else (reading.text_key,)
+    for key in wanted:
+        if _is_text(row.metadata.get(key)):
+            return key
+    where = "document" if reading.text_key is None else "document to read"
+    raise ValueError(f"content is empty: it has no {where}, and no text under {', '.join(wanted)}")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(clean(value))
+
+
+def _owner(left: dict[str, Any], reading: Reading) -> str | None:
+    """Taken out of what is left; an agent's or a run's stays there.
+
+    Raises: ValueError where nobody is named, or a name could be taken for another's.
+    """
+    keys = _USER_KEYS if reading.user_key is None else (reading.user_key,)
+    for key in keys:
+        if left.get(key) not in (None, ""):
+            return _own_name(str(left.pop(key)), key)
+    if reading.user_key is None:
+        for kind, key in _OTHER_OWNERS:
+            if left.get(key) not in (None, ""):
+                return f"{kind}:{_unpadded(str(left[key]), key)}"
+    if reading.no_user:
+        return None
+    said = reading.user_key or f"{', '.join(_USER_KEYS)}, agent_id or run_id"
+    raise ValueError(f"has no {said}: whose memory is it? --no-user takes it as nobody's")
+
+
+def _own_name(owner: str, key: str) -> str:
+    if any(owner.startswith(f"{kind}:") for kind, _ in _OTHER_OWNERS):
+        raise ValueError(f"its {key} {owner!r} is how rows of agents and runs are named here")
+    return _unpadded(owner, key)
+
+
+def _unpadded(owner: str, key: str) -> str:
+    """Raises: ValueError where it would become the name of somebody else."""
+    if clean(owner) != owner:
+        raise ValueError(f"its {key} {owner!r} has space or control characters around it")
+    return owner
+
+
+def _recorded(fields: dict[str, Any], reading: Reading) -> str:
+    keys = _TIME_KEYS if reading.time_key is None else (reading.time_key,)
+    there = [fields[key] for key in keys if fields.get(key) not in (None, "")]
+    if not there and reading.default_time is not None:
+        return reading.default_time.isoformat()
+    if not there:
+        raise ValueError(
+            "timestamp is missing: when was it recorded? --time-key KEY, or --default-time T"
+        )
+    if "timestamp" in fields and reading.time_key is None:
+        fields.pop("timestamp")
+    return moment(_first_time(there, reading), assume_utc=reading.assume_utc)
+
+
+def _first_time(values: Sequence[Any], reading: Reading) -> Any:
+    for value in values:
+        try:
+            moment(value, assume_utc=reading.assume_utc)
+        except ValueError:
+            continue
+        return value
+    return values[0]
+
+
+def _private(left: dict[str, Any]) -> object:
+    """0 and 1 are what stores without truth values write."""
+    value = left.pop("is_private", None)
+    return bool(value) if value is None or value in (0, 1) else value
+
+
+def _listed(text: str) -> list[Any]:
+    try:
+        listed = json.loads(text)
+    except (ValueError, RecursionError):
+        listed = [part.strip() for part in text.split(",") if part.strip()]
+    return listed if isinstance(listed, list) else [listed]
+
+
+def _checked(given: dict[str, Any], left: dict[str, Any], row: ForeignRow) -> Memory:
+    while True:
+        try:
+            whole = json.dumps(clean_json({**given, "metadata": left}))
+            return Memory.model_validate_json(whole)
+        except ValidationError as exc:
+            names = {str(error["loc"][0]) for error in exc.errors() if error["loc"]}
+            theirs = names & set(_OURS) & row.metadata.keys() & given.keys()
+            if not theirs:
+                raise ValueError(str(first_problem(exc))) from exc
+            for name in theirs:
+                del given[name]
+                left[name] = row.metadata[name]
+        except RecursionError as exc:
+            raise ValueError("is nested too deeply") from exc
+
+
+def users_of_several_agents(memories: Iterable[Memory]) -> int:
+    """How many users have memories of more than one agent: only a scope keeps those apart."""
+    agents: dict[str, set[str]] = {}
+    for memory in memories:
+        if memory.user is not None and "agent_id" in memory.metadata:
+            agents.setdefault(memory.user, set()).add(str(memory.metadata["agent_id"]))
+    return sum(len(named) > 1 for named in agents.values())
