@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from memory.models import Memory, Outcome
     from memory.store import MemoryStore
 
-_BATCH = 2_000
-"""Memories that are stored in one go with --raw."""
+_BATCH = 200
+"""Memories that are stored in one go with --raw: others who write wait that long."""
 
 
 def import_(

@@ -4,6 +4,7 @@ from .database import set_aside as set_aside
 from .distinct import TextPair as TextPair
 from .ledger import Ledger as Ledger
 from .links import seen_from as seen_from
+from .memories import strangers as strangers
 from .records import RESTORED as RESTORED
 from .records import REVERSIBLE as REVERSIBLE
 from .records import Change as Change

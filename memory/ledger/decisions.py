@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -134,47 +134,26 @@ class DecisionsWriter(Decisions):
 
     def record(self, decision: Decision, before: str, at: datetime, run: str | None) -> int:
         """What was decided and why; gives its number. `before` is an image of the members."""
-        survivors = [
-            {"id": survivor.memory.id, "stands_for": survivor.stands_for}
-            for survivor in decision.survivors
-        ]
-        result: Any = self._connection.execute(
-            t.decisions.insert().values(
-                revision=0,
-                run=run,
-                at=at.isoformat(),
-                action=decision.action.value,
-                reason=decision.reason,
-                similarity=decision.similarity,
-                cosine=decision.cosine,
-                candidates=json.dumps(decision.candidates),
-                members=json.dumps([member.id for member in decision.members]),
-                survivors=json.dumps(survivors),
-                before=before,
-                pending=decision.pending,
-                model=decision.model,
-                verified=decision.verified,
-                usage=decision.usage.model_dump_json(),
-            )
-        )
-        number = int(result.inserted_primary_key[0])
-        self._transaction.decided.append(number)
-        self._mention(number, decision, before)
-        return number
+        return self.record_all([(decision, before)], at, run)[0]
 
-    def _mention(self, number: int, decision: Decision, before: str) -> None:
-        involved = {member.id for member in decision.members} | {
-            name for one in decision.survivors for name in (one.memory.id, *one.stands_for)
-        }
-        linked = {end for link in json.loads(before)["links"] for end in link[:2]}
-        compared = ({name for name, _ in decision.candidates} | linked) - involved
-        self._connection.execute(
-            t.mentions.insert(),
-            [
-                {"decision": number, "memory_id": name, "involved": name in involved}
-                for name in sorted(involved | compared)
-            ],
-        )
+    def record_all(
+        self, decided: Sequence[tuple[Decision, str]], at: datetime, run: str | None
+    ) -> list[int]:
+        """The same for several, in this order."""
+        common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
+        rows = [common | _columns(decision, before) for decision, before in decided]
+        last = self._connection.scalar(_HIGHEST) or 0
+        self._connection.execute(t.decisions.insert(), rows)
+        self._transaction.numbered = True
+        numbers = list(self._connection.scalars(_ABOVE, {"last": last}))
+        mentions = [
+            mention
+            for number, (decision, before) in zip(numbers, decided, strict=True)
+            for mention in _mentions(number, decision, before)
+        ]
+        if mentions:
+            self._connection.execute(t.mentions.insert(), mentions)
+        return numbers
 
     def close(self, numbers: Iterable[int]) -> None:
         """These open questions are answered."""
@@ -228,3 +207,43 @@ def _involving(ids: Sequence[str]) -> sa.ColumnElement[bool]:
         t.mentions.c.memory_id.in_(ids), t.mentions.c.involved
     )
     return t.decisions.c.seq.in_(query)
+
+
+_HIGHEST = sa.select(sa.func.max(t.decisions.c.seq))
+_ABOVE = (
+    sa.select(t.decisions.c.seq)
+    .where(t.decisions.c.seq > sa.bindparam("last"))
+    .order_by(t.decisions.c.seq)
+)
+"""In the order in which they were written: nobody else writes meanwhile."""
+
+
+def _columns(decision: Decision, before: str) -> dict[str, Any]:
+    survivors = [
+        {"id": survivor.memory.id, "stands_for": survivor.stands_for}
+        for survivor in decision.survivors
+    ]
+    return {
+        "action": decision.action.value,
+        "reason": decision.reason,
+        "similarity": decision.similarity,
+        "cosine": decision.cosine,
+        "candidates": json.dumps(decision.candidates),
+        "members": json.dumps([member.id for member in decision.members]),
+        "survivors": json.dumps(survivors),
+        "before": before,
+        "pending": decision.pending,
+        "model": decision.model,
+        "verified": decision.verified,
+        "usage": decision.usage.model_dump_json(),
+    }
+
+
+def _mentions(number: int, decision: Decision, before: str) -> Iterator[dict[str, Any]]:
+    involved = {member.id for member in decision.members} | {
+        name for one in decision.survivors for name in (one.memory.id, *one.stands_for)
+    }
+    linked = {end for link in json.loads(before)["links"] for end in link[:2]}
+    compared = ({name for name, _ in decision.candidates} | linked) - involved
+    for name in sorted(involved | compared):
+        yield {"decision": number, "memory_id": name, "involved": name in involved}

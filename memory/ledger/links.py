@@ -53,17 +53,19 @@ class LinksWriter(Links):
 
     def put(self, memory_id: str, end: MemoryLink) -> None:
         """This link, in place of one that may be there between the two."""
-        values = _values(memory_id, end)
-        statement = self._insert(memory_id, end.target_id, values)
-        self._connection.execute(
-            statement.on_conflict_do_update(index_elements=["low_id", "high_id"], set_=values)
-        )
+        self.put_all([(memory_id, end)])
+
+    def put_all(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
+        """The same for several, each a memory's id and its end."""
+        if links:
+            self._connection.execute(self._instead(), [self._row(*link) for link in links])
 
     def put_if_new(self, memory_id: str, end: MemoryLink) -> None:
         """This link, where there is none between the two."""
-        statement = self._insert(memory_id, end.target_id, _values(memory_id, end))
+        statement = self._transaction.upsert(t.links)
         self._connection.execute(
-            statement.on_conflict_do_nothing(index_elements=["low_id", "high_id"])
+            statement.on_conflict_do_nothing(index_elements=["low_id", "high_id"]),
+            self._row(memory_id, end),
         )
 
     def drop(self, ids: Sequence[str]) -> None:
@@ -81,10 +83,15 @@ class LinksWriter(Links):
         self._connection.execute(t.links.update().where(here).values(confidence=confidence))
         self._transaction.touched |= {a, b}
 
-    def _insert(self, a: str, b: str, values: dict[str, Any]) -> Any:
-        self._transaction.touched |= {a, b}
-        low, high = sorted((a, b))
-        return self._transaction.upsert(t.links).values(low_id=low, high_id=high, **values)
+    def _instead(self) -> Any:
+        statement = self._transaction.upsert(t.links)
+        fresh = {name: statement.excluded[name] for name in ("link_type", "note", "confidence")}
+        return statement.on_conflict_do_update(index_elements=["low_id", "high_id"], set_=fresh)
+
+    def _row(self, memory_id: str, end: MemoryLink) -> dict[str, Any]:
+        self._transaction.touched |= {memory_id, end.target_id}
+        low, high = sorted((memory_id, end.target_id))
+        return {"low_id": low, "high_id": high, **_values(memory_id, end)}
 
 
 def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:

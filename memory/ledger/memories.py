@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,11 +14,12 @@ from memory.ledger import tables as t
 from memory.ledger.links import Links, LinksWriter, seen_from
 from memory.ledger.records import Row
 from memory.ledger.transaction import TableGroup, Transaction, chunks
-from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
+from memory.models import SCOPE_FIELDS, Embedded, Memory, MemoryLink, Scope
 
 _PAGE = 2_000
+_ARRIVALS = 150
+"""Arrivals that are looked up in one query: an id and two hashes each."""
 _NEVER_RESTORED = {"seq", "revision"}
-_Put = Callable[[str, MemoryLink], None]
 
 
 @dataclass(frozen=True)
@@ -91,22 +92,56 @@ class Memories(TableGroup):
             return sum(len(self._live_in(scope, one)) for one in among)
         return sum(self._transaction.count(t.memories, sa.and_(one, *inside)) for one in among)
 
-    def earlier_arrival(self, memory: Memory) -> Row | None:
-        """The row of an earlier arrival of this very memory.
+    def earlier_arrivals(self, memories: Sequence[Memory]) -> list[Row | None]:
+        """The row of an earlier arrival of each of these very memories.
 
         That is one with its id, about the same user, that says or once said the same, or was
         forgotten; or one of the same external id (or none), user, privacy, time and text, which
         includes the one that was stored under another id because this one's was taken.
         """
-        renamed = memory.model_copy(update={"external_id": memory.external_id or memory.id})
-        told, under_new_id = t.identity_hash(memory), t.identity_hash(renamed)
-        same = t.memories.c.identity_hash.in_({told, under_new_id})
-        found = self._found(sa.select(t.memories).where(sa.or_(t.memories.c.id == memory.id, same)))
-        here = next((row for row in found if row.memory.id == memory.id), None)
+        return [
+            row
+            for start in range(0, len(memories), _ARRIVALS)
+            for row in self._arrivals_of(memories[start : start + _ARRIVALS])
+        ]
+
+    def earlier_arrival(self, memory: Memory) -> Row | None:
+        """The same for one."""
+        return self.earlier_arrivals([memory])[0]
+
+    def _arrivals_of(self, memories: Sequence[Memory]) -> Iterator[Row | None]:
+        told = [_identities(memory) for memory in memories]
+        names = [memory.id for memory in memories]
+        known = t.memories.c.identity_hash.in_({name for both in told for name in both})
+        either = sa.or_(t.memories.c.id.in_(names), known)
+        rows = self._found(sa.select(t.memories).where(either))
+        by_id = {row.memory.id: row for row in rows}
+        by_identity = {row.identity_hash: row for row in reversed(rows)}
+        for memory, both in zip(memories, told, strict=True):
+            yield self._arrival_of(memory, both, by_id.get(memory.id), by_identity)
+
+    def _arrival_of(
+        self,
+        memory: Memory,
+        told: tuple[str, str],
+        here: Row | None,
+        by_identity: dict[str, Row],
+    ) -> Row | None:
+        """`here` is who has its id; `told` its own identity, and the one under another id."""
         if here is not None and (here.forgotten or self._once_said(here, memory)):
             return here
-        known = {told} if here is None else {told, under_new_id}
-        return next((row for row in found if row.identity_hash in known), None)
+        known = told[:1] if here is None else told
+        found = [by_identity[name] for name in known if name in by_identity]
+        return min(found, key=lambda row: row.seq, default=None)
+
+    def taken(self, ids: Sequence[str]) -> set[str]:
+        """Which of these ids some memory has, live or not."""
+        query = sa.select(t.memories.c.id)
+        return {
+            name
+            for some in chunks(ids)
+            for name in self._connection.scalars(query.where(t.memories.c.id.in_(some)))
+        }
 
     def has_arrived(self, memory: Memory) -> bool:
         """Whether its id is taken, or the same arrival is here under another one."""
@@ -237,12 +272,21 @@ class MemoriesWriter(Memories):
 
     def insert(self, memory: Memory) -> None:
         """A new live memory, with its links."""
-        columns = {"live": True, "identity_hash": t.identity_hash(memory), **t.to_columns(memory)}
-        self._connection.execute(t.memories.insert().values(columns))
-        self._transaction.touched.add(memory.id)
-        targets = self.resolved(link.target_id for link in memory.linked_ids)
-        for link in memory.linked_ids:
-            self._link(memory.id, link, targets, self._links.put)
+        self.insert_all([memory])
+
+    def insert_all(self, memories: Sequence[Memory]) -> None:
+        """New live memories, in this order, with their links."""
+        transaction = self._transaction
+        written = {"live": True, "revision": transaction.revision}
+        rows = [
+            written | {"identity_hash": t.identity_hash(memory)} | t.to_columns(memory)
+            for memory in memories
+        ]
+        self._connection.execute(t.memories.insert(), rows)
+        transaction.numbered = True
+        links = [(memory.id, link) for memory in memories for link in memory.linked_ids]
+        targets = self.resolved(link.target_id for _, link in links)
+        self._links.put_all([found for link in links for found in _resolved(*link, targets)])
 
     def rewrite(self, memory: Memory) -> None:
         """New values for an existing memory; its links stay as they are."""
@@ -254,7 +298,7 @@ class MemoriesWriter(Memories):
         targets = self.resolved(end.target_id for end in ends)
         for end in ends:
             if end.target_id != successor_id:
-                self._link(successor_id, end, targets, self._links.put_if_new)
+                self._put_if_new(successor_id, end, targets)
         self._links.drop([memory_id])
         self._update([memory_id], {"live": False, "successor_id": successor_id})
 
@@ -264,12 +308,11 @@ class MemoriesWriter(Memories):
         alive = self.resolved(ends)
         for source, end in links:
             if source in alive:
-                self._link(alive[source], end, alive, self._links.put_if_new)
+                self._put_if_new(alive[source], end, alive)
 
-    def _link(self, memory_id: str, end: MemoryLink, targets: dict[str, str], put: _Put) -> None:
-        target = targets.get(end.target_id)
-        if target is not None and target != memory_id:
-            put(memory_id, end.model_copy(update={"target_id": target}))
+    def _put_if_new(self, memory_id: str, end: MemoryLink, targets: dict[str, str]) -> None:
+        for link in _resolved(memory_id, end, targets):
+            self._links.put_if_new(*link)
 
     def bury(self, ids: Sequence[str]) -> None:
         """Only the ids stay, so that nobody takes them and whoever follows hears of it."""
@@ -296,6 +339,39 @@ class MemoriesWriter(Memories):
             where = t.memories.c.id.in_(some)
             self._connection.execute(t.memories.update().where(where).values(values))
         self._transaction.touched |= set(ids)
+
+
+def strangers(new: Sequence[Embedded]) -> Iterator[list[Embedded]]:
+    """The same in order, cut so that in no part one can be an earlier arrival of another."""
+    part: list[Embedded] = []
+    seen: set[str] = set()
+    for one in new:
+        names = {one.memory.id, *_identities(one.memory)}
+        if part and names & seen:
+            yield part
+            part, seen = [], set()
+        part.append(one)
+        seen |= names
+    if part:
+        yield part
+
+
+def _resolved(
+    memory_id: str, end: MemoryLink, targets: dict[str, str]
+) -> Iterator[tuple[str, MemoryLink]]:
+    """The link to who lives for its target today; none to a forgotten one, nor to itself."""
+    target = targets.get(end.target_id)
+    if target is not None and target != memory_id:
+        yield memory_id, end.model_copy(update={"target_id": target})
+
+
+def _identities(memory: Memory) -> tuple[str, str]:
+    """What makes it known again, as it is and where another had its id."""
+    if memory.external_id is not None:
+        told = t.identity_hash(memory)
+        return told, told
+    renamed = memory.model_copy(update={"external_id": memory.id})
+    return t.identity_hash(memory), t.identity_hash(renamed)
 
 
 def _end(name: str, states: dict[str, _State]) -> str | None:

@@ -139,14 +139,11 @@ class Writer(Reader):
 
     def take_revision(self) -> None:
         """Number what this transaction wrote; the last step before the commit."""
-        touched, decided = self._transaction.touched, self._transaction.decided
-        if not (touched or decided):
+        transaction = self._transaction
+        if not (transaction.touched or transaction.numbered):
             return
-        raised = t.counter.update().values(value=t.counter.c.value + 1)
-        number = self._connection.scalar(raised.returning(t.counter.c.value))
-        for some in chunks(sorted(touched)):
+        number = transaction.revision
+        self._connection.execute(t.counter.update().values(value=number))
+        for some in chunks(sorted(transaction.touched)):
             written = t.memories.update().where(t.memories.c.id.in_(some))
             self._connection.execute(written.values(revision=number))
-        if decided:
-            of_these = t.decisions.update().where(t.decisions.c.seq.in_(decided))
-            self._connection.execute(of_these.values(revision=number))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
+
+from memory.ledger import tables as t
 
 _IN = 500
 """Values in one IN (...): far below SQLite's 32,766 variables."""
@@ -15,6 +18,7 @@ _NOW_S = {
     "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",
     "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
 }
+_LATEST = sa.select(t.counter.c.value)
 
 
 class Transaction:
@@ -24,12 +28,17 @@ class Transaction:
         self.connection = connection
         self.touched: set[str] = set()
         """Ids of the memories whose revision is to be raised."""
-        self.decided: list[int] = []
-        """Numbers of the decisions that were recorded."""
+        self.numbered = False
+        """Whether rows were written that have this transaction's revision already."""
 
     @property
     def dialect(self) -> str:
         return self.connection.dialect.name
+
+    @cached_property
+    def revision(self) -> int:
+        """The number that it commits under: writers follow each other, so the next is known."""
+        return int(self.connection.scalar(_LATEST) or 0) + 1
 
     def now_s(self) -> float:
         """The database's clock, in seconds since 1970: one for all processes and machines."""

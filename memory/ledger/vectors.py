@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import sqlalchemy as sa
@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.transaction import TableGroup, chunks
 from memory.models import Vector
-from memory.text import text_key
 
 
 class TextVectors(TableGroup):
@@ -49,24 +48,41 @@ class TextVectors(TableGroup):
 class TextVectorsWriter(TextVectors):
     """Vectors, to be remembered and dropped."""
 
-    def put(self, text: str, vector: Vector) -> None:
-        """Remember a text's vector; a known one stays. Whoever follows reads its rows again."""
-        blob = np.ascontiguousarray(vector, dtype=np.float32).tobytes()
-        key = text_key(text)
-        statement = self._transaction.upsert(t.vectors).values(text_key=key, vector=blob)
-        fresh = statement.on_conflict_do_nothing().returning(t.vectors.c.text_key)
-        if self._connection.scalar(fresh) is not None:
-            holders = sa.select(t.memories.c.id).where(t.memories.c.text_key == key)
+    def put(self, vectors: Mapping[str, Vector]) -> None:
+        """Remember vectors by text key; known ones stay. Whoever follows reads their rows again."""
+        keys = list(vectors)
+        known = {key for some in chunks(keys) for key in self._known(some)}
+        fresh = [key for key in keys if key not in known]
+        if not fresh:
+            return
+        rows = [{"text_key": key, "vector": _blob(vectors[key])} for key in fresh]
+        self._connection.execute(t.vectors.insert(), rows)
+        for some in chunks(fresh):
+            holders = sa.select(t.memories.c.id).where(
+                t.memories.c.text_key.in_(some),
+                t.memories.c.revision < self._transaction.revision,
+            )
             self._transaction.touched |= set(self._connection.scalars(holders))
+
+    def _known(self, keys: Sequence[str]) -> sa.ScalarResult[str]:
+        query = sa.select(t.vectors.c.text_key).where(t.vectors.c.text_key.in_(keys))
+        return self._connection.scalars(query)
 
     def drop_all(self) -> None:
         """Forget every vector: the next come from another embedder."""
         self._connection.execute(t.vectors.delete())
         self._transaction.touched |= set(self._connection.scalars(sa.select(t.memories.c.id)))
 
-    def drop_unused(self, keys: Iterable[str]) -> Iterator[str]:
+    def drop_unused(self, keys: Collection[str]) -> set[str]:
         """Forget those of texts that no memory has any more; gives their keys."""
-        for key in keys:
-            if not self._transaction.count(t.memories, t.memories.c.text_key == key):
-                self._connection.execute(t.vectors.delete().where(t.vectors.c.text_key == key))
-                yield key
+        unused = set(keys)
+        for some in chunks(sorted(keys)):
+            used = sa.select(t.memories.c.text_key).where(t.memories.c.text_key.in_(some))
+            unused -= set(self._connection.scalars(used))
+        for some in chunks(sorted(unused)):
+            self._connection.execute(t.vectors.delete().where(t.vectors.c.text_key.in_(some)))
+        return unused
+
+
+def _blob(vector: Vector) -> bytes:
+    return np.ascontiguousarray(vector, dtype=np.float32).tobytes()

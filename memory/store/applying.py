@@ -137,6 +137,17 @@ class Applier:
         alive = writer.memories.living(row) if row is not None else None
         return Applied(number, alive.memory if alive is not None else newest)
 
+    def add_all(
+        self, writer: Writer, decided: Sequence[tuple[Embedded, Decision]], run: str | None
+    ) -> None:
+        """New memories that nothing stands against, stored as they are, in this order."""
+        if decided:
+            writer.memories.insert_all([new.memory for new, _ in decided])
+            self._cache.keep(writer, [new for new, _ in decided])
+            before = writer.memories.image([])
+            records = [(decision, before) for _, decision in decided]
+            writer.decisions.record_all(records, self._clock(), run)
+
     # --- what must hold ---
 
     def _conflict(self, writer: Writer, one: Application) -> str:
@@ -224,14 +235,12 @@ class Applier:
         decision, arrival = one.decision, one.arrival
         if arrival is not None:
             writer.memories.insert(arrival.memory)
-            self._cache.keep(writer, arrival)
         stored = [member.id for member in decision.members]
         told = decision.survivors or decision.judge == "person"
         before = writer.memories.image(stored if told else [])
         for survivor in decision.survivors:
             _let_live(writer, survivor, known=set(stored))
-        for new in one.vectors:
-            self._cache.keep(writer, new)
+        self._cache.keep(writer, [*one.vectors, *([arrival] if arrival is not None else [])])
         before = self._mark_distinct(writer, decision, before)
         self._count_failure(writer, one)
         if not decision.pending and (arrival is None or len(stored) > 1):

@@ -68,28 +68,34 @@ class EmbeddingCache:
 
     def complete(self, memories: Sequence[Memory], known: dict[str, Vector]) -> list[Embedded]:
         """As `embed`, where the vectors that the ledger knows were looked up already."""
+        keys = [text_key(memory.content) for memory in memories]
         missing = {
             key: memory.content
-            for memory in memories
-            if (key := text_key(memory.content)) not in known
+            for key, memory in zip(keys, memories, strict=True)
+            if key not in known
         }
         if missing:
             try:
                 known = known | dict(zip(missing, self._embed(missing.values()), strict=True))
             except EmbeddingError as exc:
                 logger.warning("no vectors for %d memories: %s", len(missing), exc)
-        return [Embedded(memory, known.get(text_key(memory.content))) for memory in memories]
+        return [
+            Embedded(memory, known.get(key)) for key, memory in zip(keys, memories, strict=True)
+        ]
 
-    def keep(self, writer: Writer, new: Embedded) -> None:
-        """Remember a memory's vector, where it has one.
+    def keep(self, writer: Writer, new: Sequence[Embedded]) -> None:
+        """Remember the vectors of memories that have one.
 
         The first vector says whose vectors these are; no other's is ever added to them.
 
         Raises: EmbedderMismatch.
         """
-        if new.vector is not None:
+        vectors = {
+            text_key(one.memory.content): one.vector for one in new if one.vector is not None
+        }
+        if vectors:
             self._claim(writer)
-            writer.vectors.put(new.memory.content, new.vector)
+            writer.vectors.put(vectors)
 
     def make_missing(self) -> int:
         """Make the vectors that an earlier fault left out; gives how many.
@@ -103,9 +109,9 @@ class EmbeddingCache:
             vectors = self._embed(some)
             with self._ledger.writing() as writer:
                 self._claim(writer)
-                for text, vector in zip(some, vectors, strict=True):
-                    writer.vectors.put(text, vector)
-                writer.drop_unused_texts({text_key(text) for text in some})  # forgotten meanwhile
+                keys = [text_key(text) for text in some]
+                writer.vectors.put(dict(zip(keys, vectors, strict=True)))
+                writer.drop_unused_texts(set(keys))  # forgotten meanwhile
         return len(texts)
 
     def _claim(self, writer: Writer) -> None:

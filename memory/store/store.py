@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -19,6 +19,8 @@ from memory.ledger import (
     Reader,
     Row,
     Snapshot,
+    Writer,
+    strangers,
     take_snapshot,
 )
 from memory.models import (
@@ -289,14 +291,8 @@ class MemoryStore:
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
         """Store memories as they are, all or none; gives how many were not there before."""
         embedded = self.embeddings.embed(memories)
-        added = 0
         with self.ledger.writing() as writer:
-            for new in embedded:
-                if writer.memories.earlier_arrival(new.memory) is None:
-                    own = Embedded(self._under_own_id(writer, new.memory), new.vector)
-                    one = Application(_addition(own.memory), Anyway(), own, (), run)
-                    added += isinstance(self._applier.apply(writer, one), Applied)
-        return added
+            return sum(self._add_new(writer, some, run) for some in strangers(embedded))
 
     def update(self, memory_id: str, new_content: str) -> None:
         """Replace a memory's text in place; its old wording is kept as a retired version.
@@ -378,9 +374,22 @@ class MemoryStore:
         alive = reader.memories.living(row)
         return alive.memory if alive is not None else memory
 
+    def _add_new(self, writer: Writer, some: Sequence[Embedded], run: str | None) -> int:
+        """Those that have not arrived before, a handful of statements for all; gives how many."""
+        rows = writer.memories.earlier_arrivals([one.memory for one in some])
+        new = [one for one, row in zip(some, rows, strict=True) if row is None]
+        taken = writer.memories.taken([one.memory.id for one in new])
+        own = [replace(one, memory=self._renamed(one.memory, taken)) for one in new]
+        decided = [(one, _addition(one.memory)) for one in own]
+        self._applier.add_all(writer, decided, run)
+        return len(own)
+
     def _under_own_id(self, reader: Reader, memory: Memory) -> Memory:
         """The memory, under a new id where another one has its id already."""
-        if reader.memories.row(memory.id) is None:
+        return self._renamed(memory, reader.memories.taken([memory.id]))
+
+    def _renamed(self, memory: Memory, taken: Collection[str]) -> Memory:
+        if memory.id not in taken:
             return memory
         return memory.model_copy(
             update={"id": self.new_id(), "external_id": memory.external_id or memory.id}

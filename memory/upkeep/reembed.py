@@ -35,7 +35,6 @@ def reembed(
     with ledger.writing() as writer:
         writer.vectors.drop_all()
         writer.followers.start_all_again()
-        for name, vector in zip(names, vectors, strict=True):
-            writer.vectors.put(texts[name], vector)
+        writer.vectors.put(dict(zip(names, vectors, strict=True)))
         writer.set_meta("embedder", embedder.fingerprint)
     return len(names)

@@ -19,6 +19,7 @@ from memory.index.exact import ExactIndex
 from memory.interchange import read_collection
 from memory.ledger import IndexState, Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
+from memory.text import text_key
 from tests.doubles import START
 
 MIA = Scope((("is_private", False), ("user", "Mia")))
@@ -39,7 +40,7 @@ def write(ledger: Ledger, rng: np.random.Generator, n: int, user: str | None = "
                 id=new_memory_id(), content=f"{rng.integers(10**12)}", user=user, timestamp=START
             )
             writer.memories.insert(memory)
-            writer.vectors.put(memory.content, unit(rng))
+            writer.vectors.put({text_key(memory.content): unit(rng)})
             ids.append(memory.id)
     return ids
 
@@ -170,7 +171,7 @@ def test_after_a_change_of_dimension_it_is_made_again(
         writer.followers.start_all_again()
         for row in rows:
             wide = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
-            writer.vectors.put(row.memory.content, wide)
+            writer.vectors.put({text_key(row.memory.content): wide})
     again = opened(folder, ledger)
     query = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
     assert len(again.nearest(query, MIA, 5, -1.0).ids) == 5
@@ -275,7 +276,7 @@ def test_a_folder_of_another_store_is_set_aside_untouched(
 def test_chroma_holds_no_text(folder: Path, ledger: Ledger, rng: np.random.Generator) -> None:
     with ledger.writing() as writer:
         writer.memories.insert(Memory(content="the secret of Mia", user="Mia", timestamp=START))
-        writer.vectors.put("the secret of Mia", unit(rng))
+        writer.vectors.put({text_key("the secret of Mia"): unit(rng)})
     opened(folder, ledger).close()
     found = [path for path in folder.rglob("*") if path.is_file()]
     assert found

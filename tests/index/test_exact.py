@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memory.index.exact import ExactIndex, LiveVectors
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
+from memory.text import text_key
 from tests.doubles import START
 
 ALL = Scope(())
@@ -66,7 +67,7 @@ def _write(
             )
             vector = unit(rng)
             writer.memories.insert(memory)
-            writer.vectors.put(memory.content, vector)
+            writer.vectors.put({text_key(memory.content): vector})
             live[memory.id] = (memory, vector)
             return
         name = sorted(live)[n % len(live)]
@@ -79,7 +80,7 @@ def _write(
             )
             vector = unit(rng)
             writer.memories.rewrite(memory)
-            writer.vectors.put(memory.content, vector)
+            writer.vectors.put({text_key(memory.content): vector})
             live[name] = (memory, vector)
 
 

@@ -137,11 +137,11 @@ def test_what_is_known_already_is_not_taken_for_new(ledger: Ledger, tell: Tell) 
     turn = Turn(speaker="Mia", text="I have a cat.", at=START)
     with ledger.writing() as writer:
         writer.memories.insert(memory)
-        writer.vectors.put(memory.content, np.ones(4, np.float32))
+        writer.vectors.put({text_key(memory.content): np.ones(4, np.float32)})
         assert writer.turns.keep(turn, "1")
     with ledger.writing() as writer:
         assert not writer.turns.keep(turn, "1")
-        writer.vectors.put(memory.content, np.ones(4, np.float32))
+        writer.vectors.put({text_key(memory.content): np.ones(4, np.float32)})
     with ledger.reading() as reader:
         assert reader.revision() == 1, "whoever follows reads nothing again"
 
@@ -186,7 +186,7 @@ def test_no_call_breaks_above_the_number_of_variables_of_sqlite(ledger: Ledger, 
     known = tell("one")
     with ledger.writing() as writer:
         writer.memories.insert(known)
-        writer.vectors.put("one", np.ones(3, np.float32))
+        writer.vectors.put({text_key("one"): np.ones(3, np.float32)})
     many = [f"mem_{n:012x}" for n in range(40_000)] + [known.id]
     with ledger.reading() as reader:
         assert list(reader.memories.rows(many)) == [known.id]
@@ -280,7 +280,7 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, te
     with ledger.writing() as writer:
         for memory in (secret, successor, other):
             writer.memories.insert(memory)
-            writer.vectors.put(memory.content, vector)
+            writer.vectors.put({text_key(memory.content): vector})
         scope = Scope.of(successor, ("user",))
         writer.distinct.mark(scope, successor.content, other.content, "test", "model")
         decision = Decision(Action.REPLACE, "said xyzzy", (secret, successor))
@@ -336,7 +336,7 @@ def test_how_often_a_model_failed_at_a_text_goes_with_the_text(
     key = text_key(told.content)
     with ledger.writing() as writer:
         writer.memories.insert(told)
-        writer.vectors.put(told.content, np.ones(4, np.float32))
+        writer.vectors.put({text_key(told.content): np.ones(4, np.float32)})
     with closing(open_database(ledger_url, create=True)) as other, other.writing() as rows:
         failed = {"scope": "", "low_key": "", "high_key": key, "model": "any", "attempts": 1}
         rows.execute(attempts.insert().values(failed))

@@ -1,0 +1,166 @@
+"""How fast memories come in, in bulk, and what the first writes after it wait for.
+
+Made-up memories (`benchmarks/made_up.py`) of `USERS` users go into an empty store: as
+`import --raw` stores them, or each through the deduplicator with the offline model. The clock
+covers from the memories, read already, to the last commit; the embedder is warm. `held` is the
+longest time that one transaction kept other writers waiting. After a raw import, the store is
+opened anew and new memories are written one by one, at once, while the index is still copied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.made_up import memories
+from memory.assembly import build_deduplicator, open_store
+from memory.config import Config, MemoryConfig
+from memory.ledger import Ledger
+from memory.models import Memory, Vectors
+from memory.providers import OfflineModel, WordLlamaEmbedder
+
+USERS = 50
+WRITES = 300
+AT_ONCE = 200
+"""Memories in one call of `add_batch`, as the command makes it."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import took; `per_second` is without the time of embedding."""
+
+    way: str
+    database: str
+    memories: int
+    seconds: float
+    embedding_s: float
+    held_ms: float
+
+    @property
+    def per_second(self) -> float:
+        return self.memories / (self.seconds - self.embedding_s)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What writes took while the index was copied, and how many were made meanwhile."""
+
+    memories: int
+    writes: int
+    first_ms: float
+    p50_ms: float
+    p99_ms: float
+    slowest_ms: float
+
+
+class TimedEmbedder:
+    """WordLlama, with a clock."""
+
+    def __init__(self) -> None:
+        self._own = WordLlamaEmbedder()
+        self._own.embed(["warm"])
+        self.fingerprint = self._own.fingerprint
+        self.seconds = 0.0
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        started = time.perf_counter()
+        vectors = self._own.embed(texts)
+        self.seconds += time.perf_counter() - started
+        return vectors
+
+
+@dataclass
+class Held:
+    """How long each writing transaction lasted, commit included, in seconds."""
+
+    seconds: list[float] = field(default_factory=list)
+
+
+@contextmanager
+def held() -> Iterator[Held]:
+    """Watch every ledger's writing transactions."""
+    found, writing = Held(), Ledger.writing
+
+    @contextmanager
+    def timed(self: Ledger) -> Iterator[Any]:
+        started = time.perf_counter()
+        with writing(self) as writer:
+            yield writer
+        found.seconds.append(time.perf_counter() - started)
+
+    with patch.object(Ledger, "writing", timed):
+        yield found
+
+
+def config_of(folder: Path, url: str | None = None) -> Config:
+    return Config(memory=MemoryConfig(data_dir=str(folder), ledger_url=url))
+
+
+def raw(config: Config, count: int) -> Imported:
+    """As `import --raw` brings them in."""
+    told, embedder = list(memories(count, USERS)), TimedEmbedder()
+    with open_store(config, embedder=embedder) as store, held() as transactions:
+        started = time.perf_counter()
+        for start in range(0, count, AT_ONCE):
+            store.add_batch(told[start : start + AT_ONCE])
+        took = time.perf_counter() - started
+        assert store.counts().live == count
+    return _imported("raw", config, count, took, embedder, transactions)
+
+
+def deduplicating(config: Config, count: int, onto: int = 0) -> Imported:
+    """As `import` brings them in, through the offline model, onto a store of so many."""
+    told, embedder = list(memories(onto + count, USERS)), TimedEmbedder()
+    with open_store(config, embedder=embedder) as store:
+        for start in range(0, onto, AT_ONCE):
+            store.add_batch(told[start : min(start + AT_ONCE, onto)])
+        deduplicator = build_deduplicator(store, config, OfflineModel())
+        embedder.seconds = 0.0
+        with held() as transactions:
+            started = time.perf_counter()
+            asyncio.run(deduplicator.check_and_merge_all(told[onto:], run="run_000000000001"))
+            took = time.perf_counter() - started
+    return _imported("deduplicating", config, count, took, embedder, transactions)
+
+
+def _imported(
+    way: str, config: Config, count: int, took: float, embedder: TimedEmbedder, watched: Held
+) -> Imported:
+    return Imported(
+        way=way,
+        database=config.memory.effective_ledger_url.partition(":")[0].partition("+")[0],
+        memories=count,
+        seconds=round(took, 2),
+        embedding_s=round(embedder.seconds, 2),
+        held_ms=round(1_000 * max(watched.seconds), 1),
+    )
+
+
+def writes_after(config: Config, count: int, writes: int = WRITES) -> Followed:
+    """The first writes after a raw import of `count`, in a process that has just opened it."""
+    more: Sequence[Memory] = list(memories(count + writes, USERS, seed=2))[count:]
+    took = []
+    with open_store(config) as store:
+        deduplicator = build_deduplicator(store, config, OfflineModel())
+        store.embeddings.query("warm")
+        _ = store.index.serving  # importing Chroma is not what is measured here
+        for new in more:
+            started = time.perf_counter()
+            asyncio.run(deduplicator.check_and_merge(new))
+            took.append(1_000 * (time.perf_counter() - started))
+    return Followed(
+        memories=count,
+        writes=writes,
+        first_ms=round(took[0], 1),
+        p50_ms=round(float(np.percentile(took, 50)), 1),
+        p99_ms=round(float(np.percentile(took, 99)), 1),
+        slowest_ms=round(max(took), 1),
+    )

@@ -1,0 +1,112 @@
+"""What one write costs, beside plain Chroma's query and add of the same vector.
+
+A store of made-up memories, its index copied. In turn: a new memory goes through `check_and_merge`
+with the offline model (embedded, looked up, compared, decided, committed to disk), and its vector,
+made before, through `collection.query` for the five nearest and `collection.add` of a collection
+that holds the same vectors. Both are in one process; the clock covers one write of either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.importing import AT_ONCE, config_of
+from benchmarks.made_up import memories
+from memory.assembly import build_deduplicator, open_store
+from memory.index import persistent_client
+from memory.models import Memory, Vectors
+from memory.providers import OfflineModel
+from memory.store import MemoryStore
+
+NEAREST = 5
+WRITES = 300
+PAGE = 1_000
+
+
+@dataclass(frozen=True)
+class Written:
+    """Milliseconds of one write, ours and plain Chroma's."""
+
+    memories: int
+    users: int
+    p50_ms: float
+    p95_ms: float
+    plain_p50_ms: float
+    plain_p95_ms: float
+
+
+def measure(folder: Path, count: int, users: int, writes: int = WRITES) -> Written:
+    """Both in turn, `writes` times."""
+    told = list(memories(count + writes, users, seed=3))
+    config = config_of(folder / "store")
+    ours, plain = [], []
+    with open_store(config) as store:
+        for start in range(0, count, AT_ONCE):
+            store.add_batch(told[start : min(start + AT_ONCE, count)])
+        store.index.serving.rebuild()
+        vectors = _vectors(store, told)
+        add = _plain(folder / "plain", told, vectors, count)
+        deduplicator = build_deduplicator(store, config, OfflineModel())
+
+        def write(n: int) -> None:
+            asyncio.run(deduplicator.check_and_merge(told[n]))
+
+        for n in range(count, count + writes):
+            ours.append(_timed(write, n))
+            plain.append(_timed(add, n))
+    return Written(
+        memories=count,
+        users=users,
+        p50_ms=_percentile(ours, 50),
+        p95_ms=_percentile(ours, 95),
+        plain_p50_ms=_percentile(plain, 50),
+        plain_p95_ms=_percentile(plain, 95),
+    )
+
+
+def _vectors(store: MemoryStore, told: list[Memory]) -> Vectors:
+    found = [one.vector for one in store.embeddings.embed(told)]
+    return np.stack([vector for vector in found if vector is not None])
+
+
+def _plain(folder: Path, told: list[Memory], vectors: Vectors, count: int) -> Callable[[int], None]:
+    """Query and add of one vector, on a collection of the first `count`."""
+    folder.mkdir()
+    client: Any = persistent_client(folder)
+    collection = client.create_collection(
+        "plain", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
+    )
+
+    def put(start: int, end: int) -> None:
+        collection.add(
+            ids=[memory.id for memory in told[start:end]],
+            embeddings=vectors[start:end],
+            metadatas=[{"user": str(memory.user)} for memory in told[start:end]],
+        )
+
+    def query_and_add(n: int) -> None:
+        collection.query(
+            query_embeddings=[vectors[n]], n_results=NEAREST, include=["metadatas", "distances"]
+        )
+        put(n, n + 1)
+
+    for start in range(0, count, PAGE):
+        put(start, min(start + PAGE, count))
+    return query_and_add
+
+
+def _timed(work: Callable[[int], None], n: int) -> float:
+    started = time.perf_counter()
+    work(n)
+    return 1_000 * (time.perf_counter() - started)
+
+
+def _percentile(took: list[float], share: int) -> float:
+    return round(float(np.percentile(took, share)), 1)

@@ -1,0 +1,128 @@
+"""Many memories at once: as one by one, in a handful of statements, as easily taken away again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from memory.ledger import Ledger
+from memory.models import Memory, MemoryLink
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import PlacedEmbedder, ticking
+
+
+@pytest.fixture
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    """Each test runs on SQLite and on PostgreSQL."""
+    with Ledger.create(ledger_url) as opened:
+        yield opened
+
+
+def numbered() -> Iterator[str]:
+    return (f"mem_{n:012x}" for n in range(0xFFFF, 2 * 0xFFFF))
+
+
+def in_order(store: MemoryStore) -> list[Memory]:
+    return [memory.model_copy(update={"linked_ids": ()}) for memory in store.memories()]
+
+
+def links(store: MemoryStore) -> list[tuple[str, str, str, float]]:
+    with store.ledger.reading() as reader:
+        found = reader.links.touching([row.memory.id for row in reader.memories.all()])
+    return [(one.low_id, one.high_id, one.link_type, one.confidence) for one in found]
+
+
+def told(store: MemoryStore) -> list[tuple[int, tuple[str, ...], str]]:
+    """Every decision about every memory."""
+    with store.ledger.reading() as reader:
+        ids = [row.memory.id for row in reader.memories.all()]
+        found = {one.number: one for name in ids for one in reader.decisions.about(name)}
+    return [(n, found[n].members, found[n].reason) for n in sorted(found)]
+
+
+def awkward(tell: Tell) -> list[Memory]:
+    """Repeated, under a taken id, under external ids, and linked to what comes later or never."""
+    cat, sails = tell("Mia has a cat."), tell("Jonas sails.", external_id="row-1")
+    ends = (
+        MemoryLink(target_id=sails.id, link_type="caused_by", confidence=0.7),
+        MemoryLink(target_id="mem_ffffffffffff"),
+    )
+    dog = tell("Mia has a dog.", linked_ids=ends)
+    same_id = tell("Aiko draws maps.").model_copy(update={"id": cat.id})
+    again = sails.model_copy(update={"id": "mem_00000000abcd"})
+    back = tell("Jonas rows.", linked_ids=(MemoryLink(target_id=dog.id, confidence=0.9),))
+    return [dog, cat, sails, cat, same_id, same_id, again, tell("mia has a CAT"), back]
+
+
+def test_many_at_once_leave_the_same_store_as_one_by_one(
+    store: MemoryStore, tell: Tell, tmp_path: Path
+) -> None:
+    memories = awkward(tell)
+    with Ledger.create(f"sqlite:///{tmp_path / 'one-by-one.db'}") as ledger:
+        ids = [numbered(), numbered()]
+        slow = MemoryStore(ledger, PlacedEmbedder(), clock=ticking(), new_id=lambda: next(ids[0]))
+        fast = MemoryStore(
+            store.ledger, PlacedEmbedder(), clock=ticking(), new_id=lambda: next(ids[1])
+        )
+        assert sum(slow.add_batch([memory]) for memory in memories) == 6
+        assert fast.add_batch(memories) == 6
+        assert in_order(fast) == in_order(slow)
+        assert links(fast) == links(slow)
+        assert told(fast) == told(slow)
+        assert fast.add_batch(memories) == 0
+
+
+def test_what_came_in_bulk_is_forgotten_one_by_one(store: MemoryStore, tell: Tell) -> None:
+    memories = [tell(f"Mia knows word {n}.") for n in range(5)]
+    store.add_batch(memories)
+    store.forget(memories[2].id)
+    assert [memory.content for memory in store.memories()] == [
+        memory.content for memory in memories if memory is not memories[2]
+    ]
+    assert [one.reason for one in store.history(memories[2].id)] == ["forgotten", "forgotten"]
+    assert [one.reason for one in store.history(memories[3].id)] == ["stored as it is"]
+    with store.ledger.reading() as reader:
+        assert reader.vectors.missing_texts() == []
+
+
+def test_a_fault_in_a_batch_leaves_nothing_of_it(store: MemoryStore, tell: Tell) -> None:
+    memories = [tell(f"Mia knows word {n}.") for n in range(5)]
+    broken = memories[3].model_construct(**dict(memories[3]) | {"content": None})
+    with pytest.raises((AttributeError, TypeError)):
+        store.add_batch([*memories[:3], broken])
+    assert list(store.memories()) == []
+
+
+def test_a_batch_costs_a_handful_of_statements_however_many_come(
+    store: MemoryStore, tell: Tell
+) -> None:
+    def statements(memories: Sequence[Memory]) -> int:
+        seen: list[str] = []
+        listen = (Engine, "before_cursor_execute", lambda *told: seen.append(told[2]))
+        sa.event.listen(*listen)
+        try:
+            store.add_batch(memories)
+        finally:
+            sa.event.remove(*listen)
+        return len(seen)
+
+    statements([tell("Mia has a cat.")])
+    few = statements([tell(f"Mia knows word {n}.") for n in range(5)])
+    many = statements([tell(f"Jonas knows word {n}.") for n in range(50)])
+    assert many == few < 20
+
+
+def test_a_revision_numbers_all_that_one_transaction_wrote(store: MemoryStore, tell: Tell) -> None:
+    store.add_batch([tell("Mia has a cat.")])
+    store.add_batch([tell("Jonas sails."), tell("Aiko draws.")])
+    with store.ledger.reading() as reader:
+        assert [row.revision for row in reader.memories.all()] == [1, 2, 2]
+        assert reader.revision() == 2
+        assert [change.id for change in reader.followers.changes(1)] == [
+            row.memory.id for row in reader.memories.all() if row.revision == 2
+        ]
