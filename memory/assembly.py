@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memory.ledger import Ledger
     from memory.models import Scale
     from memory.protocols import Embedder, Index, LanguageModel
+    from memory.review import Answers
     from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)
@@ -138,6 +139,14 @@ def build_deduplicator(
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
     )
+
+
+def build_answers(store: MemoryStore, config: Config) -> Answers:
+    """What gives a person's answers, as a run of their own."""
+    from memory.deduplicator import new_run
+    from memory.review import Answers
+
+    return Answers(store, config.memory.rules, new_run())
 
 
 def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) -> MemoryExtractor:

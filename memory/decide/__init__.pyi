@@ -13,6 +13,7 @@ from .planning import Matching as Matching
 from .planning import NearCopies as NearCopies
 from .planning import RoundPlan as RoundPlan
 from .planning import near_copies as near_copies
+from .planning import plan_again as plan_again
 from .planning import plan_round as plan_round
 from .policy import Doubted as Doubted
 from .policy import GroupPlan as GroupPlan
@@ -20,6 +21,7 @@ from .policy import add as add
 from .policy import after_failure as after_failure
 from .policy import decide_new as decide_new
 from .policy import inherit as inherit
+from .policy import merged as merged
 from .policy import oldest_first as oldest_first
 from .policy import resolve as resolve
 from .rereading import still_wrong as still_wrong

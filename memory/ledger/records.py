@@ -103,6 +103,11 @@ class DecisionRecord:
         return self.model == PERSON
 
     @property
+    def left_for_later(self) -> bool:
+        """Whether a person has only put its question off."""
+        return self.by_person and not self.survivors and not self.verdicts
+
+    @property
     def reversible(self) -> bool:
         """Whether it can be taken back: it retired something, or a person said it."""
         return self.action in REVERSIBLE or (self.by_person and self.action is Action.KEEP_BOTH)

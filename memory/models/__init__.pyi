@@ -45,6 +45,7 @@ from .scale import Scale as Scale
 from .scale import scale_of as scale_of
 from .values import MAX_CONTENT as MAX_CONTENT
 from .values import MAX_NAME as MAX_NAME
+from .values import Content as Content
 from .values import Frozen as Frozen
 from .values import UtcTime as UtcTime
 from .values import Vector as Vector

@@ -22,7 +22,7 @@ Judge = Literal["offline", "model", "person"]
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 OFFLINE = "offline"
 """The name of the model that needs no key."""
-PERSON = "person"
+PERSON: Judge = "person"
 """What stands in a decision for the name of a model where a person decided."""
 Verified = Literal["by words", "by a second reading", "by a person"]
 COPIES_FROM = 0.90

@@ -5,22 +5,34 @@ which they were answered; where a group comes twice, the later one counts:
 
     {"key": "1f3a5c7e9b2d4f60",
      "members": [{"id": "mem_0123456789ab", "hash": "0f1e2d3c4b5a6978"}, ...],
-     "answer": "apply", "left_out": ["mem_0123456789ab"], "text": null}
+     "answer": "apply", "left_out": ["mem_0123456789ab"], "text": null,
+     "insist": false, "retired": ["mem_0123456789ab"]}
 
 `members` are all that the card showed, oldest to newest, each with the hash of its exact text
 (`content_hash`), so that an answer about another text is noticed; `key` is `card_key` of them. The
 answer is one of `Answer`; `left_out` are the members that stay as they are while the others become
-what was planned; `text` is a merged text that the person wrote, or null for the planned one. The
-file holds ids, and beside them no text but what was written.
+what was planned; `text` is a merged text that the person wrote, or null for the planned one. Three
+may be missing: `insist` says that the text is meant whatever can be said against it, `left_out` is
+empty, and `retired` are the members that the card showed as going, for a plan that is to be applied
+as it was shown. The file holds ids, and beside them no text but what was written.
 """
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
-from memory.models import Frozen
+from pydantic import ValidationError
+
+from memory.errors import InputError
+from memory.interchange import read_objects
+from memory.models import Content, Frozen, first_problem
+from memory.text import clean_json
 
 VERSION = 1
+_FROM = "save one from a report"
 
 
 class Answer(StrEnum):
@@ -45,4 +57,38 @@ class Answered(Frozen):
     members: tuple[AnsweredMember, ...]
     answer: Answer
     left_out: tuple[str, ...] = ()
-    text: str | None = None
+    text: Content | None = None
+    insist: bool = False
+    """Whether a text of the person's is meant whatever can be said against it."""
+    retired: tuple[str, ...] | None = None
+    """Who was shown as going where the plan is applied; None where that was not said."""
+
+
+def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
+    """Each group's answer, the last one where it comes twice, or what is wrong with a line.
+
+    Raises: InputError where this is no decisions file of a version that is known.
+    """
+    found: dict[object, tuple[int, Answered | InputError]] = {}
+    lines = read_objects(path)
+    number, first = next(lines, (1, {}))
+    if isinstance(first, ValueError) or first != {"decisions": VERSION}:
+        expected = json.dumps({"decisions": VERSION})
+        raise InputError(path, f"is no decisions file: line 1 is not {expected}", _FROM, number)
+    for number, fields in lines:
+        one = _answered(path, number, fields)
+        key = number if isinstance(one, InputError) else one.key
+        found.pop(key, None)
+        found[key] = number, one
+    return list(found.values())
+
+
+def _answered(
+    path: Path, number: int, fields: dict[str, Any] | ValueError
+) -> Answered | InputError:
+    if isinstance(fields, ValueError):
+        return InputError(path, str(fields), line=number)
+    try:
+        return Answered.model_validate_json(json.dumps(clean_json(fields)))
+    except ValidationError as exc:
+        return InputError(path, str(first_problem(exc)), line=number)

@@ -1,0 +1,247 @@
+"""A review under way: which groups are left, how each stands now, what was answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from memory.decide import GroupPlan, RoundPlan, certainty, plan_again
+from memory.ledger import DecisionRecord, snapshot_of
+from memory.models import Rules
+from memory.review.answers import Already, Answers, Given, Outcome, Refused
+from memory.review.cards import Card, card_key, content_hash, planned_card
+from memory.review.decisions_file import Answer, Answered
+from memory.review.proposals import Place, Proposal, Proposals
+from memory.store import MemoryStore
+from memory.threads import in_thread
+
+_MOVED = "something moved since it was shown: here it is as it is now"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One group of a plan."""
+
+    group: GroupPlan
+    plan: RoundPlan
+
+    @property
+    def key(self) -> str:
+        return card_key((one.id, content_hash(one.content)) for one in self.group.members)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(member.id for member in self.group.members)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A group as it stands now, with what can be said of it."""
+
+    card: Card
+    left_out: frozenset[str] = frozenset()
+    proposal: Proposal | None = None
+    """What would be applied to those that are not left out, where the rules alone cannot tell."""
+    needs_reader: bool = False
+    """Whether the rules alone cannot tell what becomes of those that are not left out."""
+    later: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many groups were answered, ever, are left, and are among those left for later."""
+
+    answered: int
+    left: int
+    later: int
+
+
+class Review:
+    """The groups of a store, one after the other, for any number of people at once."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        rules: Rules,
+        plan: Callable[[], Awaitable[RoundPlan]],
+        proposals: Proposals,
+        answers: Answers,
+        *,
+        blind: bool = False,
+    ) -> None:
+        """`plan` plans a round over the store; `blind` hides similarity and plan."""
+        self.store = store
+        self.blind = blind
+        self.proposals = proposals
+        self._rules = rules
+        self._plan = plan
+        self._answers = answers
+        self._left: dict[str, Planned] = {}
+        self._later: set[frozenset[str]] = set()
+        self._answered = 0
+        self._at = -1
+        self._one_at_a_time = asyncio.Lock()
+
+    # --- looking ---
+
+    async def look(self) -> None:
+        """Plan anew, from the store as it is."""
+        plan = await self._plan()
+        told = await in_thread(self._told)
+        self._later = {frozenset(one.members) for one in told if one.pending}
+        self._answered = sum(not one.left_for_later for one in told)
+        found = [Planned(group, plan) for group in plan.groups]
+        found.sort(key=self._order)
+        self._left = {one.key: one for one in found}
+        self._at = plan.revision
+
+    async def progress(self) -> Progress:
+        later = sum(one.ids in self._later for one in self._left.values())
+        return Progress(self._answered, len(self._left) - later, later)
+
+    async def next_key(self) -> str | None:
+        """The group to show next: those left for later come last; None where none is left.
+
+        At the end, where the store has changed since it was looked at, it is looked at again.
+        """
+        if self._all_later() and await in_thread(self._revision) != self._at:
+            async with self._one_at_a_time:
+                await self.look()
+        return next(iter(self.keys()), None)
+
+    def keys(self) -> list[str]:
+        """Those that are left, in order; those left for later last."""
+        return sorted(self._left, key=lambda key: self._left[key].ids in self._later)
+
+    def after(self, key: str) -> str | None:
+        """The group behind this one, from the first again behind the last."""
+        keys = self.keys()
+        if key not in keys:
+            return next(iter(keys), None)
+        return keys[(keys.index(key) + 1) % len(keys)]
+
+    async def show(self, key: str, left_out: frozenset[str] = frozenset()) -> Shown | None:
+        """A group as it is now, under another key where it has changed; None where it is no more.
+
+        Where a reader is needed, what the judge that costs nothing proposes is with it.
+        """
+        one = self._left.get(key)
+        if one is None:
+            return None
+        now = await in_thread(self._now, one)
+        if now is None:
+            self._left.pop(key, None)
+            return None
+        if now is not one:
+            order = ((now.key, now) if k == key else (k, v) for k, v in self._left.items())
+            self._left = dict(order)
+        rest = await in_thread(self._rest, now, left_out)
+        needs_reader = rest.memories > 1 and rest.groups[0].replacement is None
+        return Shown(
+            card=await in_thread(planned_card, now.group, now.plan),
+            left_out=left_out,
+            proposal=await self._proposed((now.key, left_out), rest) if needs_reader else None,
+            needs_reader=needs_reader,
+            later=now.ids in self._later,
+            note=_MOVED if now is not one else "",
+        )
+
+    async def _proposed(self, place: Place, rest: RoundPlan) -> Proposal:
+        """What was proposed last, else what the judge that costs nothing says."""
+        known = self.proposals.latest(place)
+        return known or await self.proposals.ask(self.proposals.judges[0], place, rest)
+
+    async def propose(self, key: str, left_out: frozenset[str], by: str) -> None:
+        """Ask a judge about those of a group that are not left out."""
+        one = self._left.get(key)
+        if one is None or by not in self.proposals.judges:
+            return
+        rest = await in_thread(self._rest, one, left_out)
+        await self.proposals.ask(by, (key, left_out), rest)
+
+    # --- answering ---
+
+    async def answer(self, answered: Answered, token: str = "") -> Outcome:
+        """Give one answer; `token` names the proposal that was shown, where one is applied."""
+        async with self._one_at_a_time:
+            proposal = self.proposals.latest((answered.key, frozenset(answered.left_out)))
+            if token and (proposal is None or proposal.token != token or proposal.failed):
+                return Refused("the proposal is another one now: look at it again")
+            decision = proposal.decision if token and proposal is not None else None
+            outcome = await in_thread(self._answers.give, answered, decision)
+            if isinstance(outcome, (Given, Already)):
+                await self._settled(answered, new=isinstance(outcome, Given))
+            return outcome
+
+    async def take_back(self) -> DecisionRecord | None:
+        """Undo the last answer and show its group again.
+
+        Raises: CannotUndo.
+        """
+        async with self._one_at_a_time:
+            record = await in_thread(self._answers.take_back)
+            if record is not None:
+                ids = frozenset(record.members)
+                self._later.discard(ids)
+                self._answered -= not record.left_for_later
+                self._left = {key: v for key, v in self._left.items() if not v.ids <= ids}
+                self._put_first(await in_thread(self._alive, ids))
+            return record
+
+    # --- inside ---
+
+    def _all_later(self) -> bool:
+        return all(one.ids in self._later for one in self._left.values())
+
+    def _order(self, one: Planned) -> tuple[float, str]:
+        """Least certain first; where nobody is to see that, as the keys fall."""
+        return (0.0 if self.blind else certainty(one.group)), one.key
+
+    def _told(self) -> list[DecisionRecord]:
+        with self.store.ledger.reading() as reader:
+            return reader.decisions.by_person()
+
+    def _revision(self) -> int:
+        with self.store.ledger.reading() as reader:
+            return reader.revision()
+
+    def _now(self, one: Planned) -> Planned | None:
+        """The same where nothing moved, else what is left of it; None where that is no group."""
+        now = self._alive(one.ids)
+        return one if now is not None and now.key == one.key else now
+
+    def _alive(self, ids: frozenset[str]) -> Planned | None:
+        """Those of these memories that are live as a group; None where that is no group."""
+        plan = self._planned(ids)
+        return Planned(plan.groups[0], plan) if plan.memories > 1 else None
+
+    def _rest(self, one: Planned, left_out: frozenset[str]) -> RoundPlan:
+        return self._planned(one.ids - left_out)
+
+    def _planned(self, ids: frozenset[str]) -> RoundPlan:
+        with self.store.ledger.reading() as reader:
+            snapshot = snapshot_of(reader, sorted(ids))
+        alive = tuple(row for row in snapshot.rows if row.live)
+        return plan_again(replace(snapshot, rows=alive), self._rules, self.store.scale)
+
+    async def _settled(self, answered: Answered, *, new: bool) -> None:
+        """The group leaves the row; what only a reader could tell of it comes in its place."""
+        one = self._left.pop(answered.key, None)
+        ids = frozenset(member.id for member in answered.members)
+        if answered.answer is Answer.LATER:
+            self._later.add(ids)
+            if one is not None:
+                self._left[one.key] = one
+            return
+        self._answered += new
+        self._later.discard(ids)
+        asks_next = one is not None and one.group.replacement and one.group.question
+        if asks_next and answered.answer is Answer.APPLY and answered.text is None:
+            rest = await in_thread(self._alive, ids - set(answered.left_out))
+            self._put_first(rest)
+
+    def _put_first(self, one: Planned | None) -> None:
+        if one is not None:
+            self._left = {one.key: one, **self._left}

@@ -1,0 +1,172 @@
+"""One person's answers: what each does to the store, what is refused, what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from memory.models import Action, Memory, Rules
+from memory.review.answers import Already, Answers, Given, Objected, Outcome, Refused
+from memory.review.cards import card_key, content_hash
+from memory.review.decisions_file import Answer, Answered, AnsweredMember
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import PlacedEmbedder
+
+OLD, NEW, OTHER = "Mia runs 12 km.", "Mia runs 12 km on Sundays.", "Mia runs 21 km."
+
+
+@pytest.fixture
+def three(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> list[Memory]:
+    embedder.place(OLD)
+    embedder.place(NEW, 0.97, OLD)
+    embedder.place(OTHER, 0.96, OLD)
+    store.add_batch([tell(text, user="Mia") for text in (OLD, NEW, OTHER)])
+    return list(store.memories())
+
+
+@pytest.fixture
+def answers(store: MemoryStore) -> Answers:
+    return Answers(store, Rules(), "run_of_a_review")
+
+
+def answered(members: Sequence[Memory], answer: Answer = Answer.APPLY, **more: object) -> Answered:
+    shown = [(one.id, content_hash(one.content)) for one in members]
+    told = tuple(AnsweredMember(id=name, hash=text) for name, text in shown)
+    fields = {"key": card_key(shown), "members": told, "answer": answer, **more}
+    return Answered.model_validate(fields)
+
+
+def texts(store: MemoryStore) -> set[str]:
+    return {memory.content for memory in store.memories()}
+
+
+def refused(outcome: Outcome) -> str:
+    assert isinstance(outcome, (Refused, Objected)), outcome
+    return outcome.why
+
+
+def test_applying_as_planned_does_what_the_rules_plan_and_says_who_said_so(
+    store: MemoryStore, answers: Answers, three: list[Memory]
+) -> None:
+    old, new, _ = three
+    assert isinstance(answers.give(answered([old, new], retired=(old.id,))), Given)
+    assert texts(store) == {NEW, OTHER}
+    told = store.history(old.id)[-1]
+    assert (told.action, told.model, told.run) == (Action.REPLACE, "person", "run_of_a_review")
+    assert told.reason == "applied by a person: the newer states all of the older"
+
+
+def test_the_last_answer_is_taken_back_and_its_question_open_again(
+    store: MemoryStore, answers: Answers, three: list[Memory]
+) -> None:
+    whole = answered(three, Answer.KEEP_ALL)
+    assert answers.take_back() is None
+    for one in (answered(three[:2]), answered([three[1], three[2]], Answer.KEEP_ALL)):
+        assert isinstance(answers.give(one), Given)
+    for action in (Action.KEEP_BOTH, Action.REPLACE):
+        record = answers.take_back()
+        assert record is not None
+        assert record.action is action
+    assert texts(store) == {OLD, NEW, OTHER}
+    assert isinstance(answers.give(whole), Given)
+
+
+def test_whoever_is_left_out_stays_and_is_never_asked_about_with_the_others_again(
+    store: MemoryStore, answers: Answers, three: list[Memory]
+) -> None:
+    answers.give(answered(three, left_out=(three[2].id,)))
+    assert texts(store) == {NEW, OTHER}
+    with store.ledger.reading() as reader:
+        keys = {row.text_key for row in reader.memories.live()}
+        assert any(set(pair[1:]) == keys for pair in reader.distinct.all(("person",)))
+
+
+def test_who_leaves_out_one_of_two_keeps_both(answers: Answers, three: list[Memory]) -> None:
+    assert isinstance(answers.give(answered(three[:2], left_out=(three[0].id,))), Given)
+    assert isinstance(answers.give(answered(three[:2], Answer.KEEP_ALL)), Already)
+
+
+def test_a_text_of_the_persons_is_verified_and_recorded_so(
+    store: MemoryStore, answers: Answers, three: list[Memory]
+) -> None:
+    said = "Mia runs 12 km on Sundays."
+    answers.give(answered(three[:2], text=said))
+    assert texts(store) == {NEW, OTHER}
+    told = store.history(three[0].id)[-1]
+    assert (told.action, told.verified, told.reason) == (
+        Action.MERGE, "by words", "told by a person",
+    )  # fmt: skip
+
+
+def test_an_untrue_text_is_objected_to_until_the_person_insists(
+    store: MemoryStore, answers: Answers, three: list[Memory]
+) -> None:
+    said = "Mia runs 13 km on Sundays."
+    why = refused(answers.give(answered(three[:2], text=said)))
+    assert "13" in why
+    assert texts(store) == {OLD, NEW, OTHER}
+    assert isinstance(answers.give(answered(three[:2], text=said, insist=True)), Given)
+    assert texts(store) == {said, OTHER}
+    told = store.history(three[0].id)[-1]
+    assert (told.verified, told.reason) == (
+        "by a person", f"told by a person, who insists: {why}",
+    )  # fmt: skip
+
+
+def test_the_same_answer_twice_changes_nothing(
+    store: MemoryStore, answers: Answers, three: list[Memory]
+) -> None:
+    whole = answered(three, Answer.LATER)
+    assert isinstance(answers.give(whole), Given)
+    assert isinstance(answers.give(whole), Already)
+    assert isinstance(answers.give(answered(three, Answer.KEEP_ALL)), Given), "later is no answer"
+    answers.take_back()
+    for one in (
+        answered(three[1:], Answer.KEEP_ALL),
+        answered(three[:2], text="Mia runs 12 km on Sundays."),
+    ):
+        first = answers.give(one)
+        assert isinstance(first, Given)
+        decided = len(store.history())
+        assert answers.give(one) == Already(first.number)
+        assert len(store.history()) == decided
+
+
+def test_what_moved_since_it_was_shown_is_refused(
+    store: MemoryStore, answers: Answers, three: list[Memory]
+) -> None:
+    shown = answered(three[:2])
+    store.update(three[0].id, "Mia runs 12 km, slowly.")
+    assert refused(answers.give(shown)) == f"{three[0].id} has another text now"
+    shown = answered(three[1:], Answer.KEEP_ALL)
+    store.forget(three[2].id)
+    assert refused(answers.give(shown)) == f"{three[2].id} is not there any more"
+
+
+def test_an_answer_to_a_retired_memory_names_who_stands_for_it(
+    answers: Answers, three: list[Memory]
+) -> None:
+    answers.give(answered(three[:2]))
+    why = refused(answers.give(answered([three[0], three[2]], Answer.KEEP_ALL)))
+    assert why == f"{three[0].id} was retired meanwhile; {three[1].id} stands for it"
+
+
+def test_a_plan_that_is_another_one_now_is_refused(answers: Answers, three: list[Memory]) -> None:
+    why = refused(answers.give(answered(three[:2], retired=(three[1].id,))))
+    assert why == "what would be done about it is not what was shown"
+    why = refused(answers.give(answered(three[1:])))
+    assert why.startswith("only a reader can tell")
+
+
+def test_nobody_can_merge_what_is_of_two_users(
+    store: MemoryStore, answers: Answers, three: list[Memory], tell: Tell
+) -> None:
+    strange = store.add(tell(OLD, user="Jo"))
+    both = answered([three[0], strange], text=OLD, insist=True)
+    assert refused(answers.give(both)).startswith("its members are not of one scope")
+    forged = answered(three).model_copy(update={"key": "0" * 16})
+    assert refused(answers.give(forged)) == "the key is not that of these members"
+    alone = answered(three[:1])
+    assert refused(answers.give(alone)) == "a group has two members or more, each once"
