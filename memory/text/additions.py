@@ -168,9 +168,11 @@ def _is_one_of(word: str, words: frozenset[str]) -> bool:
 
 def _is_clause_behind(side: Side) -> bool:
     """Whether all that is added is a clause, or clauses, at the end."""
-    clauses, more = side.parse.clauses, added(side)
+    words, more = side.parse.words, added(side)
     first = more.index(True) if True in more else len(more)
-    return 0 < first < len(more) and all(more[first:]) and clauses[first] != clauses[first - 1]
+    if not (0 < first < len(more) and all(more[first:])):
+        return False
+    return words[first].clause != words[first - 1].clause
 
 
 def _adds_whole_clauses(side: Side) -> bool:

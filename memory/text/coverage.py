@@ -59,8 +59,7 @@ def compare(a: str, b: str) -> Comparison:
     left, right = _read(a), _read(b)
     conflict = _turned_around(left, right)
     if left.keys == right.keys and left.pasts == right.pasts:
-        if left.roles != right.roles or left.surfaces != right.surfaces:
-            conflict += governed(left.words, right.words)
+        conflict += governed(left.words, right.words)
         return _with_rest(Side(a, left, {}), Side(b, right, {}), conflict, (), ())
     first, second = left.stated, right.stated
     more_left, more_right = _more(first, second)
@@ -129,6 +128,9 @@ def shared(a: str, b: str) -> tuple[int, int]:
 
 def _more(left: Sequence[Stated], right: Sequence[Stated]) -> tuple[More, More]:
     """What stands more often in one than in the other, and how much more."""
+    there, here = set(left), set(right)
+    if len(there) == len(left) and len(here) == len(right):
+        return dict.fromkeys(there - here, 1), dict.fromkeys(here - there, 1)
     balance: dict[Stated, int] = {}
     for stated in left:
         balance[stated] = balance.get(stated, 0) + 1
@@ -146,8 +148,8 @@ def _worded(stated: Sequence[Stated], surfaces: Sequence[str], more: More) -> tu
     return tuple([surface for one, surface in pairs if one in more and one[0] != NOT])
 
 
-def _once(*told: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word for some in told for word in some))
+def _once(told: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(told + more))
 
 
 # --- what turns a statement around ----------------------------------------------------------------

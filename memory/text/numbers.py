@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from operator import itemgetter
 
 from memory.text.tokens import Kind, Token
 from memory.text.vocabulary import MONTH_NAMES, MONTH_SET, SCALES
@@ -13,35 +14,39 @@ _ISO_DATE = re.compile(r"^(\d{4})-(\d{1,2})-(\d{1,2})$")
 _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})$")
 _ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th"})
 _HALVES = frozenset({"am", "pm"})
+_GROWING = _ORDINAL_ENDINGS | _HALVES | {"and"}
+"""What may make another number of the one before it, beside a number."""
 
 
 def with_numbers_joined(tokens: Sequence[Token]) -> list[Token]:
     """The tokens with each number, date, time and amount in one form and one order."""
     joined: list[Token] = []
     place = 0
-    while place < len(tokens):
-        token = tokens[place]
-        if token.kind is Kind.NUMBER or token.kind is Kind.SCALE:
-            found, place = _number(tokens, place)
-            joined += found
-        elif token.key in _CURRENCIES and _kind_at(tokens, place + 1) is Kind.NUMBER:
-            found, place = _number(tokens, place + 1)
-            joined += [*found, token]
-        else:
-            joined.append(token)
-            place += 1
-    return _dated(joined)
+    for start, token in enumerate(tokens):
+        kind = token[1]
+        if start < place or (kind is not Kind.NUMBER and kind is not Kind.SCALE):
+            continue
+        amount = place < start and kind is Kind.NUMBER and tokens[start - 1].key in _CURRENCIES
+        joined += tokens[place : start - amount]
+        found, place = _number(tokens, start)
+        joined += found
+        if amount:
+            joined.append(tokens[start - 1])
+    joined += tokens[place:]
+    return joined if MONTH_SET.isdisjoint(map(_KEY, joined)) else _dated(joined)
 
 
-def _kind_at(tokens: Sequence[Token], place: int) -> str:
-    return tokens[place].kind if place < len(tokens) else ""
+_KEY = itemgetter(0)
 
 
 def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
     """The number that starts here, as tokens, and where it ends."""
     first = tokens[start]
     place = start + 1
-    following = tokens[place].key if place < len(tokens) else ""
+    following, kind = tokens[place][:2] if place < len(tokens) else ("", "")
+    if first.key.isdecimal() and first.key[0] != "0" and following not in _GROWING:
+        if kind is not Kind.NUMBER and kind is not Kind.SCALE:
+            return [first], place
     if following in _ORDINAL_ENDINGS:
         return [_made(f"{first.key}.", tokens[start : place + 1])], place + 1
     if first.kind is Kind.NUMBER and (found := _moment(first, following)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 from memory.text.japanese import japanese_tokens
@@ -57,17 +58,15 @@ class Word(NamedTuple):
 class Parse(NamedTuple):
     """What a text states, ready to be compared.
 
-    `words` as columns: many are kept, and a few lists weigh less than a tuple a word. `shades`:
-    fillers that state something all the same, each with the word before it. `passive`: whether
-    a passive was undone, after which the phrases behind it may stand elsewhere.
+    `tokens`: all of it, small words too, with rewordings undone. `keys`, `surfaces` and `pasts`:
+    what most comparisons need of `words`, as columns. `shades`: fillers that state something all
+    the same, each with the word before it. `passive`: whether a passive was undone, after which
+    the phrases behind it may stand elsewhere.
     """
 
+    tokens: Sequence[Token]
     keys: Sequence[str]
     surfaces: Sequence[str]
-    roles: Sequence[str]
-    joined: Sequence[bool]
-    clauses: Sequence[int]
-    numbers: Sequence[bool]
     pasts: Sequence[bool]
     negations: int
     turning: Set[Stated]
@@ -79,8 +78,8 @@ class Parse(NamedTuple):
 
     @property
     def words(self) -> list[Word]:
-        columns = self.keys, self.surfaces, self.roles, self.joined, self.clauses, self.numbers
-        return list(map(Word, *columns, self.pasts))
+        """Each thing stated with what governs it: read anew each time, since few pairs need it."""
+        return (_after_particles if self.japanese else _after_prepositions)(self.tokens)
 
     @property
     def stated(self) -> Sequence[Stated]:
@@ -110,20 +109,27 @@ def parse_by_dictionary(text: str) -> Parse:
 
 def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
     found = tokens(text) if by_dictionary is None else by_dictionary
-    kinds = {token[1] for token in found}
+    kinds = set(map(_KIND, found))
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
         found = with_numbers_joined(found)
-    keys = {token[0] for token in found}
+    keys = set(map(_KEY, found))
     japanese = Kind.PARTICLE in kinds or by_dictionary is not None
     if not japanese:
         found = _reworded(found, keys, owns="'" in text or "’" in text)
-    columns = _after_particles(found) if japanese else _after_prepositions(found)
+    shades = () if keys.isdisjoint(_ALL_SHADES) else _shades(found)
+    if not japanese:
+        _tell_particles(found)
+    stated = [token for token in found if token[1] in _STATED]
+    keys_stated = [token[0] for token in stated]
     return Parse(
-        *columns,
-        negations=columns[0].count(NOT) if Kind.NOT in kinds else 0,
-        turning={(t.key, t.past) for t in found if t[1] is Kind.TURNING},
+        found,
+        keys=keys_stated,
+        surfaces=[token[2] for token in stated],
+        pasts=[token[3] for token in stated],
+        negations=keys_stated.count(NOT) if Kind.NOT in kinds else 0,
+        turning={(t[0], t[3]) for t in stated if t[1] is Kind.TURNING},
         persons=[t[0] for t in found if t[1] is Kind.PERSON] if Kind.PERSON in kinds else (),
-        shades=() if keys.isdisjoint(_ALL_SHADES) else _shades(found),
+        shades=shades,
         asks=text.endswith(("?", "？")),
         japanese=japanese,
         passive=bool(found) and found[0] is _PASSIVE,
@@ -145,76 +151,59 @@ def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
 
 
 _ALL_SHADES = SHADES | EMPHASES
-_Columns = tuple[list[str], list[str], list[str], list[bool], list[int], list[bool], list[bool]]
-_STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
-
-
-_END = Token("", Kind.STOP, "")
+_KEY, _KIND = itemgetter(0), itemgetter(1)
+_STATED = frozenset(
+    {Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING, Kind.ADVERB}
+)
 _NEW_CLAUSE = frozenset(
     "and but or while when where because who whom whose which that so if und aber".split()
 )
 
 
-def _after_prepositions(found: Sequence[Token]) -> _Columns:
-    keys, surfaces, roles, joined, clauses, numbers, pasts = columns = _no_columns()
+def _after_prepositions(found: Sequence[Token]) -> list[Word]:
+    words: list[Word] = []
     role, follows, clause = "", False, 0
-    hanging = ""
-    for key, kind, surface, past, _ in [*found, _END]:
+    for key, kind, surface, past, _ in found:
         if kind in _STATED:
-            keys.append(key)
-            surfaces.append(surface)
-            roles.append(role)
-            joined.append(follows)
-            clauses.append(clause)
-            numbers.append(kind is Kind.NUMBER)
-            pasts.append(past)
-            role, follows, hanging = "", True, ""
+            if kind is Kind.ADVERB:
+                role, follows = "", True
+            words.append(Word(key, surface, role, follows, clause, kind is Kind.NUMBER, past))
+            role, follows = "", True
             continue
         follows = False
         if kind is Kind.GOVERNING:
-            role, hanging = key, surface
+            role = key
         elif kind is Kind.STOP or key in _NEW_CLAUSE:
-            if hanging and (kind is Kind.STOP or key == "and"):
-                _append_particle(columns, hanging, clause)
-            role, hanging, clause = "", "", clause + 1
-        else:
-            hanging = ""
-    return columns
+            role, clause = "", clause + 1
+    return words
 
 
-def _append_particle(columns: _Columns, word: str, clause: int) -> None:
+def _tell_particles(found: list[Token]) -> None:
     """What governs nothing belongs to the verb: to kick a bucket over is not to kick the bucket."""
-    keys, surfaces, roles, joined, clauses, numbers, pasts = columns
-    keys.append(word.casefold())
-    surfaces.append(word)
-    roles.append("")
-    joined.append(True)
-    clauses.append(clause)
-    numbers.append(False)
-    pasts.append(False)
+    behind = _END
+    for place in range(len(found) - 1, -1, -1):
+        token = found[place]
+        if token[1] is Kind.GOVERNING and (behind[1] is Kind.STOP or behind[0] == "and"):
+            found[place] = token._replace(key=token.surface.casefold(), kind=Kind.ADVERB)
+        behind = token
 
 
-def _after_particles(found: Sequence[Token]) -> _Columns:
-    keys, surfaces, roles, joined, clauses, numbers, pasts = columns = _no_columns()
+_END = Token("", Kind.STOP, "")
+
+
+def _after_particles(found: Sequence[Token]) -> list[Word]:
+    words: list[Word] = []
     clause = 0
     for key, kind, surface, past, _ in found:
         if kind in _STATED:
-            joined.append(bool(keys) and clauses[-1] == clause and not roles[-1])
-            keys.append(key)
-            surfaces.append(surface)
-            roles.append("")
-            clauses.append(clause)
-            numbers.append(kind is Kind.NUMBER)
-            pasts.append(past)
-        elif kind is Kind.PARTICLE and keys:
-            roles[-1] = key
+            last = words[-1] if words else None
+            follows = last is not None and last.clause == clause and not last.role
+            words.append(Word(key, surface, "", follows, clause, kind is Kind.NUMBER, past))
+        elif kind is Kind.PARTICLE and words:
+            words[-1] = words[-1]._replace(role=key)
         elif kind is Kind.STOP:
             clause += 1
-    return columns
-
-
-def _no_columns() -> _Columns:
-    return [], [], [], [], [], [], []
+    return words
 
 
 # --- rewordings ---------------------------------------------------------------------------------
@@ -343,9 +332,11 @@ def _reworded(found: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
     if owns and any(token[2][-2:] in _GENITIVE for token in found):
         found = _owners(found)
         keys.add("have")
-    for triggers, undo in _REWORDINGS:
-        if not keys.isdisjoint(triggers):
-            found = undo(found)
+    there = keys & _TRIGGERS
+    if there:
+        for triggers, undo in _REWORDINGS:
+            if not there.isdisjoint(triggers):
+                found = undo(found)
     return found
 
 
@@ -557,3 +548,4 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"use", "used"}), _used_to),
 )
 """What undoes each rewording, and the words without which there is nothing to undo."""
+_TRIGGERS = frozenset[str]().union(*(triggers for triggers, _ in _REWORDINGS))

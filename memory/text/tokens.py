@@ -34,7 +34,10 @@ from memory.text.vocabulary import (
 
 
 class Kind:
-    """What a token is, as far as it matters for what a text states."""
+    """What a token is, as far as it matters for what a text states.
+
+    An adverb here is a preposition that governs nothing.
+    """
 
     CONTENT = "content"
     NUMBER = "number"
@@ -43,6 +46,7 @@ class Kind:
     TURNING = "turning"
     PERSON = "person"
     GOVERNING = "governing"
+    ADVERB = "adverb"
     PARTICLE = "particle"
     FILLER = "filler"
     STOP = "stop"
