@@ -116,23 +116,21 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
     japanese = Kind.PARTICLE in kinds or by_dictionary is not None
     if not japanese:
         found = _reworded(found, keys, owns="'" in text or "’" in text)
-    shades = () if keys.isdisjoint(_ALL_SHADES) else _shades(found)
-    if not japanese:
-        _tell_particles(found)
+        _tell_adverbs(found)
     stated = [token for token in found if token[1] in _STATED]
-    keys_stated = [token[0] for token in stated]
+    stated_keys = [token[0] for token in stated]
     return Parse(
         found,
-        keys=keys_stated,
-        surfaces=[token[2] for token in stated],
-        pasts=[token[3] for token in stated],
-        negations=keys_stated.count(NOT) if Kind.NOT in kinds else 0,
-        turning={(t[0], t[3]) for t in stated if t[1] is Kind.TURNING},
-        persons=[t[0] for t in found if t[1] is Kind.PERSON] if Kind.PERSON in kinds else (),
-        shades=shades,
-        asks=text.endswith(("?", "？")),
-        japanese=japanese,
-        passive=bool(found) and found[0] is _PASSIVE,
+        stated_keys,
+        [token[2] for token in stated],
+        [token[3] for token in stated],
+        stated_keys.count(NOT) if Kind.NOT in kinds else 0,
+        {(token[0], token[3]) for token in stated if token[1] is _TURNS},
+        [token[0] for token in found if token[1] is Kind.PERSON] if Kind.PERSON in kinds else (),
+        () if keys.isdisjoint(_ALL_SHADES) else _shades(found),
+        text.endswith(("?", "？")),
+        japanese,
+        bool(found) and found[0] is _PASSIVE,
     )
 
 
@@ -141,7 +139,7 @@ def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
     told: list[tuple[str, str]] = []
     before, denied = "", False
     for key, kind, _, _, _ in found:
-        if kind in _STATED:
+        if kind in _STATED and kind is not Kind.ADVERB:
             before, denied = key, denied or key == NOT
         elif kind is Kind.STOP:
             denied = False
@@ -152,6 +150,7 @@ def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
 
 _ALL_SHADES = SHADES | EMPHASES
 _KEY, _KIND = itemgetter(0), itemgetter(1)
+_TURNS = Kind.TURNING
 _STATED = frozenset(
     {Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING, Kind.ADVERB}
 )
@@ -178,14 +177,14 @@ def _after_prepositions(found: Sequence[Token]) -> list[Word]:
     return words
 
 
-def _tell_particles(found: list[Token]) -> None:
+def _tell_adverbs(found: list[Token]) -> None:
     """What governs nothing belongs to the verb: to kick a bucket over is not to kick the bucket."""
-    behind = _END
-    for place in range(len(found) - 1, -1, -1):
-        token = found[place]
-        if token[1] is Kind.GOVERNING and (behind[1] is Kind.STOP or behind[0] == "and"):
-            found[place] = token._replace(key=token.surface.casefold(), kind=Kind.ADVERB)
-        behind = token
+    governing = Kind.GOVERNING
+    for place, token in enumerate(found):
+        if token[1] is governing:
+            behind = found[place + 1] if place + 1 < len(found) else _END
+            if behind[1] is Kind.STOP or behind[0] == "and":
+                found[place] = token._replace(key=token.surface.casefold(), kind=Kind.ADVERB)
 
 
 _END = Token("", Kind.STOP, "")

@@ -52,11 +52,11 @@ def test_what_means_something_else_reads_otherwise(a: str, b: str) -> None:
 
 def test_what_governs_a_word_is_known() -> None:
     found = parse("Mia flew from Porto to Rome with Jo.")
-    assert dict(zip(found.surfaces, found.roles, strict=True)) == {
+    assert {word.surface: word.role for word in found.words} == {
         "Mia": "", "flew": "", "Porto": "from", "Rome": "to", "Jo": "with",
     }  # fmt: skip
     japanese = parse("ミアは京都から東京へ行く。")
-    assert list(japanese.roles)[:3] == ["は", "から", "に"]
+    assert [word.role for word in japanese.words][:3] == ["は", "から", "に"]
 
 
 def test_no_word_is_in_two_closed_classes() -> None:
