@@ -24,7 +24,17 @@ from memory.index import (
     slack,
 )
 from memory.ledger import Row, Snapshot
-from memory.models import PLAIN, JustBelow, Memory, Rules, Scale, Scope, SearchResult, Vector
+from memory.models import (
+    COPIES_FROM,
+    PLAIN,
+    JustBelow,
+    Memory,
+    Rules,
+    Scale,
+    Scope,
+    SearchResult,
+    Vector,
+)
 from memory.text import has_kana_or_han
 
 Floats = npt.NDArray[np.float64]
@@ -224,12 +234,18 @@ class _Similarities:
         return 0.0 if cosine is None else self._scale.similarity(cosine, a.content, b.content)
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """The plan, its question with the cosine of the two that are least alike."""
+        """The plan, its question with the least cosine, and which of its members are copies."""
         if plan.question is None:
             return plan
-        pairs = combinations(plan.question.members, 2)
-        cosines = [cosine for a, b in pairs if (cosine := self._cosine(a, b)) is not None]
-        question = replace(plan.question, cosine=min(cosines, default=None))
+        pairs = combinations(enumerate(plan.question.members), 2)
+        cosines = {
+            (n, m): cosine for (n, a), (m, b) in pairs if (cosine := self._cosine(a, b)) is not None
+        }
+        question = replace(
+            plan.question,
+            cosine=min(cosines.values(), default=None),
+            copies=frozenset(pair for pair, cosine in cosines.items() if cosine >= COPIES_FROM),
+        )
         return replace(plan, question=question)
 
     def lineage_is_close(

@@ -3,6 +3,7 @@ from .conversation import Extraction as Extraction
 from .conversation import ExtractionResult as ExtractionResult
 from .conversation import Reply as Reply
 from .conversation import Turn as Turn
+from .decision import COPIES_FROM as COPIES_FROM
 from .decision import JUDGES as JUDGES
 from .decision import OFFLINE as OFFLINE
 from .decision import PERSON as PERSON

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import combinations
 from typing import TYPE_CHECKING, Literal, get_args
 
 from pydantic import (
@@ -127,11 +129,19 @@ class Question:
     """Of the same two, before the scale; None where that is the similarity."""
     objection: str = ""
     """Why the last answer could not be believed; empty the first time."""
+    copies: frozenset[tuple[int, int]] | None = None
+    """The members, by position, that the vectors call near-copies; None: all or none of them."""
 
     @property
     def are_copies(self) -> bool:
         """Whether the vectors alone say that these are near-copies, whatever the scale."""
         return (self.similarity if self.cosine is None else self.cosine) >= COPIES_FROM
+
+    def are_copies_among(self, members: Sequence[int]) -> bool:
+        """The same of some members, by position, whatever the others are."""
+        if self.copies is None:
+            return self.are_copies
+        return self.copies.issuperset(combinations(sorted(members), 2))
 
 
 class MergeGroup(Frozen):

@@ -6,7 +6,7 @@ is declared, and replies with what it recalls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from memory.models import (
     Candidate,
@@ -53,11 +53,10 @@ class OfflineModel:
         members whose values conflict stay apart. Where the vectors do not say that they are
         copies, nothing is joined but what is said again in another order or form.
         """
-        join = combine if question.are_copies else said_again
         left = list(range(len(question.members)))
         parts = []
         while left:
-            group, text = _told_as_one(question.members, left, join)
+            group, text = _told_as_one(question, left)
             left = [index for index in left if index not in group]
             if len(group) > 1:
                 parts.append(MergeGroup(members=group, text=text))
@@ -116,15 +115,15 @@ def _stated(turns: Sequence[Turn], number: int) -> list[Statement]:
     )
 
 
-def _told_as_one(
-    members: Sequence[Memory], left: Sequence[int], join: Callable[[str, str], str | None]
-) -> tuple[tuple[int, ...], str]:
+def _told_as_one(question: Question, left: Sequence[int]) -> tuple[tuple[int, ...], str]:
     """The newest of those left, with all that can be told in one text with it."""
+    members = question.members
     group: tuple[int, ...] = (left[-1],)
     text = members[left[-1]].content
     for older in reversed(left[:-1]):
-        joined = join(text, members[older].content)
         wider = tuple(sorted((older, *group)))
+        join = combine if question.are_copies_among(wider) else said_again
+        joined = join(text, members[older].content)
         if joined is not None and _is_believed(joined, [members[n].content for n in wider]):
             group, text = wider, joined
     return group, text

@@ -44,9 +44,9 @@ def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
     first = tokens[start]
     place = start + 1
     following, kind = tokens[place][:2] if place < len(tokens) else ("", "")
-    if first.key.isdecimal() and first.key[0] != "0" and following not in _GROWING:
-        if kind is not Kind.NUMBER and kind is not Kind.SCALE:
-            return [first], place
+    plain = first.key.isdecimal() and first.key[0] != "0" and following not in _GROWING
+    if plain and kind is not Kind.NUMBER and kind is not Kind.SCALE:
+        return [first], place
     if following in _ORDINAL_ENDINGS:
         return [_made(f"{first.key}.", tokens[start : place + 1])], place + 1
     if first.kind is Kind.NUMBER and (found := _moment(first, following)):

@@ -151,9 +151,7 @@ def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
 _ALL_SHADES = SHADES | EMPHASES
 _KEY, _KIND = itemgetter(0), itemgetter(1)
 _TURNS = Kind.TURNING
-_STATED = frozenset(
-    {Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING, Kind.ADVERB}
-)
+_STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING, Kind.ADVERB})
 _NEW_CLAUSE = frozenset(
     "and but or while when where because who whom whose which that so if und aber".split()
 )

@@ -49,6 +49,18 @@ def test_a_group_is_parted_where_values_conflict(tell: Tell) -> None:
     assert verdict.usage.calls == 0
 
 
+def test_copies_are_joined_beside_a_member_that_is_only_similar(tell: Tell) -> None:
+    members = (
+        tell("Mia has a cat in her house."),
+        tell("Mia sings in a choir."),
+        tell("Mia sings in a choir on Mondays."),
+    )
+    question = Question(members, "test", 0.91, 0.75, copies=frozenset({(1, 2)}))
+    [part] = asyncio.run(OfflineModel().judge(question)).parts
+    assert (part.members, part.text) == ((1, 2), "Mia sings in a choir on Mondays.")
+    assert not asyncio.run(OfflineModel().judge(Question(members, "test", 0.91, 0.75))).parts
+
+
 def test_its_merges_are_believed(tell: Tell) -> None:
     members = (
         tell("Mia has a cat. Her sister studies law."),
