@@ -181,6 +181,13 @@ class Config(Frozen):
     api_key: SecretStr | None = Field(default=None, exclude=True)
     """Gemini's, from the environment only: GEMINI_API_KEY, else GOOGLE_API_KEY."""
 
+    def at(self, data_dir: str) -> Config:
+        """The same with all data in this folder and nowhere else."""
+        memory = self.memory.model_copy(
+            update={"data_dir": data_dir, "ledger_url": None, "chroma": ChromaConfig()}
+        )
+        return self.model_copy(update={"memory": memory})
+
     def with_calls_per_run(self, most: int | None) -> Config:
         """The same with another budget of calls for a batch or an import, where one is given."""
         if most is None:

@@ -30,6 +30,8 @@ HOME_OF = {
     "google": {"providers.gemini"},
     "mcp": {"agent.server"},
     "tenacity": {"providers.gemini"},
+    "qdrant_client": {"interchange.qdrant"},
+    "sqlite3": {"ledger.database", "interchange.copies"},
     "jinja2": {"review.pages"},
 }
 MOST_PUBLIC_METHODS = 20

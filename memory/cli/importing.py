@@ -18,6 +18,9 @@ from memory.cli.sources import (
     CollectionName,
     DefaultTime,
     FromChroma,
+    FromLangGraph,
+    FromMcpMemory,
+    FromMem0,
     IdKey,
     NoUser,
     Source,
@@ -47,6 +50,9 @@ def import_(
         bool, typer.Option("--raw", help="Store every memory as it is, without deduplication.")
     ] = False,
     from_chroma: FromChroma = None,
+    from_mem0: FromMem0 = None,
+    from_langgraph: FromLangGraph = None,
+    from_mcp_memory: FromMcpMemory = None,
     collection: CollectionName = None,
     text_key: TextKey = None,
     user_key: UserKey = None,
@@ -62,7 +68,8 @@ def import_(
 ) -> None:
     """Import memories, each through the deduplicator, or with --raw as they are."""
     reading = reading_of(text_key, user_key, time_key, id_key, default_time, no_user, assume_utc)
-    brought = _brought(file, Source(reading, from_chroma, collection))
+    stores = (from_chroma, from_mem0, from_langgraph, from_mcp_memory)
+    brought = _brought(file, Source(reading, collection, *stores))
     config: Config = context.obj
     warn_of_agents(config, brought.memories)
     with assembly.open_store(config) as store:
@@ -85,13 +92,13 @@ def import_(
 def _brought(file: Path | None, source: Source) -> Brought:
     """Raises: InputError."""
     if (file is not None) + source.stores != 1:
-        raise InputError("import", "needs exactly one source", "give FILE, or --from-chroma PATH")
+        raise InputError("import", "needs exactly one source", "give FILE, or one --from option")
     if file is None:
         return brought_from(source)
     from memory.interchange import read_memories
 
     if source.reading.model_copy(update={"assume_utc": False}) != type(source.reading)():
-        raise InputError("import", "the keys and --no-user are for --from-chroma")
+        raise InputError("import", "the keys and --no-user are for other people's stores")
     memories, left_out = sorted_out(read_memories(file, assume_utc=source.reading.assume_utc))
     return Brought(memories, left_out)
 

@@ -5,12 +5,31 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import aclosing
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memory import assembly
-from memory.cli.shell import err, show
+from memory.cli.shell import EXIT_PROBLEM, err, progress, show
+from memory.cli.sources import (
+    AssumeUtc,
+    CollectionName,
+    DefaultTime,
+    FromChroma,
+    FromLangGraph,
+    FromMcpMemory,
+    FromMem0,
+    IdKey,
+    NoUser,
+    Source,
+    TextKey,
+    TimeKey,
+    UserKey,
+    brought_from,
+    reading_of,
+    warn_of_agents,
+)
 from memory.config import Config
 from memory.errors import InputError, LedgerMissing, MemoryNotFound
 from memory.text import shortened
@@ -105,9 +124,48 @@ def audit(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the whole report as JSON.")
     ] = False,
+    from_chroma: FromChroma = None,
+    from_mem0: FromMem0 = None,
+    from_langgraph: FromLangGraph = None,
+    from_mcp_memory: FromMcpMemory = None,
+    collection: CollectionName = None,
+    text_key: TextKey = None,
+    user_key: UserKey = None,
+    time_key: TimeKey = None,
+    id_key: IdKey = None,
+    default_time: DefaultTime = None,
+    no_user: NoUser = False,
+    assume_utc: AssumeUtc = False,
 ) -> None:
-    """Show groups of near-copies and what would be done about each; changes nothing."""
-    show_audit(context.obj, groups, as_json=as_json)
+    """Show groups of near-copies and what would be done about each; changes nothing.
+
+    With a --from option, those of somebody else's store: nothing is imported.
+    """
+    reading = reading_of(text_key, user_key, time_key, id_key, default_time, no_user, assume_utc)
+    stores = (from_chroma, from_mem0, from_langgraph, from_mcp_memory)
+    source = Source(reading, collection, *stores)
+    if source.stores == 0:
+        show_audit(context.obj, groups, as_json=as_json)
+        return
+    if source.stores > 1:
+        raise InputError("audit", "needs one store at a time", "give one --from option")
+    _show_foreign_audit(context.obj, source, groups, as_json=as_json)
+
+
+def _show_foreign_audit(
+    config: Config, source: Source, groups: int | None, *, as_json: bool
+) -> None:
+    """The plan for somebody else's store, made in a ledger that is gone afterwards."""
+    brought = brought_from(source)
+    warn_of_agents(config, brought.memories)
+    with TemporaryDirectory(prefix="memory-audit-") as folder:
+        elsewhere = config.at(folder)
+        with assembly.open_store(elsewhere) as store, progress("reading"):
+            store.add_batch(brought.memories)
+        show_audit(elsewhere, groups, as_json=as_json)
+    if brought.left_out:
+        err().print(f"{brought.left_out:,} left out; the reasons are above")
+        raise typer.Exit(EXIT_PROBLEM)
 
 
 def show_audit(config: Config, groups: int | None = None, *, as_json: bool = False) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +17,7 @@ from memory.config import Config
 from memory.errors import InputError
 
 if TYPE_CHECKING:
-    from memory.interchange import Reading
+    from memory.interchange import Found, Reading
     from memory.models import Memory
     from memory.store import MemoryStore
 
@@ -23,8 +25,19 @@ FromChroma = Annotated[
     str | None,
     typer.Option("--from-chroma", help="A Chroma folder, or http://HOST:PORT of a server."),
 ]
+FromMem0 = Annotated[
+    Path | None, typer.Option("--from-mem0", help="mem0's folder, or its Chroma or Qdrant folder.")
+]
+FromLangGraph = Annotated[
+    Path | None, typer.Option("--from-langgraph", help="The file of LangGraph's SqliteStore.")
+]
+FromMcpMemory = Annotated[
+    Path | None,
+    typer.Option("--from-mcp-memory", help="The JSON Lines of MCP's reference memory server."),
+]
 CollectionName = Annotated[
-    str | None, typer.Option("--collection", help="The collection to read [default: memories].")
+    str | None,
+    typer.Option("--collection", help="The collection to read [default: memories, mem0's mem0]."),
 ]
 TextKey = Annotated[
     str | None, typer.Option(help="The key of its metadata that holds the text [default: found].")
@@ -54,12 +67,16 @@ class Source:
     """What the options of a command name: one of the stores, and how it is to be read."""
 
     reading: Reading
-    chroma: str | None = None
     collection: str | None = None
+    chroma: str | None = None
+    mem0: Path | None = None
+    langgraph: Path | None = None
+    mcp_memory: Path | None = None
 
     @property
     def stores(self) -> int:
-        return sum(place is not None for place in (self.chroma,))
+        places = (self.chroma, self.mem0, self.langgraph, self.mcp_memory)
+        return sum(place is not None for place in places)
 
 
 @dataclass(frozen=True)
@@ -115,14 +132,52 @@ def brought_from(source: Source) -> Brought:
 
     Raises: InputError.
     """
-    from memory.interchange import as_memories, read_collection
+    from memory.interchange import as_memories
 
-    if source.chroma is None:
-        raise InputError("import", "names no store")
-    place = assembly.chroma_place(source.chroma)
-    found = read_collection(place, source.collection or "memories")
-    memories, left_out = sorted_out(as_memories(found.rows, source.chroma, source.reading))
-    return Brought(memories, left_out, found.collection_id, source.reading)
+    reading = source.reading
+    if source.chroma is not None:
+        return _collection(_chroma(source), source.chroma, reading)
+    if source.mem0 is not None:
+        return _collection(_mem0(source), str(source.mem0), reading)
+    if source.langgraph is not None:
+        from memory.interchange import read_langgraph
+
+        rows = read_langgraph(source.langgraph, reading.text_key)
+        whose = reading.user_key or "namespace"
+        reading = reading.model_copy(update={"user_key": whose})
+        return Brought(*sorted_out(as_memories(rows, str(source.langgraph), reading)))
+    from memory.interchange import read_graph
+
+    assert source.mcp_memory is not None
+    rows, problems = read_graph(source.mcp_memory)
+    read = as_memories(rows, str(source.mcp_memory), reading)
+    return Brought(*sorted_out(chain(problems, read)))
+
+
+def _chroma(source: Source) -> Found:
+    from memory.interchange import read_collection
+
+    assert source.chroma is not None
+    return read_collection(assembly.chroma_place(source.chroma), source.collection or "memories")
+
+
+def _mem0(source: Source) -> Found:
+    """What has expired mem0 itself shows no more."""
+    from memory.interchange import MEM0_COLLECTION, read_mem0, unexpired
+
+    assert source.mem0 is not None
+    found = read_mem0(source.mem0, source.collection or MEM0_COLLECTION)
+    rows = list(unexpired(found.rows, datetime.now(UTC).date()))
+    if len(rows) < len(found.rows):
+        err().print(f"{len(found.rows) - len(rows):,} have expired, and are left where they are")
+    return replace(found, rows=rows)
+
+
+def _collection(found: Found, source: str, reading: Reading) -> Brought:
+    from memory.interchange import as_memories
+
+    memories, left_out = sorted_out(as_memories(found.rows, source, reading))
+    return Brought(memories, left_out, found.collection_id or None, reading)
 
 
 def sorted_out(items: Iterable[Memory | InputError]) -> tuple[list[Memory], int]:

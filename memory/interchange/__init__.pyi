@@ -1,3 +1,4 @@
+from .chroma import Found as Found
 from .chroma import read_collection as read_collection
 from .foreign import Reading as Reading
 from .foreign import as_memories as as_memories
@@ -8,4 +9,9 @@ from .jsonl import to_memory as to_memory
 from .jsonl import to_turn as to_turn
 from .jsonl import with_links_resolved as with_links_resolved
 from .jsonl import write_memory as write_memory
+from .langgraph_store import read_langgraph as read_langgraph
+from .mcp_memory import read_graph as read_graph
+from .mem0 import MEM0_COLLECTION as MEM0_COLLECTION
+from .mem0 import read_mem0 as read_mem0
+from .mem0 import unexpired as unexpired
 from .origin import note_reading as note_reading

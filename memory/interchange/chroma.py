@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from memory.index import (
     http_client,
     persistent_client,
 )
+from memory.interchange.copies import copied
 from memory.interchange.foreign import ForeignRow
 
 _PAGE = 1_000
@@ -81,16 +80,8 @@ def _reading(place: Place) -> Iterator[Client]:
         with opened(place) as client:
             yield client
         return
-    with tempfile.TemporaryDirectory(prefix="memory-import-") as scratch:
-        copy = Path(scratch) / "chroma"
-        try:
-            copy.mkdir()
-            for part in _parts(place):
-                (shutil.copytree if part.is_dir() else shutil.copy2)(part, copy / part.name)
-        except OSError as exc:
-            raise InputError(place, f"cannot be copied: {exc}", "is it in use?") from exc
-        with opened(place, copy) as client:
-            yield client
+    with copied(place, _parts(place)) as copy, opened(place, copy) as client:
+        yield client
 
 
 def _parts(folder: Path) -> list[Path]:

@@ -322,6 +322,20 @@ def test_a_foreign_collection_is_imported_under_new_ids(run: Run, tmp_path: Path
     assert memory["metadata"] == {"created_at": WHEN, "mood": "calm"}
 
 
+def test_a_foreign_store_is_audited_without_importing_anything(run: Run, tmp_path: Path) -> None:
+    line = {"type": "entity", "name": "Mia", "entityType": "person"}
+    told = ["Mia runs 12 kilometres.", "mia runs 12 kilometres", "Mia paints."]
+    (tmp_path / "graph.jsonl").write_text(json.dumps(line | {"observations": told}))
+    before = sorted(tmp_path.rglob("*"))
+    theirs = ("--from-mcp-memory", "graph.jsonl", "--default-time", "2026-01-01")
+    shown = run("memory-dedup", "audit", *theirs).stdout
+    assert "retire 2026-01-01 Mia runs 12 kilometres." in shown
+    assert "nothing changed" in shown
+    assert sorted(tmp_path.rglob("*")) == before
+    twice = run("memory-dedup", "audit", *theirs, "--from-mem0", ".", ok=False)
+    assert failed(twice).startswith("error: audit: needs one store at a time")
+
+
 def test_the_doctor_names_an_index_that_cannot_be_opened_beside_the_rest(
     run: Run, tmp_path: Path
 ) -> None:

@@ -1,0 +1,91 @@
+"""What mem0 keeps: a Chroma or a local Qdrant folder, and its history beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from memory.errors import InputError
+from memory.interchange.chroma import Found, read_collection
+from memory.interchange.copies import read_table
+from memory.interchange.foreign import ForeignRow
+from memory.interchange.qdrant import is_qdrant, read_points
+
+MEM0_COLLECTION = "mem0"
+"""Where mem0 puts memories unless told otherwise."""
+
+
+def read_mem0(path: Path, collection: str) -> Found:
+    """Every memory in mem0's folder, or in the folder of its vector store.
+
+    `history.db` gives times to what has none; earlier and deleted wordings in it stay there.
+
+    Raises: InputError.
+    """
+    folder = vector_folder(path)
+    if is_qdrant(folder):
+        found = Found("", read_points(folder, collection))
+    else:
+        found = read_collection(folder, collection)
+    return replace(found, rows=_with_times(found.rows, _history(path, folder)))
+
+
+def vector_folder(path: Path) -> Path:
+    """Where the vectors are: the folder itself, or the only one of its own that is a store.
+
+    Raises: InputError where there is none, or several.
+    """
+    inside = sorted(one for one in path.iterdir() if one.is_dir()) if path.is_dir() else []
+    found = [one for one in [path, *inside] if _is_store(one)]
+    if path in found:
+        return path
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(one.name for one in found)
+        raise InputError(path, f"holds several stores: {names}", "name one of these folders")
+    raise InputError(path, "holds no store of mem0", "give its Chroma or Qdrant folder")
+
+
+def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:
+    """Without the memories that mem0 itself shows no more."""
+    for row in rows:
+        if not _expired(row.metadata.get("expiration_date"), today):
+            yield row
+
+
+def _expired(given: Any, today: date) -> bool:
+    try:
+        return date.fromisoformat(str(given)) < today
+    except ValueError:
+        return False
+
+
+def _is_store(folder: Path) -> bool:
+    return (folder / "chroma.sqlite3").is_file() or is_qdrant(folder)
+
+
+def _history(path: Path, folder: Path) -> dict[str, str]:
+    """When each memory was last written, by its id; empty where there is no history."""
+    for file in (path / "history.db", folder.parent / "history.db"):
+        if file.is_file():
+            rows = read_table(file, "history")
+            times = {row["memory_id"]: row["updated_at"] or row["created_at"] for row in rows}
+            return {name: at for name, at in times.items() if at}
+    return {}
+
+
+def _with_times(rows: list[ForeignRow], times: dict[str, str]) -> list[ForeignRow]:
+    return [
+        row
+        if row.metadata.get("updated_at") or row.metadata.get("created_at")
+        else replace(row, metadata=row.metadata | _time(times.get(row.id)))
+        for row in rows
+    ]
+
+
+def _time(at: str | None) -> dict[str, str]:
+    return {"created_at": at} if at is not None else {}

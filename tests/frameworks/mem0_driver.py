@@ -1,0 +1,68 @@
+"""Runs mem0 itself, in whatever environment has it: makes a store by its own API, or asks one.
+
+python mem0_driver.py make chroma|qdrant FOLDER PORT SCRIPT   # SCRIPT: [[user, [text, ...]], ...]
+python mem0_driver.py look chroma|qdrant FOLDER PORT USER...  # all it answers, as JSON
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+os.environ["MEM0_TELEMETRY"] = "False"
+
+
+def opened(store: str, folder: Path, port: int) -> Any:
+    os.environ["MEM0_DIR"] = str(folder)
+    from mem0 import Memory
+
+    here = f"http://127.0.0.1:{port}/v1"
+    where: dict[str, Any] = {"collection_name": "mem0", "path": str(folder / store)}
+    if store == "qdrant":
+        where |= {"embedding_model_dims": 256, "on_disk": True}
+    told = {"api_key": "none", "openai_base_url": here}
+    return Memory.from_config(
+        {
+            "vector_store": {"provider": store, "config": where},
+            "llm": {"provider": "openai", "config": {**told, "model": "scripted"}},
+            "embedder": {
+                "provider": "openai",
+                "config": {**told, "model": "words", "embedding_dims": 256},
+            },
+            "history_db_path": str(folder / "history.db"),
+        }
+    )
+
+
+def make(memory: Any, script: list[tuple[str, list[str]]]) -> None:
+    for user, texts in script:
+        said = "SCRIPT " + json.dumps(texts) + " END"
+        memory.add([{"role": "user", "content": said}], user_id=user)
+
+
+def look(memory: Any, users: list[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for user in users:
+        filters = {"user_id": user}
+        everything = memory.get_all(filters=filters, top_k=10_000)["results"]
+        hits = memory.search(everything[0]["memory"], filters=filters, top_k=3)["results"]
+        found[user] = {
+            "all": sorted(everything, key=lambda one: one["id"]),
+            "search": [(one["memory"], round(one["score"], 6)) for one in hits],
+        }
+    return found
+
+
+def main() -> None:
+    does, store, folder, port, *rest = sys.argv[1:]
+    memory = opened(store, Path(folder), int(port))
+    if does == "make":
+        make(memory, json.loads(Path(rest[0]).read_text()))
+    else:
+        print(json.dumps(look(memory, rest)))  # noqa: T201 - its answer
+
+
+main()

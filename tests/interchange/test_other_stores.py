@@ -1,0 +1,133 @@
+"""What mem0, LangGraph and MCP's reference memory server keep, read as it lies on disk."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import pytest
+from chromadb.config import Settings
+
+from memory.errors import InputError
+from memory.interchange.foreign import ForeignRow, Reading, as_memories
+from memory.interchange.jsonl import with_links_resolved
+from memory.interchange.langgraph_store import read_langgraph
+from memory.interchange.mcp_memory import read_graph
+from memory.interchange.mem0 import read_mem0, unexpired, vector_folder
+from memory.models import Memory
+
+WHEN = "2026-05-01T08:00:00+00:00"
+
+
+@pytest.fixture
+def mem0(tmp_path: Path) -> Path:
+    """A folder as mem0 leaves it: the vectors, and its history beside them."""
+    settings = Settings(anonymized_telemetry=False)
+    client: Any = chromadb.PersistentClient(str(tmp_path / "db"), settings=settings)
+    collection = client.create_collection("mem0", embedding_function=None)
+    collection.add(
+        ids=["a", "b"],
+        embeddings=[[1.0, 0.0], [0.0, 1.0]],
+        metadatas=[
+            {"data": "Mia sails.", "hash": "x", "user_id": "mia", "created_at": WHEN},
+            {"data": "Jonas sails.", "user_id": "jonas"},
+        ],
+    )
+    client.close()
+    with closing(sqlite3.connect(tmp_path / "history.db")) as history, history:
+        history.execute("CREATE TABLE history (id, memory_id, created_at, updated_at)")
+        history.execute("INSERT INTO history VALUES (1, 'b', ?, NULL)", [WHEN])
+    return tmp_path
+
+
+def memories(rows: list[ForeignRow], **reading: Any) -> list[Memory]:
+    read = list(as_memories(rows, "theirs", Reading(**reading)))
+    assert all(isinstance(one, Memory) for one in read), read
+    return with_links_resolved([one for one in read if isinstance(one, Memory)])
+
+
+@pytest.mark.parametrize("where", [".", "db"])
+def test_mem0s_folder_or_its_vectors_give_each_memory_of_its_user(mem0: Path, where: str) -> None:
+    before = {path: path.read_bytes() for path in mem0.rglob("*.*")}
+    read = memories(read_mem0(mem0 / where, "mem0").rows)
+    assert [(one.external_id, one.user, one.content) for one in read] == [
+        ("a", "mia", "Mia sails."), ("b", "jonas", "Jonas sails."),
+    ]  # fmt: skip
+    assert {one.timestamp.isoformat() for one in read} == {WHEN}, "the second's is in the history"
+    assert before == {path: path.read_bytes() for path in mem0.rglob("*.*")}
+
+
+def test_a_folder_that_is_no_store_or_holds_several_is_one_clear_line(mem0: Path) -> None:
+    (mem0 / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no store of mem0"):
+        vector_folder(mem0 / "empty")
+    with pytest.raises(InputError, match="holds no store of mem0"):
+        vector_folder(mem0 / "none")
+    (mem0 / "qdrant" / "collection").mkdir(parents=True)
+    (mem0 / "qdrant" / "meta.json").write_text("{}")
+    with pytest.raises(InputError, match="several stores: db, qdrant"):
+        vector_folder(mem0)
+
+
+def test_what_mem0_shows_no_more_is_left_where_it_is() -> None:
+    days = [None, "2026-05-01", "2026-05-02", "soon"]
+    rows = [ForeignRow(str(day), None, {"expiration_date": day}) for day in days]
+    assert [row.id for row in unexpired(rows, date(2026, 5, 2))] == ["None", "2026-05-02", "soon"]
+
+
+def test_an_item_of_langgraph_is_a_memory_of_its_namespace(tmp_path: Path) -> None:
+    items = [
+        ("memories.mia", "k", {"memory": "Mia sails.", "more": {"a": [1]}}),
+        ("memories.jonas", "k", {"kind": "Memory", "content": {"content": "Mia sails."}}),
+    ]
+    with closing(sqlite3.connect(tmp_path / "store.db")) as store, store:
+        store.execute("CREATE TABLE store (prefix, key, value, created_at, updated_at)")
+        for prefix, key, value in items:
+            row = [prefix, key, json.dumps(value), "2026-05-01 08:00:00", "2026-05-02 08:00:00"]
+            store.execute("INSERT INTO store VALUES (?, ?, ?, ?, ?)", row)
+        store.execute("INSERT INTO store VALUES ('files', 'f', '{\"lines\": []}', 'x', NULL)")
+    *rows, file = read_langgraph(tmp_path / "store.db", None)
+    read = memories(rows, user_key="namespace")
+    assert [(one.user, one.external_id, one.content, one.timestamp.day) for one in read] == [
+        ("memories.mia", "memories.mia/k", "Mia sails.", 2),
+        ("memories.jonas", "memories.jonas/k", "Mia sails.", 2),
+    ]
+    assert read[0].metadata["more"] == {"a": [1]}
+    assert [one.user for one in memories(rows, user_key="namespace.1")] == ["mia", "jonas"]
+    [problem] = as_memories([file], "theirs", Reading(user_key="namespace"))
+    assert "files/f: " in str(problem)
+    assert isinstance(problem, InputError)
+
+
+def test_a_file_that_is_no_langgraph_store_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "a.db").write_text("no database at all, though long enough to be looked at")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_langgraph(tmp_path / "a.db", None)
+    with pytest.raises(InputError, match="is not there"):
+        read_langgraph(tmp_path / "b.db", None)
+
+
+def test_observations_are_memories_of_their_entity_and_relations_links(tmp_path: Path) -> None:
+    lines: list[object] = [
+        {"type": "relation", "from": "Mia", "to": "Acme", "relationType": "works at"},
+        {"type": "entity", "name": "Mia", "entityType": "person", "observations": ["Sails", "Ran"]},
+        {"type": "entity", "name": "Acme", "entityType": "firm", "observations": ["Sails"]},
+        {"type": "relation", "from": "Mia", "to": "Nobody", "relationType": "knows"},
+        {"type": "entity", "name": "Bad"},
+    ]
+    (tmp_path / "memory.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    rows, [problem] = read_graph(tmp_path / "memory.jsonl")
+    assert "memory.jsonl:5: is neither an entity" in str(problem)
+    when = datetime(2026, 1, 1, tzinfo=UTC)
+    first, second, other = memories(rows, default_time=when)
+    assert [(one.user, one.content, one.tags) for one in (first, second, other)] == [
+        ("Mia", "Sails", ("person",)), ("Mia", "Ran", ("person",)), ("Acme", "Sails", ("firm",)),
+    ]  # fmt: skip
+    [link] = first.linked_ids
+    assert (link.target_id, link.note) == (other.id, "works at")
+    assert not second.linked_ids
