@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from memory.errors import MemoryPipelineError, ModelUnavailable
+from memory.errors import MemoryPipelineError, ModelTooSlow, ModelUnavailable
 from memory.extractor import MemoryExtractor, Work, summed
 from memory.ledger import Waiting
 from memory.models import ExtractionResult
@@ -24,7 +24,7 @@ _LOOK_WHILE_SETTLING_S = 0.2
 _HELD_S = 1.0
 """How long a conversation is left alone that another process is at."""
 _UNREADABLE_S = 60.0
-"""How long a conversation rests after a turn that the model could not read."""
+"""How long a conversation rests after turns that the model could not read, or not in time."""
 _LONGEST_PAUSE_S = 60.0
 """Between tries of a model that fails: from a second up to this, or as long as it asks for."""
 
@@ -52,7 +52,7 @@ class BackgroundExtraction:
         self._paused_until = 0.0
         self._failures = 0
         self._faults = 0
-        self._settling = 0
+        self._settling = set[asyncio.Task[object] | None]()
         self._stopped = False
         self._account = ExtractionResult()
         self._woken = asyncio.Event()
@@ -75,28 +75,32 @@ class BackgroundExtraction:
         """End what is under way; its turns are left for the next start."""
         self._stopped = True
         self._woken.set()
+        self._moved.set()
         working = list(self._working.values())
         for task in working:
             task.cancel()
-        await asyncio.gather(*working, return_exceptions=True)
+        settling = [task for task in self._settling if task is not None]
+        await asyncio.gather(*working, *settling, return_exceptions=True)
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
         """Wait until all that can be extracted is, without waiting for more turns.
 
-        Gives what was extracted since this was last asked; ends early where the model fails.
+        Gives what was extracted since this was last asked; ends early where the model fails, or
+        where this is stopped.
         """
-        self._settling += 1
+        me = asyncio.current_task()
+        self._settling.add(me)
         self._not_before.clear()
         self._paused_until = 0.0
         faults = self._faults
         try:
-            while await self._unsettled() and self._faults == faults:
+            while not self._stopped and self._faults == faults and await self._unsettled():
                 if on_progress is not None:
                     left = sum(one.turns for one in await self._extractor.waiting())
                     on_progress(self._account.extracted, self._account.extracted + left)
                 await self._next_move()
         finally:
-            self._settling -= 1
+            self._settling.discard(me)
         account, self._account = self._account, ExtractionResult()
         return replace(account, pending=await self._extractor.count_waiting())
 
@@ -172,13 +176,14 @@ class BackgroundExtraction:
         now = asyncio.get_running_loop().time()
         if work is None:
             self._not_before[conversation] = now + _HELD_S
-        elif work.fault is not None:
-            self._failed(work.fault)
-        else:
+        elif work.fault is None or isinstance(work.fault, ModelTooSlow):
             self._failures = 0
             self._not_before.pop(conversation, None)
-            if work.result.problem:
+            if problem := str(work.fault or work.result.problem):
                 self._not_before[conversation] = now + _UNREADABLE_S
+                self._account = replace(self._account, problem=self._account.problem or problem)
+        else:
+            self._failed(work.fault)
 
     def _tell(self, part: ExtractionResult) -> None:
         self._account = summed(self._account, part)

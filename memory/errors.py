@@ -17,6 +17,7 @@ MemoryPipelineError
 │   └── ForeignIndex       the index is another store's: leave it as it is
 └── ModelError             the language model gave no usable answer
     ├── ModelUnavailable   it could not be reached or is overloaded: the same question may succeed
+    │   └── ModelTooSlow   it did not answer in the time it was given: a smaller one may succeed
     └── ModelAnswerError   it answered this question, and not usably: another one may fare better
 """
 
@@ -163,6 +164,10 @@ class ModelUnavailable(ModelError):
         """`retry_after_s` is how long the server asked to wait."""
         super().__init__(problem, remedy)
         self.retry_after_s = retry_after_s
+
+
+class ModelTooSlow(ModelUnavailable):
+    """No answer in the time that the question was given; others may have been answered."""
 
 
 class ModelAnswerError(ModelError):

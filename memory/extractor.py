@@ -16,7 +16,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import LeaseLost, MemoryPipelineError, ModelAnswerError, ModelError
+from memory.errors import (
+    LeaseLost,
+    MemoryPipelineError,
+    ModelAnswerError,
+    ModelError,
+    ModelTooSlow,
+)
 from memory.leasing import leased, worker
 from memory.ledger import Lease, PendingTurn, Waiting, Writer
 from memory.models import (
@@ -163,7 +169,7 @@ class MemoryExtractor:
                     part = await self._extract(chunk, lease)
                 except LeaseLost as exc:
                     logger.warning("%s", exc)
-                    return work
+                    return None
                 except ModelError as exc:
                     logger.warning("turns wait for the model: %s", exc)
                     work.fault = exc
@@ -238,12 +244,16 @@ class MemoryExtractor:
     # --- one call ---
 
     async def _extract(self, chunk: Sequence[PendingTurn], lease: Lease) -> ExtractionResult:
-        """Turns of one conversation; where no usable answer comes to them, each by itself.
+        """Turns of one conversation; where no usable answer comes to them, fewer at a time.
 
         Raises: ModelError where it is not the turns that the model fails at; LeaseLost.
         """
         try:
             found, usage = await self._candidates(chunk, lease)
+        except ModelTooSlow:
+            if len(chunk) == 1:
+                raise
+            return await self._extract_halves(chunk, lease)
         except ModelAnswerError as exc:
             if len(chunk) > 1:
                 parts = [await self._extract([one], lease) for one in chunk]
@@ -253,6 +263,29 @@ class MemoryExtractor:
             return ExtractionResult(problem=str(exc))
         stored = await self._store_found(chunk, found, lease)
         return replace(stored, usage=stored.usage + usage)
+
+    async def _extract_halves(
+        self, chunk: Sequence[PendingTurn], lease: Lease
+    ) -> ExtractionResult:
+        """A half that the model is too slow for, while it answers the other, has failed once.
+
+        Raises: ModelTooSlow where it answers neither; as `_extract`.
+        """
+        middle = len(chunk) // 2
+        parts = list[ExtractionResult]()
+        slow = list[tuple[Sequence[PendingTurn], ModelTooSlow]]()
+        for half in (chunk[:middle], chunk[middle:]):
+            try:
+                parts.append(await self._extract(half, lease))
+            except ModelTooSlow as exc:
+                slow.append((half, exc))
+        if not parts:
+            raise slow[0][1]
+        for half, exc in slow:
+            for one in half:
+                await in_thread(self._count_attempt, one, lease)
+            parts.append(ExtractionResult(problem=str(exc)))
+        return summed(ExtractionResult(), *parts)
 
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
@@ -404,8 +437,9 @@ class _Sweep:
             return
         self._tried.add(conversation)
         if work.fault is not None:
-            self._fault = work.fault
             self._result = replace(self._result, problem=str(work.fault))
+            if not isinstance(work.fault, ModelTooSlow):  # for these turns; others may be answered
+                self._fault = work.fault
 
     def _tell(self, part: ExtractionResult) -> None:
         self._result = summed(self._result, part)

@@ -243,6 +243,23 @@ def test_it_is_closed_once_from_any_loop_and_then_hears_nothing(
         asyncio.run(memory.hear(turn(1)))
 
 
+def test_whoever_waits_while_it_is_closed_is_told_what_is_left(
+    tmp_path: Path, gemini: GeminiServer
+) -> None:
+    slow = SlowGemini(gemini, latency_s=30.0)
+    memory = open_chat_memory(settings(tmp_path, gemini))
+
+    async def talk() -> int:
+        await memory.hear(turn(0))
+        settling = asyncio.create_task(memory.settle())
+        while not slow.server.asked:
+            await asyncio.sleep(0.01)
+        await memory.close()
+        return (await settling).pending
+
+    assert asyncio.run(talk()) == 1
+
+
 def test_turns_without_an_id_are_known_by_their_time(tmp_path: Path, gemini: GeminiServer) -> None:
     config = settings(tmp_path, gemini, extraction_wait=3_600.0)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import ModelAnswerError, ModelError, ModelUnavailable
+from memory.errors import ModelAnswerError, ModelError, ModelTooSlow, ModelUnavailable
 from memory.extractor import MemoryExtractor
 from memory.ledger import Ledger
 from memory.models import Candidate, ExtractionResult, Turn, Vectors
@@ -242,6 +242,31 @@ def test_a_turn_that_the_model_cannot_read_does_not_hold_up_the_others(
     assert len(model.shown) == 5
     hook(extractor)
     assert len(model.shown) == 5, "after three tries it is left alone, and kept"
+
+
+def test_a_turn_that_the_model_is_too_slow_for_does_not_hold_up_the_others(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    slow = ModelTooSlow("no answer within 60 s")
+    boat = Candidate(content="Mia owns a boat.", turn=0)
+    model.extractions = [slow, [Candidate(content=CAT, turn=1)], slow, [boat], slow]
+    first = hook(extractor, *(turn(f"turn {n}", n) for n in range(4)))
+    assert [len(shown) for shown in model.shown] == [4, 2, 2, 1, 1]
+    assert (first.extracted, first.pending, first.problem) == (3, 1, "no answer within 60 s")
+    model.extractions = [slow, [Candidate(content=SAILS, user="Jonas", turn=0)]]
+    second = hook(extractor, turn("I sail.", 5, speaker="Jonas", conversation="d"))
+    assert (second.extracted, second.pending) == (1, 1)
+    assert {text for _, text in live(store)} == {CAT, boat.content, SAILS}
+
+
+def test_a_model_that_answers_nothing_in_time_uses_up_no_turn(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    for _ in range(5):
+        model.extractions = [ModelTooSlow("no answer within 60 s") for _ in range(3)]
+        assert hook(extractor, turn("I adopted a cat!", 0), turn("And", 1)).pending == 2
+    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    assert hook(extractor).extracted == 2
 
 
 def test_after_a_crash_between_model_and_store_the_model_is_not_asked_again(

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
-from memory.errors import ModelUnavailable
+from memory.errors import ModelTooSlow
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class Budget:
     ) -> T:
         """The answer, if it comes while something is left; once spent, nothing is asked.
 
-        Raises: ModelUnavailable when it is spent, and whatever `ask` raises.
+        Raises: ModelTooSlow when it is spent, and whatever `ask` raises.
         """
         if self._left_s <= 0.0:
             raise self._spent()
@@ -44,8 +44,8 @@ class Budget:
         finally:
             self._left_s -= self._clock() - started_s
 
-    def _spent(self) -> ModelUnavailable:
-        return ModelUnavailable(f"no answer within {self._total_s:g} s", "see llm.budget_s")
+    def _spent(self) -> ModelTooSlow:
+        return ModelTooSlow(f"no answer within {self._total_s:g} s", "see llm.budget_s")
 
 
 class CallBudget:

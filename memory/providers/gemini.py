@@ -23,7 +23,13 @@ from google.genai import errors, types
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from memory.config import LLMConfig
-from memory.errors import EmbeddingError, ModelAnswerError, ModelError, ModelUnavailable
+from memory.errors import (
+    EmbeddingError,
+    ModelAnswerError,
+    ModelError,
+    ModelTooSlow,
+    ModelUnavailable,
+)
 from memory.models import (
     Candidate,
     Doubt,
@@ -361,7 +367,7 @@ def _mapped(exc: Exception, setting: str, model: str) -> ModelError:
     if isinstance(exc, errors.APIError):
         return _api_error(exc, setting, model)
     if isinstance(exc, TimeoutError) or "Timeout" in type(exc).__name__:
-        return ModelUnavailable("Gemini did not answer in time", "see llm.timeout_s")
+        return ModelTooSlow("Gemini did not answer in time", "see llm.timeout_s")
     if isinstance(exc, json.JSONDecodeError):
         return ModelAnswerError("Gemini's answer is not JSON", may_pass=True)
     library = type(exc).__module__.partition(".")[0]
