@@ -368,7 +368,8 @@ class MemoryDeduplicator:
         store = self._store
 
         def unasked(reader: Reader) -> set[TextPair]:
-            return asker.distinct(reader) | asker.waiting(reader, store.clock())
+            told_apart = asker.distinct(reader, store.scope_fields)
+            return told_apart | asker.waiting(reader, store.clock())
 
         return reopen_pending(store.ledger, unasked, store.scope_of, most)
 

@@ -264,9 +264,7 @@ class MemoryExtractor:
         stored = await self._store_found(chunk, found, lease)
         return replace(stored, usage=stored.usage + usage)
 
-    async def _extract_halves(
-        self, chunk: Sequence[PendingTurn], lease: Lease
-    ) -> ExtractionResult:
+    async def _extract_halves(self, chunk: Sequence[PendingTurn], lease: Lease) -> ExtractionResult:
         """A half that the model is too slow for, while it answers the other, has failed once.
 
         Raises: ModelTooSlow where it answers neither; as `_extract`.
@@ -281,10 +279,10 @@ class MemoryExtractor:
                 slow.append((half, exc))
         if not parts:
             raise slow[0][1]
-        for half, exc in slow:
+        for half, too_slow in slow:
             for one in half:
                 await in_thread(self._count_attempt, one, lease)
-            parts.append(ExtractionResult(problem=str(exc)))
+            parts.append(ExtractionResult(problem=str(too_slow)))
         return summed(ExtractionResult(), *parts)
 
     async def _candidates(

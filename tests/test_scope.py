@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from memory.deduplicator import MemoryDeduplicator
 from memory.index import ChromaIndex, ExactIndex, Following
 from memory.ledger import Ledger
-from memory.models import Memory, Scope, ScopeField
+from memory.models import Action, Memory, Scope, ScopeField
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ScriptedModel, ticking
@@ -65,6 +65,29 @@ def test_a_batch_merges_within_each_agent_only(
     asyncio.run(MemoryDeduplicator(by_agent, model).deduplicate_all())
     left = [one.metadata.get("agent") for one in by_agent.memories()]
     assert sorted(left, key=str) == sorted(AGENTS, key=str)
+
+
+@pytest.mark.parametrize("fields", [(), ("user",), ("user", "agent"), ("agent", "channel")])
+def test_what_a_person_kept_apart_stays_apart_in_scopes_of_other_fields(
+    ledger_url: str, embedder: PlacedEmbedder, tell: Tell, fields: tuple[ScopeField, ...]
+) -> None:
+    black, dark = "Mia owns a black cat.", "Mia owns a dark cat."
+    embedder.place(dark, 0.97, to=black)
+    model = ScriptedModel()
+    with MemoryStore(Ledger.create(ledger_url), embedder, ExactIndex, clock=ticking()) as store:
+        store.add_batch([told_to("a", tell, black), told_to("a", tell, dark)])
+        scope = store.scope_of(next(store.memories()))
+        with store.ledger.writing() as writer:
+            writer.distinct.mark(scope, black, dark, "kept by a person", "person")
+    with MemoryStore(
+        Ledger.create(ledger_url), embedder, ExactIndex, scope_fields=fields, clock=ticking()
+    ) as store:
+        deduplicator = MemoryDeduplicator(store, model)
+        report = asyncio.run(deduplicator.deduplicate_all())
+        assert (report.groups, store.counts().live) == ((), 2)
+        [copy] = asyncio.run(deduplicator.check_and_merge_all([told_to("a", tell, dark)]))
+        assert (copy.action, store.counts().live) == (Action.REPLACE, 2)
+    assert not model.asked
 
 
 def test_a_search_may_ask_for_one_agents_memories(by_agent: MemoryStore, tell: Tell) -> None:

@@ -195,7 +195,8 @@ class MemoryStore:
         def look() -> tuple[list[Memory], list[NearCopies]]:
             with self._store.ledger.reading() as reader:
                 recent = reader.memories.newest(limit, self._own_scope(), since)
-                snapshot = take_snapshot(reader, NOBODY.distinct(reader))
+                distinct = NOBODY.distinct(reader, self._store.scope_fields)
+                snapshot = take_snapshot(reader, distinct)
             names = {row.memory.id for row in recent}
             pairs = near_copies(
                 snapshot, names, self._store.scope_of, 1.0 - threshold, self._store.scale

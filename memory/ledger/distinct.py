@@ -22,13 +22,18 @@ class DistinctPairs(TableGroup):
     def of(self, scope: Scope, key: str, by: Sequence[Judge] = JUDGES) -> set[str]:
         """Keys of the texts that one of these judges told from this one.
 
-        Its own is among them where a person keeps it twice.
+        Its own is among them where a person keeps it twice. A person's word holds as well where
+        memories were compared in other scopes when it was given.
         """
         pairs = t.distinct_pairs.c
         either = sa.or_(pairs.low_key == key, pairs.high_key == key)
-        query = sa.select(pairs.low_key, pairs.high_key)
-        query = query.where(pairs.scope == scope.key, either, pairs.by.in_(by))
-        return {a if b == key else b for a, b in self._connection.execute(query)}
+        query = sa.select(pairs.scope, pairs.low_key, pairs.high_key, pairs.by)
+        found = self._connection.execute(query.where(either, pairs.by.in_(by))).all()
+        return {
+            a if b == key else b
+            for where, a, b, who in found
+            if where == scope.key or (who == "person" and Scope.from_key(where).agrees_with(scope))
+        }
 
     def all(self, by: Sequence[Judge] = JUDGES) -> set[TextPair]:
         """Every pair that one of these judges told apart."""

@@ -68,6 +68,11 @@ class Memories(TableGroup):
         found = self._live_in(scope, t.memories.c.text_key == key)
         return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
 
+    def live_with_texts(self, keys: Sequence[str]) -> Iterator[Row]:
+        """Live memories with one of these normalised texts, in any scope."""
+        for some in chunks(keys):
+            yield from self._pages(sa.and_(t.memories.c.live, t.memories.c.text_key.in_(some)))
+
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
         """Live memories of the scope above a revision."""
         return self._live_in(scope, t.memories.c.revision > revision)

@@ -132,6 +132,11 @@ class Scope:
         values = _values_of(memory)
         return cls(tuple((name, values.get(name)) for name in named))
 
+    @classmethod
+    def from_key(cls, key: str) -> Scope:
+        """The scope that has this key."""
+        return cls(tuple(json.loads(key).items()))
+
     @property
     def of_metadata(self) -> bool:
         """Whether any value is one of the metadata's."""
@@ -143,6 +148,11 @@ class Scope:
     @property
     def key(self) -> str:
         return json.dumps(dict(self.values), ensure_ascii=False)
+
+    def agrees_with(self, other: Scope) -> bool:
+        """Whether a memory could be of both: where both name a field, its value is the same."""
+        mine = dict(self.values)
+        return all(mine.get(name, value) == value for name, value in other.values)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Whether a row with these values belongs here; a missing value reads as None."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import Enum
 
 from memory.ledger import Reader, TextPair
-from memory.models import JUDGES, OFFLINE, Judge
+from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 
 
 class Insistence(Enum):
@@ -32,9 +32,12 @@ class Asker:
             return ("person",)
         return JUDGES if self.model == OFFLINE else ("model", "person")
 
-    def distinct(self, reader: Reader) -> set[TextPair]:
-        """The pairs that were told apart by somebody whose word it does not question."""
-        return reader.distinct.all(self.bound_by)
+    def distinct(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
+        """The pairs that were told apart by somebody whose word it does not question.
+
+        `fields` are what scopes are made of now; a person's word outlives what they were made of.
+        """
+        return reader.distinct.all(self.bound_by) | _told_in_other_scopes(reader, fields)
 
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
         """The pairs that this model failed at and that are not to be asked about now."""
@@ -43,6 +46,24 @@ class Asker:
         if self.insistence is Insistence.NOW:
             return reader.attempts.exhausted(self.model)
         return set()
+
+
+def _told_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
+    """What a person told apart in scopes of other fields, in the scopes where it stands now."""
+    names = {*fields, "is_private"}
+    told: dict[str, list[tuple[Scope, TextPair]]] = {}
+    for pair in reader.distinct.all(("person",)):
+        scope = Scope.from_key(pair[0])
+        if {name for name, _ in scope.values} != names:
+            for key in set(pair[1:]):
+                told.setdefault(key, []).append((scope, pair))
+    return {
+        (now.key, low, high)
+        for row in reader.memories.live_with_texts(list(told))
+        for now in (Scope.of(row.memory, fields),)
+        for scope, (_, low, high) in told[row.text_key]
+        if scope.agrees_with(now)
+    }
 
 
 NOBODY = Asker(model="")

@@ -135,7 +135,7 @@ class MemoryStore:
         opener = None if open_index is None else lambda: open_index(ledger)
         self.index = IndexSlot(ExactIndex(ledger), opener)
         self.scale = scale
-        self._scope_fields = scope_fields
+        self.scope_fields = scope_fields
         self._applier = Applier(self.embeddings, scale, self.scope_of, clock)
 
     def close(self) -> None:
@@ -180,11 +180,13 @@ class MemoryStore:
         """Everything a batch needs, at one revision, without what is not to be asked about."""
         with self.ledger.reading() as reader:
             waiting = asker.waiting(reader, self.clock())
-            return take_snapshot(reader, asker.distinct(reader), waiting, lineage)
+            return take_snapshot(
+                reader, asker.distinct(reader, self.scope_fields), waiting, lineage
+            )
 
     def scope_of(self, memory: Memory) -> Scope:
         """Which memories this one may be compared with."""
-        return Scope.of(memory, self._scope_fields)
+        return Scope.of(memory, self.scope_fields)
 
     # --- finding ---
 
