@@ -203,6 +203,11 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 }
 _KeyPath = tuple[str, ...]
 _SET_KEY = "set GEMINI_API_KEY in the environment"
+_ONCE_OURS = (
+    "PROVIDER", "MODEL", "BASE_URL", "TIMEOUT_S", "MAX_ATTEMPTS", "CONCURRENCY", "BUDGET_S",
+    "BREAKER_FAILURES", "BREAKER_PAUSE_S",
+)  # fmt: skip
+"""Keys of `llm` that were read from `LLM_...` in the first version."""
 _EVERY_KEY = "docs/configuration.md lists every key"
 
 
@@ -322,7 +327,7 @@ def _found(path: Path) -> tuple[dict[str, Any], dict[_KeyPath, str]]:
     else:
         values, places = _read(path)
     if not _is_ours(values):
-        if "llm" in values or "agent" in values:
+        if _resembles_ours(values):
             logger.warning(
                 "%s is taken for another program's; name it with --config to use it", path
             )
@@ -353,6 +358,15 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
     except ValidationError:
         return False
     return True
+
+
+def _resembles_ours(values: Mapping[str, Any]) -> bool:
+    """Whether a section is one of ours, or misspelt so; `memory:` is, with a key nearly ours."""
+    close = {one for name in values for one in difflib.get_close_matches(str(name), _SECTIONS, 1)}
+    section = values.get("memory")
+    if close != {"memory"} or not isinstance(section, dict):
+        return bool(close)
+    return any(difflib.get_close_matches(str(key), MemoryConfig.model_fields, 1) for key in section)
 
 
 def _broken_yaml(path: Path, exc: yaml.YAMLError) -> ConfigError:
@@ -395,14 +409,14 @@ def _variable(key_path: _KeyPath) -> str:
 
 def _warn_of_old_names(environ: Mapping[str, str]) -> None:
     """`LLM_MODEL` was ours once; it may be another program's."""
-    old = {"_".join(key_path).upper(): _variable(key_path) for key_path, _ in _all_leaves()}
     renamed = [
         f"{name} is {new} now"
-        for name, new in old.items()
-        if name != new and name in environ and new not in environ
+        for name, new in ((f"LLM_{key}", f"MEMORY_LLM_{key}") for key in _ONCE_OURS)
+        if name in environ and new not in environ
     ]
     if renamed:
-        logger.warning("environment variables that are not read any more: %s", ", ".join(renamed))
+        told = ", ".join(renamed)
+        logger.warning("variables that memory-dedup does not read any more: %s", told)
 
 
 def _settings(settings: Mapping[str, Any]) -> Iterator[tuple[_KeyPath, str, Any]]:

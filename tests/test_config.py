@@ -214,6 +214,18 @@ def test_a_config_file_of_a_bot_is_neither_read_nor_an_error(
     assert load_config(None, {}).memory.data_dir == str(platformdirs.user_data_path("memory-dedup"))
 
 
+@pytest.mark.parametrize(
+    "text", ["memroy:\n  data_dir: here\n", "llm: {modle: m}\n", "memory: {data_drr_: here}\n"]
+)
+def test_a_config_file_that_only_seems_another_programs_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    written(tmp_path, text)
+    monkeypatch.chdir(tmp_path)
+    load_config(None, {})
+    assert "config.yaml is taken for another program's" in caplog.text
+
+
 def test_our_sections_are_read_beside_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

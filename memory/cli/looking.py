@@ -102,6 +102,7 @@ def stats(context: typer.Context) -> None:
         ("users", f"{len(users):,}: {shown}" if users else "none"),
         ("decisions", decided or "none"),
         ("pending", f"{counts.pending:,}"),
+        ("turns to extract", f"{counts.turns:,}"),
         ("embedder", embedder),
         ("ledger", store.ledger.name),
     ]
