@@ -215,7 +215,7 @@ def test_a_config_file_of_a_bot_is_neither_read_nor_an_error(
 
 
 @pytest.mark.parametrize(
-    "text", ["memroy:\n  data_dir: here\n", "llm: {modle: m}\n", "memory: {data_drr_: here}\n"]
+    "text", ["memroy:\n  data_dir: here\n", "llm: {modle: m}\n", "memory: {data_folder: here}\n"]
 )
 def test_a_config_file_that_only_seems_another_programs_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, text: str

@@ -63,15 +63,11 @@ class Memories(TableGroup):
         """Oldest first: by timestamp, then by order of arrival."""
         return sorted(self.live(), key=lambda row: row.memory.timestamp)
 
-    def live_with_text(self, key: str, scope: Scope) -> list[Row]:
-        """Live memories of the scope with this normalised text, newest first."""
-        found = self._live_in(scope, t.memories.c.text_key == key)
+    def live_with_texts(self, keys: Sequence[str], scope: Scope) -> list[Row]:
+        """Live memories of the scope with one of these normalised texts, newest first."""
+        this_text = t.memories.c.text_key
+        found = [row for some in chunks(keys) for row in self._live_in(scope, this_text.in_(some))]
         return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
-
-    def live_with_texts(self, keys: Sequence[str]) -> Iterator[Row]:
-        """Live memories with one of these normalised texts, in any scope."""
-        for some in chunks(keys):
-            yield from self._pages(sa.and_(t.memories.c.live, t.memories.c.text_key.in_(some)))
 
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
         """Live memories of the scope above a revision."""

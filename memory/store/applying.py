@@ -221,7 +221,7 @@ class Applier:
             return ""
         scope, key = self._place(one.arrival)
         considered = {name for name, _ in one.decision.candidates}
-        for row in writer.memories.live_with_text(key, scope):
+        for row in writer.memories.live_with_texts([key], scope):
             if row.memory.id not in considered and row.revision > since:
                 return f"{row.memory.id} says the same"
         return ""

@@ -59,7 +59,7 @@ def _told_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) -> set
                 told.setdefault(key, []).append((scope, pair))
     return {
         (now.key, low, high)
-        for row in reader.memories.live_with_texts(list(told))
+        for row in reader.memories.live_with_texts(list(told), Scope(()))
         for now in (Scope.of(row.memory, fields),)
         for scope, (_, low, high) in told[row.text_key]
         if scope.agrees_with(now)

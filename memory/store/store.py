@@ -406,7 +406,7 @@ class MemoryStore:
             scope=scope,
             key=key,
             revision=reader.revision(),
-            same=tuple(reader.memories.live_with_text(key, scope)),
+            same=tuple(reader.memories.live_with_texts([key], scope)),
             distinct=distinct,
             hidden=reader.memories.count_with_texts(distinct, scope),
         )
