@@ -15,6 +15,7 @@ from .records import Lease as Lease
 from .records import PendingTurn as PendingTurn
 from .records import Row as Row
 from .records import Run as Run
+from .records import StoredItem as StoredItem
 from .records import Waiting as Waiting
 from .records import with_verdicts as with_verdicts
 from .snapshot import Lineage as Lineage

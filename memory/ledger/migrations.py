@@ -135,5 +135,20 @@ def _renamed(image: str, old: str, new: str) -> str:
     return json.dumps(before)
 
 
-STEPS: Mapping[str, Callable[[Connection], None]] = {"1": _to_2}
+def _to_3(connection: Connection) -> None:
+    """Items: what was put under a key, beside the memories. Version 2 looks before each write."""
+    for statement in _TO_3:
+        connection.exec_driver_sql(statement)
+
+
+_TO_3 = (
+    "CREATE TABLE items (id TEXT NOT NULL PRIMARY KEY, namespace TEXT NOT NULL, "
+    "key TEXT NOT NULL, value TEXT NOT NULL, memory_id TEXT, created_at TEXT NOT NULL, "
+    "updated_at TEXT NOT NULL)",
+    "CREATE INDEX ix_items_namespace ON items (namespace)",
+    "CREATE INDEX ix_items_memory_id ON items (memory_id)",
+)  # fmt: skip
+
+
+STEPS: Mapping[str, Callable[[Connection], None]] = {"1": _to_2, "2": _to_3}
 """By the version that each starts from."""

@@ -181,6 +181,19 @@ class Lease:
 
 
 @dataclass(frozen=True)
+class StoredItem:
+    """What was put under a key of a namespace, as JSON; byte for byte as it was put."""
+
+    namespace: tuple[str, ...]
+    key: str
+    value: str
+    memory_id: str | None
+    """The memory that its text arrived as; None where it has none."""
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True)
 class Counts:
     """What the ledger holds."""
 

@@ -14,6 +14,7 @@ from memory.ledger.decisions import Decisions, DecisionsWriter
 from memory.ledger.distinct import DistinctPairs, DistinctPairsWriter
 from memory.ledger.episodes import Episodes, EpisodesWriter
 from memory.ledger.followers import Followers, FollowersWriter
+from memory.ledger.items import Items, ItemsWriter
 from memory.ledger.leases import Leases, LeasesWriter
 from memory.ledger.links import Links, LinksWriter
 from memory.ledger.memories import Memories, MemoriesWriter
@@ -38,6 +39,7 @@ class Reader:
     leases: Leases
     episodes: Episodes
     followers: Followers
+    items: Items
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -52,6 +54,7 @@ class Reader:
         self.leases = Leases(transaction)
         self.episodes = Episodes(transaction)
         self.followers = Followers(transaction)
+        self.items = Items(transaction)
 
     def revision(self) -> int:
         """The latest committed transaction's number, 0 for a new ledger."""
@@ -97,6 +100,7 @@ class Writer(Reader):
     leases: LeasesWriter
     episodes: EpisodesWriter
     followers: FollowersWriter
+    items: ItemsWriter
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -111,6 +115,7 @@ class Writer(Reader):
         self.leases = LeasesWriter(transaction)
         self.episodes = EpisodesWriter(transaction)
         self.followers = FollowersWriter(transaction)
+        self.items = ItemsWriter(transaction)
 
     def set_meta(self, key: str, value: str) -> None:
         statement = self._transaction.upsert(t.meta).values(key=key, value=value)

@@ -13,7 +13,7 @@ from memory.ledger.records import Row
 from memory.models import Memory, MemoryLink
 from memory.text import text_key
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 """Whoever changes a table below adds the step from the version before it to `migrations`."""
 
 FORGOTTEN_KEY = ""
@@ -162,6 +162,18 @@ episodes = sa.Table(
     sa.Column("importance", sa.Integer, nullable=False),
     sqlite_autoincrement=True,
 )
+items = sa.Table(
+    "items",
+    schema,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("namespace", sa.Text, nullable=False, index=True),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("value", sa.Text, nullable=False),
+    sa.Column("memory_id", sa.Text, index=True),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("updated_at", sa.Text, nullable=False),
+)
+"""What was put under a key, as it was put; `memory_id` where its text is a memory too."""
 index_state = sa.Table(
     "index_state",
     schema,

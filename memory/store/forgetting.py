@@ -34,9 +34,10 @@ class Forgotten:
 def erase(writer: Writer, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
     """Erase a memory and all it was made from; gives what it was, and what they were.
 
-    Tombstones keep the ids. Text, metadata, vectors, links, distinct pairs, turns that wait, and
-    what decisions recorded of them go. A vector or a pair that another memory's same text needs
-    stays. Every index is marked as stale: an earlier state of the memory may have been copied.
+    Tombstones keep the ids. Text, metadata, vectors, links, distinct pairs, turns that wait, items
+    whose text they were, and what decisions recorded of them go. A vector or a pair that another
+    memory's same text needs stays. Every index is marked as stale: an earlier state of the memory
+    may have been copied.
 
     Raises: MemoryNotFound, StillStatedBy.
     """
@@ -70,6 +71,7 @@ def _erase_all(
     writer.turns.forget(gone)
     writer.leases.free_all()
     writer.episodes.forget({memory.content for memory in gone})
+    writer.items.forget(ids)
     writer.memories.bury(ids)
     writer.drop_unused_texts({row.text_key for row in rows.values()})
     writer.decisions.scrub(set(ids))

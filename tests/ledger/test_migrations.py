@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import sqlalchemy as sa
 from memory.errors import LedgerError, LedgerMissing, LedgerOutdated
 from memory.ledger import Ledger
 from memory.ledger.database import open_database
+from memory.ledger.migrations import STEPS
 from memory.models import Action
 from memory.store import MemoryStore
 from memory.upkeep import back_up, examine, restore
@@ -66,7 +68,7 @@ def test_an_upgrade_keeps_every_row(old_url: str, folder: Path) -> None:
     before = version_1.dump_of(old_url)
     copy = upgraded(old_url, folder)
     after = version_1.comparable(version_1.dump_of(old_url))
-    assert after == version_1.as_version_2(before, copy)
+    assert after == version_1.as_version_3(before, copy)
 
 
 def test_the_copy_that_an_upgrade_leaves_is_the_ledger_as_it_was(
@@ -112,6 +114,20 @@ def shape(url: str) -> dict[str, object]:
     }
     engine.dispose()
     return found
+
+
+def test_a_ledger_of_version_2_keeps_every_row_too(old_url: str, folder: Path) -> None:
+    before = version_1.dump_of(old_url)
+    with (
+        closing(open_database(old_url, create=True)) as database,
+        database.writing() as connection,
+    ):
+        STEPS["1"](connection)
+        connection.exec_driver_sql("UPDATE meta SET value = '2' WHERE key = 'schema_version'")
+    copy = upgraded(old_url, folder)
+    assert copy == folder / "ledger.db.before-3-1"
+    after = version_1.comparable(version_1.dump_of(old_url))
+    assert after == version_1.as_version_3(before, copy)
 
 
 def test_what_version_1_decided_can_be_undone_after_an_upgrade(old_url: str, folder: Path) -> None:
@@ -183,10 +199,13 @@ def test_an_upgrade_killed_at_any_write_leaves_the_old_or_the_new(
     assert [one["killed"] for one in attempts] == [True] * (len(attempts) - 1) + [False]
     versions = [one["version"] for one in attempts]
     assert versions == sorted(versions)
-    assert (versions[0], versions[-1]) == ("1", "2")
-    copy = max(folder.glob("*.before-2-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    assert (versions[0], versions[-1]) == ("1", "3")
+    copies = [
+        max(folder.glob(f"*.before-{to}-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+        for to in "23"
+    ]
     after = version_1.comparable(version_1.dump_of(old_url))
-    assert after == version_1.as_version_2(before, copy)
+    assert after == version_1.as_version_3(before, *copies)
 
 
 def test_of_several_that_upgrade_at_once_one_does(old_url: str, folder: Path) -> None:
@@ -244,9 +263,9 @@ def test_a_running_process_writes_nothing_once_a_later_version_has_upgraded(
     ledger_url: str, tell: Tell
 ) -> None:
     with Ledger.create(ledger_url) as ledger:
-        statements(ledger_url, "UPDATE meta SET value = '3' WHERE key = 'schema_version'")
+        statements(ledger_url, "UPDATE meta SET value = '4' WHERE key = 'schema_version'")
         with (
-            pytest.raises(LedgerError, match="has schema 3, this version knows 2 at most"),
+            pytest.raises(LedgerError, match="has schema 4, this version knows 3 at most"),
             ledger.writing() as writer,
         ):
             writer.memories.insert(tell("Runa met a fox."))
@@ -283,7 +302,7 @@ def test_a_backup_of_version_1_comes_back_and_stays_as_it_is(ledger_url: str, fi
     before = file.read_bytes()
     assert restore(file, ledger_url) == LIVE
     assert file.read_bytes() == before
-    then = version_1.as_version_2(version_1.dump_of(f"sqlite:///{file}"), Path())
+    then = version_1.as_version_3(version_1.dump_of(f"sqlite:///{file}"), Path())
     now = version_1.comparable(version_1.dump_of(ledger_url))
     of_its_own = {"store_id", "restored", "upgrade_copies"}
     for dump in (then, now):
@@ -348,7 +367,7 @@ def test_reading_commands_refuse_an_older_ledger_and_name_the_command(
     run = memory_dedup(url, tmp_path, *command)
     assert (run.returncode, run.stdout) == (1, "")
     [line] = run.stderr.splitlines()
-    assert "has schema 1, this version needs 2; run `memory-dedup upgrade`" in line
+    assert "has schema 1, this version needs 3; run `memory-dedup upgrade`" in line
     assert (tmp_path / "ledger.db").read_bytes() == before
 
 
@@ -360,14 +379,14 @@ def test_the_upgrade_command_says_where_the_copy_is(old_url: str, folder: Path) 
     assert (second.returncode, second.stderr.splitlines()) == (
         0, ["the ledger is up to date already"],
     )  # fmt: skip
-    assert version_1.version_at(old_url) == "2"
+    assert version_1.version_at(old_url) == "3"
 
 
 def test_a_command_that_writes_upgrades_and_says_so(old_url: str, folder: Path) -> None:
     run = memory_dedup(old_url, folder, "reembed")
     assert run.returncode == 0, run.stderr
     assert f"kept in {folder / 'ledger.db.before-2-1'}" in run.stderr
-    assert version_1.version_at(old_url) == "2"
+    assert version_1.version_at(old_url) == "3"
 
 
 def test_the_database_is_closed_after_an_upgrade(old_url: str, folder: Path) -> None:

@@ -80,8 +80,8 @@ def dump_of(url: str) -> Dump:
     return found
 
 
-def as_version_2(dump: Dump, copy: Path) -> Dump:
-    """What an upgrade that left this copy makes of all rows of version 1."""
+def as_version_3(dump: Dump, *copies: Path) -> Dump:
+    """What an upgrade that left these copies makes of all rows of version 1."""
     expected = {name: [dict(row) for row in rows] for name, rows in dump.items()}
     for row in expected["memories"]:
         row["identity_hash"] = row.pop("arrival")
@@ -97,9 +97,11 @@ def as_version_2(dump: Dump, copy: Path) -> Dump:
         row["heard_at"] = 0.0
     for row in expected["meta"]:
         if row["key"] == "schema_version":
-            row["value"] = "2"
-    expected["meta"].append({"key": "upgrade_copies", "value": json.dumps([str(copy)])})
-    return comparable(expected | {"attempts": [], "leases": []})
+            row["value"] = "3"
+    expected["meta"].append(
+        {"key": "upgrade_copies", "value": json.dumps([str(copy) for copy in copies])}
+    )
+    return comparable(expected | {"attempts": [], "items": [], "leases": []})
 
 
 def comparable(dump: Dump) -> Dump:

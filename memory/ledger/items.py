@@ -1,0 +1,110 @@
+"""Items: what was put under a key, beside the memories that some of them are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from memory.ledger import tables as t
+from memory.ledger.records import StoredItem
+from memory.ledger.transaction import TableGroup, chunks
+
+Namespace = tuple[str, ...]
+"""Labels without a period, the outermost first."""
+_BETWEEN = "."
+
+
+class Items(TableGroup):
+    """What is there under which key."""
+
+    def get(self, namespace: Namespace, key: str) -> StoredItem | None:
+        return next(self._found(t.items.c.id == _id(namespace, key)), None)
+
+    def under(self, prefix: Namespace) -> list[StoredItem]:
+        """Those of this namespace and of all inside it, the last put first."""
+        found = sorted(self._found(_inside(prefix)), key=lambda item: (item.namespace, item.key))
+        return sorted(found, key=lambda item: item.updated_at, reverse=True)
+
+    def namespaces(self) -> list[Namespace]:
+        """Each that has an item, in order."""
+        query = sa.select(t.items.c.namespace).distinct()
+        return sorted(_labels(name) for name in self._connection.scalars(query))
+
+    def of_memories(self, ids: Sequence[str]) -> list[StoredItem]:
+        """Those whose text arrived as one of these memories."""
+        return [item for some in chunks(ids) for item in self._found(t.items.c.memory_id.in_(some))]
+
+    def unplaced(self) -> list[StoredItem]:
+        """Those whose memory never arrived: a process ended before."""
+        arrived = sa.select(t.memories.c.id).where(t.memories.c.id == t.items.c.memory_id)
+        return list(self._found(sa.and_(t.items.c.memory_id.is_not(None), ~arrived.exists())))
+
+    def _found(self, condition: sa.ColumnElement[bool]) -> Iterator[StoredItem]:
+        for row in self._connection.execute(sa.select(t.items).where(condition)):
+            yield StoredItem(
+                namespace=_labels(row.namespace),
+                key=_unescaped(row.key),
+                value=row.value,
+                memory_id=row.memory_id,
+                created_at=datetime.fromisoformat(row.created_at),
+                updated_at=datetime.fromisoformat(row.updated_at),
+            )
+
+
+class ItemsWriter(Items):
+    """Items, to be put and taken away."""
+
+    def put(
+        self, namespace: Namespace, key: str, value: str, memory_id: str | None, at: datetime
+    ) -> None:
+        """Put a value under a key, in place of what was there."""
+        new = {"value": value, "memory_id": memory_id, "updated_at": at.isoformat()}
+        statement = self._transaction.upsert(t.items).values(
+            id=_id(namespace, key),
+            namespace=_escaped(_BETWEEN.join(namespace)),
+            key=_escaped(key),
+            created_at=at.isoformat(),
+            **new,
+        )
+        self._connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=new))
+
+    def delete(self, namespace: Namespace, key: str) -> None:
+        self._connection.execute(t.items.delete().where(t.items.c.id == _id(namespace, key)))
+
+    def forget(self, memory_ids: Collection[str]) -> None:
+        """Take away those whose text was one of these memories."""
+        for some in chunks(list(memory_ids)):
+            self._connection.execute(t.items.delete().where(t.items.c.memory_id.in_(some)))
+
+
+def _id(namespace: Namespace, key: str) -> str:
+    """Short enough for any index, whatever the key."""
+    told = json.dumps([_BETWEEN.join(namespace), key])
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _inside(prefix: Namespace) -> sa.ColumnElement[bool]:
+    if not prefix:
+        return sa.true()
+    name = _escaped(_BETWEEN.join(prefix))
+    below = name + _BETWEEN
+    return sa.or_(
+        t.items.c.namespace == name, sa.func.substr(t.items.c.namespace, 1, len(below)) == below
+    )
+
+
+def _labels(name: str) -> Namespace:
+    return tuple(_unescaped(name).split(_BETWEEN))
+
+
+def _escaped(text: str) -> str:
+    """In ASCII: no database takes NUL, or half of a pair of surrogates."""
+    return json.dumps(text)[1:-1]
+
+
+def _unescaped(text: str) -> str:
+    return str(json.loads(f'"{text}"'))
