@@ -67,13 +67,12 @@ def main() -> None:
         for said in (
             "Mia runs 12 kilometres every Sunday morning.",
             "mia runs 12 kilometres every sunday morning!",
-            "Mia runs 12 kilometres every Sunday morning along the river.",
             "Mia runs 21 kilometres every Sunday morning.",
             "What does Mia do on Sunday morning?",
         ):
             answer = agent.invoke({"messages": [HumanMessage(said)]})["messages"][-1].content
             sys.stdout.write(f"you> {said}\nbot> {answer}\n")
-        sys.stdout.write(f"5 turns, 4 puts, {len(store.search(MIA))} memories\n")
+        sys.stdout.write(f"4 turns, 3 puts, {len(store.search(MIA))} memories\n")
         file = {"text": "Mia runs every Sunday."}
         for name in ("draft.md", "final.md"):
             store.put(("files", "mia"), name, file)
