@@ -143,7 +143,7 @@ def build_deduplicator(
 
 def build_answers(store: MemoryStore, config: Config) -> Answers:
     """What gives a person's answers, as a run of their own."""
-    from memory.deduplicator import new_run
+    from memory.batch import new_run
     from memory.review import Answers
 
     return Answers(store, config.memory.rules, new_run())

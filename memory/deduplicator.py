@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import logging
-import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from pydantic import SecretStr
 
+from memory.batch import Audit, Batch, BatchSettings
 from memory.config import LLMConfig, MemoryConfig
 from memory.decide import (
     FLOOR,
-    Account,
     Embed,
-    GroupPlan,
-    Matching,
     RoundPlan,
     add,
     decide_new,
     nominate,
-    plan_round,
 )
 from memory.judging import QUOTED, Judging
-from memory.ledger import DecisionRecord, Lease, Lineage, Reader, TextPair
+from memory.ledger import Lease
 from memory.models import (
     Action,
     Decision,
@@ -51,14 +45,11 @@ from memory.store import (
     UnlessRepeated,
     Unsearched,
     WhileHeld,
-    WhileMergeable,
     WhileNearest,
-    close_pending,
     is_like_all_of,
-    reopen_pending,
 )
-from memory.text import shortened, text_key
-from memory.threads import Progress, in_thread, side_by_side
+from memory.text import shortened
+from memory.threads import Progress, in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -68,8 +59,6 @@ _MOST_DECISIONS = 50
 """How often it is decided at all; the last time it is stored whatever came."""
 _MOST_ANSWERS = 2
 """How often one question is asked, the second time with what was wrong."""
-_JUST_BELOW = 0.05
-"""How far below the lower threshold an audit counts pairs."""
 _OFF = "deduplication is off"
 _HEARSAY = "the nearest stands for a text that this one is not like"
 _EMBED_AT_ONCE = 256
@@ -83,13 +72,6 @@ class _Prepared:
     matches: tuple[SearchResult, ...] = ()
     """Of its neighbours those that it may be decided against."""
     nominated: SearchResult | None = None
-
-
-class Audit(NamedTuple):
-    """The plan of a round, which can be applied, and what is said of it."""
-
-    plan: RoundPlan
-    report: DeduplicationReport
 
 
 class MemoryDeduplicator:
@@ -312,18 +294,15 @@ class MemoryDeduplicator:
         """
         if dry_run:
             return (await self.audit(groups)).report
-        return await self._run(Asker(self._model.name), self._calls(max_calls), on_progress)
+        return await self._batch(Asker(self._model.name), max_calls).run(on_progress)
 
     async def audit(self, groups: int | None = None) -> Audit:
         """What `deduplicate_all` would do first, and its report with so many groups."""
-        started = time.monotonic()
-        plan = await self.plan()
-        account = Account(run="", first=plan, started=started)
-        return Audit(plan, await in_thread(account.planned, self._model.name, groups))
+        return await self._batch(Asker(self._model.name), None).audit(groups)
 
     async def plan(self) -> RoundPlan:
         """What the first round of a batch would do, group by group; nothing is changed."""
-        return await self._plan(Asker(self._model.name), just_below=_JUST_BELOW)
+        return (await self.audit(0)).plan
 
     async def retry_pending(
         self, *, again: bool = False, on_progress: Progress | None = None
@@ -332,105 +311,28 @@ class MemoryDeduplicator:
 
         With `again` the whole store is asked about again, but for what a person told apart.
         """
-        calls = self._calls(None)
         if again:
-            asker = Asker(self._model.name, Insistence.AGAIN)
-            return await self._run(asker, calls, on_progress)
-        asker = Asker(self._model.name, Insistence.NOW)
-        return await self._run(asker, calls, on_progress, pending_only=True)
+            return await self._batch(Asker(self._model.name, Insistence.AGAIN), None).run(
+                on_progress
+            )
+        batch = self._batch(Asker(self._model.name, Insistence.NOW), None)
+        return await batch.run(on_progress, pending_only=True)
+
+    def _batch(self, asker: Asker, max_calls: int | None) -> Batch:
+        way = BatchSettings(
+            self._rules, self._config.dedup_candidates, self._words, self._concurrency
+        )
+        return Batch(self._store, asker, way, self._ask_about, self._calls(max_calls))
+
+    async def _ask_about(self, question: Question, calls: CallBudget) -> Decision:
+        return await self._ask(question, Budget(self._budget_s), calls, _MOST_ANSWERS)
 
     def _calls(self, max_calls: int | None) -> CallBudget:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)
 
-    async def _run(
-        self,
-        asker: Asker,
-        calls: CallBudget,
-        on_progress: Progress | None,
-        *,
-        pending_only: bool = False,
-    ) -> DeduplicationReport:
-        started = time.monotonic()
-        await in_thread(self._store.embeddings.make_missing)
-        reopened = await in_thread(self._reopened, asker, calls.most)
-        among = {name for one in reopened for name in one.members} if pending_only else None
-        plan = await self._plan(asker)
-        account = Account(new_run(), plan, among=among, started=started, bound_by=asker.bound_by)
-        while todo := account.undecided(plan):
-            account.rounds += 1
-            await self._settle_all(todo, account, calls, on_progress)
-            plan = await self._plan(asker, frozenset(account.apart))
-        asked = [one for one in reopened if not account.left_any_of(one.members)]
-        await in_thread(close_pending, self._store.ledger, asked)
-        return account.report(plan.memories, self._model.name)
-
-    def _reopened(self, asker: Asker, most: int) -> list[DecisionRecord]:
-        store = self._store
-
-        def unasked(reader: Reader) -> set[TextPair]:
-            told_apart = asker.distinct(reader, store.scope_fields)
-            return told_apart | asker.waiting(reader, store.clock())
-
-        return reopen_pending(store.ledger, unasked, store.scope_of, most)
-
-    async def _plan(
-        self, asker: Asker, apart: frozenset[TextPair] = frozenset(), *, just_below: float = 0.0
-    ) -> RoundPlan:
-        lineage = Lineage.SYNTHESISED if self._rules.guard else Lineage.WHOLE
-        snapshot = await in_thread(self._store.snapshot, asker, lineage)
-        snapshot = replace(snapshot, distinct=snapshot.distinct | apart)
-        k = self._config.dedup_candidates
-        matching = Matching(self._store.scale, k, self._words, just_below)
-        return await in_thread(plan_round, snapshot, self._rules, self._store.scope_of, matching)
-
-    async def _settle_all(
-        self,
-        groups: Sequence[GroupPlan],
-        account: Account,
-        calls: CallBudget,
-        on_progress: Progress | None,
-    ) -> None:
-        async def settle(group: GroupPlan) -> None:
-            await self._settle(group, account, calls)
-
-        await side_by_side(settle, groups, self._concurrency, on_progress)
-
-    async def _settle(self, group: GroupPlan, account: Account, calls: CallBudget) -> None:
-        """One group, one decision; where a member changed meanwhile, the next round sees it."""
-        decision = group.replacement
-        if decision is None:
-            assert group.question is not None
-            if not calls.take():
-                account.leave(group)
-                return
-            budget = Budget(self._budget_s)
-            decision = await self._ask(group.question, budget, calls, _MOST_ANSWERS)
-        condition = WhileMergeable(account.latest.revision, account.bound_by)
-        done = await in_thread(self._store.apply, decision, condition, run=account.run)
-        account.usage += decision.usage
-        if isinstance(done, Applied):
-            account.done(group, decision)
-            account.apart |= self._told_apart(decision)
-        else:
-            logger.info("left for the next round: %s", done.why)
-            account.conflict(group)
-
-    def _told_apart(self, decision: Decision) -> set[TextPair]:
-        by_id = {member.id: member for member in decision.members}
-        found = set()
-        for a, b in decision.distinct:
-            low, high = sorted((text_key(by_id[a].content), text_key(by_id[b].content)))
-            found.add((self._store.scope_of(by_id[a]).key, low, high))
-        return found
-
 
 def _undecided(arrival: Arrival, why: str) -> Decision:
     return add(arrival.new.memory, why, pending=True)
-
-
-def new_run() -> str:
-    """`run_` + 12 hex digits."""
-    return "run_" + secrets.token_hex(6)
 
 
 # --- log lines ----------------------------------------------------------------------------------

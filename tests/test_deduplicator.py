@@ -688,10 +688,10 @@ def test_the_time_of_a_run_begins_before_its_first_plan(
     now = 0.0
     take = store.snapshot
 
-    def slow(asker: Asker, lineage: Lineage) -> Snapshot:
+    def slow(asker: Asker, lineage: Lineage, before: Snapshot | None) -> Snapshot:
         nonlocal now
-        now += 9.0
-        return take(asker, lineage)
+        now += 0.0 if before else 9.0
+        return take(asker, lineage, before)
 
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(store, "snapshot", slow)

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 RANKS = [
     "errors", "text", "models", "protocols", "config", "threads", "files", "signals",
     "ledger", "index", "decide", "providers", "store",
-    "judging", "deduplicator", "leasing", "extractor", "background", "chat_memory",
+    "judging", "batch", "deduplicator", "leasing", "extractor", "background", "chat_memory",
     "upkeep", "interchange", "review", "agent", "adapters",
     "assembly", "cli", "__main__", "orchestrator",
 ]  # fmt: skip

@@ -118,7 +118,7 @@ def _add_deduplicated(store: MemoryStore, memories: list[Memory], config: Config
             deduplicator = assembly.build_deduplicator(store, config, model)
             return await deduplicator.check_and_merge_all(memories, run=new_run(), on_progress=tell)
 
-    from memory.deduplicator import new_run
+    from memory.batch import new_run
 
     with progress("importing") as tell:
         return Counter(outcome.action.value for outcome in asyncio.run(run()))

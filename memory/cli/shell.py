@@ -122,9 +122,10 @@ def progress(label: str, every_s: float = _STILL_S) -> Iterator[Callable[[int, i
         with _lines_of_progress(label, every_s) as tell:
             yield tell
         return
-    from rich.progress import Progress
+    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    with Progress(console=err(), transient=True) as bar:
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err(), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -133,14 +134,15 @@ def progress(label: str, every_s: float = _STILL_S) -> Iterator[Callable[[int, i
 def _lines_of_progress(label: str, every_s: float) -> Iterator[Callable[[int, int], None]]:
     """From a thread of its own: what takes long may be a step that tells nothing."""
     over = threading.Event()
+    started = begun = time.monotonic()
     counted = ""
 
     def tell(done: int, total: int) -> None:
-        nonlocal counted
-        counted = f", {done:,} of {total:,}"
+        nonlocal counted, begun
+        begun = begun if counted else time.monotonic()
+        counted = f", {done:,} of {total:,}{_pace(done, total, time.monotonic() - begun)}"
 
     def say_it_goes_on() -> None:
-        started = time.monotonic()
         while not over.wait(every_s):
             err().print(f"{label}: {time.monotonic() - started:.0f} s{counted}")
 
@@ -151,3 +153,11 @@ def _lines_of_progress(label: str, every_s: float) -> Iterator[Callable[[int, in
     finally:
         over.set()
         thread.join()
+
+
+def _pace(done: int, total: int, seconds: float) -> str:
+    """How many a second, and how long the rest will take at that."""
+    if not done or seconds <= 0.0:
+        return ""
+    rate = done / seconds
+    return f", {rate:,.1f} a second, {(total - done) / rate:,.0f} s left"

@@ -27,13 +27,13 @@ def connected(n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
 def cohesive(
     component: Sequence[int],
     edges: Sequence[tuple[int, int, float]],
-    together: Callable[[int, int], bool],
+    together: Callable[[Sequence[int], Sequence[int]], bool],
 ) -> list[list[int]]:
     """Split a component so that within each group every two members belong together.
 
     A chain a~b~c whose ends are unlike must not be merged on b's word: a merge would state of one
     text what only another said. So groups grow by complete linkage: the closest pair first, and
-    two groups join only where `together` holds for every pair across them. Ties go by position,
+    two groups join only where all of one are `together` with all of the other. Ties go by position,
     so members in a canonical order give the same groups whatever order they arrived in.
     """
     group_of = {member: member for member in component}
@@ -44,7 +44,7 @@ def cohesive(
         left, right = sorted((group_of[a], group_of[b]))
         if left == right or (left, right) in apart:
             continue
-        if not all(together(x, y) for x in members_of[left] for y in members_of[right]):
+        if not together(members_of[left], members_of[right]):
             apart.add((left, right))
             continue
         members_of[fresh] = sorted(members_of.pop(left) + members_of.pop(right))

@@ -4,40 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from memory.decide.groups import cohesive, connected
+from memory.decide.likeness import AlikeGroup, Likeness, all_alike
 from memory.decide.nominate import FLOOR, Embed, OwnedText, scores
 from memory.decide.policy import GroupPlan, nomination, plan_group
-from memory.index import (
-    Pairs,
-    candidate_pairs,
-    chosen,
-    joined,
-    similarities,
-    similarity,
-    slack,
-)
-from memory.ledger import Row, Snapshot
-from memory.models import (
-    COPIES_FROM,
-    PLAIN,
-    JustBelow,
-    Memory,
-    Rules,
-    Scale,
-    Scope,
-    SearchResult,
-    Vector,
-)
-from memory.text import has_kana_or_han
+from memory.index import Pairs, candidate_pairs, chosen, joined, similarities, slack
+from memory.ledger import Row, Snapshot, TextPair, VectorTable
+from memory.models import PLAIN, JustBelow, Memory, Rules, Scale, Scope, SearchResult
+from memory.text import has_kana_or_han, text_key
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 BANDS = (0.98, 0.95, 0.90)
 """The similarities at which the audit counts pairs."""
 
@@ -91,41 +74,88 @@ def plan_round(
     the texts alone, not on the order in which they came in. Pairs that words nominate follow, each
     by itself, where no group has one of the two: below `lower`, or split.
     """
-    matching = matching or Matching()
-    order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
-    bands: Counter[float] = Counter()
-    groups: list[list[Row]] = []
-    nominated: list[_Nominated] = []
-    similarity = _Similarities(snapshot, matching.scale)
-    for scope, nodes in _scopes(snapshot.rows, scope_of).items():
-        found = _Scope(scope, nodes, snapshot, matching, rules)
-        bands.update(found.bands)
-        groups += found.groups(similarity)
-        nominated += found.nominated()
-    groups = [sorted(group, key=lambda row: order[row.memory.id]) for group in groups]
-    groups.sort(key=lambda group: order[group[0].memory.id])
-    plans = [
-        similarity.with_cosine(plan_group([row.memory for row in group], similarity.of, rules))
-        for group in groups
-    ]
-    plans += _singly(nominated, {row.memory.id for group in groups for row in group}, order)
-    return RoundPlan(
-        tuple(plans),
-        similarity.of,
-        len(snapshot.rows),
-        {f"{band:.2f}": bands[band] for band in BANDS},
-        snapshot.revision,
-        snapshot.waiting,
-        _just_below(bands, rules.lower, matching.just_below),
-    )
+    return Planner(rules, scope_of, matching or Matching()).plan(snapshot)
+
+
+class Planner:
+    """Plans round after round; a scope in which nothing has changed keeps its plan."""
+
+    def __init__(
+        self, rules: Rules, scope_of: Callable[[Memory], Scope], matching: Matching
+    ) -> None:
+        self._rules = rules
+        self._scope_of = scope_of
+        self._matching = matching
+        self._known: dict[Scope, _ScopePlan] = {}
+
+    def plan(self, snapshot: Snapshot) -> RoundPlan:
+        """As `plan_round`."""
+        order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
+        distinct = _by_scope(snapshot.distinct)
+        self._known = {
+            scope: self._of_scope(scope, nodes, snapshot, distinct.get(scope.key, frozenset()))
+            for scope, nodes in _scopes(snapshot.rows, self._scope_of).items()
+        }
+        found = self._known.values()
+        groups = [group for one in found for group in one.groups]
+        groups.sort(key=lambda group: order[group.members[0].id])
+        taken = {member.id for group in groups for member in group.members}
+        groups += _singly((pair for one in found for pair in one.nominated), taken, order)
+        bands = sum((one.bands for one in found), Counter[float]())
+        matching = self._matching
+        return RoundPlan(
+            tuple(groups),
+            Likeness(snapshot, matching.scale).of,
+            len(snapshot.rows),
+            {f"{band:.2f}": bands[band] for band in BANDS},
+            snapshot.revision,
+            snapshot.waiting,
+            _just_below(bands, self._rules.lower, matching.just_below),
+        )
+
+    def _of_scope(
+        self, scope: Scope, nodes: _Nodes, snapshot: Snapshot, distinct: frozenset[TextPair]
+    ) -> _ScopePlan:
+        state = _state_of(nodes), distinct
+        known = self._known.get(scope)
+        if known is not None and known.state == state:
+            return known
+        found = _Scope(nodes, snapshot, distinct, self._matching, self._rules)
+        groups = found.groups()
+        return _ScopePlan(state, found.bands, tuple(groups), tuple(found.nominated(groups)))
+
+
+_State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair]]
+"""Each row's number and revision, and the pairs of texts that are known to be distinct."""
+
+
+class _ScopePlan(NamedTuple):
+    """What a round plans for one scope, in the state that it was planned in."""
+
+    state: _State
+    bands: Counter[float]
+    groups: tuple[GroupPlan, ...]
+    nominated: tuple[_Nominated, ...]
+
+
+def _state_of(nodes: _Nodes) -> tuple[tuple[int, int], ...]:
+    return tuple((row.seq, row.revision) for rows in nodes.values() for row in rows)
+
+
+def _by_scope(pairs: Iterable[TextPair]) -> dict[str, frozenset[TextPair]]:
+    found: dict[str, list[TextPair]] = {}
+    for pair in pairs:
+        found.setdefault(pair[0], []).append(pair)
+    return {scope: frozenset(some) for scope, some in found.items()}
 
 
 def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundPlan:
     """The plan of one group: of all the memories in a snapshot, however alike they are."""
-    similarity = _Similarities(snapshot, scale)
+    likeness = Likeness(snapshot, scale)
+    alike = AlikeGroup(snapshot.rows, likeness)
     members = [row.memory for row in snapshot.rows]
-    plan = similarity.with_cosine(plan_group(members, similarity.of, rules))
-    return RoundPlan((plan,), similarity.of, len(members), {}, snapshot.revision)
+    plan = alike.with_cosine(plan_group(members, alike.of, rules))
+    return RoundPlan((plan,), likeness.of, len(members), {}, snapshot.revision)
 
 
 def _just_below(bands: Counter[float], lower: float, reach: float) -> JustBelow | None:
@@ -175,14 +205,14 @@ def near_copies(
 def _alike(
     asked: Sequence[Row],
     rows: Sequence[Row],
-    vectors: Mapping[str, Vector],
+    vectors: VectorTable,
     min_similarity: float,
     scale: Scale,
 ) -> Iterator[tuple[Row, Row, float]]:
     """Each of the asked rows with every other row that is similar enough."""
     if not asked:
         return
-    matrix = np.stack([vectors[row.text_key] for row in rows])
+    matrix = vectors.of([row.text_key for row in rows])
     strict = np.array([has_kana_or_han(row.memory.content) for row in rows], np.bool_)
     min_cosine = scale.cosine(min_similarity) - slack(matrix.shape[1])
     for row in asked:
@@ -218,80 +248,49 @@ def _scopes(rows: Iterable[Row], scope_of: Callable[[Memory], Scope]) -> dict[Sc
     return scopes
 
 
-class _Similarities:
-    """How alike any two live memories of a snapshot are, from their vectors."""
-
-    def __init__(self, snapshot: Snapshot, scale: Scale) -> None:
-        self._vectors = snapshot.vectors
-        self._keys = {row.memory.id: row.text_key for row in snapshot.rows}
-        self._scale = scale
-
-    def of(self, a: Memory, b: Memory) -> float:
-        """On the scale; 1 for the same text, 0 where one has no vector."""
-        if self._keys[a.id] == self._keys[b.id]:
-            return 1.0
-        cosine = self._cosine(a, b)
-        return 0.0 if cosine is None else self._scale.similarity(cosine, a.content, b.content)
-
-    def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """The plan, its question with the least cosine, and which of its members are copies."""
-        if plan.question is None:
-            return plan
-        pairs = combinations(enumerate(plan.question.members), 2)
-        cosines = {
-            (n, m): cosine for (n, a), (m, b) in pairs if (cosine := self._cosine(a, b)) is not None
-        }
-        question = replace(
-            plan.question,
-            cosine=min(cosines.values(), default=None),
-            copies=frozenset(pair for pair, cosine in cosines.items() if cosine >= COPIES_FROM),
-        )
-        return replace(plan, question=question)
-
-    def lineage_is_close(
-        self, left: Sequence[str], right: Sequence[str], lower: float, *, strict: bool
-    ) -> bool:
-        """Whether every text that one side was made from is close to the other side's."""
-        cosines = [
-            similarity(self._vectors[a], self._vectors[b]) for a in left for b in right if a != b
-        ]
-        scores = self._scale.similarities(np.array(cosines), strict)
-        return bool((scores >= lower).all())
-
-    def _cosine(self, a: Memory, b: Memory) -> float | None:
-        left, right = (self._vectors.get(self._keys[one.id]) for one in (a, b))
-        return None if left is None or right is None else similarity(left, right)
-
-
 class _Scope:
     """The texts of one scope, and the pairs of them that are worth a look."""
 
     def __init__(
-        self, scope: Scope, nodes: _Nodes, snapshot: Snapshot, matching: Matching, rules: Rules
+        self,
+        nodes: _Nodes,
+        snapshot: Snapshot,
+        distinct: frozenset[TextPair],
+        matching: Matching,
+        rules: Rules,
     ) -> None:
-        self._scope = scope
         self._nodes = nodes
-        self._snapshot = snapshot
+        self._vectors = snapshot.vectors
+        self._ancestors = snapshot.ancestors
+        self._likeness = Likeness(snapshot, matching.scale)
         self._matching = matching
-        self._lower = rules.lower
+        self._rules = rules
         # Ties go by position: the same groups whatever order they came in.
         self._keys = sorted(key for key in nodes if key in snapshot.vectors)
         self._texts = [nodes[key][0].memory.content for key in self._keys]
         self._strict = np.array([has_kana_or_han(text) for text in self._texts], np.bool_)
+        self._lower = matching.scale.cosines(rules.lower, self._strict)
+        self._distinct = self._places_of(distinct)
+        self._kept_twice = {low for _, low, high in distinct if low == high}
         within = (len(rows) * (len(rows) - 1) // 2 for rows in nodes.values())
         reach = matching.just_below
         below = (rules.lower, _lowered(rules.lower, reach)) if reach > 0.0 else ()
         self.bands = Counter(dict.fromkeys((*BANDS, *below), sum(within)))
-        self._pairs = _NO_PAIRS
-        if len(self._keys) > 1:
-            self._pairs = self._look(rules)
+        self._pairs = self._look() if len(self._keys) > 1 else _NO_PAIRS
+        self._scores = self._likeness.on_scale(
+            self._pairs.similarity, self._strict[self._pairs.i] | self._strict[self._pairs.j]
+        )
 
-    def _look(self, rules: Rules) -> Pairs:
+    def _places_of(self, distinct: Iterable[TextPair]) -> set[tuple[int, int]]:
+        place = {key: n for n, key in enumerate(self._keys)}
+        return {(place[a], place[b]) for _, a, b in distinct if a in place and b in place}
+
+    def _look(self) -> Pairs:
         """The pairs above the floor, on the scale; and how many there are in each band."""
-        scale, matching = self._matching.scale, self._matching
+        scale, rules, matching = self._matching.scale, self._rules, self._matching
         floor = min(rules.lower, matching.floor)
         found = candidate_pairs(
-            np.stack([self._snapshot.vectors[key] for key in self._keys]),
+            self._vectors.of(self._keys),
             scale.cosines(rules.upper, self._strict),
             matching.neighbours,
             scale.cosines(floor, self._strict),
@@ -300,84 +299,86 @@ class _Scope:
         )
         for band, count in zip([*self.bands], found.counts.tolist(), strict=True):
             self.bands[band] += count
-        pairs = joined([found.upper, found.nearest])
-        return self._but_the_distinct(pairs) if self._snapshot.distinct else pairs
+        return self._but_the_distinct(joined([found.upper, found.nearest]))
 
     def _but_the_distinct(self, pairs: Pairs) -> Pairs:
-        among = zip(pairs.i.tolist(), pairs.j.tolist(), strict=True)
-        return chosen(pairs, np.array([not self._are_distinct(i, j) for i, j in among], np.bool_))
-
-    def _are_distinct(self, i: int, j: int) -> bool:
-        low, high = sorted((self._keys[i], self._keys[j]))
-        return (self._scope.key, low, high) in self._snapshot.distinct
-
-    @property
-    def _scores(self) -> Floats:
-        strict = self._strict[self._pairs.i] | self._strict[self._pairs.j]
-        return self._matching.scale.similarities(self._pairs.similarity, strict)
+        size = len(self._keys)
+        told = np.array([low * size + high for low, high in self._distinct], np.int64)
+        return chosen(pairs, ~np.isin(pairs.i * size + pairs.j, told))
 
     # --- groups ---
 
-    def groups(self, similarities: _Similarities) -> list[list[Row]]:
-        """Rows that belong together: of one text, and of texts that are all alike."""
-        scores = self._scores
-        close = scores >= self._lower
+    def groups(self) -> list[GroupPlan]:
+        """What to do about rows that belong together: of one text, and of texts all alike."""
+        plans = []
+        for keys in self._texts_together():
+            rows = [row for key in keys for row in self._mergeable(key)]
+            if len(rows) > 1:
+                rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
+                alike = AlikeGroup(rows, self._likeness)
+                plan = plan_group([row.memory for row in rows], alike.of, self._rules)
+                plans.append(alike.with_cosine(plan))
+        return plans
+
+    def _texts_together(self) -> list[list[str]]:
+        close = self._scores >= self._rules.lower
         pairs = chosen(self._pairs, close)
-        edges = list(zip(pairs.i.tolist(), pairs.j.tolist(), scores[close].tolist(), strict=True))
+        scores = self._scores[close].tolist()
+        edges = list(zip(pairs.i.tolist(), pairs.j.tolist(), scores, strict=True))
         components = connected(len(self._keys), [(i, j) for i, j, _ in edges])
-        grouped = [
-            group
-            for component, its_edges in zip(
-                components, _edges_by_component(components, edges), strict=True
-            )
-            for group in cohesive(component, its_edges, self._together(similarities))
+        inside = _edges_by_component(components, edges)
+        found = [
+            [self._keys[n] for n in group]
+            for component, its_edges in zip(components, inside, strict=True)
+            for group in cohesive(component, its_edges, self._are_together)
         ]
-        texts = [[self._keys[n] for n in group] for group in grouped]
-        texts += [[key] for key in self._nodes if key not in self._snapshot.vectors]
-        rows = [[row for key in group for row in self._mergeable(key)] for group in texts]
-        return [group for group in rows if len(group) > 1]
+        return found + [[key] for key in self._nodes if key not in self._vectors]
 
     def _mergeable(self, key: str) -> list[Row]:
         """All rows of a text, but where a person keeps it several times only the newest."""
-        kept = (self._scope.key, key, key) in self._snapshot.distinct
-        return self._nodes[key][-1:] if kept else self._nodes[key]
+        return self._nodes[key][-1:] if key in self._kept_twice else self._nodes[key]
 
-    def _together(self, similarities: _Similarities) -> Callable[[int, int], bool]:
-        """Whether two texts may be in one group, whether or not their pair was kept."""
-        lineages: dict[int, list[str]] = {}
+    def _are_together(self, left: Sequence[int], right: Sequence[int]) -> bool:
+        """Whether all these texts may be in one group, whether or not their pairs were kept."""
+        if self._distinct and any(
+            (min(i, j), max(i, j)) in self._distinct for i in left for j in right
+        ):
+            return False
+        (rows, lower), (columns, least) = self._lineages(left), self._lineages(right)
+        return all_alike(self._vectors.matrix, rows, columns, np.maximum.outer(lower, least))
 
-        def lineage(n: int) -> list[str]:
-            if n not in lineages:
-                lineages[n] = self._lineage(self._keys[n])
-            return lineages[n]
+    def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
+        """Where the vectors of these texts lie, with those of all that they were made from.
 
-        def together(i: int, j: int) -> bool:
-            strict = bool(self._strict[i] or self._strict[j])
-            return not self._are_distinct(i, j) and similarities.lineage_is_close(
-                lineage(i), lineage(j), self._lower, strict=strict
-            )
-
-        return together
+        And the cosine that is near enough for each of them.
+        """
+        keys = [(n, key) for n in nodes for key in self._lineage(self._keys[n])]
+        return self._vectors.places(key for _, key in keys), self._lower[[n for n, _ in keys]]
 
     def _lineage(self, key: str) -> list[str]:
         """The text, and all that one of its rows was synthesised from."""
-        ancestors = self._snapshot.ancestors
-        keys = [key, *(a for row in self._nodes[key] for a in ancestors.get(row.memory.id, ()))]
-        return [one for one in dict.fromkeys(keys) if one in self._snapshot.vectors]
+        made = (self._ancestors.get(row.memory.id, ()) for row in self._nodes[key])
+        keys = [key, *(ancestor for of_row in made for ancestor in of_row)]
+        return [one for one in dict.fromkeys(keys) if one in self._vectors]
 
     # --- nominations ---
 
-    def nominated(self) -> list[_Nominated]:
+    def nominated(self, groups: Iterable[GroupPlan]) -> list[_Nominated]:
         """The pairs whose words say that they are worth a question by themselves.
 
         They are below `lower`, or no group could take both, since a text that one of them was made
-        from is unlike the other: whoever is shown both can tell.
+        from is unlike the other: whoever is shown both can tell. Nobody in a group is in one.
         """
         if self._matching.words is None:
             return []
-        pairs, similar = self._pairs, self._scores
-        texts = [OwnedText(text, self._user) for text in self._texts]
-        found = scores(texts, pairs.i, pairs.j, similar, self._matching.words)
+        grouped = {text_key(member.content) for group in groups for member in group.members}
+        free = np.array([key not in grouped for key in self._keys], np.bool_)
+        which = free[self._pairs.i] & free[self._pairs.j]
+        pairs, similar = chosen(self._pairs, which), self._scores[which]
+        nodes, places = np.unique(np.concatenate([pairs.i, pairs.j]), return_inverse=True)
+        texts = [OwnedText(self._texts[n], self._user) for n in nodes.tolist()]
+        i, j = places[: len(pairs.i)], places[len(pairs.i) :]
+        found = scores(texts, i, j, similar, self._matching.words)
         return [
             _Nominated(
                 float(found.score[n]),

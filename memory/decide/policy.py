@@ -144,8 +144,11 @@ def replace_covered(
     for member in reversed(members):
         copies.setdefault(normalise(member.content), []).append(member)
     newest_first = [same[0] for same in copies.values()]
+    near = (similarity(a, b) >= rules.upper for a, b in combinations(newest_first, 2))
+    if len(copies) == len(members) and not any(near):
+        return None  # nobody could: most groups end here, before their texts are read
     survivors, reasons, lowest = [], [], 1.0
-    for member in _widest_first(newest_first, rules):
+    for member in _widest_first(newest_first, similarity, rules):
         if all(member is not one for one in newest_first):
             continue
         covered = [
@@ -169,10 +172,15 @@ def replace_covered(
     return Decision(Action.REPLACE, reason, tuple(members), tuple(survivors), similarity=lowest)
 
 
-def _widest_first(newest_first: Sequence[Memory], rules: Rules) -> list[Memory]:
+def _widest_first(
+    newest_first: Sequence[Memory], similarity: Similarity, rules: Rules
+) -> list[Memory]:
     """Most covering first, then newest first; ties cannot cycle, since each is taken once."""
     reach = {
-        member.id: sum(_covers(member, other, rules) for other in newest_first)
+        member.id: sum(
+            similarity(member, other) >= rules.upper and _covers(member, other, rules)
+            for other in newest_first
+        )
         for member in newest_first
     }
     return sorted(newest_first, key=lambda member: -reach[member.id])

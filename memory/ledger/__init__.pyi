@@ -24,3 +24,4 @@ from .snapshot import snapshot_of as snapshot_of
 from .snapshot import take_snapshot as take_snapshot
 from .state import Reader as Reader
 from .state import Writer as Writer
+from .vectors import VectorTable as VectorTable

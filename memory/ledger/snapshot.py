@@ -9,7 +9,7 @@ from enum import Enum
 from memory.ledger.distinct import TextPair
 from memory.ledger.records import Row
 from memory.ledger.state import Reader
-from memory.models import Vector
+from memory.ledger.vectors import VectorTable
 
 
 class Lineage(Enum):
@@ -24,7 +24,7 @@ class Snapshot:
     """All live memories at one revision, oldest first, and what is known about their texts."""
 
     rows: tuple[Row, ...]
-    vectors: Mapping[str, Vector]
+    vectors: VectorTable
     ancestors: Mapping[str, tuple[str, ...]]
     """Text keys of the other texts that a memory answers for, by its id."""
     distinct: frozenset[TextPair]
@@ -39,17 +39,20 @@ def take_snapshot(
     distinct: Collection[TextPair],
     waiting: Collection[TextPair] = (),
     lineage: Lineage = Lineage.SYNTHESISED,
+    before: Snapshot | None = None,
 ) -> Snapshot:
-    """`distinct` and `waiting` are the pairs that are not to be asked about."""
-    rows = tuple(reader.memories.live_in_time_order())
-    ancestors = {row.memory.id: _ancestor_keys(reader, row) for row in rows}
+    """`distinct` and `waiting` are the pairs that are not to be asked about.
+
+    Where there is one from `before`, only what has been written since is read.
+    """
+    rows, ancestors = _all_rows(reader) if before is None else _rows_since(reader, before)
     if lineage is Lineage.WHOLE:
         ancestors |= _keys_stood_for(reader, rows)
     keys = [row.text_key for row in rows]
     keys += [key for of_one in ancestors.values() for key in of_one]
     return Snapshot(
         rows=rows,
-        vectors=reader.vectors.of(keys),
+        vectors=reader.vectors.table(keys, None if before is None else before.vectors),
         ancestors=ancestors,
         distinct=frozenset(distinct) | frozenset(waiting),
         revision=reader.revision(),
@@ -63,11 +66,34 @@ def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
     rows = tuple(sorted(found, key=lambda row: (row.memory.timestamp, row.seq)))
     return Snapshot(
         rows=rows,
-        vectors=reader.vectors.of([row.text_key for row in rows]),
+        vectors=reader.vectors.table(row.text_key for row in rows),
         ancestors={},
         distinct=frozenset(),
         revision=reader.revision(),
     )
+
+
+_Rows = tuple[tuple[Row, ...], dict[str, tuple[str, ...]]]
+"""Live rows, oldest first, and the text keys of what each was synthesised from."""
+
+
+def _all_rows(reader: Reader) -> _Rows:
+    rows = tuple(reader.memories.live_in_time_order())
+    return rows, {row.memory.id: _ancestor_keys(reader, row) for row in rows}
+
+
+def _rows_since(reader: Reader, before: Snapshot) -> _Rows:
+    written = reader.memories.rows([one.id for one in reader.followers.changes(before.revision)])
+    rows = [row for row in before.rows if row.memory.id not in written]
+    rows += [row for row in written.values() if row.live]
+    rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
+    ancestors = {
+        row.memory.id: _ancestor_keys(reader, row)
+        if row.memory.id in written
+        else before.ancestors[row.memory.id]
+        for row in rows
+    }
+    return tuple(rows), ancestors
 
 
 def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:

@@ -2,18 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.transaction import TableGroup, chunks
-from memory.models import Vector
+from memory.models import Vector, Vectors
+
+
+class VectorTable(Mapping[str, Vector]):
+    """Vectors by text key, all in one array (n, dim)."""
+
+    def __init__(self, keys: Sequence[str], matrix: Vectors) -> None:
+        """The rows of the matrix are those of the keys; what it has besides does not count."""
+        self._place = {key: n for n, key in enumerate(keys)}
+        self.matrix = matrix
+
+    def places(self, keys: Iterable[str]) -> npt.NDArray[np.int64]:
+        """The rows of these keys, all of which are known."""
+        return np.fromiter((self._place[key] for key in keys), np.int64)
+
+    def of(self, keys: Sequence[str]) -> Vectors:
+        """The vectors of these keys (n, dim); no copy where they lie side by side."""
+        places = self.places(keys)
+        if len(places) and np.array_equal(places, np.arange(places[0], places[0] + len(places))):
+            return self.matrix[places[0] : places[0] + len(places)]
+        return self.matrix[places]
+
+    def __getitem__(self, key: str) -> Vector:
+        vector: Vector = self.matrix[self._place[key]]
+        return vector
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._place
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._place)
+
+    def __len__(self) -> int:
+        return len(self._place)
 
 
 class TextVectors(TableGroup):
     """What has been embedded."""
+
+    def table(self, keys: Iterable[str], known: VectorTable | None = None) -> VectorTable:
+        """All of `known`, and the vectors of these keys, read straight into one array."""
+        known = known or VectorTable((), np.empty((0, self.dim() or 0), np.float32))
+        wanted = sorted({key for key in keys if key not in known})
+        matrix = np.empty((len(known) + len(wanted), known.matrix.shape[1]), np.float32)
+        matrix[: len(known)] = known.matrix[: len(known)]
+        found = list(known)
+        for some in chunks(wanted):
+            query = sa.select(t.vectors).where(t.vectors.c.text_key.in_(some))
+            for row in self._connection.execute(query.order_by(t.vectors.c.text_key)):
+                matrix[len(found)] = np.frombuffer(row.vector, dtype=np.float32)
+                found.append(row.text_key)
+        return VectorTable(found, matrix)
 
     def of(self, keys: Iterable[str]) -> dict[str, Vector]:
         """Known vectors by text key; unknown ones are left out."""

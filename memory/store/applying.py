@@ -123,6 +123,19 @@ class Applier:
         self._scope_of = scope_of
         self._clock = clock
 
+    def application(
+        self,
+        decision: Decision,
+        condition: Condition,
+        arrival: Embedded | None = None,
+        run: str | None = None,
+    ) -> Application:
+        """What is to be applied, with the vectors of the texts that it makes."""
+        told = {text_key(member.content) for member in decision.members}
+        made = [survivor.memory for survivor in decision.survivors]
+        made = [memory for memory in made if text_key(memory.content) not in told]
+        return Application(decision, condition, arrival, self._cache.embed(made), run)
+
     def apply(self, writer: Writer, one: Application) -> Applied | Conflict:
         """Raises: LeaseLost."""
         if isinstance(one.condition, WhileHeld):

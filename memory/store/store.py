@@ -41,7 +41,6 @@ from memory.protocols import Clock, Embedder, Index
 from memory.store import undoing
 from memory.store.applying import (
     Anyway,
-    Application,
     Applied,
     Applier,
     Condition,
@@ -136,7 +135,7 @@ class MemoryStore:
         self.index = IndexSlot(ExactIndex(ledger), opener)
         self.scale = scale
         self.scope_fields = scope_fields
-        self._applier = Applier(self.embeddings, scale, self.scope_of, clock)
+        self.applier = Applier(self.embeddings, scale, self.scope_of, clock)
 
     def close(self) -> None:
         self.index.wait_until_open()
@@ -176,13 +175,20 @@ class MemoryStore:
                 return reader.decisions.all_but_additions()
             return reader.decisions.about(clean(memory_id))
 
-    def snapshot(self, asker: Asker = NOBODY, lineage: Lineage = Lineage.SYNTHESISED) -> Snapshot:
-        """Everything a batch needs, at one revision, without what is not to be asked about."""
+    def snapshot(
+        self,
+        asker: Asker = NOBODY,
+        lineage: Lineage = Lineage.SYNTHESISED,
+        before: Snapshot | None = None,
+    ) -> Snapshot:
+        """Everything a batch needs, at one revision, without what is not to be asked about.
+
+        Where there is one from `before`, only what has been written since is read.
+        """
         with self.ledger.reading() as reader:
             waiting = asker.waiting(reader, self.clock())
-            return take_snapshot(
-                reader, asker.distinct(reader, self.scope_fields), waiting, lineage
-            )
+            distinct = asker.distinct(reader, self.scope_fields)
+            return take_snapshot(reader, distinct, waiting, lineage, before)
 
     def scope_of(self, memory: Memory) -> Scope:
         """Which memories this one may be compared with."""
@@ -323,12 +329,9 @@ class MemoryStore:
 
         `arrival` is the new memory among the decision's members.
         """
-        told = {text_key(member.content) for member in decision.members}
-        made = [survivor.memory for survivor in decision.survivors]
-        made = [memory for memory in made if text_key(memory.content) not in told]
-        one = Application(decision, condition, arrival, self.embeddings.embed(made), run)
+        one = self.applier.application(decision, condition, arrival, run)
         with self.ledger.writing() as writer:
-            return self._applier.apply(writer, one)
+            return self.applier.apply(writer, one)
 
     def undo(
         self, target: int | str, afterwards: Afterwards = Afterwards.KEPT_APART
@@ -383,7 +386,7 @@ class MemoryStore:
         taken = writer.memories.taken([one.memory.id for one in new])
         own = [replace(one, memory=self._renamed(one.memory, taken)) for one in new]
         decided = [(one, _addition(one.memory)) for one in own]
-        self._applier.add_all(writer, decided, run)
+        self.applier.add_all(writer, decided, run)
         return len(own)
 
     def _under_own_id(self, reader: Reader, memory: Memory) -> Memory:

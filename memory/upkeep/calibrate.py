@@ -8,8 +8,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import chain
 
-import numpy as np
-
 from memory.index import nearest_pairs
 from memory.models import LOWER, Memory, Question, Scope, Verdict
 from memory.protocols import LanguageModel
@@ -58,7 +56,7 @@ def pairs_of(store: MemoryStore, nearest: int) -> StorePairs:
             texts.setdefault(row.text_key, row.memory)
     found: list[AlikePair] = []
     for texts in scopes.values():
-        matrix = np.stack([snapshot.vectors[key] for key in texts])
+        matrix = snapshot.vectors.of(list(texts))
         memories = list(texts.values())  # oldest first, so that i is the older
         near = nearest_pairs(matrix, nearest, EDGES[0])
         for i, j, cosine in zip(near.i, near.j, near.similarity, strict=True):

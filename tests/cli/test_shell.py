@@ -23,7 +23,7 @@ def test_on_a_pipe_it_is_said_again_and_again_how_far_it_is(
         while not heard(r"importing: \d+ s"):
             pass
         tell(1_000, 2_000)
-        while not heard(r"importing: \d+ s, 1,000 of 2,000"):
+        while not heard(r"importing: \d+ s, 1,000 of 2,000, [\d,.]+ a second, \d+ s left"):
             pass
     assert "progress" not in {thread.name for thread in threading.enumerate()}
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from memory.decide.planning import plan_round
 from memory.deduplicator import MemoryDeduplicator
 from memory.index import similarity
-from memory.ledger import Ledger, Row, Snapshot
-from memory.models import Memory, Rules, Scope, Vector, Vectors
+from memory.ledger import Ledger, Row, Snapshot, VectorTable
+from memory.models import Memory, Rules, Scope, Vectors
 from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from memory.text import text_key
@@ -52,9 +52,7 @@ def snapshot(vectors: Vectors, seed: int) -> Snapshot:
         Row(memory, True, None, text_key(memory.content), "", seq, 1)
         for seq, memory in enumerate(memories(len(vectors)))
     )
-    known: dict[str, Vector] = {
-        row.text_key: vector for row, vector in zip(rows, vectors, strict=True)
-    }
+    known = VectorTable([row.text_key for row in rows], vectors)
     ancestors = {
         row.memory.id: tuple(rng.sample(sorted(known), rng.choice([0, 0, 1, 2]))) for row in rows
     }

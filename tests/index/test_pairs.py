@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -154,6 +155,10 @@ def pairs_of(vectors: Vectors, floor: float) -> list[tuple[int, int, float]]:
     return triples(similar_pairs(vectors, floor))
 
 
+def all_in(close: set[tuple[int, int]]) -> Callable[[Sequence[int], Sequence[int]], bool]:
+    return lambda left, right: all((a, b) in close for a in left for b in right)
+
+
 @settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(2, 30), st.randoms(use_true_random=False))
 def test_no_cohesive_group_holds_a_pair_below_the_floor(seed: int, n: int, random: object) -> None:
@@ -161,7 +166,7 @@ def test_no_cohesive_group_holds_a_pair_below_the_floor(seed: int, n: int, rando
     vectors = clustered(seed, n)
     edges = pairs_of(vectors, 0.9)
     close = {(i, j) for i, j, _ in edges} | {(j, i) for i, j, _ in edges}
-    groups = cohesive(range(n), edges, lambda a, b: (a, b) in close)
+    groups = cohesive(range(n), edges, all_in(close))
     assert sorted(member for group in groups for member in group) == list(range(n))
     for group in groups:
         assert all(pair in close for pair in combinations(group, 2))
@@ -175,5 +180,5 @@ def test_a_chain_whose_ends_are_unlike_is_split() -> None:
     edges = pairs_of(vectors, 0.9)
     assert [(i, j) for i, j, _ in edges] == [(0, 1), (1, 2)]
     close = {(0, 1), (1, 0), (1, 2), (2, 1)}
-    groups = cohesive([0, 1, 2], edges, lambda a, b: (a, b) in close)
+    groups = cohesive([0, 1, 2], edges, all_in(close))
     assert sorted(map(sorted, groups)) == [[0, 1], [2]]

@@ -1,0 +1,99 @@
+"""Decisions of several tasks, applied together: one short transaction for all that wait."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memory.models import Decision
+from memory.store.applying import Applied, Condition, Conflict
+from memory.store.store import MemoryStore
+from memory.threads import in_thread
+
+_MOST_HELD_S = 0.04
+"""From then on no further decision joins a transaction: nobody waits for long."""
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    decision: Decision
+    condition: Condition
+    run: str | None
+    done: asyncio.Future[Applied | Conflict]
+
+
+class Gathering:
+    """While one transaction is under way, what comes waits for the next one. Of one event loop."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        most_held_s: float = _MOST_HELD_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock` is in seconds and never goes back."""
+        self._store = store
+        self._most_held_s = most_held_s
+        self._clock = clock
+        self._queue: list[_Waiting] = []
+        self._turn = asyncio.Lock()
+
+    async def apply(
+        self, decision: Decision, condition: Condition, run: str | None
+    ) -> Applied | Conflict:
+        """As the store's `apply`, in one transaction with others that wait; each by itself counts.
+
+        Raises: LedgerError: then none of the transaction was done.
+        """
+        done: asyncio.Future[Applied | Conflict] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Waiting(decision, condition, run, done))
+        try:
+            while not done.done():
+                async with self._turn:
+                    if not done.done():
+                        await self._apply_some()
+        except BaseException:
+            done.cancel()  # what has not begun is not done any more
+            raise
+        return done.result()
+
+    async def _apply_some(self) -> None:
+        self._queue = [one for one in self._queue if not one.done.done()]
+        some = list(self._queue)
+        answers: list[Applied | Conflict | Exception] = []
+
+        def work() -> None:
+            try:
+                answers.extend(self._in_one_transaction(some))
+            except Exception as exc:  # each of them has failed, and each asker is told
+                answers.extend([exc] * len(some))
+
+        try:
+            await in_thread(work)
+        finally:  # the thread has ended: whoever is cancelled leaves none of the others waiting
+            for one, answer in zip(some, answers, strict=False):
+                _tell(one.done, answer)
+
+    def _in_one_transaction(self, some: Sequence[_Waiting]) -> list[Applied | Conflict]:
+        """The answers of as many of them as the time allows, one at least."""
+        applier = self._store.applier
+        wanted = [applier.application(one.decision, one.condition, run=one.run) for one in some]
+        answers: list[Applied | Conflict] = []
+        with self._store.ledger.writing() as writer:
+            until = self._clock() + self._most_held_s
+            for one in wanted:
+                answers.append(applier.apply(writer, one))
+                if self._clock() >= until:
+                    break
+        return answers
+
+
+def _tell(done: asyncio.Future[Applied | Conflict], answer: Applied | Conflict | Exception) -> None:
+    if done.cancelled():
+        return
+    if isinstance(answer, Exception):
+        done.set_exception(answer)
+    else:
+        done.set_result(answer)

@@ -1,0 +1,114 @@
+"""A batch reads and plans only what has changed, and writes in few short transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import numpy as np
+import pytest
+
+from memory.decide import Matching, Planner
+from memory.deduplicator import MemoryDeduplicator
+from memory.models import Action, Decision, Memory, Rules
+from memory.providers import OfflineModel
+from memory.store import Anyway, Applied, Gathering, MemoryStore
+from tests.doubles import PlacedEmbedder, ScriptedModel
+
+
+def revision(store: MemoryStore) -> int:
+    with store.ledger.reading() as reader:
+        return reader.revision()
+
+
+def clumps(store: MemoryStore, embedder: PlacedEmbedder, users: int = 3) -> list[Memory]:
+    """For each user three texts that are alike, one of them twice."""
+    told = []
+    for n in range(users):
+        first = embedder.place(f"Mia{n} keeps a cat.")
+        near = [embedder.place(f"Mia{n} feeds {x} cats.", 0.97, first) for x in (3, 4)]
+        told += [
+            store.add(store.new_memory(text, user=f"Mia{n}"))
+            for text in (first, first + "!", *near)
+        ]
+    return told
+
+
+def test_a_second_run_asks_no_model_and_writes_nothing(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    clumps(store, embedder)
+    asyncio.run(MemoryDeduplicator(store, OfflineModel()).deduplicate_all())
+    before = revision(store)
+    model = ScriptedModel()
+    model.name = "offline"
+    report = asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
+    assert (report.rounds, report.usage.calls, model.asked) == (0, 0, [])
+    assert revision(store) == before
+
+
+def test_what_was_read_since_is_what_would_be_read_anew(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    told = clumps(store, embedder)
+    before = store.snapshot()
+    asyncio.run(MemoryDeduplicator(store, OfflineModel()).deduplicate_all())
+    store.update(told[-1].id, "Mia2 feeds 4 cats and a dog.")
+    store.add(store.new_memory("Something new."))
+    caught_up, anew = store.snapshot(before=before), store.snapshot()
+    assert caught_up.rows == anew.rows
+    assert caught_up.ancestors == anew.ancestors
+    for row in anew.rows:
+        assert np.array_equal(caught_up.vectors[row.text_key], anew.vectors[row.text_key])
+
+
+def test_only_a_scope_that_has_changed_is_planned_again(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    told = clumps(store, embedder)
+    planner = Planner(Rules(), store.scope_of, Matching())
+    first = planner.plan(store.snapshot())
+    store.update(told[0].id, "Mia0 keeps a dog.")
+    second = planner.plan(store.snapshot())
+    kept = [group for group in second.groups if any(group is one for one in first.groups)]
+    assert {member.user for group in kept for member in group.members} == {"Mia1", "Mia2"}
+    anew = Planner(Rules(), store.scope_of, Matching()).plan(store.snapshot())
+    assert (second.groups, second.pairs) == (anew.groups, anew.pairs)
+
+
+def additions(store: MemoryStore) -> list[Decision]:
+    found = [store.add(store.new_memory(f"text {n}")) for n in range(9)]
+    return [Decision(Action.KEEP_BOTH, "different", (one,)) for one in found]
+
+
+async def apply_all(gathering: Gathering, decisions: list[Decision]) -> list[Applied]:
+    found = await asyncio.gather(*(gathering.apply(one, Anyway(), "run") for one in decisions))
+    return [one for one in found if isinstance(one, Applied)]
+
+
+@pytest.mark.parametrize(("step", "transactions"), [(0.0, 2), (1.0, 9)])
+def test_decisions_that_wait_share_a_transaction_until_it_was_held_long_enough(
+    store: MemoryStore, step: float, transactions: int
+) -> None:
+    """The first goes alone, the others have come by its end."""
+    decisions, before = additions(store), revision(store)
+    ticks: Iterator[float] = (n * step for n in count())
+    clock: Callable[[], float] = lambda: next(ticks)  # noqa: E731 - it is a clock
+    applied = asyncio.run(apply_all(Gathering(store, 0.5, clock), decisions))
+    assert len({one.number for one in applied}) == 9
+    assert revision(store) - before <= transactions
+
+
+def test_who_is_cancelled_leaves_the_others_done(store: MemoryStore) -> None:
+    async def run() -> list[Applied]:
+        gathering = Gathering(store)
+        first, *others = [
+            asyncio.create_task(gathering.apply(one, Anyway(), "run")) for one in additions(store)
+        ]
+        await asyncio.sleep(0)
+        first.cancel()
+        found = await asyncio.gather(*others)
+        return [one for one in found if isinstance(one, Applied)]
+
+    assert len({one.number for one in asyncio.run(run())}) == 8
