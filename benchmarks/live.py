@@ -28,7 +28,8 @@ from memory.assembly import build_chat_memory, build_model, open_store
 from memory.chat_memory import ChatMemory
 from memory.config import Config, LLMConfig, MemoryConfig
 from memory.models import ExtractionResult, Turn
-from tests.gemini_server import Asked, GeminiServer, Raw, said
+from tests.gemini_server import Asked, GeminiServer, said
+from tests.loopback import Raw
 
 NAMES = ("Mia", "Jonas", "Aiko", "Tomo", "Runa")
 SAID = (

@@ -47,7 +47,8 @@ from memory.models import (
 from memory.protocols import LanguageModel
 from memory.store import Known, MemoryStore
 from tests.doubles import START
-from tests.gemini_server import Answer, Asked, GeminiServer, Raw, failed, said
+from tests.gemini_server import Answer, Asked, GeminiServer, failed, said
+from tests.loopback import Raw
 
 PEOPLE = "Mia Jonas Aya Omar Ines Tom Lena Raj".split()
 THINGS = [a + b for a in "ba de ki lo nu".split() for b in "lan mor rin sek tup".split()]

@@ -8,7 +8,7 @@ import importlib
 import inspect
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memory.ledger import Ledger
     from memory.models import Scale
     from memory.protocols import Embedder, Index, LanguageModel
+    from memory.providers import OpenAIServer
     from memory.review import Answers
     from memory.store import MemoryStore
 
@@ -252,11 +253,11 @@ def build_tools(
 
 
 def build_model(config: Config, own: LanguageModel | None = None) -> LanguageModel:
-    """One's own, else Gemini where the configuration says so or a key is set, else the offline one.
+    """One's own, else the configured one, else Gemini where its key is set, else the offline one.
 
     All but the offline one are left alone for a while when they fail again and again.
 
-    Raises: ConfigError where Gemini is wanted and no key is set, or one's own cannot be made.
+    Raises: ConfigError where a key or a library is wanted and missing, or one's own cannot be made.
     """
     from memory.providers import OfflineModel, OwnModel
 
@@ -266,6 +267,8 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
         return _with_breaker(OwnModel(own, config.llm.concurrency), config)
     if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
         return OfflineModel()
+    if config.llm.provider == "openai":
+        return _with_breaker(_openai_model(config), config)
     from memory.providers import GeminiModel  # 0.4 s that the offline model does without
 
     return _with_breaker(GeminiModel(_key(config, "llm.provider"), config.llm), config)
@@ -287,7 +290,7 @@ def _with_breaker(model: LanguageModel, config: Config) -> LanguageModel:
 def build_embedder(config: Config) -> Embedder:
     """Local embedders load nothing before their first use.
 
-    Raises: ConfigError where Gemini is wanted and no key is set, or one's own cannot be made.
+    Raises: ConfigError as `build_model`.
     """
     if ":" in config.memory.embedding.provider:
         provider = config.memory.embedding.provider
@@ -304,6 +307,8 @@ def build_embedder(config: Config) -> Embedder:
 
         key = _key(config, "memory.embedding.provider")
         return GeminiEmbedder(key, config.llm, embedding.model, embedding.dim)
+    if embedding.provider == "openai":
+        return _openai_embedder(config)
     return WordLlamaEmbedder()
 
 
@@ -359,6 +364,57 @@ def _key(config: Config, setting: str) -> SecretStr:
     if config.api_key is None:
         raise ConfigError(setting, "", "gemini needs an API key", "set GEMINI_API_KEY")
     return config.api_key
+
+
+def _openai_model(config: Config) -> LanguageModel:
+    with _installed("openai", "llm.provider"):
+        from memory.providers import OpenAIModel
+
+    if config.llm.model is None:
+        remedy = "set llm.model to a name that it knows"
+        raise ConfigError("llm.provider", "", "openai needs the name of a model", remedy)
+    server = _openai_server(config, "llm.provider", config.llm.base_url)
+    return OpenAIModel(server, config.llm, config.llm.model)
+
+
+def _openai_embedder(config: Config) -> Embedder:
+    with _installed("openai", "memory.embedding.provider"):
+        from memory.providers import OpenAIEmbedder
+
+    embedding = config.memory.embedding
+    if (embedding.model is None) != (embedding.dim is None):
+        problem = "openai needs both the model and the length of its vectors, or neither"
+        remedy = "set memory.embedding.model and memory.embedding.dim"
+        raise ConfigError("memory.embedding.provider", "", problem, remedy)
+    beside = config.llm.base_url if config.llm.provider == "openai" else None
+    server = _openai_server(config, "memory.embedding.provider", embedding.base_url or beside)
+    return OpenAIEmbedder(server, config.llm, embedding.model, embedding.dim)
+
+
+def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAIServer:
+    """OpenAI's own wants a key; of another one its owner knows whether it does.
+
+    Raises: ConfigError.
+    """
+    from memory.providers import OpenAIServer
+
+    url = base_url or config.openai_url
+    if url is not None:
+        return OpenAIServer(config.openai_key, url)
+    if config.openai_key is None:
+        remedy = "set OPENAI_API_KEY, or name a server that needs none in llm.base_url"
+        raise ConfigError(setting, "", "openai needs an API key", remedy)
+    return OpenAIServer(config.openai_key)
+
+
+@contextlib.contextmanager
+def _installed(extra: str, setting: str) -> Iterator[None]:
+    """Raises: ConfigError where an extra's library is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as exc:
+        problem, remedy = f"{exc.name} is not installed", f"pip install 'memory-dedup[{extra}]'"
+        raise ConfigError(setting, "", problem, remedy) from exc
 
 
 def _store(

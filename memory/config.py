@@ -72,12 +72,14 @@ class ChromaConfig(Frozen):
 class EmbeddingConfig(Frozen):
     """Which embedder; a store keeps the one it was made with until `memory-dedup reembed`."""
 
-    provider: Annotated[str, _one_of("wordllama", "minilm", "gemini")] = "wordllama"
+    provider: Annotated[str, _one_of("wordllama", "minilm", "gemini", "openai")] = "wordllama"
     """One of these, or one's own: `package.module:factory`."""
-    model: str = "gemini-embedding-2"
-    """Gemini's, where that is the provider."""
-    dim: int = Field(default=768, ge=128, le=3072)
-    """Of Gemini's vectors."""
+    model: str | None = None
+    """Of a server; None is Gemini's or OpenAI's usual one."""
+    dim: int | None = Field(default=None, ge=16, le=8192)
+    """Of a server's vectors; None is that of the usual model."""
+    base_url: str | None = None
+    """Of an OpenAI-compatible server; None is the language model's, where that is one too."""
     scale: Scale | Literal["plain"] | None = None
     """From cosine to similarity; None is the embedder's own, `plain` the cosine itself."""
 
@@ -145,10 +147,13 @@ class MemoryConfig(Frozen):
 class LLMConfig(Frozen):
     """Which language model, and how patiently it is asked."""
 
-    provider: Annotated[str, _one_of("auto", "gemini", "offline")] = "auto"
+    provider: Annotated[str, _one_of("auto", "gemini", "openai", "offline")] = "auto"
     """One of these, or one's own: `package.module:factory`."""
-    model: str = "gemini-3-flash-preview"
+    model: str | None = None
+    """None is Gemini's usual one; another server's has a name of its own."""
     base_url: str | None = None
+    structured: Literal["auto", "schema", "json", "prompt"] = "auto"
+    """How an OpenAI-compatible server is told the form of an answer; Gemini takes schemas."""
     timeout_s: float = Field(default=30.0, gt=0.0)
     max_attempts: int = Field(default=4, ge=1)
     concurrency: int = Field(default=8, ge=1)
@@ -180,6 +185,10 @@ class Config(Frozen):
     agent: AgentConfig = AgentConfig()
     api_key: SecretStr | None = Field(default=None, exclude=True)
     """Gemini's, from the environment only: GEMINI_API_KEY, else GOOGLE_API_KEY."""
+    openai_key: SecretStr | None = Field(default=None, exclude=True)
+    """From the environment only: OPENAI_API_KEY."""
+    openai_url: str | None = Field(default=None, exclude=True)
+    """OPENAI_BASE_URL, which counts where an OpenAI-compatible server has no `base_url`."""
 
     def at(self, data_dir: str) -> Config:
         """The same with all data in this folder and nowhere else."""
@@ -201,8 +210,13 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "llm": LLMConfig,
     "agent": AgentConfig,
 }
+_ACCESS = {
+    "api_key": "GEMINI_API_KEY",
+    "openai_key": "OPENAI_API_KEY",
+    "openai_url": "OPENAI_BASE_URL",
+}
+"""What comes from the environment alone, and from which variable."""
 _KeyPath = tuple[str, ...]
-_SET_KEY = "set GEMINI_API_KEY in the environment"
 _ONCE_OURS = (
     "PROVIDER", "MODEL", "BASE_URL", "TIMEOUT_S", "MAX_ATTEMPTS", "CONCURRENCY", "BUDGET_S",
     "BREAKER_FAILURES", "BREAKER_PAUSE_S",
@@ -227,9 +241,10 @@ def load_config(
     values, sources = _read(path) if path is not None else _found(DEFAULT_FILE)
     if path is None and values:
         path = DEFAULT_FILE
-    if "api_key" in values:
-        where = sources[("api_key",)]
-        raise ConfigError(where, "api_key", "an API key does not belong in a file", _SET_KEY)
+    for name in _ACCESS.keys() & values.keys():
+        problem = f"{_ACCESS[name]} does not belong in a file"
+        remedy = f"set {_ACCESS[name]} in the environment"
+        raise ConfigError(sources[(name,)], name, problem, remedy)
     for key_path, name, value in [*_overrides(environ), *_settings(settings)]:
         _set(values, key_path, value)
         sources[key_path] = name
@@ -237,9 +252,18 @@ def load_config(
         config = Config.model_validate(values)
     except ValidationError as exc:
         raise _explained(first_problem(exc), sources, path) from exc
-    key = environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY")
-    config = config.model_copy(update={"api_key": SecretStr(key) if key else None})
-    return _with_absolute_paths(config, path)
+    return _with_absolute_paths(config.model_copy(update=_access(environ)), path)
+
+
+def _access(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Keys, and where the providers' own variables say that their servers are."""
+    gemini = environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY")
+    openai = environ.get("OPENAI_API_KEY")
+    return {
+        "api_key": SecretStr(gemini) if gemini else None,
+        "openai_key": SecretStr(openai) if openai else None,
+        "openai_url": environ.get("OPENAI_BASE_URL") or None,
+    }
 
 
 def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Config:
@@ -257,7 +281,7 @@ def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Con
         changed = Config.model_validate(values)
     except ValidationError as exc:
         raise _explained(first_problem(exc), sources, None) from exc
-    return changed.model_copy(update={"api_key": config.api_key})
+    return changed.model_copy(update={name: getattr(config, name) for name in _ACCESS})
 
 
 def _with_absolute_paths(config: Config, path: Path | None) -> Config:
@@ -332,7 +356,7 @@ def _found(path: Path) -> tuple[dict[str, Any], dict[_KeyPath, str]]:
                 "%s is taken for another program's; name it with --config to use it", path
             )
         return {}, {}
-    mine = {*_SECTIONS, "api_key"}
+    mine = {*_SECTIONS, *_ACCESS}
     return (
         {name: value for name, value in values.items() if name in mine},
         {key_path: place for key_path, place in places.items() if key_path[0] in mine},

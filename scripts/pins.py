@@ -3,10 +3,10 @@
     python scripts/pins.py neighbours [--python 3.11 3.12 3.13]
     python scripts/pins.py ends [--python 3.11] [TEST ...]
 
-`neighbours` resolves ours beside each package that people put next to it, at least at the version
-named here: without one a resolver quietly takes a release of years ago. `ends` installs the oldest
-versions that the pins allow, then the newest, each into an environment of its own, and runs the
-tests of the providers and of the agent, or those named.
+`neighbours` resolves ours, with `openai`, beside each package that people put next to it, at least
+at the version named here: without one a resolver quietly takes a release of years ago. `ends`
+installs the oldest versions that the pins allow, then the newest, each into an environment of its
+own, and runs the tests of the providers and of the agent, or those named.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ NEIGHBOURS = (
     "dask>=2026.1",
 )
 ENDS = {"oldest": "lowest-direct", "newest": "highest"}
+OURS = ("google-genai=", "mcp=", "openai=")
 TESTS = ("tests/providers", "tests/agent")
 
 
@@ -65,7 +66,8 @@ def resolved(wanted: str, python: str) -> str:
         requirement.write(wanted)
         requirement.flush()
         options = ("--quiet", "--no-header", "--no-annotate", "--python-version", python)
-        done = uv("pip", "compile", *options, "pyproject.toml", requirement.name)
+        ours = ("--extra", "openai", "pyproject.toml")
+        done = uv("pip", "compile", *options, *ours, requirement.name)
     pins = dict(line.split("==") for line in done.stdout.splitlines() if "==" in line)
     return pins.get(name, "")
 
@@ -86,7 +88,7 @@ def passes(end: str, python: str, tests: list[str]) -> bool:
         into = ("--quiet", "--python", interpreter, "--resolution", ENDS[end])
         uv("pip", "install", *into, "-e", ".[dev]").check_returncode()
         shown = uv("pip", "freeze", "--python", interpreter).stdout.splitlines()
-        ours = ", ".join(line for line in shown if line.startswith(("google-genai=", "mcp=")))
+        ours = ", ".join(line for line in shown if line.startswith(OURS))
         print(f"{end}: {ours}", flush=True)
         done = subprocess.run([interpreter, "-m", "pytest", *tests], cwd=ROOT, check=False)
     return done.returncode == 0

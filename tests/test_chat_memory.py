@@ -20,9 +20,10 @@ from memory.assembly import build_extractor, build_model
 from memory.config import LLMConfig, MemoryConfig
 from memory.errors import LedgerError
 from memory.models import Turn
-from tests.gemini_server import Asked, GeminiServer, Raw, said
+from tests.gemini_server import Asked, GeminiServer, said
 from tests.live_bot import START
 from tests.live_bot import said as turn
+from tests.loopback import Raw
 
 ROOT = Path(__file__).parent.parent
 

@@ -63,6 +63,15 @@ def test_the_key_comes_from_the_environment_and_is_never_shown() -> None:
     assert "first" not in repr(config) + config.model_dump_json()
 
 
+def test_what_the_environment_alone_says_is_kept_when_settings_are_laid_on_top() -> None:
+    environ = {"OPENAI_API_KEY": "third", "OPENAI_BASE_URL": "http://localhost:1234/v1"}
+    config = configured(load_config(SHIPPED, environ), {"llm_model": "m"})
+    assert config.openai_key is not None
+    assert config.openai_key.get_secret_value() == "third"
+    assert config.openai_url == "http://localhost:1234/v1"
+    assert "third" not in repr(config) + config.model_dump_json()
+
+
 def test_without_a_file_the_data_live_where_the_platform_keeps_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +126,8 @@ def test_the_environment_overrides_single_keys(tmp_path: Path) -> None:
         ("memory:\n  data_dir: a\n  data_dir: b\n", ":3: memory.data_dir: is set twice"),
         ("memory: [\n", ":2: is not YAML"),
         ("memory: &a\n  chroma: *a\n", ": refers to itself"),
-        ("api_key: secret\n", ":1: api_key: an API key does not belong in a file"),
+        ("api_key: secret\n", ":1: api_key: GEMINI_API_KEY does not belong in a file; set"),
+        ("openai_key: secret\n", ":1: openai_key: OPENAI_API_KEY does not belong in a file; set"),
         ("- 1\n", ":1: must hold settings by name"),
         (
             "memory:\n  dedup_scope: [tags]\n",

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gemini_server import Asked, GeminiServer, Raw, failed
+from tests.gemini_server import Asked, GeminiServer, failed
+from tests.loopback import Raw
 
 ROOT = Path(__file__).parent.parent
 Start = Callable[..., "subprocess.Popen[str]"]

@@ -30,10 +30,11 @@ HOME_OF = {
     "google": {"providers.gemini"},
     "mcp": {"agent.server"},
     "langgraph": {"adapters.langgraph"},
-    "tenacity": {"providers.gemini"},
     "qdrant_client": {"interchange.qdrant"},
     "sqlite3": {"ledger.database", "interchange.copies"},
     "jinja2": {"review.pages"},
+    "openai": {"providers.openai"},
+    "tenacity": {"providers.calls"},
 }
 MOST_PUBLIC_METHODS = 20
 

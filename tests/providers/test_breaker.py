@@ -291,7 +291,7 @@ def test_gemini_is_built_with_it_as_configured(question: Question) -> None:
     with GeminiServer(failed(503)).running() as server:
         llm = LLMConfig(base_url=server.url, max_attempts=1, breaker_failures=2)
         model = build_model(Config(llm=llm, api_key=SecretStr("k")))
-        assert model.name == llm.model
+        assert model.name == "gemini-3-flash-preview"
         told = [refused(model.judge(question)) for _ in range(4)]
         assert [len(server.asked), *told[:2]] == [2, *["Gemini answered 503 SOME_STATUS"] * 2]
         assert all(one.startswith("the model is not asked: 2 questions") for one in told[2:])

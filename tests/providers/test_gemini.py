@@ -22,7 +22,8 @@ from memory.providers.gemini import GeminiEmbedder, GeminiModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder
-from tests.gemini_server import Answer, Asked, GeminiServer, Raw, embeddings, failed, said
+from tests.gemini_server import Answer, Asked, GeminiServer, embeddings, failed, said
+from tests.loopback import Raw
 
 KEY = "key-that-must-not-leak"
 T = TypeVar("T")

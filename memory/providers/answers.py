@@ -1,0 +1,192 @@
+"""What a model answers: strict values, which are also the schemas that are sent to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from memory.errors import ModelAnswerError
+from memory.models import (
+    Candidate,
+    Doubt,
+    Extraction,
+    MergeGroup,
+    Question,
+    Reply,
+    SecondReading,
+    Turn,
+    Usage,
+    Verdict,
+    first_problem,
+)
+
+_ONLY_THOUGHTS = "the answer is empty but for its thoughts"
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class Group(_Strict):
+    members: list[int] = Field(min_length=1, description="Numbers of the memories, from 1")
+    text: str = Field(description="The one text that tells what they tell")
+
+
+class Judgement(_Strict):
+    groups: list[Group] = Field(description="Memories that tell the same fact; may be empty")
+    reason: str = Field(default="", description="Why, in a few words")
+
+
+class LostWords(_Strict):
+    number: int = Field(description="Number in the list of lost words")
+    answer: Literal["stated", "lost"]
+
+
+class NewWords(_Strict):
+    number: int = Field(description="Number in the list of new words")
+    memory: int | None = Field(description="Number of the memory that says it; null for none")
+
+
+class Rereading(_Strict):
+    lost: list[LostWords] = Field(description="An answer for each of the lost words")
+    new: list[NewWords] = Field(description="An answer for each of the new words")
+
+
+class Found(_Strict):
+    content: str
+    user: str | None = None
+    category: str = "fact"
+    intensity: float = Field(default=0.5, ge=0.0, le=1.0)
+    turn: int | None = Field(default=None, description="Number of the turn that says it")
+
+    # Every one names its turn; an answer without one is taken all the same.
+    model_config = ConfigDict(json_schema_extra={"required": ["content", "turn"]})
+
+
+class FoundAll(_Strict):
+    memories: list[Found]
+
+
+def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
+    """An answer in plain text is one group of all members.
+
+    Raises: ModelAnswerError.
+    """
+    everyone = tuple(range(len(question.members)))
+    bare = _without_thoughts(text)
+    if not bare:
+        raise ModelAnswerError(_ONLY_THOUGHTS)
+    if "{" not in bare and not bare.startswith(("[", "```")):
+        return Verdict(parts=(MergeGroup(members=everyone, text=bare),), usage=usage)
+    judged = _parsed(bare, Judgement)
+    parts = tuple(
+        MergeGroup(members=tuple(number - 1 for number in group.members), text=group.text)
+        for group in judged.groups
+        if len(group.members) > 1
+    )
+    return Verdict(parts=parts, reason=judged.reason, usage=usage)
+
+
+def read_second_reading(text: str, doubt: Doubt, usage: Usage) -> SecondReading:
+    """The answers in the order of the doubts.
+
+    Raises: ModelAnswerError where one has none, or two, or names a memory that was not shown.
+    """
+    answer = _parsed(_without_thoughts(text), Rereading)
+    stated = {one.number: one.answer == "stated" for one in answer.lost}
+    sources = {one.number: one.memory for one in answer.new}
+    lost = range(1, len(doubt.verification.lost) + 1)
+    new = range(1, len(doubt.verification.new) + 1)
+    numbers = [[one.number for one in answer.lost], [one.number for one in answer.new]]
+    if [sorted(told) for told in numbers] != [list(lost), list(new)]:
+        raise ModelAnswerError("the answer does not say each doubtful word once")
+    named = {number for number in sources.values() if number is not None}
+    if not named <= set(range(1, len(doubt.members) + 1)):
+        raise ModelAnswerError("the answer names a memory that was not shown")
+    return SecondReading(
+        stated=tuple(stated[number] for number in lost),
+        sources=tuple(_position(sources[number]) for number in new),
+        usage=usage,
+    )
+
+
+def _position(number: int | None) -> int | None:
+    return None if number is None else number - 1
+
+
+def read_extraction(text: str, turns: Sequence[Turn], usage: Usage) -> Extraction:
+    """What was found; a turn that was not shown is none.
+
+    Raises: ModelAnswerError.
+    """
+    found = _parsed(_without_thoughts(text), FoundAll).memories
+    try:
+        candidates = tuple(
+            Candidate(
+                content=one.content,
+                user=one.user or None,
+                category=one.category or "fact",
+                intensity=one.intensity,
+                turn=one.turn if one.turn is not None and 0 <= one.turn < len(turns) else None,
+            )
+            for one in found
+            if one.content.strip()
+        )
+    except ValidationError as exc:
+        raise _malformed(exc) from exc
+    return Extraction(candidates=candidates, usage=usage)
+
+
+def read_reply(text: str, usage: Usage) -> Reply:
+    """What is said aloud.
+
+    Raises: ModelAnswerError.
+    """
+    said = _without_thoughts(text)
+    if not said:
+        raise ModelAnswerError(_ONLY_THOUGHTS)
+    return Reply(text=said, usage=usage)
+
+
+def _without_thoughts(text: str) -> str:
+    """The answer after what a reasoning model thought aloud, where its server leaves that in."""
+    after = re.sub(r"^.*</think(?:ing)?>", "", text, count=1, flags=re.DOTALL).strip()
+    return "" if re.match(r"<think(?:ing)?>", after) else after
+
+
+def _parsed(text: str, schema: type[Answer]) -> Answer:
+    """The answer as a value; words and a fence around the JSON are passed over.
+
+    Raises: ModelAnswerError.
+    """
+    inside = re.search(r"\{.*\}", text, re.DOTALL)
+    try:
+        return schema.model_validate_json(inside[0] if inside else text)
+    except ValidationError as exc:
+        raise _malformed(exc) from exc
+
+
+def _malformed(exc: ValidationError) -> ModelAnswerError:
+    return ModelAnswerError(f"the answer is malformed: {first_problem(exc)}")
+
+
+def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema in which every field must be given, as OpenAI's strict mode wants it."""
+    whole: dict[str, Any] = _all_required(schema.model_json_schema())
+    return whole
+
+
+def _all_required(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_all_required(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    kept = {name: _all_required(value) for name, value in node.items() if name != "default"}
+    if isinstance(kept.get("properties"), dict):
+        kept["required"] = list(kept["properties"])
+    return kept

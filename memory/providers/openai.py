@@ -1,0 +1,298 @@
+"""OpenAI's protocol, which many servers speak more or less: the only `openai` import.
+
+What a server refuses (a schema, JSON mode, a temperature) is left out from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import openai
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from memory.config import LLMConfig
+from memory.errors import ModelAnswerError, ModelError
+from memory.models import Usage
+from memory.providers import prompts
+from memory.providers.answers import strict_schema
+from memory.providers.calls import Called, OfEachLoop, Refusal, retry_after_s
+from memory.providers.remote import Asked, RemoteEmbedder, RemoteModel, Said
+
+OPENAI = "https://api.openai.com/v1"
+DEFAULT_EMBEDDING = "text-embedding-3-small"
+DEFAULT_DIM = 1536
+_KEY = "OPENAI_API_KEY"
+_REFUSED_AS_ASKED = frozenset({400, 422})
+_NAMES_THE_FORMAT = re.compile(r"response.?format|json.?(schema|object|mode)|grammar", re.I)
+_LOOPBACK = frozenset({"127.0.0.1", "::1"})
+
+Structure = Literal["schema", "json", "prompt"]
+_WEAKER: dict[Structure, Structure] = {"schema": "json", "json": "prompt"}
+
+
+@dataclass(frozen=True)
+class OpenAIServer:
+    """Who is asked, and with which key; one's own server may need none."""
+
+    key: SecretStr | None
+    base_url: str = OPENAI
+
+    @property
+    def name(self) -> str:
+        """Host and port, as people are told."""
+        return urlsplit(self.base_url).netloc.rpartition("@")[2] or self.base_url
+
+    @property
+    def host(self) -> str:
+        """As vectors are told apart: a server on this machine may change its port."""
+        host = urlsplit(self.base_url).hostname or self.base_url
+        return "localhost" if host in _LOOPBACK else host
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """How the SDK's client is made; it keeps no connection, for a loop may end any time."""
+        return {
+            "api_key": self.key.get_secret_value() if self.key else "none",
+            "base_url": self.base_url,
+            "max_retries": 0,
+            "default_headers": {"Connection": "close"},
+        }
+
+    @property
+    def request(self) -> Any:
+        """How each is sent: what people said follows to no other host; no key is no header."""
+        headers = {} if self.key else {"Authorization": openai.Omit()}
+        return {"follow_redirects": False, "headers": headers}
+
+
+class OpenAIModel(RemoteModel):
+    """Judge, extractor and conversation partner on any server that speaks OpenAI's protocol."""
+
+    def __init__(
+        self,
+        server: OpenAIServer,
+        config: LLMConfig,
+        model: str,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`sleep` is what waits between two tries, for so many seconds."""
+        super().__init__(_Talk(server, config, model), config, sleep)
+
+
+class OpenAIEmbedder(RemoteEmbedder):
+    """Embeddings of any such server."""
+
+    def __init__(
+        self,
+        server: OpenAIServer,
+        config: LLMConfig,
+        model: str | None = None,
+        dim: int | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`sleep` is what waits between two tries, for so many seconds."""
+        model, dim = model or DEFAULT_EMBEDDING, dim or DEFAULT_DIM
+        fingerprint = f"openai:{server.host}/{model}-{dim}/unit/nfkc-casefold"
+        super().__init__(_Vectors(server, config, model, dim), config, fingerprint, dim, sleep)
+
+
+# --- what comes back; every server leaves out something -------------------------------------------
+
+
+class _Message(BaseModel):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message = _Message()
+    finish_reason: str | None = None
+
+
+class _Tokens(BaseModel):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Completion(BaseModel):
+    choices: list[_Choice] | None = None
+    usage: _Tokens | None = None
+
+
+class _Embedding(BaseModel):
+    index: int
+    embedding: list[float]
+
+
+class _Embeddings(BaseModel):
+    data: list[_Embedding]
+
+
+# --- the wire -------------------------------------------------------------------------------------
+
+
+class _Talk:
+    """chat/completions."""
+
+    holds_to_schemas = False  # some ignore them without a word
+
+    def __init__(self, server: OpenAIServer, config: LLMConfig, model: str) -> None:
+        self.called = Called(server.name, model, "llm.model", _KEY)
+        self._server = server
+        self._config = config
+        self._structure: Structure = "schema" if config.structured == "auto" else config.structured
+        self._temperature: dict[str, float] = {"temperature": 0.0}
+        self._clients: OfEachLoop[openai.AsyncOpenAI] = OfEachLoop()
+
+    async def ask(self, asked: Asked) -> Said:
+        """Asked again at once, in another form, where the server does not know this one.
+
+        Raises: ModelError.
+        """
+        while True:
+            structure, body = self._structure, self._body(asked)
+            try:
+                response = await self._client().post(
+                    "/chat/completions", cast_to=object, body=body, options=self._server.request
+                )
+            except Exception as exc:  # the SDK, its HTTP library and json each raise their own
+                if self._gave_way(exc, structure, body):
+                    continue
+                raise _mapped(exc, self.called) from exc
+            return self._said(response)
+
+    def _body(self, asked: Asked) -> dict[str, Any]:
+        form = None
+        system = asked.system
+        if asked.schema is not None:
+            # In words too: a server that ignores the form says nothing of it.
+            system = prompts.in_json(system, strict_schema(asked.schema))
+            form = _response_format(self._structure, asked.schema)
+        body: dict[str, Any] = {
+            "model": self.called.model,
+            "messages": [
+                {"role": "system", "content": system},
+                {"role": "user", "content": asked.content},
+            ],
+        }
+        return body | self._temperature | ({"response_format": form} if form else {})
+
+    def _gave_way(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
+        """Whether something that the server refused is left out from now on."""
+        if not isinstance(exc, openai.APIStatusError):
+            return False
+        if exc.status_code not in _REFUSED_AS_ASKED:
+            return False
+        told = _told(exc)
+        if "temperature" in body and re.search("temperature", told, re.I):
+            self._temperature = {}
+            return True
+        weaker = _WEAKER.get(structure) if self._config.structured == "auto" else None
+        if weaker is None or "response_format" not in body or not _NAMES_THE_FORMAT.search(told):
+            return False
+        if self._structure == structure:  # else another call has seen to it meanwhile
+            self._structure = weaker
+        return True
+
+    def _said(self, response: object) -> Said:
+        """Raises: ModelAnswerError where it is no completion at all."""
+        try:
+            told = _Completion.model_validate(response)
+        except ValidationError as exc:
+            problem = f"{self.called.server}'s answer is no chat completion"
+            raise ModelAnswerError(problem, may_pass=True) from exc
+        tokens = told.usage or _Tokens()
+        usage = Usage(
+            input_tokens=tokens.prompt_tokens or 0, output_tokens=tokens.completion_tokens or 0
+        )
+        if not told.choices:
+            return Said("", usage, self.called.empty())
+        unusable = self._unusable(told.choices[0])
+        return Said(told.choices[0].message.content or "", usage, unusable)
+
+    def _unusable(self, choice: _Choice) -> ModelAnswerError | None:
+        if choice.message.refusal:
+            return self.called.no_answer("refused")
+        if choice.finish_reason == "length":
+            return self.called.cut_off(choice.finish_reason)
+        if choice.finish_reason == "content_filter":
+            return self.called.no_answer(choice.finish_reason)
+        return None if (choice.message.content or "").strip() else self.called.empty()
+
+    def _client(self) -> openai.AsyncOpenAI:
+        return self._clients.mine(
+            lambda: openai.AsyncOpenAI(timeout=self._config.timeout_s, **self._server.client)
+        )
+
+    async def aclose(self) -> None:
+        mine = self._clients.pop(asyncio.get_running_loop(), None)
+        if mine is not None:
+            await mine.close()
+
+
+def _response_format(structure: Structure, schema: type[BaseModel]) -> dict[str, Any] | None:
+    if structure == "schema":
+        named = {"name": schema.__name__, "strict": True, "schema": strict_schema(schema)}
+        return {"type": "json_schema", "json_schema": named}
+    return {"type": "json_object"} if structure == "json" else None
+
+
+class _Vectors:
+    """embeddings."""
+
+    def __init__(self, server: OpenAIServer, config: LLMConfig, model: str, dim: int) -> None:
+        self._called = Called(server.name, model, "memory.embedding.model", _KEY)
+        self._server = server
+        self._client = openai.OpenAI(timeout=config.timeout_s, **server.client)
+        # Others refuse to be told, or do as they like.
+        self._shortened = {"dimensions": dim} if model.startswith("text-embedding-3") else {}
+
+    def vectors(self, texts: Sequence[str]) -> list[list[float]]:
+        """Raises: ModelError."""
+        body = {"model": self._called.model, "input": list(texts), "encoding_format": "float"}
+        try:
+            response = self._client.post(
+                "/embeddings",
+                cast_to=object,
+                body=body | self._shortened,
+                options=self._server.request,
+            )
+            rows = _Embeddings.model_validate(response).data
+        except ValidationError as exc:
+            raise ModelError(f"{self._called.server}'s answer holds no embeddings") from exc
+        except Exception as exc:  # as in _Talk
+            raise _mapped(exc, self._called) from exc
+        return [row.embedding for row in sorted(rows, key=lambda row: row.index)]
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _mapped(exc: Exception, called: Called) -> ModelError:
+    """A foreign exception as one of ours."""
+    if isinstance(exc, openai.APITimeoutError):
+        return called.broken(TimeoutError())
+    if isinstance(exc, openai.APIConnectionError):
+        return called.broken(ConnectionError(type(exc.__cause__ or exc).__name__))
+    if isinstance(exc, openai.APIStatusError):
+        pause = retry_after_s(exc.response.headers)
+        return called.refused(Refusal(exc.status_code, "", _told(exc), pause))
+    return called.broken(exc)
+
+
+def _told(exc: openai.APIStatusError) -> str:
+    """The server's own words, in whichever place it puts them."""
+    body = exc.body
+    if isinstance(body, Mapping):
+        body = body.get("error", body)
+    if isinstance(body, Mapping):
+        body = " ".join(str(body[key]) for key in ("message", "detail", "param") if body.get(key))
+    return str(body or exc.message)
