@@ -16,6 +16,7 @@ from memory.text.japanese import only_adds
 from memory.text.language import Language, language_of, words_of
 from memory.text.order import Side, added, is_manner, is_time
 from memory.text.parse import Word, parse
+from memory.text.synonyms import is_of_kind
 from memory.text.vocabulary import (
     CONDITIONS,
     DOUBTS,
@@ -24,8 +25,10 @@ from memory.text.vocabulary import (
     NARROWING,
     NO_ADVERBS,
     NOT,
+    NUMBERS,
     POSITIVE_EST,
     REPORTS,
+    UNITS,
 )
 
 _SUPERLATIVE = re.compile("[a-z]{2,}est").fullmatch
@@ -106,6 +109,57 @@ def _is_denied_quality(words: Sequence[Word], place: int, denied: int, text: str
         return False
     before = text[: text.find(word.surface, text.find(words[denied].surface))]
     return _DEFINITE.search(before) is None
+
+
+def names_the_kind(special: Side, general: Side) -> bool:
+    """Whether one says of a dog, of two dogs what the other says of an animal, of some dogs.
+
+    In a plain statement, of a certain one, or of those that are there to be seen: who says that a
+    dog needs walks, or that he loves dogs, has not said it of animals.
+    """
+    words, others = special.parse.words, general.parse.words
+    if len(special.more) != 1 or len(general.more) != 1 or len(words) != len(others):
+        return False
+    place = added(special).index(True)
+    told, kind = words[place], others[place]
+    quantity = kind.key == "some" and (told.key == "several" or told.is_number)
+    if not (quantity or is_of_kind(told.key, kind.key)) or not _is_plain(special, general):
+        return False
+    if not _in_one_place(words, others, place):
+        return False
+    return quantity or _is_certain(special.text, told) == _is_certain(general.text, kind) != ""
+
+
+def _is_plain(special: Side, general: Side) -> bool:
+    """Whether two English texts differ in words alone, and nothing reaches over any of them."""
+    left, right = special.parse, general.parse
+    if left.shades != right.shades or left.persons != right.persons or left.asks:
+        return False
+    language = language_of(words_of(special.text))
+    return language is Language.ENGLISH and not _reaches_over(special, general, language)
+
+
+def _in_one_place(words: Sequence[Word], others: Sequence[Word], place: int) -> bool:
+    """Whether all but the word in this place is the same, under the same words' rule."""
+    pairs = [(a, b) for n, (a, b) in enumerate(zip(words, others, strict=True)) if n != place]
+    same = all(a.stated == b.stated and a.surface.lower() == b.surface.lower() for a, b in pairs)
+    return same and [word.role for word in words] == [word.role for word in others]
+
+
+def _is_certain(text: str, word: Word) -> str:
+    """Whether it is "one", and a certain one or one that is seen; or "several" that are counted."""
+    low, surface = _lower(text), word.surface.lower()
+    place = low.index(surface) if surface in low else 0
+    before = next((w for w in reversed(low[:place]) if w in _DETERMINING or w in NUMBERS), "")
+    seen = _PICTURED.search(text) is not None
+    if surface == "people" or plain_form(surface).word != surface:
+        return "several" if before in NUMBERS and seen else ""
+    return "one" if before in _CERTAIN or (before != "" and seen) else ""
+
+
+_CERTAIN = frozenset("the this that my your his her its our their".split())
+_DETERMINING = _CERTAIN | frozenset("a an one another".split())
+_PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.IGNORECASE)
 
 
 def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
@@ -208,12 +262,26 @@ def _changes(words: Sequence[Word], place: int, more: Sequence[bool]) -> bool:
     before = words[place - 1] if place and not more[place - 1] else None
     after = words[place + 1] if place + 1 < len(words) and not more[place + 1] else None
     if before is not None and word.joined and not _adverb(word):
-        return True
+        return not _is_quality_of_counted(words, place, after)
     if after is not None and after.joined:
-        return after.is_number or (word.surface[:1].isupper() and after.surface[:1].isupper())
+        counts = place == 0 and word.is_number  # two dogs, which German writes with capitals
+        named = word.surface[:1].isupper() and after.surface[:1].isupper()
+        return after.is_number or (named and not counts)
     first = next((n for n, is_added in enumerate(more) if not is_added), 0)
     opening = is_time(word.key) or (place == 0 and first == 1 and _says_how(word.surface))
     return place < first and not word.role and not opening
+
+
+def _is_quality_of_counted(words: Sequence[Word], place: int, behind: Word | None) -> bool:
+    """Whether a sentence opens with things that are counted: two small dogs are two dogs.
+
+    Five square metres are not five metres. Elsewhere the number may be all there are of them: who
+    has two small dogs may have more.
+    """
+    if place != 1 or not words[0].is_number or behind is None or not behind.joined:
+        return False
+    plain = words[1].surface.islower() and behind.surface.islower() and not words[1].is_number
+    return plain and behind.key not in UNITS.values() and not is_time(behind.key)
 
 
 def _says_how(surface: str) -> bool:
@@ -228,7 +296,7 @@ _HOW = frozenset(
 )
 _ADVERBS = frozenset(
     "together there here home back away soon twice outside inside upstairs "
-    "downstairs abroad ago".split()
+    "downstairs abroad ago already bereits".split()
 )
 
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from memory.text.additions import changed_by_additions, only_narrows
-from memory.text.order import More, Side, governed, moved
+from memory.text.additions import changed_by_additions, names_the_kind, only_narrows
+from memory.text.order import More, Side, governed, is_written_apart, moved
 from memory.text.parse import Parse, Stated, parse, parse_by_dictionary
 from memory.text.vocabulary import NOT
 
@@ -65,10 +65,25 @@ def compare(a: str, b: str) -> Comparison:
     more_left, more_right = _more(first, second)
     only_a = _worded(first, left.surfaces, more_left)
     only_b = _worded(second, right.surfaces, more_right)
-    if more_left and more_right:
-        return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
     sides = Side(a, left, more_left), Side(b, right, more_right)
+    if more_left and more_right:
+        if not conflict and len(more_left) + len(more_right) <= _FEW_WORDS:
+            return _nearly_the_same(*sides, only_a, only_b)
+        return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
     return _with_rest(*sides, conflict + moved(*sides), only_a, only_b)
+
+
+def _nearly_the_same(
+    left: Side, right: Side, only_a: tuple[str, ...], only_b: tuple[str, ...]
+) -> Comparison:
+    """Where a word differs: who tells of a dog tells of an animal; a web site is a website."""
+    if is_written_apart(left, right):
+        return _SAME
+    if names_the_kind(left, right):
+        return Comparison(only_a, ())
+    if names_the_kind(right, left):
+        return Comparison((), only_b)
+    return Comparison(only_a, only_b)
 
 
 def _read(text: str) -> Parse:
@@ -117,7 +132,6 @@ def negations(text: str) -> int:
 
 
 _FEW_WORDS = 3
-_MOSTLY = 0.5
 
 
 def shared(a: str, b: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from memory.text.language import Language, language_of, words_of
 from memory.text.parse import Parse, Stated, Word
 from memory.text.synonyms import SAME_AS
-from memory.text.vocabulary import IRREGULAR_PLURALS, MUTUAL, NO_ADVERBS, TEMPORAL, UNITS
+from memory.text.vocabulary import IRREGULAR_PLURALS, MUTUAL, NO_ADVERBS, NOT, TEMPORAL, UNITS
 
 _ORDER = "word order"
 More = Mapping[Stated, int]
@@ -74,6 +74,41 @@ def _common(side: Side) -> Sequence[Word]:
         if not is_added:
             kept.append(word if inherited == word.role else word._replace(role=inherited))
     return kept
+
+
+def is_written_apart(left: Side, right: Side) -> bool:
+    """Whether two texts differ in one word alone that one of them writes as two: web site.
+
+    A black bird is no blackbird: what says how a thing is stays a word of its own.
+    """
+    if left.parse.persons != right.parse.persons or left.parse.shades != right.parse.shades:
+        return False
+    if left.parse.japanese or right.parse.japanese or left.parse.spaceless:
+        return False
+    return _joins(left, right) or _joins(right, left)
+
+
+def _joins(apart: Side, together: Side) -> bool:
+    words, others = apart.parse.words, together.parse.words
+    if len(apart.more) != 2 or len(together.more) != 1 or len(words) != len(others) + 1:
+        return False
+    place = added(apart).index(True)
+    first, last = words[place], words[place + 1] if place + 1 < len(words) else words[place]
+    joined = first.surface.lower() + last.surface.lower()
+    if first.key in _QUALITIES or not last.joined or others[place].surface.lower() != joined:
+        return False
+    rest = [*words[:place], others[place]._replace(role=first.role), *words[place + 2 :]]
+    return _equal(rest, others) and not governed(rest, others)
+
+
+_QUALITIES = frozenset(
+    "black white red green blue brown gray yellow dark light bright hot cold warm cool high low "
+    "soft hard short long big large small little grand great free loud flat broad wide narrow wild "
+    "quick fast slow dry wet heavy strong near far old new young full half whole good bad best "
+    "sweet sour bitter rough smooth round square sharp blind dead poor rich common every any some "
+    "no may over under out in up down off on all one two there here where".split()
+)
+"""Words that, written together with the next, name another thing: a greenhouse, a blackbird."""
 
 
 # --- what governs ---------------------------------------------------------------------------------
@@ -195,11 +230,12 @@ def _are_joined(words: Sequence[Word], place: int) -> bool:
     """Whether a word and the next are one each on either side of an "and"."""
     first, last = words[place], words[place + 1]
     behind = words[place + 2] if place + 2 < len(words) else None
+    doing = all(word.surface.endswith("ing") and word.surface.islower() for word in (first, last))
     return (
         last.clause == first.clause + 1
         and not last.role
-        and (behind is None or behind.clause > last.clause)
-        and all(word.surface[:1].isupper() or not word.joined for word in (first, last))
+        and (doing or behind is None or behind.clause > last.clause)
+        and (doing or all(w.surface[:1].isupper() or not w.joined for w in (first, last)))
         and (place > 0 or first.surface[:1].isupper())
     )
 
@@ -210,6 +246,7 @@ def _says_the_same(left: Sequence[Word], right: Sequence[Word]) -> bool:
         or _phrase_moved(left, right)
         or _adverb_moved(left, right)
         or _subject_moved(left, right)
+        or _speaker_moved(left, right)
     )
 
 
@@ -242,6 +279,26 @@ def _is_hour(key: str) -> bool:
     return key.startswith("at ") or key in ("am", "pm")
 
 
+def _speaker_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether who says it stands before or behind: "Mia said that ...", "..., said Mia"."""
+    return any(_told_first(one, other) for one, other in ((left, right), (right, left)))
+
+
+def _told_first(behind: Sequence[Word], before: Sequence[Word]) -> bool:
+    start = max((n for n in range(1, len(behind)) if _opens(behind, n)), default=0)
+    tail = behind[start:]
+    if not start or any(word.key == NOT for word in tail):
+        return False
+    if tail[0].key in _SAYING:
+        return _equal([*tail[1:], tail[0], *behind[:start]], before)
+    return tail[-1].key in _SAYING and _equal([*tail, *behind[:start]], before)
+
+
+def _opens(words: Sequence[Word], place: int) -> bool:
+    return words[place].clause != words[place - 1].clause
+
+
+_SAYING = frozenset(SAME_AS.get(word, word) for word in "say state announce report explain".split())
 _OPENING = frozenset("while because although after during despite since near under behind".split())
 _NO_PHRASE = frozenset({"", "of", "than", "as"})
 

@@ -141,7 +141,7 @@ def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
     for key, kind, _, _, _ in found:
         if kind in _STATED and kind is not Kind.ADVERB:
             before, denied = key, denied or key == NOT
-        elif kind is Kind.STOP:
+        elif kind is Kind.STOP or key == "but":
             denied = False
         elif kind is Kind.FILLER and (key in SHADES or (denied and key in EMPHASES)):
             told.append((key, before))
@@ -461,6 +461,37 @@ def _made_of(found: list[Token]) -> list[Token]:
     return found
 
 
+_MADE = frozenset({"make", "use", "design"})
+
+
+def _meant_for(found: list[Token]) -> list[Token]:
+    """A rope for climbing, or used for it, is a climbing rope; a coat for Leo is no Leo coat."""
+    for place in range(2, len(found) - 1):
+        if found[place].key == "for":
+            made = found[place - 1].key in _MADE and found[place - 1].past
+            thing = place - 1 - made
+            end = place + 1
+            while end < len(found) and found[end].kind is Kind.CONTENT and not _is_name(found[end]):
+                end += 1
+            if end > place + 1 and _is_thing(found, thing) and not _goes_on(found, end):
+                start = _start_of_noun(found, thing)
+                found[start:end] = [*found[place + 1 : end], *found[start : thing + 1]]
+                return found
+    return found
+
+
+def _is_thing(found: Sequence[Token], place: int) -> bool:
+    """Whether it is a noun by itself: a pen, but no pen that somebody bought."""
+    token = found[place]
+    article = place > 0 and found[_start_of_noun(found, place) - 1].key in ("a", "an")
+    return token.kind is Kind.CONTENT and not _is_name(token) and not token.past and article
+
+
+def _goes_on(found: Sequence[Token], end: int) -> bool:
+    """Whether a noun phrase that ends here has more of it behind: a name, a number, a person."""
+    return end < len(found) and found[end].kind in (Kind.CONTENT, Kind.NUMBER, Kind.PERSON)
+
+
 def _qualities_first(found: list[Token]) -> list[Token]:
     """A dog which is black, or a dog, which is black, is a black dog."""
     place = 1
@@ -471,9 +502,21 @@ def _qualities_first(found: list[Token]) -> list[Token]:
             if head >= 0 and found[head].kind is Kind.CONTENT and end > place + 2:
                 qualities = [t for t in found[place + 2 : end] if t.kind is Kind.CONTENT]
                 after = end + (end < len(found) and found[end].kind is Kind.STOP)
-                found[head:after] = [*qualities, found[head]]
+                start = _start_of_noun(found, head)
+                found[start:after] = [*qualities, *found[start : head + 1]]
         place += 1
     return found
+
+
+def _start_of_noun(found: Sequence[Token], head: int) -> int:
+    """Where a noun of several words starts (a pork chop), as its article shows; else the head."""
+    start = head
+    while start and found[start - 1].kind is Kind.CONTENT:
+        start -= 1
+    return start if start and found[start - 1].key in _ARTICLES else head
+
+
+_ARTICLES = frozenset({"a", "an", "the"})
 
 
 def _end_of_qualities(found: Sequence[Token], start: int) -> int:
@@ -519,14 +562,54 @@ def _in_active_voice(found: list[Token], be: int, verb: int) -> list[Token]:
         return [*dropped, doing, *found[verb + 1 :]]
     end = next((n for n in range(by, len(found)) if found[n].kind is Kind.STOP), len(found))
     head, done, middle = found[:start], dropped[start:], found[verb + 1 : by]
-    return [_PASSIVE, *head, *found[by + 1 : end], doing, *done, *middle, *found[end:]]
+    if [token.kind for token in middle] == [Kind.GOVERNING]:  # the hat was put on by Mia
+        doing_so, middle = [doing, *middle], []
+    else:
+        doing_so = [doing]
+    return [_PASSIVE, *head, *found[by + 1 : end], *doing_so, *done, *middle, *found[end:]]
 
 
 _PASSIVE = Token("", Kind.FILLER, "")
 """Stands first where a passive was undone."""
 
 
+def _cleft(found: list[Token]) -> list[Token]:
+    """It was Mia who left: Mia left. It was in Rome that Mia met Leo: Mia met Leo in Rome.
+
+    Whom Mia saw stands behind the verb: "It was Leo that Mia saw" does not say that Leo saw her.
+    """
+    if found[0].key != "it" or len(found) < 5 or found[1].key not in _BE | _WAS:
+        return found
+    joint = next((n for n, t in enumerate(found[:9]) if n > 2 and t.key in _WHICH), None)
+    end = next((n for n, t in enumerate(found) if t.kind is Kind.STOP), len(found))
+    if joint is None or joint + 1 >= end:
+        return found
+    topic, rest = found[2:joint], found[joint + 1 : end]
+    if any(t.kind not in _PLAIN for t in topic) or not any(t.kind is Kind.CONTENT for t in topic):
+        return found
+    if topic[0].kind is Kind.GOVERNING:
+        told = [*rest, *topic]
+    elif len(rest) > 1 and _is_name(rest[0]) and rest[1].kind is Kind.CONTENT:
+        told = [*rest[:2], *topic, *rest[2:]]
+    elif _is_finite(rest[0]):
+        told = [*topic, *rest]
+    else:
+        return found
+    return [*told, *found[end:]]
+
+
+_PLAIN = frozenset({Kind.CONTENT, Kind.FILLER, Kind.GOVERNING})
+
+
+def _is_finite(token: Token) -> bool:
+    """Whether it is a verb, as its form shows: left, sings, is."""
+    if token.key in _BE | _WAS | _AUXILIARIES:
+        return True
+    return token.kind is Kind.CONTENT and (token.past or token.surface.endswith("s"))
+
+
 _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], ...] = (
+    (frozenset({"it"}), _cleft),
     (_AUXILIARIES, _without_auxiliaries),
     (frozenset({"been"}), _been_to),
     (frozenset({"law"}), _in_law),
@@ -534,6 +617,7 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"great"}), _great_kin),
     (frozenset({"which", "that", "who"}), _qualities_first),
     (frozenset({"of"}), _made_of),
+    (frozenset({"for"}), _meant_for),
     (frozenset({"of"}), _had),
     (_GIVING, _given_to),
     (frozenset({"work"}), _works_as),

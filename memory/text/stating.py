@@ -6,29 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from memory.text.synonyms import KINDS
 from memory.text.wording import Sort, Term, Wording, squeezed
 
 _LONGEST_ABBREVIATION = 5
 _SHORTEST_COMPOUND = 6
-_KINDS = tuple(
-    (frozenset(general.split()), frozenset(special.split()))
-    for general, special in (
-        (
-            "person people someone somebody human 人 人々 人物",
-            "man woman boy girl kid baby teenager player worker student teacher dancer singer "
-            "男性 女性 男 女 男子 女子 少年 少女 子供 選手 男の子 女の子",
-        ),
-        ("kid 子供", "boy girl baby toddler 少年 少女 男の子 女の子"),
-        (
-            "animal creature 動物",
-            "dog puppy cat kitten horse bird cow sheep goat monkey bear lion tiger elephant deer "
-            "rabbit squirrel fox wolf panda 犬 猫 馬 牛 羊 鳥 猿 熊",
-        ),
-        ("vehicle 乗り物", "car truck bus van motorcycle bicycle tractor 車 バス トラック"),
-        ("instrument 楽器", "guitar piano violin flute drum cello trumpet ギター ピアノ"),
-    )
-)
-"""Who tells of a dog tells of an animal."""
 REPORTING = frozenset("say state mention note remark express share tell explain add".split())
 """Words that only tell that somebody said it: one is as good as another, in any tense."""
 CONNECTING = frozenset("all both own current currently now include also where".split())
@@ -57,7 +39,7 @@ def _inflects(term: Term, other: Wording) -> bool:
 
 
 def _stated_by(other: Wording, own: Wording) -> frozenset[str]:
-    general = (kind for kind, special in _KINDS if not special.isdisjoint(other.keys))
+    general = (kind for kind, special in KINDS if not special.isdisjoint(other.keys))
     reporting = REPORTING if not REPORTING.isdisjoint(other.keys) else ()
     return other.keys.union(CONNECTING, _spelled_out(own, other), reporting, *general)
 

@@ -30,7 +30,7 @@ entire whole|wrong incorrect|brave courageous|polite courteous|rude impolite|shy
 stubborn obstinate|careful cautious|messy untidy|vague unclear|expensive costly pricey|
 cheap inexpensive|silly foolish|annually yearly|outdoors outside|soon shortly|immediately instantly|
 suddenly abruptly|sometimes occasionally|rarely seldom|formerly previously|
-hardly barely scarcely|maybe perhaps|almost nearly|stop cease|many numerous|near nearby|
+hardly barely scarcely|maybe perhaps|almost nearly|stop cease|many numerous|near nearby beside|
 although though|however nevertheless nonetheless|moreover furthermore additionally|
 therefore thus hence consequently
 """
@@ -40,3 +40,28 @@ GROUPS = tuple(tuple(group.split()) for group in _GROUPS.replace("\n", "").split
 
 SAME_AS = {word: group[0] for group in GROUPS for word in group}
 """A word's plain form -> the word that stands for its group."""
+
+KINDS = tuple(
+    (frozenset(general.split()), frozenset(special.split()))
+    for general, special in (
+        (
+            "person people someone somebody human 人 人々 人物",
+            "man woman boy girl kid baby teenager player worker student teacher dancer singer "
+            "男性 女性 男 女 男子 女子 少年 少女 子供 選手 男の子 女の子",
+        ),
+        ("kid 子供", "boy girl baby toddler 少年 少女 男の子 女の子"),
+        (
+            "animal creature 動物",
+            "dog puppy cat kitten horse bird cow sheep goat monkey bear lion tiger elephant deer "
+            "rabbit squirrel fox wolf panda 犬 猫 馬 牛 羊 鳥 猿 熊",
+        ),
+        ("vehicle 乗り物", "car truck bus van motorcycle bicycle tractor 車 バス トラック"),
+        ("instrument 楽器", "guitar piano violin flute drum cello trumpet ギター ピアノ"),
+    )
+)
+"""Who tells of a dog tells of an animal: the names of each kind, and what is of it."""
+
+
+def is_of_kind(special: str, general: str) -> bool:
+    """Whether one plain form names something of the kind that the other names."""
+    return any(general in kinds and special in things for kinds, things in KINDS)

@@ -132,7 +132,7 @@ maybe perhaps | {} Leo knows the city. | surely
 almost nearly | Leo {} missed the bus. | again
 stop cease | The noise {}s at noon. | start
 many numerous | Mia has {} hats in the hall. | two
-near nearby | The shop is {} the lake. | behind
+near nearby beside | The shop is {} the lake. | behind
 although though | Mia came {} she was ill. | because
 however nevertheless nonetheless | Leo is ill; {} he came. | therefore
 moreover furthermore additionally | Leo is ill; {} he is poor. | however
