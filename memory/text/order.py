@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from memory.text import romance
 from memory.text.language import Language, language_of, words_of
 from memory.text.parse import Parse, Stated, Word
 from memory.text.synonyms import SAME_AS
-from memory.text.vocabulary import IRREGULAR_PLURALS, MUTUAL, NO_ADVERBS, NOT, TEMPORAL, UNITS
+from memory.text.vocabulary import (
+    GERMAN_MUTUAL,
+    IRREGULAR_PLURALS,
+    MUTUAL,
+    NO_ADVERBS,
+    NOT,
+    TEMPORAL,
+    UNITS,
+)
 
 _ORDER = "word order"
 More = Mapping[Stated, int]
@@ -35,10 +44,11 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
         return (_ORDER,)
     if left.parse.japanese and right.parse.japanese:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
-    unknown = language_of(words_of(left.text)) is Language.UNKNOWN
-    if not unknown and any(same(first, second) for same in (_is_mutual, _is_pair, _is_identity)):
+    if language_of(words_of(left.text)) is Language.UNKNOWN:
+        return () if _is_romance_mutual(first, second) or _is_fronted(first, second) else (_ORDER,)
+    if any(same(first, second) for same in _TURNED):
         return ()
-    if unknown or sorted(_ruled(first)) != sorted(_ruled(second)):
+    if sorted(_ruled(first)) != sorted(_ruled(second)):
         return (_ORDER,)
     if _says_the_same(first, second):
         return ()
@@ -202,6 +212,50 @@ def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
 _MUTUAL = {SAME_AS.get(word, word): role for word, role in MUTUAL.items()}
 
 
+def _is_german_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """The same in German: "Mia ist mit Tom verheiratet", and Tom mit Mia."""
+    if len(left) != 3 or left[2].key not in GERMAN_MUTUAL or not _are_names(left[:2]):
+        return False
+    turned = _equal([left[1], left[0], left[2]], right)
+    return turned and [w.role for w in left] == [w.role for w in right] == ["", "with", ""]
+
+
+def _are_names(words: Sequence[Word]) -> bool:
+    return all(word.surface[:1].isupper() for word in words)
+
+
+# --- French and Spanish ---------------------------------------------------------------------------
+
+
+def _is_romance_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """The same in French and Spanish: "Mia est mariée à Tom", and Tom à Mia."""
+    place = next((n for n, word in enumerate(left) if word.key in romance.MUTUAL), 0)
+    behind = left[place + 1 :]
+    if place != 2 or not behind or not _are_names((left[0], behind[-1])):
+        return False
+    joined = len(behind) == 1 or (len(behind) == 2 and behind[0].key in romance.WITH)
+    return joined and _equal([behind[-1], *left[1:-1], left[0]], right)
+
+
+def _is_fronted(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether one phrase of place or time stands first in one and last in the other."""
+    words = {word.key for word in left}
+    if NOT in words or not words.isdisjoint(romance.REACHING):
+        return False
+    return any(
+        _equal([*one[place:], *one[:place]], other)
+        and one[0].key in romance.OPENING
+        and one[0].clause == one[place - 1].clause
+        and one[place].key not in romance.OPENING
+        and (one[place].clause != one[0].clause or one[place].surface[:1].isupper())
+        for one, other in ((left, right), (right, left))
+        for place in range(1, len(one))
+    )
+
+
+# --- English and German ---------------------------------------------------------------------------
+
+
 def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Whether one is who the other is: "Mia is Tom's sister", and Tom's sister is Mia."""
     return _names(left, right) or _names(right, left)
@@ -238,6 +292,9 @@ def _are_joined(words: Sequence[Word], place: int) -> bool:
         and (doing or all(w.surface[:1].isupper() or not w.joined for w in (first, last)))
         and (place > 0 or first.surface[:1].isupper())
     )
+
+
+_TURNED = (_is_mutual, _is_german_mutual, _is_pair, _is_identity)
 
 
 def _says_the_same(left: Sequence[Word], right: Sequence[Word]) -> bool:

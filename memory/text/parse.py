@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from memory.text.japanese import japanese_tokens
 from memory.text.numbers import with_numbers_joined
+from memory.text.romance import ROMANCE, plainly
 from memory.text.synonyms import SAME_AS
 from memory.text.tokens import Kind, Token, has_kana, tokens
 from memory.text.vocabulary import (
@@ -325,7 +326,7 @@ _WHICH = frozenset({"which", "that", "who"})
 
 def _reworded(found: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
     if not keys.isdisjoint(GERMAN) and keys.isdisjoint(ENGLISH_ONLY):
-        return [_german(token) for token in found]
+        return _active_german([_german(token) for token in found])
     if owns and any(token[2][-2:] in _GENITIVE for token in found):
         found = _owners(found)
         keys.add("have")
@@ -420,6 +421,31 @@ def _german(token: Token) -> Token:
     if low in GERMAN_GOVERNING:
         return token._replace(key=GERMAN_GOVERNING[low], kind=Kind.GOVERNING)
     return token
+
+
+def _active_german(found: list[Token]) -> list[Token]:
+    """Die Lampe wurde von Mia repariert: Mia hat die Lampe repariert.
+
+    Where no more is told, and the thing done to has the form of both cases.
+    """
+    end = next((n for n, token in enumerate(found) if token.kind is Kind.STOP), len(found))
+    keys = [token.key for token in found[:end]]
+    if "wurde" not in keys or "of" not in keys or end < 5:
+        return found
+    became, by, last = keys.index("wurde"), keys.index("of"), found[end - 1]
+    done, doer = found[:became], found[by + 1 : end - 1]
+    named = len(doer) == 1 and _is_name(doer[0]) and found[by].surface.lower() == "von"
+    plain = by == became + 1 and all(t.kind in (Kind.CONTENT, Kind.FILLER) for t in done)
+    participle = last.surface.startswith("ge") or last.surface.endswith(("iert", "t", "en"))
+    if not (named and plain and participle and last.surface.islower()) or _is_der(done):
+        return found
+    have = Token("hat", Kind.CONTENT, found[became].surface)
+    return [*doer, have, *done, last, *found[end:]]
+
+
+def _is_der(done: Sequence[Token]) -> bool:
+    """Whether it starts with "der" or "ein", which whom it is done to does not."""
+    return bool(done) and done[0].surface.lower() in ("der", "ein")
 
 
 _BESIDE = frozenset({"next", "close"})
@@ -609,6 +635,7 @@ def _is_finite(token: Token) -> bool:
 
 
 _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], ...] = (
+    (ROMANCE, plainly),
     (frozenset({"it"}), _cleft),
     (_AUXILIARIES, _without_auxiliaries),
     (frozenset({"been"}), _been_to),

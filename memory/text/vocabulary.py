@@ -110,6 +110,9 @@ MUTUAL = {
 }
 """Relations that hold from both sides, by their plain form, and what governs the other side."""
 
+GERMAN_MUTUAL = frozenset("verheiratet verlobt verwandt befreundet verschwägert".split())
+"""The same in German, joined by "mit"."""
+
 RELATIONAL = frozenset(
     "mother father parent brother sister sibling son daughter child wife husband uncle aunt cousin "
     "niece nephew grandmother grandfather friend boss colleague neighbor teacher doctor owner name "
@@ -338,7 +341,7 @@ CONTRACTED = {
 
 GERMAN = frozenset(
     "der dem eine einen einem einer eines und ist nicht ich auf mit für wird hat sind einem "
-    "zum zur vom beim im ein".split()
+    "zum zur vom beim im ein wurde wurden".split()
 )
 """Words that tell a German text where none of ENGLISH_ONLY stands ("a hat" is English)."""
 ENGLISH_ONLY = frozenset("the a of and with to for is he she they i".split())

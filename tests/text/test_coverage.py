@@ -408,3 +408,45 @@ def test_counted_things_that_a_sentence_opens_with_may_have_a_quality() -> None:
     assert covers("Zwei Hunde schwimmen in einem Pool.", "Hunde schwimmen in einem Pool.")
     assert not covers("Mia has two small dogs.", "Mia has two dogs.")
     assert not covers("Two square metres are wet.", "Two metres are wet.")
+
+
+ELSEWHERE_RESTATED = [
+    ("Mia ist mit Leo verheiratet.", "Leo ist mit Mia verheiratet."),
+    ("Die Lampe wurde von Mia repariert.", "Mia hat die Lampe repariert."),
+    ("Im Winter schwimmt Mia.", "Mia schwimmt im Winter."),
+    ("Mia est mariée à Leo.", "Leo est marié à Mia."),
+    ("C'est Mia qui a cassé la lampe.", "Mia a cassé la lampe."),
+    ("La lampe a été réparée par Mia.", "Mia a réparé la lampe."),
+    ("À Paris, Mia travaille beaucoup.", "Mia travaille beaucoup à Paris."),
+    ("Mia está casada con Leo.", "Leo está casado con Mia."),
+    ("Fue Mia quien rompió la lámpara.", "Mia rompió la lámpara."),
+    ("La lámpara fue reparada por Mia.", "Mia reparó la lámpara."),
+    ("La carta fue escrita por Leo.", "Leo escribió la carta."),
+    ("En Lima, Mia conoció al alcalde.", "Mia conoció al alcalde en Lima."),
+]
+ELSEWHERE_LOOK_ALIKES = [
+    ("Mia ist mit Leo zufrieden.", "Leo ist mit Mia zufrieden."),
+    ("Mia wurde von Leo gesehen.", "Mia hat Leo gesehen."),
+    ("Der Hund wurde von Mia gebissen.", "Mia hat der Hund gebissen."),
+    ("Mia est attachée à Leo.", "Leo est attaché à Mia."),
+    ("C'est Mia que Leo a vue.", "Mia a vue Leo."),
+    ("Ce n'est pas Mia qui a cassé la lampe.", "Mia a cassé la lampe."),
+    ("Leo a été aidé par Mia.", "Leo a aidé Mia."),
+    ("À Paris, Mia ne travaille pas.", "Mia travaille à Paris."),
+    ("De Paris, Leo va à Rome.", "De Rome, Leo va à Paris."),
+    ("Mia está enfadada con Leo.", "Leo está enfadado con Mia."),
+    ("No fue Mia quien rompió la lámpara.", "Mia rompió la lámpara."),
+    ("Leo fue visto por Mia.", "Leo vio Mia."),
+    ("En Lima, Mia conoció a Leo.", "En Lima, Leo conoció a Mia."),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), ELSEWHERE_RESTATED)
+def test_german_french_and_spanish_tell_it_from_the_other_side_too(a: str, b: str) -> None:
+    assert compare(a, b).summary == ""
+
+
+@pytest.mark.parametrize(("a", "b"), ELSEWHERE_LOOK_ALIKES)
+def test_what_only_looks_so_in_german_french_and_spanish_is_not(a: str, b: str) -> None:
+    assert not covers(a, b)
+    assert not covers(b, a)
