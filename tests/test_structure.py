@@ -22,14 +22,17 @@ RANKS = [
     "assembly", "cli", "__main__", "orchestrator",
 ]  # fmt: skip
 """The rooms bottom up, as ARCHITECTURE.md lists them: each may import those before it."""
-SHELLS = {"agent.server", "adapters.langgraph"}
+SHELLS = {
+    "agent.server", "adapters.opening", "adapters.langgraph", "adapters.adk", "adapters.strands",
+}  # fmt: skip
 """Files that stand above `assembly` though their room does not."""
 HOME_OF = {
     "chromadb": {"index.chroma_client"},
     "wordllama": {"providers.embeddings"},
-    "google": {"providers.gemini"},
+    "google": {"providers.gemini", "adapters.adk"},
     "mcp": {"agent.server"},
     "langgraph": {"adapters.langgraph"},
+    "strands": {"adapters.strands"},
     "qdrant_client": {"interchange.qdrant"},
     "sqlite3": {"ledger.database", "interchange.copies"},
     "jinja2": {"review.pages"},

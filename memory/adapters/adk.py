@@ -1,0 +1,236 @@
+"""Google ADK's `BaseMemoryService`: sessions become memories, and none twice.
+
+In an agent's `services.yaml`: `scheme: memdedup`, `type: memory`,
+`class: memory.adapters.adk.DedupMemoryService`; then `--memory_service_uri memdedup:///a/folder`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlparse
+
+from google.adk.events.event import Event
+from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions.session import Session
+from google.genai import types
+
+from memory.adapters.opening import OpenMemory, open_memory
+from memory.config import Config, configured
+from memory.errors import InputError, MemoryNotFound
+from memory.models import Memory, Turn
+from memory.protocols import Embedder, LanguageModel
+from memory.text import clean
+from memory.threads import in_thread
+
+_USER = "user"
+"""Who speaks in an event, where it is no agent."""
+_NO_SESSION = "-"
+_CLAIMED = "adk_app"
+"""In a ledger that is named by its address: whose memories it holds."""
+
+
+class DedupMemoryService(BaseMemoryService):
+    """Memories by (app_name, user_id): each app has a ledger of its own, each user a scope in it.
+
+    An app's ledger lies in a folder of its name. From any event loop; `await close()` closes it.
+    """
+
+    def __init__(
+        self,
+        uri: str = "memdedup://",
+        *,
+        config: Config | Path | None = None,
+        model: LanguageModel | None = None,
+        embedder: Embedder | None = None,
+        most_found: int = 10,
+        agents_dir: str | None = None,
+        **settings: Any,
+    ) -> None:
+        """`memdedup:///folder` says where the data lie; without a folder, the configuration does.
+
+        `settings` are single keys of the configuration (`llm_provider="offline"`). ADK's loader
+        hands over `agents_dir`, which says nothing about memories.
+
+        Raises: ConfigError.
+        """
+        del agents_dir
+        place = urlparse(uri)
+        folder = unquote(place.netloc + place.path)
+        if folder:
+            settings["data_dir"] = str(Path(folder).absolute())
+        self._config = configured(config, settings)
+        self._model = model
+        self._embedder = embedder
+        self._most_found = most_found
+        self._apps: dict[str, OpenMemory] = {}
+        self._opening = threading.Lock()
+
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Remember what the user says in a session; what was added before adds nothing."""
+        await self.add_events_to_memory(
+            app_name=session.app_name,
+            user_id=session.user_id,
+            events=session.events,
+            session_id=session.id,
+        )
+
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """The same for some events. An event is known by its session, its id and its text."""
+        del custom_metadata  # what is extracted is not what was handed over
+        conversation = f"{user_id}/{session_id or _NO_SESSION}"
+        turns = [_turn(event, user_id, conversation) for event in events if _says(event)]
+        if turns:
+            memory = await self._memory_of(app_name)
+            await memory.chat.hear_all(turns)
+            await memory.chat.settle()
+
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Remember explicit memories, each through the deduplicator.
+
+        Raises: InputError.
+        """
+        memory = await self._memory_of(app_name)
+        for entry in memories:
+            await memory.remember(
+                _text(entry.content),
+                user_id,
+                at=_moment(entry),
+                external_id=entry.id,
+                metadata={**(custom_metadata or {}), **entry.custom_metadata},
+            )
+
+    async def search_memory(
+        self, *, app_name: str, user_id: str, query: str
+    ) -> SearchMemoryResponse:
+        """What is remembered of this user about the query, nearest first."""
+        memory = await self._memory_of(app_name)
+        found = await memory.chat.recall(query, user=user_id, k=self._most_found)
+        return SearchMemoryResponse(memories=[_entry(one) for one in found])
+
+    async def delete_memory(
+        self, *, app_name: str, user_id: str, memory_id: str | None = None
+    ) -> None:
+        """Erase a memory of this user for good; one that is not there is erased already.
+
+        Raises: StillStatedBy where another one states it since.
+        """
+        if not memory_id:
+            return
+        memory = await self._memory_of(app_name)
+        if user_id != await in_thread(_user_of, memory, memory_id):
+            return
+        try:
+            await memory.chat.forget(memory_id)
+        except MemoryNotFound:
+            return
+
+    async def close(self) -> None:
+        """What was heard and not extracted is extracted after the next start."""
+        while self._apps:
+            _, memory = self._apps.popitem()
+            await memory.chat.close()
+
+    async def _memory_of(self, app_name: str) -> OpenMemory:
+        opened = self._apps.get(app_name)
+        return opened if opened is not None else await in_thread(self._open, app_name)
+
+    def _open(self, app_name: str) -> OpenMemory:
+        with self._opening:
+            if app_name not in self._apps:
+                config = self._config_of(app_name)
+                opened = open_memory(config, self._model, self._embedder)
+                self._apps[app_name] = opened
+                if config.memory.ledger_url is not None:
+                    _claim(opened, app_name)
+            return self._apps[app_name]
+
+    def _config_of(self, app_name: str) -> Config:
+        folder = Path(self._config.memory.data_dir) / quote(app_name, safe="").replace(".", "%2E")
+        memory = self._config.memory.model_copy(update={"data_dir": str(folder)})
+        return self._config.model_copy(update={"memory": memory})
+
+
+def _claim(memory: OpenMemory, app_name: str) -> None:
+    """Raises: InputError where the ledger holds another app's memories."""
+    with memory.store.ledger.writing() as writer:
+        holder = writer.meta(_CLAIMED)
+        if holder is None:
+            writer.set_meta(_CLAIMED, app_name)
+    if holder not in (None, app_name):
+        raise InputError(
+            "memory.ledger_url",
+            f"holds the memories of app {holder!r}, not of {app_name!r}",
+            "give each app a ledger of its own",
+        )
+
+
+def _user_of(memory: OpenMemory, memory_id: str) -> str | None:
+    with memory.store.ledger.reading() as reader:
+        row = reader.memories.row(clean(memory_id))
+    return row.memory.user if row is not None else None
+
+
+def _says(event: Event) -> bool:
+    return bool(not event.partial and event.content is not None and clean(_text(event.content)))
+
+
+def _text(content: types.Content) -> str:
+    """What is said, without what a model only thought."""
+    parts = content.parts or []
+    return " ".join(part.text for part in parts if part.text and not part.thought)
+
+
+def _turn(event: Event, user_id: str, conversation: str) -> Turn:
+    assert event.content is not None
+    return Turn(
+        speaker=user_id if event.author == _USER else event.author or "agent",
+        text=_text(event.content),
+        at=datetime.fromtimestamp(event.timestamp, UTC),
+        is_bot=event.author != _USER,
+        id=event.id or f"@{event.timestamp}",
+        conversation=conversation,
+    )
+
+
+def _moment(entry: MemoryEntry) -> datetime | None:
+    """When it happened, in UTC where it names no zone; None where it does not say.
+
+    Raises: InputError.
+    """
+    if not entry.timestamp:
+        return None
+    try:
+        at = datetime.fromisoformat(entry.timestamp)
+    except ValueError as exc:
+        raise InputError("memory", f"timestamp {entry.timestamp!r} is no ISO 8601 time") from exc
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _entry(memory: Memory) -> MemoryEntry:
+    return MemoryEntry(
+        id=memory.id,
+        content=types.Content(role=_USER, parts=[types.Part(text=memory.content)]),
+        author=memory.user,
+        timestamp=memory.timestamp.isoformat(),
+        custom_metadata=dict(memory.metadata),
+    )

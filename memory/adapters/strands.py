@@ -1,0 +1,135 @@
+"""Strands' `MemoryStore`: messages become memories, and a message that is delivered twice none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from strands.memory.types import (
+    AddMessagesContext,
+    MemoryEntry,
+    MemoryStore,
+    Metadata,
+    SearchOptions,
+)
+from strands.types.content import Message
+
+from memory.adapters.opening import OpenMemory, open_memory
+from memory.config import Config, configured
+from memory.models import Memory, Turn
+from memory.protocols import Embedder, LanguageModel
+from memory.text import clean
+from memory.threads import in_thread
+
+_MOST_FOUND = 10
+
+
+class DedupMemoryStore(MemoryStore):
+    """What one user says and is told about, on a store of one's own; `await close()` closes it.
+
+    It extracts memories itself, so that `extraction=True` needs no other model.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        user: str,
+        description: str | None = None,
+        max_search_results: int | None = None,
+        writable: bool = True,
+        extraction: Any = None,
+        run_id: str | None = None,
+        config: Config | Path | None = None,
+        model: LanguageModel | None = None,
+        embedder: Embedder | None = None,
+        **settings: Any,
+    ) -> None:
+        """`run_id` names the run that sequence numbers count in; a new one for each `initialize`
+        where it is not given. `settings` are single keys of the configuration (`data_dir="..."`).
+
+        Raises: ConfigError.
+        """
+        self.name = name
+        self.description = description
+        self.max_search_results = max_search_results
+        self.writable = writable
+        self.extraction = extraction
+        self._user = user
+        self._given_run = run_id
+        self._run = run_id or uuid4().hex
+        self._config = configured(config, settings)
+        self._model = model
+        self._embedder = embedder
+        self._opened: OpenMemory | None = None
+
+    async def initialize(self) -> None:
+        """Open the store before an agent runs; its numbers start anew.
+
+        Raises: LedgerError, EmbedderMismatch.
+        """
+        self._run = self._given_run or uuid4().hex
+        await self._memory()
+
+    async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
+        """What is remembered about the query, nearest first."""
+        k = (options or {}).get("max_search_results") or self.max_search_results or _MOST_FOUND
+        found = await (await self._memory()).chat.recall(query, user=self._user, k=k)
+        return [_entry(one, self.name) for one in found]
+
+    async def add(self, content: str, metadata: Metadata | None = None) -> str:
+        """Remember something; the same again adds nothing. Gives the id of what lives for it.
+
+        Raises: InputError, LedgerError.
+        """
+        memory = await self._memory()
+        return (await memory.remember(content, self._user, metadata=metadata)).id
+
+    async def add_messages(
+        self, messages: list[Message], context: AddMessagesContext | None = None
+    ) -> None:
+        """Extract what the user says. A message is known by its run, its number and its text.
+
+        Without numbers, nothing tells a retry from something that is said twice.
+
+        Raises: LedgerError where the messages could not be kept.
+        """
+        numbers = context.sequence_numbers if context is not None else None
+        names = [str(one) for one in numbers] if numbers else [uuid4().hex for _ in messages]
+        memory = await self._memory()
+        turns = [
+            Turn(
+                speaker=self._user if message["role"] == "user" else self.name,
+                text=_text(message),
+                at=memory.store.clock(),
+                is_bot=message["role"] != "user",
+                id=name,
+                conversation=f"{self.name}/{self._user}/{self._run}",
+            )
+            for message, name in zip(messages, names, strict=True)
+            if clean(_text(message))
+        ]
+        if turns:
+            await memory.chat.hear_all(turns)
+            await memory.chat.settle()
+
+    async def close(self) -> None:
+        """What was heard and not extracted is extracted after the next start."""
+        if self._opened is not None:
+            opened, self._opened = self._opened, None
+            await opened.chat.close()
+
+    async def _memory(self) -> OpenMemory:
+        if self._opened is None:
+            self._opened = await in_thread(open_memory, self._config, self._model, self._embedder)
+        return self._opened
+
+
+def _text(message: Message) -> str:
+    return " ".join(part["text"] for part in message["content"] if part.get("text"))
+
+
+def _entry(memory: Memory, store_name: str) -> MemoryEntry:
+    told = {"id": memory.id, "timestamp": memory.timestamp.isoformat(), **memory.metadata}
+    return MemoryEntry(content=memory.content, store_name=store_name, metadata=told)

@@ -1,0 +1,138 @@
+"""Each adapter beside the newest release of its framework. Needs `uv` (pip install uv).
+
+    python scripts/frameworks.py [langgraph adk strands]
+
+For each framework an environment of its own: ours with its extra, as a user installs it. There the
+example runs, and must print what docs/adapters.md shows; then the tests marked `framework`; for
+LangGraph its own store tests too, out of its source distribution, with our store in their place.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+UPSTREAM = "langgraph-checkpoint"
+SHOWN = re.compile(r"^\$ python (examples/\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What is installed beside ours, and what is run there."""
+
+    package: str
+    example: str
+    test: str
+    more: tuple[str, ...] = ()
+
+
+FRAMEWORKS = {
+    "langgraph": Framework(
+        "langgraph",
+        "examples/langgraph_agent.py",
+        "tests/adapters/test_langgraph.py",
+        ("langchain", "pytest-asyncio", "pytest-mock"),
+    ),
+    "adk": Framework("google-adk", "examples/adk_memory.py", "tests/adapters/test_adk.py"),
+    "strands": Framework(
+        "strands-agents", "examples/strands_memory.py", "tests/adapters/test_strands.py"
+    ),
+}
+
+
+def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
+    """What a command prints; the end of everything where it fails."""
+    keep = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd, env=keep | environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        sys.exit(
+            f"error: {' '.join(map(str, command))}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+        )
+    return done.stdout
+
+
+def installed(name: str, framework: Framework, folder: Path) -> Path:
+    """An environment with ours and the framework; gives its interpreter."""
+    python = folder / name / "bin" / "python"
+    run("uv", "venv", "-q", folder / name, "--python", sys.executable)
+    wanted = [f"{ROOT}[{name}]", "pytest", "hypothesis", "filelock", *framework.more]
+    run("uv", "pip", "install", "-q", "--python", python, *wanted)
+    return python
+
+
+def version_of(package: str, python: Path) -> str:
+    code = f"from importlib.metadata import version; print(version({package!r}))"
+    return run(python, "-c", code).strip()
+
+
+def check_example(framework: Framework, python: Path, folder: Path) -> None:
+    """It is run as it stands, from elsewhere, against the installed package."""
+    page = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
+    shown = dict(SHOWN.findall(page))[framework.example]
+    copy = shutil.copy(ROOT / framework.example, folder)
+    printed = run(python, copy, cwd=folder)
+    if printed != shown:
+        sys.exit(f"error: {framework.example} prints\n{printed}docs/adapters.md shows\n{shown}")
+
+
+def check_tests(framework: Framework, python: Path) -> str:
+    options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings="]
+    options += ["-o", "asyncio_mode=strict"] if "pytest-asyncio" in framework.more else []
+    return last_line(run(python, "-m", "pytest", *options, framework.test))
+
+
+def check_upstream(python: Path, folder: Path) -> str:
+    """LangGraph's own store tests of the installed version."""
+    wanted = f"{UPSTREAM}=={version_of(UPSTREAM, python)}"
+    run("uv", "pip", "install", "-q", "--python", python, "pip")
+    fetch = ("download", "-q", "--no-deps", "--no-binary", ":all:", "-d", folder)
+    run(python, "-m", "pip", *fetch, wanted)
+    [archive] = folder.glob("langgraph_checkpoint-*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    source = folder / archive.name.removesuffix(".tar.gz")
+    options = ("-q", "-o", "addopts=", "-o", "asyncio_mode=auto", "-p", "upstream_langgraph")
+    return last_line(
+        run(
+            python, "-m", "pytest", *options, "tests/test_store.py",
+            cwd=source, PYTHONPATH=str(ROOT / "scripts"),
+        )
+    )  # fmt: skip
+
+
+def last_line(printed: str) -> str:
+    return printed.strip().splitlines()[-1]
+
+
+def main(names: list[str]) -> None:
+    if shutil.which("uv") is None:
+        sys.exit("error: uv is not on the PATH; pip install uv")
+    for name in names:
+        if name not in FRAMEWORKS:
+            sys.exit(f"error: {name} is none of {', '.join(FRAMEWORKS)}")
+    for name in names:
+        framework = FRAMEWORKS[name]
+        with tempfile.TemporaryDirectory(prefix="framework-") as scratch:
+            folder = Path(scratch)
+            python = installed(name, framework, folder)
+            print(f"{framework.package} {version_of(framework.package, python)}", flush=True)
+            check_example(framework, python, folder)
+            print(f"  {framework.example} prints what docs/adapters.md shows", flush=True)
+            print(f"  {framework.test}: {check_tests(framework, python)}", flush=True)
+            if name == "langgraph":
+                print(f"  {UPSTREAM}'s own tests: {check_upstream(python, folder)}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(FRAMEWORKS))
