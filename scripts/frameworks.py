@@ -56,9 +56,8 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
         cwd=cwd, env=keep | environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        sys.exit(
-            f"error: {' '.join(map(str, command))}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
-        )
+        told = done.stdout[-4000:] + done.stderr[-4000:]
+        sys.exit(f"error: {' '.join(map(str, command))}\n{told}")
     return done.stdout
 
 
@@ -66,7 +65,13 @@ def installed(name: str, framework: Framework, folder: Path) -> Path:
     """An environment with ours and the framework; gives its interpreter."""
     python = folder / name / "bin" / "python"
     run("uv", "venv", "-q", folder / name, "--python", sys.executable)
-    wanted = [f"{ROOT}[{name}]", "pytest", "hypothesis", "filelock", *framework.more]
+    wanted = [
+        f"{ROOT}[{name},postgres,servers]",
+        "pytest",
+        "hypothesis",
+        "filelock",
+        *framework.more,
+    ]
     run("uv", "pip", "install", "-q", "--python", python, *wanted)
     return python
 

@@ -415,7 +415,7 @@ def comparable(op: Any, answer: Any, alive: set[tuple[str, ...]]) -> Any:
 
 
 @given(st.lists(st.lists(operations, max_size=6).map(one_text_once), max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_without_deduplication_it_answers_as_langgraphs_own_store(
     batches: list[list[Any]],
 ) -> None:
@@ -438,7 +438,7 @@ def test_without_deduplication_it_answers_as_langgraphs_own_store(
 
 
 @given(st.lists(st.tuples(keys, st.sampled_from([None, *POOL]), st.booleans()), max_size=25))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_with_deduplication_every_key_that_was_put_answers(
     puts: list[tuple[str, str | None, bool]],
 ) -> None:
