@@ -153,6 +153,9 @@ class Batch:
                 account.leave(group)
                 return
             decision = await self._ask(group.question, self._calls)
+            if group.question.table is not None and decision.pending:
+                account.usage += decision.usage
+                return  # the next round asks about its pairs
         condition = WhileMergeable(account.latest.revision, account.bound_by)
         done = await self._writes.apply(decision, condition, account.run)
         account.usage += decision.usage
@@ -165,12 +168,10 @@ class Batch:
             account.conflict(group)
 
     def _told_apart(self, decision: Decision) -> set[TextPair]:
-        by_id = {member.id: member for member in decision.members}
-        found = set()
-        for a, b in decision.distinct:
-            low, high = sorted((text_key(by_id[a].content), text_key(by_id[b].content)))
-            found.add((self._store.scope_of(by_id[a]).key, low, high))
-        return found
+        keys = {member.id: text_key(member.content) for member in decision.members}
+        scopes = {member.id: self._store.scope_of(member).key for member in decision.members}
+        pairs = ((scopes[a], *sorted((keys[a], keys[b]))) for a, b in decision.distinct)
+        return {(scope, low, high) for scope, low, high in pairs}
 
 
 def new_run() -> str:

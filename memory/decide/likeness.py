@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory.decide.policy import GroupPlan
-from memory.index import similarities, similarity, slack
+from memory.index import scores_of, similarities, similarity, slack
 from memory.ledger import Row, Snapshot
 from memory.models import COPIES_FROM, Memory, Scale, Vectors
 from memory.text import has_kana_or_han
@@ -45,7 +45,7 @@ class Likeness:
         """Of every two of some texts that have vectors, `i < j`: three arrays (m,)."""
         i, j = np.triu_indices(len(keys), 1)
         of_these = self._snapshot.vectors.of(keys)
-        return i, j, similarities(of_these[i], of_these[j])
+        return i, j, scores_of(of_these, i, j)
 
     def has(self, key: str) -> bool:
         """Whether there is a vector of this text."""

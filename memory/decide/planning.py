@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from memory.decide.families import families, tables
 from memory.decide.groups import cohesive, connected
 from memory.decide.likeness import AlikeGroup, Likeness, all_alike
 from memory.decide.nominate import FLOOR, Embed, OwnedText, scores
-from memory.decide.policy import GroupPlan, nomination, plan_group
+from memory.decide.policy import MOST_ASKED, GroupPlan, nomination, plan_group, table_plan
 from memory.index import Pairs, candidate_pairs, chosen, joined, similarities, slack
 from memory.ledger import Row, Snapshot, TextPair, VectorTable
 from memory.models import PLAIN, JustBelow, Memory, Rules, Scale, Scope, SearchResult
@@ -87,6 +88,8 @@ class Planner:
         self._scope_of = scope_of
         self._matching = matching
         self._known: dict[Scope, _ScopePlan] = {}
+        self._shown: dict[Scope, list[frozenset[str]]] = {}
+        """The texts of each table that was planned: what it leaves open is asked in groups."""
 
     def plan(self, snapshot: Snapshot) -> RoundPlan:
         """As `plan_round`."""
@@ -116,17 +119,19 @@ class Planner:
     def _of_scope(
         self, scope: Scope, nodes: _Nodes, snapshot: Snapshot, distinct: frozenset[TextPair]
     ) -> _ScopePlan:
-        state = _state_of(nodes), distinct
+        state = _state_of(nodes), distinct, len(self._shown.get(scope, ()))
         known = self._known.get(scope)
         if known is not None and known.state == state:
             return known
         found = _Scope(nodes, snapshot, distinct, self._matching, self._rules)
-        groups = found.groups()
+        shown = self._shown.setdefault(scope, [])
+        groups, tables = found.groups(shown)
+        shown += tables
         return _ScopePlan(state, found.bands, tuple(groups), tuple(found.nominated(groups)))
 
 
-_State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair]]
-"""Each row's number and revision, and the pairs of texts that are known to be distinct."""
+_State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair], int]
+"""Each row's number and revision, the distinct pairs of texts, how many tables there were."""
 
 
 class _ScopePlan(NamedTuple):
@@ -308,8 +313,49 @@ class _Scope:
 
     # --- groups ---
 
-    def groups(self) -> list[GroupPlan]:
-        """What to do about rows that belong together: of one text, and of texts all alike."""
+    def groups(
+        self, shown: Sequence[frozenset[str]]
+    ) -> tuple[list[GroupPlan], list[frozenset[str]]]:
+        """What to do about rows that belong together: of one text, and of texts all alike.
+
+        And the texts of each table among these plans; pairs in one that was shown are no table.
+        """
+        plans = self._plans()
+        found = self._tables(plans, shown)
+        named = {member.id for plan in found.values() for member in plan.members}
+        others = [plan for plan in plans if named.isdisjoint(one.id for one in plan.members)]
+        return [*others, *found.values()], list(found)
+
+    def _tables(
+        self, plans: Sequence[GroupPlan], shown: Sequence[frozenset[str]]
+    ) -> dict[frozenset[str], GroupPlan]:
+        """A question for each family of look-alikes: those whose groups only a model can tell."""
+        settled = {
+            text_key(one.content) for plan in plans if plan.replacement for one in plan.members
+        }
+        free = np.array([key not in settled for key in self._keys], np.bool_)
+        near = (self._scores >= self._rules.lower) & free[self._pairs.i] & free[self._pairs.j]
+        edges = list(zip(self._pairs.i[near].tolist(), self._pairs.j[near].tolist(), strict=True))
+        tables_of: dict[int, set[int]] = {}
+        place = {key: n for n, key in enumerate(self._keys)} if shown else {}
+        for number, keys in enumerate(shown):
+            for key in keys & place.keys():
+                tables_of.setdefault(place[key], set()).add(number)
+        none: set[int] = set()
+        edges = [(i, j) for i, j in edges if not tables_of.get(i, none) & tables_of.get(j, none)]
+        return {
+            frozenset(self._keys[n] for n in nodes): self._table(nodes)
+            for family in families(self._texts, edges, MOST_ASKED)
+            for nodes in tables(family, edges)
+        }
+
+    def _table(self, nodes: Sequence[int]) -> GroupPlan:
+        rows = [self._nodes[self._keys[n]][-1] for n in nodes]
+        rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
+        alike = AlikeGroup(rows, self._likeness)
+        return alike.with_cosine(table_plan([row.memory for row in rows], alike.of))
+
+    def _plans(self) -> list[GroupPlan]:
         plans = []
         for keys in self._texts_together():
             rows = [row for key in keys for row in self._mergeable(key)]

@@ -21,7 +21,7 @@ from memory.models import (
     Survivor,
     Verdict,
 )
-from memory.text import Belief, compare, normalise, verify
+from memory.text import Belief, Template, compare, normalise, template_of, verify
 
 Similarity = Callable[[Memory, Memory], float]
 MOST_ASKED = 8
@@ -100,6 +100,18 @@ def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) 
         lowest = min(similarity(a, b) for a, b in combinations(asked, 2))
         question = _question(asked, lowest, rules)
     return GroupPlan(tuple(members), replacement, question)
+
+
+def table_plan(members: Sequence[Memory], similarity: Similarity) -> GroupPlan:
+    """One question about many look-alikes, oldest to newest, as a table of what differs."""
+    texts = [member.content for member in members]
+    question = Question(
+        tuple(members),
+        "look-alikes that differ in a value",
+        min(similarity(a, b) for a, b in combinations(members, 2)),
+        table=template_of(texts) or Template("{1}", tuple((text,) for text in texts)),
+    )
+    return GroupPlan(tuple(members), None, question)
 
 
 def _nearest_first(members: tuple[Memory, ...], similarity: Similarity) -> tuple[Memory, ...]:
@@ -242,6 +254,8 @@ def resolve(
     fault = _partition_fault(question, verdict)
     if fault:
         return fault
+    if question.table is not None:
+        return _told_apart(question, verdict, model)
     survivors, doubts = [], []
     for part in verdict.parts:
         group = tuple(question.members[index] for index in sorted(part.members))
@@ -264,6 +278,20 @@ def resolve(
         verified="by words" if survivors else None,
     )
     return Doubted(decision, tuple(doubts)) if doubts else decision
+
+
+def _told_apart(question: Question, verdict: Verdict, model: str) -> Decision:
+    """What a table says: members of one part are not merged on its word, but asked about again."""
+    return Decision(
+        Action.KEEP_BOTH,
+        "told apart in a table",
+        question.members,
+        similarity=question.similarity,
+        cosine=question.cosine,
+        distinct=_distinct_pairs(question, verdict),
+        model=model,
+        usage=verdict.usage,
+    )
 
 
 def _partition_fault(question: Question, verdict: Verdict) -> str:

@@ -15,6 +15,7 @@ from .folder import IndexFolder as IndexFolder
 from .pairs import Pairs as Pairs
 from .pairs import chosen as chosen
 from .pairs import joined as joined
+from .pairs import scores_of as scores_of
 from .pairs import similar_pairs as similar_pairs
 from .pairs import similarities as similarities
 from .pairs import similarity as similarity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
 
@@ -64,6 +64,22 @@ class DistinctPairsWriter(DistinctPairs):
         self._connection.execute(
             statement.on_conflict_do_update(index_elements=[*pair], set_=verdict, where=lower)
         )
+
+    def mark_all(self, pairs: Iterable[tuple[Scope, str, str]], reason: str, by: Judge) -> None:
+        """The same of many pairs, by scope and the keys of their texts, in one statement."""
+        rows = [
+            {"scope": scope.key, "low_key": min(a, b), "high_key": max(a, b)}
+            | {"reason": reason, "by": by}
+            for scope, a, b in pairs
+        ]
+        if rows:
+            statement = self._transaction.upsert(t.distinct_pairs)
+            column = t.distinct_pairs.c.by  # IN does not go with many rows
+            lower = sa.or_(sa.false(), *(column == one for one in JUDGES[: JUDGES.index(by)]))
+            verdict = {"reason": statement.excluded.reason, "by": statement.excluded.by}
+            keys = ["scope", "low_key", "high_key"]
+            update = statement.on_conflict_do_update(index_elements=keys, set_=verdict, where=lower)
+            self._connection.execute(update, rows)
 
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
         """Pairs are again what was said of them before, by whom; the last one first."""

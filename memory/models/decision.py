@@ -16,7 +16,7 @@ from memory.models.memory import Memory
 from memory.models.values import Frozen
 
 if TYPE_CHECKING:
-    from memory.text import Verification  # a tenth of a second that `--help` does without
+    from memory.text import Template, Verification  # a tenth of a second that `--help` does without
 
 OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
@@ -131,6 +131,8 @@ class Question:
     """Why the last answer could not be believed; empty the first time."""
     copies: frozenset[tuple[int, int]] | None = None
     """The members, by position, that the vectors call near-copies; None: all or none of them."""
+    table: Template | None = None
+    """Where they are many of one pattern: an answer only tells apart, its texts do not count."""
 
     @property
     def are_copies(self) -> bool:

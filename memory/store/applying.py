@@ -264,14 +264,18 @@ class Applier:
         """The image of what was before, with what was known of pairs that a person tells apart."""
         by_id = {member.id: member for member in decision.members}
         by_id |= {survivor.memory.id: survivor.memory for survivor in decision.survivors}
+        if decision.judge != "person":
+            keys = {name: text_key(member.content) for name, member in by_id.items()}
+            scopes = {name: self._scope_of(member) for name, member in by_id.items()}
+            pairs = [(scopes[a], keys[a], keys[b]) for a, b in decision.distinct]
+            writer.distinct.mark_all(pairs, decision.reason, decision.judge)
+            return before
         known = []
         for a, b in decision.distinct:
             scope = self._scope_of(by_id[a])
             texts = by_id[a].content, by_id[b].content
             known.append(writer.distinct.verdict(scope, *texts))
             writer.distinct.mark(scope, *texts, decision.reason, decision.judge)
-        if decision.judge != "person":
-            return before
         return with_verdicts(before, known)
 
     def _count_failure(self, writer: Writer, one: Application) -> None:
