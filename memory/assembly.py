@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from memory.models import Scale
     from memory.protocols import Embedder, Index, LanguageModel
     from memory.providers import OpenAIServer
-    from memory.review import Answers
+    from memory.review import Answers, Review
     from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)
@@ -148,6 +148,29 @@ def build_answers(store: MemoryStore, config: Config) -> Answers:
     from memory.review import Answers
 
     return Answers(store, config.memory.rules, new_run())
+
+
+def build_review(
+    store: MemoryStore, config: Config, model: LanguageModel, *, blind: bool = False
+) -> Review:
+    """A person's review of a store; the offline judge proposes unasked, the model when asked."""
+    from memory.judging import Judging
+    from memory.models import PERSON
+    from memory.providers import OfflineModel
+    from memory.review import Proposals, Review
+    from memory.store import Asker
+
+    rules, offline = config.memory.rules, OfflineModel()
+    deduplicator = build_deduplicator(store, config, model)
+    judges = {one.name: Judging(store, one, rules) for one in (offline, model)}
+    return Review(
+        store,
+        rules,
+        lambda: deduplicator.plan(Asker(PERSON)),
+        Proposals(judges, config.llm.budget_s),
+        build_answers(store, config),
+        blind=blind,
+    )
 
 
 def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) -> MemoryExtractor:

@@ -300,9 +300,12 @@ class MemoryDeduplicator:
         """What `deduplicate_all` would do first, and its report with so many groups."""
         return await self._batch(Asker(self._model.name), None).audit(groups)
 
-    async def plan(self) -> RoundPlan:
-        """What the first round of a batch would do, group by group; nothing is changed."""
-        return (await self.audit(0)).plan
+    async def plan(self, asker: Asker | None = None) -> RoundPlan:
+        """What the first round of a batch would do, group by group; nothing is changed.
+
+        `asker` is who is to decide, else the model.
+        """
+        return (await self._batch(asker or Asker(self._model.name), None).audit(0)).plan
 
     async def retry_pending(
         self, *, again: bool = False, on_progress: Progress | None = None

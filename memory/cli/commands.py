@@ -20,7 +20,7 @@ from memory.cli.keeping import (
     upgrade,
 )
 from memory.cli.looking import audit, export, history, search, stats
-from memory.cli.reviewing import apply
+from memory.cli.reviewing import apply, review
 from memory.cli.serving import serve
 from memory.cli.shell import ConfigFile, Debug, run_shell, set_up_logging, version_option
 from memory.config import load_config
@@ -54,6 +54,6 @@ app.command("import")(import_)
 for _command in (
     *(export, search, stats, audit, history, calibrate),
     *(undo, runs, retry, forget, reembed, doctor, backup, restore, upgrade),
-    *(apply, serve),
+    *(review, apply, serve),
 ):
     app.command()(_command)

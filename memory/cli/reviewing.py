@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+import webbrowser
+from contextlib import aclosing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memory import assembly
 from memory.cli.shell import EXIT_PROBLEM, err
+from memory.config import Config
+
+if TYPE_CHECKING:
+    import socket
 
 
 def apply(
@@ -37,3 +45,48 @@ def apply(
     err().print(f"{given:,} applied, {already:,} were already, {refused:,} refused{undo}")
     if refused:
         raise typer.Exit(EXIT_PROBLEM)
+
+
+def review(
+    context: typer.Context,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Where to listen [default: a free port].")
+    ] = 0,
+    host: Annotated[
+        str, typer.Option(help="Whose requests to answer; anything but loopback is reachable.")
+    ] = "127.0.0.1",
+    blind: Annotated[
+        bool, typer.Option("--blind", help="Hide similarity and plan until a group is answered.")
+    ] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
+) -> None:
+    """Go through the groups in a browser: apply, keep, leave one out, write the text, undo."""
+    from memory.review import listen
+
+    at = listen(host, port)
+    asyncio.run(_review(context.obj, at, host, blind=blind, open_browser=not no_browser))
+    err().print("stopped; every answer that was given is kept")
+
+
+async def _review(
+    config: Config, at: socket.socket, host: str, *, blind: bool, open_browser: bool
+) -> None:
+    from memory.review import Gate, ReviewServer, serve_until_stopped
+
+    gate = Gate(host, at.getsockname()[1])
+
+    async def ready() -> None:
+        address = gate.address()
+        sys.stdout.write(f"{address}\n")
+        sys.stdout.flush()
+        err().print("the address works once; Ctrl-C ends the review")
+        if open_browser:
+            await asyncio.to_thread(webbrowser.open, address)
+
+    with at, assembly.open_existing_store(config) as store:
+        async with aclosing(assembly.build_model(config)) as model:
+            made = assembly.build_review(store, config, model, blind=blind)
+            await made.look()
+            await serve_until_stopped(ReviewServer(made, gate), at, ready)

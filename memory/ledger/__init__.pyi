@@ -7,6 +7,7 @@ from .links import seen_from as seen_from
 from .memories import strangers as strangers
 from .records import RESTORED as RESTORED
 from .records import REVERSIBLE as REVERSIBLE
+from .records import Attempt as Attempt
 from .records import Change as Change
 from .records import Counts as Counts
 from .records import DecisionRecord as DecisionRecord
@@ -15,7 +16,7 @@ from .records import Lease as Lease
 from .records import PendingTurn as PendingTurn
 from .records import Row as Row
 from .records import Run as Run
-from .records import StoredItem as StoredItem
+from .records import Step as Step
 from .records import Waiting as Waiting
 from .records import with_verdicts as with_verdicts
 from .snapshot import Lineage as Lineage

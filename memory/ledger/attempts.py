@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.distinct import TextPair
+from memory.ledger.records import Attempt
 from memory.ledger.transaction import TableGroup
 from memory.models import Scope
 from memory.text import text_key
@@ -30,6 +31,15 @@ class Attempts(TableGroup):
         query = sa.select(columns.scope, columns.low_key, columns.high_key)
         found = self._connection.execute(query.where(columns.model == model, later))
         return {tuple(row) for row in found}
+
+    def all(self) -> list[Attempt]:
+        """Every pair that a model failed at, those that it failed at most often first."""
+        columns = t.attempts.c
+        query = sa.select(
+            columns.low_key, columns.high_key, columns.model, columns.attempts, columns.next_at
+        )
+        found = self._connection.execute(query.order_by(columns.attempts.desc(), columns.low_key))
+        return [Attempt(*row) for row in found]
 
     def exhausted(self, model: str) -> set[TextPair]:
         """Those of them that this model is not asked about any more by itself."""

@@ -11,9 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.records import REVERSIBLE, VERDICTS, DecisionRecord, Run
+from memory.ledger.records import REVERSIBLE, VERDICTS, DecisionRecord, Run, Step
 from memory.ledger.transaction import TableGroup, chunks
-from memory.models import PERSON, Action, Decision, Memory
+from memory.models import PERSON, Action, Decision, Memory, Usage
 
 _HIGHEST_NUMBER = 2**31 - 1
 """PostgreSQL's integers end here."""
@@ -61,6 +61,35 @@ class Decisions(TableGroup):
         later = sa.and_(t.decisions.c.seq > record.number, sa.not_(t.decisions.c.undone))
         found = self._found(sa.select(t.decisions).where(later, t.decisions.c.model == PERSON))
         return [one.number for one in found if parted & {known.pair for known in one.verdicts}]
+
+    def latest(self, most: int, below: int | None = None) -> list[DecisionRecord]:
+        """The last so many but additions, oldest first; of those with lower numbers than `below`.
+
+        Looks at a page of a history, however long that is.
+        """
+        columns = t.decisions.c
+        shown = sa.select(columns.seq).where(columns.action != Action.ADD.value)
+        if below is not None:
+            shown = shown.where(columns.seq < below)
+        shown = shown.order_by(columns.seq.desc()).limit(most)
+        return self._found(sa.select(t.decisions).where(columns.seq.in_(shown)))
+
+    def steps(self) -> Iterator[Step]:
+        """Every decision, oldest first, without what undo goes back to."""
+        columns = t.decisions.c
+        query = sa.select(
+            columns.at, columns.action, columns.members, columns.survivors, columns.undone,
+            columns.usage,
+        )  # fmt: skip
+        for row in self._connection.execute(query.order_by(columns.seq)):
+            yield Step(
+                at=datetime.fromisoformat(row.at),
+                action=Action(row.action),
+                members=tuple(json.loads(row.members)),
+                survivors=_survivors(row.survivors),
+                undone=row.undone,
+                usage=Usage.model_validate_json(row.usage),
+            )
 
     def by_person(self) -> list[DecisionRecord]:
         """What a person decided, and has not taken back."""
@@ -115,9 +144,7 @@ class Decisions(TableGroup):
                 reason=row.reason,
                 similarity=row.similarity,
                 members=tuple(json.loads(row.members)),
-                survivors=tuple(
-                    (one["id"], tuple(one["stands_for"])) for one in json.loads(row.survivors)
-                ),
+                survivors=_survivors(row.survivors),
                 before=row.before,
                 pending=row.pending,
                 undone=row.undone,
@@ -193,6 +220,10 @@ class DecisionsWriter(Decisions):
             self._connection.execute(
                 t.decisions.update().where(t.decisions.c.seq == number).values(**scrubbed)
             )
+
+
+def _survivors(told: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((one["id"], tuple(one["stands_for"])) for one in json.loads(told))
 
 
 def _mentioning(ids: Sequence[str]) -> sa.ColumnElement[bool]:

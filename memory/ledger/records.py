@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from memory.models import PERSON, Action, Candidate, Memory, Turn, Vector
+from memory.models import PERSON, Action, Candidate, Memory, Turn, Usage, Vector
 
 RESTORED = "restored"
 """Set in a ledger that came from a backup until it has an index: what lies there is its own."""
@@ -127,6 +127,27 @@ class DecisionRecord:
     def involved(self) -> tuple[str, ...]:
         """Ids of its members, and of all that it made."""
         return (*self.members, *self.created)
+
+
+class Step(NamedTuple):
+    """What a decision did to the number of memories, and what it cost."""
+
+    at: datetime
+    action: Action
+    members: tuple[str, ...]
+    survivors: tuple[tuple[str, tuple[str, ...]], ...]
+    undone: bool
+    usage: Usage
+
+
+class Attempt(NamedTuple):
+    """A pair of texts that a model failed at, and when it is asked again; None: not by itself."""
+
+    low_key: str
+    high_key: str
+    model: str
+    attempts: int
+    next_at: str | None
 
 
 @dataclass(frozen=True)

@@ -3,3 +3,9 @@ from .answers import Answers as Answers
 from .answers import Given as Given
 from .cards import cards_of as cards_of
 from .decisions_file import read_decisions as read_decisions
+from .gate import Gate as Gate
+from .proposals import Proposals as Proposals
+from .server import ReviewServer as ReviewServer
+from .server import listen as listen
+from .server import serve_until_stopped as serve_until_stopped
+from .session import Review as Review

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from memory.review.cards import Card, CardMember, KeptText
 from memory.review.differences import difference, marked
-from memory.text import one_line, visible
+from memory.text import one_line, shortened, visible
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -30,6 +30,8 @@ def environment() -> Environment:
     )
     made.filters["inline"] = lambda name: Markup(source(name))  # noqa: S704 - files of this room
     made.filters["as_json"] = as_json
+    made.filters["visible"] = visible
+    made.filters["shortened"] = shortened
     made.filters["source_hash"] = source_hash
     return made
 

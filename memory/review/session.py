@@ -41,6 +41,8 @@ class Shown:
 
     card: Card
     left_out: frozenset[str] = frozenset()
+    retired: tuple[str, ...] = ()
+    """Who goes, of those that are not left out, where the rules can tell."""
     proposal: Proposal | None = None
     """What would be applied to those that are not left out, where the rules alone cannot tell."""
     needs_reader: bool = False
@@ -115,6 +117,10 @@ class Review:
         """Those that are left, in order; those left for later last."""
         return sorted(self._left, key=lambda key: self._left[key].ids in self._later)
 
+    def planned(self, key: str) -> GroupPlan:
+        """The plan of a group that is left."""
+        return self._left[key].group
+
     def after(self, key: str) -> str | None:
         """The group behind this one, from the first again behind the last."""
         keys = self.keys()
@@ -138,10 +144,12 @@ class Review:
             order = ((now.key, now) if k == key else (k, v) for k, v in self._left.items())
             self._left = dict(order)
         rest = await in_thread(self._rest, now, left_out)
-        needs_reader = rest.memories > 1 and rest.groups[0].replacement is None
+        replacement = rest.groups[0].replacement
+        needs_reader = rest.memories > 1 and replacement is None
         return Shown(
             card=await in_thread(planned_card, now.group, now.plan),
             left_out=left_out,
+            retired=replacement.retired if replacement is not None else (),
             proposal=await self._proposed((now.key, left_out), rest) if needs_reader else None,
             needs_reader=needs_reader,
             later=now.ids in self._later,
@@ -189,6 +197,15 @@ class Review:
                 self._left = {key: v for key, v in self._left.items() if not v.ids <= ids}
                 self._put_first(await in_thread(self._alive, ids))
             return record
+
+    async def undo(self, number: int) -> None:
+        """Take back any decision; its members are kept apart.
+
+        Raises: CannotUndo.
+        """
+        async with self._one_at_a_time:
+            await in_thread(self.store.undo, number)
+            await self.look()
 
     # --- inside ---
 

@@ -1,0 +1,324 @@
+"""The review page's server: reads a form, asks the review, renders. It listens on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+import uvicorn
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from memory.errors import InputError, MemoryPipelineError
+from memory.ledger import Reader
+from memory.models import first_problem
+from memory.review import figures, overview
+from memory.review.answers import Already, Given, Objected, Outcome
+from memory.review.cards import Card, recorded_cards
+from memory.review.decisions_file import Answer, Answered
+from memory.review.gate import Gate, Guarded
+from memory.review.pages import card_data, environment, source
+from memory.review.session import Review, Shown
+from memory.signals import stop_event
+from memory.threads import in_thread
+
+logger = logging.getLogger(__name__)
+
+_MOST_BYTES = 2_000_000
+"""Of a form: a text of 100,000 characters in any script, and some hundred members."""
+_PAGE = 25
+_GROUPS = 100
+Form = dict[str, list[str]]
+_ASSETS = {"style.css": "text/css", "review.css": "text/css", "review.js": "text/javascript"}
+
+
+class ReviewServer:
+    """The pages of one review, behind their gate."""
+
+    def __init__(self, review: Review, gate: Gate) -> None:
+        self._review = review
+        self._gate = gate
+        self._pages = environment()
+        self._pages.globals["card_data"] = card_data
+
+    def app(self) -> Guarded:
+        get, post = ["GET"], ["POST"]
+        routes = [
+            Route("/", self._next, methods=get),
+            Route("/group/{key}", self._group, methods=get),
+            Route("/groups", self._groups, methods=get),
+            Route("/questions", self._questions, methods=get),
+            Route("/history", self._history, methods=get),
+            Route("/memory", self._find_memory, methods=get),
+            Route("/memory/{name}", self._memory, methods=get),
+            Route("/figures", self._figures, methods=get),
+            Route("/answer", self._answer, methods=post),
+            Route("/propose", self._propose, methods=post),
+            Route("/back", self._take_back, methods=post),
+            Route("/undo/{number:int}", self._undo, methods=post),
+            Route("/invite", self._invite, methods=post),
+            Route("/{asset}", _asset, methods=get),
+        ]
+        handlers: Any = {MemoryPipelineError: self._failed}
+        return Guarded(Starlette(routes=routes, exception_handlers=handlers), self._gate)
+
+    # --- groups ---
+
+    async def _next(self, request: Request) -> Response:
+        key = await self._review.next_key()
+        said = request.query_params.get("said")
+        if key is not None:
+            return _to(f"/group/{key}", said=said)
+        return await self._page("done.html", said=await self._said(said))
+
+    async def _group(self, request: Request) -> Response:
+        left_out = frozenset(request.query_params.getlist("without"))
+        shown = await self._review.show(request.path_params["key"], left_out)
+        if shown is None:
+            return await self._page("gone.html", status=404)
+        return await self._show(shown, said=await self._said(request.query_params.get("said")))
+
+    async def _show(self, shown: Shown, status: int = 200, **more: Any) -> Response:
+        told: dict[str, Any] = {"said": None, "objection": "", "refusal": "", "text": None, **more}
+        return await self._page(
+            "group.html",
+            status,
+            shown=shown,
+            card=card_data(shown.card),
+            contents={member.id: member.content for member in shown.card.members},
+            judges=self._review.proposals.judges,
+            after=self._review.after(shown.card.key),
+            **told,
+        )
+
+    async def _groups(self, request: Request) -> Response:
+        keys = self._review.keys()
+        page = _number(request.query_params.get("page"), 1)
+        start = (page - 1) * _GROUPS
+        rows = [(key, self._review.planned(key)) for key in keys[max(0, start) : start + _GROUPS]]
+        return await self._page(
+            "groups.html", rows=rows, number=page, pages=-(-len(keys) // _GROUPS)
+        )
+
+    async def _answer(self, request: Request) -> Response:
+        form = await _form(request)
+        told = _one(form, "answer")
+        left_out = frozenset(form.get("left_out", ()))
+        key = _one(form, "key")
+        narrowed = left_out != frozenset(form.get("shown_without", ()))
+        if told == Answer.APPLY and narrowed and len(form.get("member", ())) - len(left_out) > 1:
+            return _to(f"/group/{key}", without=sorted(left_out))  # see first what remains
+        try:
+            answered = _answered(form)
+        except ValidationError as exc:
+            problem = InputError("the text", str(first_problem(exc)))
+            return await self._again(key, left_out, form, refusal=problem.problem)
+        outcome = await self._review.answer(answered, _one(form, "proposal"))
+        return await self._outcome(outcome, key, left_out, form)
+
+    async def _outcome(
+        self, outcome: Outcome, key: str, left_out: frozenset[str], form: Form
+    ) -> Response:
+        if isinstance(outcome, (Given, Already)):
+            return _to("/", said=str(outcome.number))
+        if isinstance(outcome, Objected):
+            return await self._again(key, left_out, form, objection=outcome.why)
+        return await self._again(key, left_out, form, refusal=outcome.why)
+
+    async def _again(self, key: str, left_out: frozenset[str], form: Form, **why: str) -> Response:
+        """The group as it is now, with what was written and why it was not done."""
+        shown = await self._review.show(key, left_out)
+        if shown is None:
+            return await self._page("gone.html", 409, why=next(iter(why.values()), ""))
+        return await self._show(shown, 409, text=_one(form, "text") or None, **why)
+
+    async def _propose(self, request: Request) -> Response:
+        form = await _form(request)
+        key, left_out = _one(form, "key"), frozenset(form.get("left_out", ()))
+        await self._review.propose(key, left_out, _one(form, "by"))
+        return _to(f"/group/{key}", without=sorted(left_out))
+
+    async def _take_back(self, _request: Request) -> Response:
+        record = await self._review.take_back()
+        return _to("/", said=str(record.number) if record is not None else None)
+
+    # --- the other pages ---
+
+    async def _questions(self, _request: Request) -> Response:
+        cards, waiting = await self._read(lambda reader: overview.pending(reader, _PAGE))
+        pairs, failed = await self._read(lambda reader: overview.undecided(reader, _PAGE))
+        return await self._page(
+            "questions.html", cards=cards, waiting=waiting, pairs=pairs, failed=failed
+        )
+
+    async def _history(self, request: Request) -> Response:
+        below = _number(request.query_params.get("below"), 0) or None
+        cards = await self._read(lambda reader: overview.history(reader, _PAGE, below))
+        return await self._page("history.html", cards=cards, full=len(cards) == _PAGE)
+
+    async def _find_memory(self, request: Request) -> Response:
+        return _to(f"/memory/{request.query_params.get('id', '').strip() or 'none'}")
+
+    async def _memory(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        found = await self._read(lambda reader: overview.lineage(reader, name))
+        if found is None:
+            return await self._page("gone.html", 404, why=f"no memory has the id {name}")
+        return await self._page("memory.html", memory_id=name, lineage=found)
+
+    async def _figures(self, _request: Request) -> Response:
+        found = await self._read(lambda reader: figures.replay(reader.decisions.steps()))
+        span = (found[0].at, found[-1].at) if found else None
+        return await self._page("figures.html", lines=figures.lines(found), span=span)
+
+    async def _undo(self, request: Request) -> Response:
+        await self._review.undo(request.path_params["number"])
+        return _to("/history")
+
+    async def _invite(self, _request: Request) -> Response:
+        return await self._page("invite.html", address=self._gate.address())
+
+    async def _failed(self, _request: Request, exc: Exception) -> Response:
+        return await self._page("gone.html", 409, why=str(exc))
+
+    # --- inside ---
+
+    async def _page(self, name: str, status: int = 200, **values: Any) -> Response:
+        template = self._pages.get_template(f"review/{name}")
+        progress = await self._review.progress()
+        told = {"why": "", "progress": progress, "blind": self._review.blind, **values}
+        return HTMLResponse(await in_thread(template.render, told), status)
+
+    async def _read(self, look: Callable[[Reader], Any]) -> Any:
+        def read() -> Any:
+            with self._review.store.ledger.reading() as reader:
+                return look(reader)
+
+        return await in_thread(read)
+
+    async def _said(self, number: str | None) -> Card | None:
+        """The decision that the last answer became."""
+        wanted = _number(number, 0)
+
+        def look(reader: Reader) -> Card | None:
+            record = reader.decisions.get(wanted) if wanted else None
+            return recorded_cards(reader, [record])[0] if record is not None else None
+
+        card: Card | None = await self._read(look)
+        return card
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+async def _form(request: Request) -> Form:
+    """Raises: InputError."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            raise InputError("the form", "is too long")
+    try:
+        return parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=1_000)
+    except ValueError as exc:
+        raise InputError("the form", "cannot be read") from exc
+
+
+def _one(form: Form, name: str) -> str:
+    return form.get(name, [""])[0]
+
+
+def _answered(form: Form) -> Answered:
+    """Raises: ValidationError."""
+    told = _one(form, "answer")
+    writes = told == "text"
+    members = [member.partition(":") for member in form.get("member", ())]
+    fields = {
+        "key": _one(form, "key"),
+        "members": [{"id": name, "hash": text} for name, _, text in members],
+        "answer": Answer.APPLY if writes else told,
+        "left_out": form.get("left_out", []),
+        "text": _one(form, "text").replace("\r\n", "\n") if writes else None,
+        "insist": bool(_one(form, "insist")),
+        "retired": form.get("retired"),
+    }
+    return Answered.model_validate_json(json.dumps(fields))
+
+
+def _number(told: str | None, otherwise: int) -> int:
+    return int(told) if told and told.isdecimal() and len(told) < 10 else otherwise
+
+
+def _to(path: str, **values: str | list[str] | None) -> Response:
+    given = {name: value for name, value in values.items() if value}
+    query = f"?{urlencode(given, doseq=True)}" if given else ""
+    return RedirectResponse(f"{path}{query}", status_code=303)
+
+
+async def _asset(request: Request) -> Response:
+    name = request.path_params["asset"]
+    if name not in _ASSETS:
+        return PlainTextResponse("not found\n", 404)
+    folder = "" if name == "style.css" else "review/"
+    return Response(source(f"{folder}{name}"), media_type=_ASSETS[name])
+
+
+# --- serving --------------------------------------------------------------------------------------
+
+
+class _Uvicorn(uvicorn.Server):
+    """Stops when it is told to; signals are the business of whoever runs it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at this place; port 0 is a free one.
+
+    Raises: InputError.
+    """
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        found = socket.socket(family, socket.SOCK_STREAM)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+    except OSError as exc:
+        remedy = "choose another --port, or none for a free one"
+        raise InputError(f"{host}:{port}", str(exc.strerror or exc), remedy) from exc
+    return found
+
+
+async def serve_until_stopped(
+    server: ReviewServer, at: socket.socket, when_ready: Callable[[], Awaitable[None]]
+) -> None:
+    """Answer requests until Ctrl-C or SIGTERM; those under way are finished."""
+    config = uvicorn.Config(
+        server.app(),
+        log_level="warning",
+        access_log=False,  # it would hold the token
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=10,
+    )
+    running = _Uvicorn(config)
+    with stop_event() as stop:
+        serving = asyncio.create_task(running.serve(sockets=[at]))
+        stopping = asyncio.create_task(stop.wait())
+        await when_ready()
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        running.should_exit = True
+        await serving
+        stopping.cancel()

@@ -1,0 +1,40 @@
+"use strict";
+/* The keyboard: each key does what the element that names it does. All of it works without. */
+(() => {
+  let sent = false;
+
+  function isWriting(element) {
+    return element.matches("textarea, input:not([type=checkbox])");
+  }
+
+  function does(element) {
+    if (element.tagName !== "SUMMARY") return element.click();
+    element.parentElement.open = true;
+    const text = element.parentElement.querySelector("textarea");
+    text.focus();
+    text.select();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.altKey || event.isComposing) return;
+    const within = document.activeElement ?? document.body;
+    const accepts = event.key === "Enter" && (event.ctrlKey || event.metaKey);
+    if (isWriting(within)) {
+      if (event.key === "Escape") within.blur();
+      if (!accepts) return;
+    } else if (event.ctrlKey || event.metaKey) return;
+    const key = accepts ? "s" : event.key;
+    const wanted = document.querySelector(`[data-key="${CSS.escape(key)}"]:not(:disabled)`);
+    if (!wanted) return;
+    event.preventDefault();
+    if (event.repeat) return;
+    does(wanted);
+  });
+
+  /* One answer for one page, however often a key is pressed. */
+  document.addEventListener("submit", (event) => {
+    if (sent) event.preventDefault();
+    sent = true;
+  });
+  window.addEventListener("pageshow", () => { sent = false; });
+})();
