@@ -17,6 +17,7 @@ from .records import PendingTurn as PendingTurn
 from .records import Row as Row
 from .records import Run as Run
 from .records import Step as Step
+from .records import StoredItem as StoredItem
 from .records import Waiting as Waiting
 from .records import with_verdicts as with_verdicts
 from .snapshot import Lineage as Lineage
