@@ -38,6 +38,8 @@ HOME_OF = {
     "jinja2": {"review.pages"},
     "openai": {"providers.openai"},
     "tenacity": {"providers.calls"},
+    "starlette": {"review.gate", "review.server"},
+    "uvicorn": {"review.server"},
 }
 MOST_PUBLIC_METHODS = 20
 

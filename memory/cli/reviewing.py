@@ -73,7 +73,8 @@ def review(
 async def _review(
     config: Config, at: socket.socket, host: str, *, blind: bool, open_browser: bool
 ) -> None:
-    from memory.review import Gate, ReviewServer, serve_until_stopped
+    from memory.review import Gate, ReviewServer, serve_until
+    from memory.signals import stop_event
 
     gate = Gate(host, at.getsockname()[1])
 
@@ -89,4 +90,5 @@ async def _review(
         async with aclosing(assembly.build_model(config)) as model:
             made = assembly.build_review(store, config, model, blind=blind)
             await made.look()
-            await serve_until_stopped(ReviewServer(made, gate), at, ready)
+            with stop_event() as stop:
+                await serve_until(stop, ReviewServer(made, gate), at, ready)

@@ -7,5 +7,5 @@ from .gate import Gate as Gate
 from .proposals import Proposals as Proposals
 from .server import ReviewServer as ReviewServer
 from .server import listen as listen
-from .server import serve_until_stopped as serve_until_stopped
+from .server import serve_until as serve_until
 from .session import Review as Review

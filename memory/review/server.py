@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -28,7 +28,6 @@ from memory.review.decisions_file import Answer, Answered
 from memory.review.gate import Gate, Guarded
 from memory.review.pages import card_data, environment, source
 from memory.review.session import Review, Shown
-from memory.signals import stop_event
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -66,6 +65,7 @@ class ReviewServer:
             Route("/back", self._take_back, methods=post),
             Route("/undo/{number:int}", self._undo, methods=post),
             Route("/invite", self._invite, methods=post),
+            Route("/favicon.ico", _nothing, methods=get),
             Route("/{asset}", _asset, methods=get),
         ]
         handlers: Any = {MemoryPipelineError: self._failed}
@@ -95,7 +95,7 @@ class ReviewServer:
             shown=shown,
             card=card_data(shown.card),
             contents={member.id: member.content for member in shown.card.members},
-            judges=self._review.proposals.judges,
+            judges=_to_ask(self._review.proposals.judges, shown),
             after=self._review.after(shown.card.key),
             **told,
         )
@@ -217,6 +217,12 @@ class ReviewServer:
         return card
 
 
+def _to_ask(judges: Sequence[str], shown: Shown) -> list[str]:
+    """Who has not proposed yet; the first proposes unasked."""
+    known = {judges[0]} if shown.proposal is None else {judges[0], shown.proposal.by}
+    return [judge for judge in judges if judge not in known]
+
+
 # --- forms ----------------------------------------------------------------------------------------
 
 
@@ -264,6 +270,10 @@ def _to(path: str, **values: str | list[str] | None) -> Response:
     return RedirectResponse(f"{path}{query}", status_code=303)
 
 
+async def _nothing(_request: Request) -> Response:
+    return Response(status_code=204)
+
+
 async def _asset(request: Request) -> Response:
     name = request.path_params["asset"]
     if name not in _ASSETS:
@@ -293,16 +303,20 @@ def listen(host: str, port: int) -> socket.socket:
         found = socket.socket(family, socket.SOCK_STREAM)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
+        found.listen()
     except OSError as exc:
         remedy = "choose another --port, or none for a free one"
         raise InputError(f"{host}:{port}", str(exc.strerror or exc), remedy) from exc
     return found
 
 
-async def serve_until_stopped(
-    server: ReviewServer, at: socket.socket, when_ready: Callable[[], Awaitable[None]]
+async def serve_until(
+    stop: asyncio.Event,
+    server: ReviewServer,
+    at: socket.socket,
+    when_ready: Callable[[], Awaitable[None]],
 ) -> None:
-    """Answer requests until Ctrl-C or SIGTERM; those under way are finished."""
+    """Answer requests until `stop` is set; those under way are finished."""
     config = uvicorn.Config(
         server.app(),
         log_level="warning",
@@ -314,11 +328,10 @@ async def serve_until_stopped(
         timeout_graceful_shutdown=10,
     )
     running = _Uvicorn(config)
-    with stop_event() as stop:
-        serving = asyncio.create_task(running.serve(sockets=[at]))
-        stopping = asyncio.create_task(stop.wait())
-        await when_ready()
-        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        running.should_exit = True
-        await serving
-        stopping.cancel()
+    serving = asyncio.create_task(running.serve(sockets=[at]))
+    stopping = asyncio.create_task(stop.wait())
+    await when_ready()
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    running.should_exit = True
+    await serving
+    stopping.cancel()

@@ -1,0 +1,109 @@
+"""A review that is served on loopback, in a thread of the test's."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import unescape
+
+import httpx2
+
+from memory.deduplicator import MemoryDeduplicator
+from memory.judging import Judging
+from memory.models import PERSON, Rules
+from memory.protocols import LanguageModel
+from memory.providers import OfflineModel
+from memory.review.answers import Answers
+from memory.review.gate import Gate
+from memory.review.proposals import Proposals
+from memory.review.server import ReviewServer, listen, serve_until
+from memory.review.session import Review
+from memory.store import Asker, MemoryStore
+from memory.threads import LoopThread
+
+Fields = dict[str, str | list[str]]
+
+
+@dataclass
+class Browser:
+    """A client with the cookie; it sends what a browser sends."""
+
+    client: httpx2.Client
+    url: str
+
+    def get(self, path: str) -> httpx2.Response:
+        return self.client.get(self.url + path)
+
+    def post(self, path: str, fields: Fields | None = None) -> httpx2.Response:
+        return self.client.post(self.url + path, data=fields or {}, headers={"origin": self.url})
+
+    def card(self) -> Fields:
+        """The hidden fields of the group that comes next."""
+        return hidden(self.get("/").text)
+
+    def say(self, answer: str, fields: Fields | None = None, **more: str | list[str]) -> int:
+        """Answer a group, else the one that comes next; the status of the answer."""
+        answered = self.post("/answer", {**(fields or self.card()), "answer": answer, **more})
+        return answered.history[0].status_code if answered.history else answered.status_code
+
+
+@dataclass
+class Served:
+    """Where a review is served."""
+
+    gate: Gate
+    url: str
+
+    @contextmanager
+    def browser(self) -> Iterator[Browser]:
+        with httpx2.Client(follow_redirects=True) as client:
+            assert client.get(self.gate.address()).status_code == 200
+            yield Browser(client, self.url)
+
+
+def hidden(page: str) -> Fields:
+    """The hidden fields of the form that answers."""
+    form = page.partition('id="answer"')[2].partition("</form>")[0]
+    found: dict[str, list[str]] = {}
+    for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form):
+        found.setdefault(name, []).append(unescape(value))
+    return dict(found)
+
+
+@contextmanager
+def served(store: MemoryStore, model: LanguageModel, *, blind: bool = False) -> Iterator[Served]:
+    """A review of a store at a free port, as the command serves it."""
+    rules, offline = Rules(), OfflineModel()
+    deduplicator = MemoryDeduplicator(store, model)
+    judges = {one.name: Judging(store, one, rules) for one in (offline, model)}
+    review = Review(
+        store,
+        rules,
+        lambda: deduplicator.plan(Asker(PERSON)),
+        Proposals(judges, 5.0),
+        Answers(store, rules, "run_of_a_review"),
+        blind=blind,
+    )
+    at = listen("127.0.0.1", 0)
+    gate = Gate("127.0.0.1", at.getsockname()[1])
+    loop = LoopThread("review")
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        await review.look()
+        await serve_until(stop, ReviewServer(review, gate), at, _at_once)
+
+    serving = loop.start(serve())
+    try:
+        yield Served(gate, f"http://127.0.0.1:{at.getsockname()[1]}")
+    finally:
+        loop.soon(stop.set)
+        serving.result(20)
+        loop.stop()
+
+
+async def _at_once() -> None:
+    """Nothing is waited for."""
