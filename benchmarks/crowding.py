@@ -22,8 +22,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from benchmarks.rows import Row, print_table, read_rows
 from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
 from memory.interchange import to_memory
@@ -34,7 +35,6 @@ from memory.store import MemoryStore
 from memory.text import normalise
 
 TOP = 10
-Row = dict[str, Any]
 Fact = tuple[str, str]
 """Whose, and which."""
 
@@ -84,12 +84,12 @@ def main() -> None:
     parser.add_argument("--qa", type=Path, required=True)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    rows, questions = _read(args.memories), _read(args.qa)
+    rows, questions = read_rows(args.memories), read_rows(args.qa)
     results = [measure(filling, rows, questions) for filling in fillings(rows)]
     if args.json:
         print(json.dumps([asdict(result) for result in results], indent=1))
     else:
-        _print(results)
+        print_table([asdict(result) for result in results])
 
 
 def fillings(rows: Sequence[Row]) -> list[Filling]:
@@ -213,20 +213,6 @@ def _top(store: MemoryStore, question: str, users: Iterable[str]) -> list[Memory
         hit for user in users for hit in store.search(question, TOP, scope=Scope((("user", user),)))
     ]
     return [hit.memory for hit in sorted(hits, key=lambda hit: -hit.similarity)[:TOP]]
-
-
-def _read(path: Path) -> list[Row]:
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-def _print(results: Sequence[Result]) -> None:
-    names = list(asdict(results[0]))
-    cells = [[str(value) for value in asdict(result).values()] for result in results]
-    print("| " + " | ".join(name.replace("_", " ") for name in names) + " |")
-    print("|---" * len(names) + "|")
-    for row in cells:
-        print("| " + " | ".join(row) + " |")
 
 
 if __name__ == "__main__":

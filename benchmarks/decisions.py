@@ -29,6 +29,7 @@ from pathlib import Path
 from timeit import repeat
 from typing import Any
 
+from benchmarks.rows import Row, read_rows
 from memory.assembly import build_embedder
 from memory.config import load_config
 from memory.decide import decide_new, resolve
@@ -41,7 +42,6 @@ from memory.upkeep import wilson
 
 _RUNS = 5
 START = datetime(2026, 1, 1, tzinfo=UTC)
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def main() -> None:
         config = config.model_copy(update={"memory": memory})
     embedder = None if args.coverage_alone else build_embedder(config)
     policies = ("guard", "offline", "plain") if args.offline else ("guard", "plain")
-    result = measure(_read(args.pairs), embedder, config.memory.rules, policies)
+    result = measure(read_rows(args.pairs), embedder, config.memory.rules, policies)
     print(json.dumps(result.as_json(), indent=1) if args.json else "\n".join(result.tables()))
 
 
@@ -277,11 +277,6 @@ def _line(name: str, told: Mapping[str, Any]) -> str:
         f"{low:.1%} to {high:.1%}", told["right"], kept,
     ]  # fmt: skip
     return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def _read(path: Path) -> list[Row]:
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.strip()]
 
 
 if __name__ == "__main__":

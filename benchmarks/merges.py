@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.rows import read_rows
 from memory.text import Belief, Verification, verify
 
 Figures = dict[str, int]
@@ -46,8 +47,7 @@ def main() -> None:
     parser.add_argument("--show", choices=list(Belief))
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    with args.merges.open(encoding="utf-8") as lines:
-        merges = [measured(json.loads(line)) for line in lines if line.strip()]
+    merges = [measured(row) for row in read_rows(args.merges)]
     if args.json:
         print(json.dumps(as_json(merges), indent=1))
         return

@@ -26,9 +26,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from benchmarks.retrieval import drawn_sentences, in_second_half
+from benchmarks.rows import Row, read_rows
 from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
 from memory.decide import connected
@@ -50,7 +50,6 @@ from memory.text import normalise
 WAYS = ("one by one", "batch")
 ENOUGH = 1_000_000
 """Calls: here nothing is left for the next run."""
-Row = dict[str, Any]
 Pair = tuple[str, str, str]
 """Whose, and two normalised texts."""
 
@@ -165,10 +164,10 @@ def main() -> None:
     args = parser.parse_args()
     results: list[Found | Crowd] = []
     if args.natural and args.memories:
-        memories, pairs = _read(args.memories), _read(args.natural)
+        memories, pairs = read_rows(args.memories), read_rows(args.natural)
         results += [natural(memories, pairs, how) for how in WAYS]
     if args.sentences:
-        rows = _read(args.sentences)
+        rows = read_rows(args.sentences)
         results += [crowd(rows, args.language, how) for how in WAYS]
     if args.json:
         print(json.dumps([asdict(result) for result in results], indent=1))
@@ -366,11 +365,6 @@ def _labelled(rows: Iterable[Row], labels: set[str]) -> set[tuple[str, str]]:
 
 
 # --- files and tables -----------------------------------------------------------------------------
-
-
-def _read(path: Path) -> list[Row]:
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.strip()]
 
 
 def _print(results: Sequence[Found | Crowd]) -> None:

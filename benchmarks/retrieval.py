@@ -24,12 +24,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.minilm import PackagedMiniLM
+from benchmarks.rows import Row, print_table, read_rows
 from memory.config import MemoryConfig
 from memory.decide import FLOOR, NOMINATED, OwnedText, scores
 from memory.index import similar_pairs, similarities
@@ -40,7 +40,6 @@ from memory.text import has_kana_or_han, normalise
 
 QUESTIONS_EACH = (0.05, 0.1, 0.2, 0.5)
 SENTENCES = 3_000
-Row = dict[str, Any]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -96,13 +95,15 @@ def main() -> None:
     args = parser.parse_args()
     results: list[Found | Asked] = []
     if args.natural and args.memories:
-        results += natural(_read(args.memories), _read(args.natural))
+        results += natural(read_rows(args.memories), read_rows(args.natural))
     if args.sentences:
-        results.append(crowd(_read(args.sentences), args.language))
+        results.append(crowd(read_rows(args.sentences), args.language))
     if args.json:
         print(json.dumps([asdict(result) for result in results], indent=1))
     else:
-        _print(results)
+        for kind in (Found, Asked):
+            print()
+            print_table([asdict(one) for one in results if isinstance(one, kind)])
 
 
 # --- natural pairs --------------------------------------------------------------------------------
@@ -242,24 +243,6 @@ def _ranks(of: Ints, to: Ints) -> Ints:
         seen[one] += 1
         seen[other] += 1
     return ranks
-
-
-# --- files and tables -----------------------------------------------------------------------------
-
-
-def _read(path: Path) -> list[Row]:
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.strip()]
-
-
-def _print(results: Sequence[Found | Asked]) -> None:
-    for kind in (Found, Asked):
-        some = [asdict(result) for result in results if isinstance(result, kind)]
-        if some:
-            print("\n| " + " | ".join(name.replace("_", " ") for name in some[0]) + " |")
-            print("|---" * len(some[0]) + "|")
-        for row in some:
-            print("| " + " | ".join(str(value) for value in row.values()) + " |")
 
 
 if __name__ == "__main__":

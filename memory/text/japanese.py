@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from memory.text.endings import SAME_IN_JAPANESE
 from memory.text.tokens import COUNTERS, Kind, Token, han_value, word_token
 from memory.text.vocabulary import NOT
 
@@ -48,7 +49,7 @@ def _pieces(text: str) -> list[Piece] | None:
         _read(morpheme, pieces)
     told: list[Piece] = []
     for sentence in _sentences(pieces):
-        told += _plainly(_counted(sentence))
+        told += _reported(_plainly(_counted(sentence)))
     return told
 
 
@@ -103,7 +104,7 @@ def _read(morpheme: Morpheme, pieces: list[Piece]) -> None:
 def _content(word: str, key: str) -> Token:
     number = _NUMBER.match(key)
     if number is None or (number[2] and number[2][0] not in COUNTERS):
-        return Token(key, Kind.CONTENT, word)
+        return Token(SAME_IN_JAPANESE.get(key, key), Kind.CONTENT, word)
     value = han_value(number[1]) if not number[1].isdigit() else number[1].lstrip("0") or "0"
     return Token(value + number[2], Kind.NUMBER, word)
 
@@ -150,6 +151,9 @@ def _verb(morpheme: Morpheme, pieces: list[Piece]) -> None:
     attributive = form.startswith("連体形")
     before = pieces[-1] if pieces else None
     if detail == "非自立可能" and before is not None:
+        if key == "有る" and before.token.kind is Kind.FILLER and before.token.surface == "で":
+            pieces[-1] = Piece(Token("だ", Kind.FILLER, word), attributive=attributive)
+            return  # である is だ; てある is what was done and lasts
         if key in ("居る", "有る") and before.token.surface in ("て", "で"):
             token = Token("ている" if key == "居る" else "てある", Kind.TURNING, word)
             pieces[-1] = Piece(token, attributive=attributive)
@@ -282,6 +286,24 @@ def _start_of_predicate(pieces: Sequence[Piece], end: int) -> int:
     return start
 
 
+_SAYING = frozenset("述べる 言う 語る 話す 伝える".split())
+_TENSES = frozenset({"た", "ている"})
+
+
+def _reported(pieces: list[Piece]) -> list[Piece]:
+    """Who said so (と述べた) says so (と述べている): a report's tense at the end is nothing."""
+    end = len(pieces)
+    while end and pieces[end - 1].token.kind in (Kind.STOP, Kind.FILLER):
+        end -= 1
+    verb = end
+    while verb and pieces[verb - 1].token.key in _TENSES:
+        verb -= 1
+    if verb < 2 or verb == end or pieces[verb - 1].token.key not in _SAYING:
+        return pieces
+    quoted = pieces[verb - 2].token.kind is Kind.PARTICLE and pieces[verb - 2].token.key == "と"
+    return [*pieces[:verb], *pieces[end:]] if quoted else pieces
+
+
 # --- additions ------------------------------------------------------------------------------------
 
 
@@ -299,6 +321,8 @@ _MANNERS = frozenset(
     "ゆっくり のんびり しっかり ぼんやり はっきり じっくり こっそり にっこり ぐっすり".split()
 )
 """Adverbs that say how, and nothing else."""
+_MOVING = frozenset("泳ぐ 歩く 走る 飛ぶ 滑る 進む 散歩 移動 駆ける".split())
+"""What somebody does along a way, which を may name."""
 _PLACES = frozenset({"上", "中", "中央", "内"})
 _SCOPE = frozenset(
     "全て 全部 全員 皆 各 毎 殆ど 余り 滅多に 多く 多い 少ない 少し 多分 "
@@ -358,7 +382,9 @@ def _only_adds(phrases: Sequence[Phrase], place: int, matched: Sequence[Phrase |
     other = matched[place + 1] if place + 1 < len(matched) else None
     if phrases[place + 1].has_verb and other is not None and not other.has_verb:
         return phrase.role != "は"
-    return phrase.role in _ADJUNCTS and not phrase.has_verb
+    moves = phrases[place + 1].role == "" and phrases[place + 1].words[0][0] in _MOVING
+    along = phrase.role == "を" and moves and not any(one.role == "を" for one in matched if one)
+    return (along or phrase.role in _ADJUNCTS) and not phrase.has_verb
 
 
 def _is_plain(pieces: Sequence[Piece]) -> bool:
