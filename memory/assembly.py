@@ -265,14 +265,21 @@ def build_tools(
     store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
 ) -> AgentTools:
     """The agent's tools on a store; `observers` hear of each memory that was really saved."""
-    from memory.agent import AgentTools, ConsolidationEngine, Distances
+    from memory.agent import (
+        AgentTools,
+        ConsolidationEngine,
+        Distances,
+        compose_response,
+        without_question,
+    )
     from memory.agent import MemoryStore as AgentStore
 
     agent = config.agent
     own = AgentStore(store, user=agent.user, observers=observers)
     engine = ConsolidationEngine(agent.merge_distance)
     distances = Distances(guard=agent.guard_distance, link=agent.link_distance)
-    return AgentTools(own, engine, build_workspace(config), distances)
+    compose = without_question if agent.quiet_scaffolds else compose_response
+    return AgentTools(own, engine, build_workspace(config), distances, compose)
 
 
 def build_model(config: Config, own: LanguageModel | None = None) -> LanguageModel:

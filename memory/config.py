@@ -169,6 +169,8 @@ class AgentConfig(Frozen):
     """Keeps to the memories of this user; None is everyone's."""
     workspace_dir: str | None = None
     """Absolute once loaded; None writes no Markdown."""
+    quiet_scaffolds: bool = False
+    """Whether answers leave out the question that follows them."""
     guard_distance: Share = 0.05
     """As `1 - similarity`: a new memory that is nearer to another one is not saved."""
     merge_distance: Share = 0.10

@@ -1,9 +1,16 @@
 from .consolidation import ConsolidationEngine as ConsolidationEngine
 from .memory_store import MemoryStore as MemoryStore
 from .memory_store import OnSaved as OnSaved
+from .over_http import Address as Address
+from .over_http import Gate as Gate
+from .over_http import serve_over_http as serve_over_http
 from .saving import Distances as Distances
+from .scaffolds import compose_response as compose_response
+from .scaffolds import without_question as without_question
 from .server import AgentServer as AgentServer
 from .server import run_and_exit as run_and_exit
+from .tokens import Tokens as Tokens
+from .tokens import read_tokens as read_tokens
 from .tools import AgentTools as AgentTools
 from .workspace_sync import WorkspaceMemorySync as WorkspaceMemorySync
 from .workspace_sync import forget_everywhere as forget_everywhere

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 MemorySearchResult = SearchResult
 """`memory`, `similarity` and `distance`, under the name that an agent's code knows."""
 OnSaved = Callable[[Memory], object]
+Named = TypeVar("Named")
 Guarded = tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]
 """The saved memory or None, links made, the linked memories, the one that it repeats or None."""
 
@@ -131,9 +133,13 @@ class MemoryStore:
         category: str | None = None,
         date_from: datetime | None = None,
         date_to: datetime | None = None,
+        user: str | None = None,
     ) -> list[MemorySearchResult]:
-        """The nearest memories, nearest first, of those that pass the filters."""
-        wanted = {"emotion": emotion, "category": category, "user": self.user}
+        """The nearest memories, nearest first, of those that pass the filters.
+
+        Raises: InputError where another user's are asked for than may be seen.
+        """
+        wanted = {"emotion": emotion, "category": category, "user": self._own_user(user)}
         given = tuple((name, value) for name, value in wanted.items() if value is not None)
 
         def look() -> list[MemorySearchResult]:
@@ -174,7 +180,8 @@ class MemoryStore:
         def look() -> list[str]:
             with self._store.ledger.reading() as reader:
                 pending = reader.decisions.pending()
-                turns = reader.turns.count_waiting()
+                # Turns of others are nothing to know of.
+                turns = reader.turns.count_waiting() if self.user is None else 0
                 rows = reader.memories.rows([name for one in pending for name in one.members])
             mine = {name for name, row in rows.items() if row.live and self._is_own(row.memory)}
             known = (one for one in pending if mine >= set(one.members))
@@ -391,7 +398,7 @@ class MemoryStore:
     def _is_own(self, memory: Memory) -> bool:
         return self.user is None or memory.user == self.user
 
-    def _own_user(self, user: object) -> object:
+    def _own_user(self, user: Named) -> Named | str | None:
         if self.user is not None and user not in (None, self.user):
             raise InputError("user", f"{user!r} is another user", f"here is {self.user!r} only")
         return self.user if user is None else user

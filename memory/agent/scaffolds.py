@@ -56,6 +56,11 @@ def compose_response(data: str, scaffold: str) -> str:
     return f"{data}\n\n---\n{scaffold}"
 
 
+def without_question(data: str, _scaffold: str) -> str:
+    """What was done, for whoever has no use for the question."""
+    return data
+
+
 def relative_time(moment: datetime, now: datetime) -> str:
     """`just now`, `5m ago`, `2h ago`, `3d ago`, `2w ago`, `4mo ago`, `1y ago`."""
     seconds = (now - moment).total_seconds()

@@ -48,6 +48,7 @@ class Recall(Arguments):
     category_filter: Category | None = None
     date_from: Moment | None = Field(default=None, description="A day, or an ISO 8601 time.")
     date_to: Moment | None = Field(default=None, description="A day (all of it), or a time.")
+    user: str | None = Field(default=None, description="Only what is about this user.")
 
 
 class Introspect(Arguments):

@@ -1,4 +1,4 @@
-"""The MCP server over stdio: the only `mcp` import. stdout belongs to the protocol.
+"""The MCP server: the only `mcp` import. Over stdio, stdout belongs to the protocol.
 
 It answers before Chroma is loaded, and ends well: at the end of input, at SIGTERM and at Ctrl-C it
 finishes the calls under way, closes the store and goes.
@@ -10,12 +10,13 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mcp.types as wire
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
 
 from memory import __version__
 from memory.agent.tools import TOOLS, AgentTools, Tool
@@ -29,17 +30,23 @@ _PATIENCE_S = 10.0
 """How long the end waits for calls under way; what is cut off then is wholly undone."""
 _IDLE_S = 0.5
 """So that the first answer is out, and often the second, before a slow import takes the GIL."""
+USER = "memory_dedup.user"
+"""Where an HTTP request's scope says whose token it carries."""
 INSTRUCTIONS = (
     "Your long-term memory. recall before you answer from memory; remember what is worth keeping, "
     "one thing at a time; introspect now and then; consolidate when memory feels fragmented."
 )
 
 
+ToolsOf = Callable[[str | None], AgentTools]
+"""The tools of the user whose token a call carries; None where none is asked for."""
+
+
 class AgentServer:
     """The tools behind the protocol; `when_idle` is called in a thread, soon after answers."""
 
-    def __init__(self, tools: AgentTools, when_idle: Callable[[], None] = lambda: None) -> None:
-        self._tools = tools
+    def __init__(self, tools: ToolsOf, when_idle: Callable[[], None] = lambda: None) -> None:
+        self._tools_of = tools
         self._when_idle = when_idle
         self._resting: asyncio.Task[None] | None = None
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -56,13 +63,29 @@ class AgentServer:
         talking = asyncio.create_task(self._talk())
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({talking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await self.finish()
+        if talking.done():
+            await talking
+
+    async def finish(self) -> None:
+        """Wait, not for ever, for the calls under way."""
         if self._resting is not None:
             self._resting.cancel()
             self._under_way.add(self._resting)
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
-        if talking.done():
-            await talking
+
+    def over_http(self, hosts: Sequence[str]) -> Any:
+        """An ASGI application at `/mcp`; a page of another origin cannot call it under their name.
+
+        Each request stands alone: no session outlives the token that it came with.
+        """
+        names = [name for host in hosts for name in (host, f"{host}:*")]
+        origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
+        security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
+        return self.protocol.streamable_http_app(
+            json_response=True, stateless_http=True, transport_security=security
+        )
 
     async def _talk(self) -> None:
         async with stdio_server() as (incoming, outgoing):
@@ -75,10 +98,11 @@ class AgentServer:
         return wire.ListToolsResult(tools=[_described(tool) for tool in TOOLS])
 
     async def _call_tool(
-        self, _context: Any, params: wire.CallToolRequestParams
+        self, context: Any, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult:
         """A call that its client gives up is finished all the same: nothing stays half done."""
-        task = asyncio.create_task(self._tools.call(params.name, params.arguments or {}))
+        tools = self._tools_of(_caller(context))
+        task = asyncio.create_task(tools.call(params.name, params.arguments or {}))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         try:
@@ -132,6 +156,11 @@ async def _served(server: AgentServer, stop: asyncio.Event) -> int:
         logger.error("the conversation broke off: %s", type(exc).__name__)
         return 1
     return 0
+
+
+def _caller(context: Any) -> str | None:
+    """Whose token a call carries."""
+    return context.request.scope.get(USER) if context.request is not None else None
 
 
 def _described(tool: Tool) -> wire.Tool:

@@ -59,11 +59,14 @@ class AgentTools:
         engine: ConsolidationEngine,
         workspace: WorkspaceMemorySync | None = None,
         distances: Distances | None = None,
+        compose: Callable[[str, str], str] = scaffolds.compose_response,
     ) -> None:
+        """`compose` puts an answer and the question that follows it together."""
         self._store = store
         self._engine = engine
         self._distances = distances or Distances()
         self._workspace = workspace
+        self._compose = compose
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Run a tool.
@@ -113,7 +116,7 @@ class AgentTools:
             duplicate_of=schemas.MemoryView.found(duplicate_of),
             differs=scaffolds.difference(duplicate_of.memory.content, content),
         )
-        return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_DUPLICATE), data)
+        return Answer(self._compose(text, scaffolds.SCAFFOLD_DUPLICATE), data)
 
     async def _saved(self, memory: Memory, saved: Saved) -> Answer:
         warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
@@ -133,12 +136,13 @@ class AgentTools:
             undo=saved.decision,
             warnings=warnings,
         )
-        return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_SAVED), data)
+        return Answer(self._compose(text, scaffolds.SCAFFOLD_SAVED), data)
 
     async def recall(self, asked: schemas.Recall) -> Answer:
         found = await self._store.search(
             asked.context,
             n_results=asked.n_results,
+            user=asked.user,
             emotion=asked.emotion_filter,
             category=asked.category_filter,
             date_from=_moment("date_from", asked.date_from, time.min),
@@ -154,7 +158,7 @@ class AgentTools:
         data = schemas.Introspected(
             recent=[schemas.MemoryView.of(memory) for memory in recent], still_open=still_open
         )
-        return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_INTROSPECT), data)
+        return Answer(self._compose(text, scaffolds.SCAFFOLD_INTROSPECT), data)
 
     # --- backend ---
 
@@ -167,7 +171,7 @@ class AgentTools:
         forgotten = await self._store.forget(asked.memory_id)
         if forgotten is None:
             text = scaffolds.memory_not_found(asked.memory_id)
-            composed = scaffolds.compose_response(text, scaffolds.SCAFFOLD_NOT_FOUND)
+            composed = self._compose(text, scaffolds.SCAFFOLD_NOT_FOUND)
             return Answer(composed, schemas.Forgot(found=False))
         said: list[str] = []
         problems = await self._in_workspace(
@@ -183,7 +187,7 @@ class AgentTools:
             warnings=warnings,
         )
         text = "\n".join([*lines, *warnings])
-        return Answer(scaffolds.compose_response(text, scaffolds.SCAFFOLD_FORGOT), data)
+        return Answer(self._compose(text, scaffolds.SCAFFOLD_FORGOT), data)
 
     async def link_memories(self, asked: schemas.LinkMemories) -> Answer:
         fresh = await self._store.link_memories(

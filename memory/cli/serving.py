@@ -1,14 +1,24 @@
-"""Serving an agent over stdio."""
+"""Serving agents, over stdio or over HTTP."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memory import assembly
+from memory.cli.shell import err
 from memory.errors import InputError
+
+if TYPE_CHECKING:
+    from memory.agent import Address, AgentServer, AgentTools, Tokens
+    from memory.config import Config
+    from memory.store import MemoryStore
+
+_TOKENS = "MEMORY_AGENT_TOKENS"
 
 
 def serve(
@@ -17,21 +27,110 @@ def serve(
     workspace: Annotated[
         Path | None, typer.Option(help="A folder that gets a Markdown copy of public memories.")
     ] = None,
+    http: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Over HTTP instead of stdio, at /mcp.")
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(help=f"Over HTTP: lines of TOKEN USER; else those in {_TOKENS}."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Over HTTP: a name by which clients call the server.")
+    ] = None,
+    quiet_scaffolds: Annotated[
+        bool, typer.Option("--quiet-scaffolds", help="Answers without the questions after them.")
+    ] = False,
 ) -> None:
-    """Serve the agent's tools over stdio, for an MCP client that starts this command."""
-    from memory.agent import AgentServer, run_and_exit
-
+    """Serve the agent's tools to MCP clients: over stdio to the one that starts this, or HTTP."""
     if user is not None and not user.strip():
         raise InputError("--user", "is empty", "name the user, or leave it out")
-    given = {"user": user, "workspace_dir": str(workspace.absolute()) if workspace else None}
+    given = {
+        "user": user,
+        "workspace_dir": str(workspace.absolute()) if workspace else None,
+        "quiet_scaffolds": quiet_scaffolds or None,
+    }
     set_here = {key: value for key, value in given.items() if value is not None}
     agent = context.obj.agent.model_copy(update=set_here)
     config = context.obj.model_copy(update={"agent": agent})
+    if http is not None:
+        _over_http(config, http, tokens, allow_host or [])
+        return
+    if tokens is not None or allow_host:
+        raise InputError("--tokens, --allow-host", "are for HTTP", "give --http HOST:PORT too")
+    _over_stdio(config)
+
+
+def _over_stdio(config: Config) -> None:
+    from memory.agent import run_and_exit
+
     store = assembly.open_store(config)
     assembly.keep_workspace(config, store.ledger)
+    run_and_exit(_server(store, config, None), store.close)
+
+
+def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -> None:
+    from memory.agent import Address, Gate, serve_over_http
+
+    address = Address.read(http)
+    tokens = _tokens(file)
+    _check(config, address, tokens, names)
+    with address.listen() as listening, assembly.open_store(config) as store:
+        assembly.keep_workspace(config, store.ledger)
+        server = _server(store, config, tokens)
+        port = listening.getsockname()[1]
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        err().print(f"serving at http://{host}:{port}/mcp", soft_wrap=True, highlight=False)
+        app = Gate(server.over_http(address.called(names)), tokens)
+        asyncio.run(serve_over_http(server, app, listening))
+
+
+def _tokens(file: Path | None) -> Tokens | None:
+    """Raises: InputError."""
+    from memory.agent import Tokens, read_tokens
+
+    if file is not None:
+        return read_tokens(file)
+    told = os.environ.get(_TOKENS, "")
+    return Tokens.read(_TOKENS, told) if told.strip() else None
+
+
+def _check(config: Config, address: Address, tokens: Tokens | None, names: list[str]) -> None:
+    """What would show memories to others than their users.
+
+    Raises: InputError.
+    """
+    if tokens is None:
+        if not address.is_loopback:
+            problem = f"{address.host} can be reached by others, and asks for no token"
+            raise InputError("--http", problem, "give --tokens FILE, or listen on 127.0.0.1")
+        return
+    if address.is_every and not names:
+        problem = f"{address.host} is no name that a client calls"
+        raise InputError("--http", problem, "say with --allow-host what they call it")
+    if config.agent.user is not None:
+        raise InputError("--user", "and tokens both name users", "leave out one of them")
+    if config.agent.workspace_dir is not None:
+        problem = "shows the memories of all users of the tokens"
+        raise InputError("--workspace", problem, "leave it out")
+    if "user" not in config.memory.dedup_scope:
+        problem = "lets memories of different users meet"
+        raise InputError("memory.dedup_scope", problem, "put user into it, or use no tokens")
+
+
+def _server(store: MemoryStore, config: Config, tokens: Tokens | None) -> AgentServer:
+    """Each token's user has tools of their own; without tokens there are the configured ones."""
+    from memory.agent import AgentServer
+
+    def tools_of(user: str | None) -> AgentTools:
+        agent = config.agent.model_copy(update={"user": user})
+        return assembly.build_tools(store, config.model_copy(update={"agent": agent}))
+
+    own: dict[str | None, AgentTools]
+    own = {user: tools_of(user) for user in (tokens.users if tokens else ())}
+    shared = tools_of(config.agent.user)
     store.index.postpone()
 
     def when_idle() -> None:
         store.index.open_in_background(store.scrub)
 
-    run_and_exit(AgentServer(assembly.build_tools(store, config), when_idle), store.close)
+    return AgentServer(own.__getitem__ if tokens else lambda _user: shared, when_idle)

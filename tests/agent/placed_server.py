@@ -40,7 +40,7 @@ def main() -> None:
     config = load_config()
     store = MemoryStore(Ledger.create(config.memory.effective_ledger_url), embedder)
     tools = assembly.build_tools(store, config, observers=(fail, write_down))
-    run_and_exit(AgentServer(tools), store.close)
+    run_and_exit(AgentServer(lambda _user: tools), store.close)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,33 @@
+"""The agent's server over HTTP, as a process of its own."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.agent.driving import SERVE, environment
+
+
+@contextmanager
+def serving(folder: Path, *options: str, untold: tuple[str, ...] = ()) -> Iterator[str]:
+    """Where it answers; it ends well at SIGTERM, and nothing of `untold` is in its log."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", *SERVE, "--http", "127.0.0.1:0", *options],
+        cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        found = re.search(r"serving at http://(\S+)/mcp", line)
+        assert found is not None, line + process.stderr.read()
+        yield found[1]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+        assert not [one for one in untold if one in said]
+    assert (process.returncode, "Traceback" in said) == (0, False), said

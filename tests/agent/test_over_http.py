@@ -1,0 +1,249 @@
+"""The agent's server over HTTP: real clients, and who sees what."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import CallToolResult
+from typer.testing import CliRunner
+
+from memory.agent.over_http import Address
+from memory.agent.tokens import Tokens, read_tokens
+from memory.cli import app
+from memory.errors import InputError
+from tests.agent.driving import text_of
+from tests.agent.serving import serving
+
+MIA, BEN = "mias-token-0123456789", "bens-token-0123456789"
+LINES = f"# who may call\n\n{MIA} Mia\n{BEN}  Ben of the North\n"
+
+
+@asynccontextmanager
+async def client(at: str, token: str | None = None) -> AsyncIterator[Client]:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    async with httpx2.AsyncClient(headers=headers, timeout=30.0) as web:
+        transport = streamable_http_client(f"http://{at}/mcp", http_client=web)
+        async with Client(transport) as opened:
+            yield opened
+
+
+async def call(one: Client, tool: str, **arguments: Any) -> CallToolResult:
+    return await one.call_tool(tool, arguments)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("http")
+    (folder / "tokens").write_text(LINES)
+    (folder / "tokens").chmod(0o600)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokened(store: Path) -> Iterator[str]:
+    with serving(store, "--tokens", "tokens", "--quiet-scaffolds", untold=(MIA, BEN)) as at:
+        yield at
+
+
+def posted(at: str, **headers: str) -> tuple[int, str]:
+    """A request as a program that knows nothing of MCP would send it: its status and answer."""
+    host, _, port = at.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    sent = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with contextlib.closing(connection):
+        connection.request("POST", "/mcp", json.dumps(body), sent | named)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+# --- whose memories -------------------------------------------------------------------------------
+
+
+def test_two_clients_with_different_tokens_never_see_each_others_memories(tokened: str) -> None:
+    async def both() -> None:
+        async with client(tokened, MIA) as mia, client(tokened, BEN) as ben:
+            text = "The study printer answers at 192.168.7.1."
+            first = await call(mia, "remember", content=text)
+            second = await call(ben, "remember", content=text)
+            ids = []
+            for saved in (first, second):
+                assert saved.structured_content is not None
+                assert saved.structured_content["saved"], "the other's copy is no repetition"
+                assert saved.structured_content["related"] == []
+                ids.append(saved.structured_content["id"])
+            for one, user, own, other in (
+                (mia, "Mia", *ids),
+                (ben, "Ben of the North", *reversed(ids)),
+            ):
+                told = await call(one, "recall", context="printer", n_results=10)
+                assert told.structured_content is not None
+                seen = [(m["id"], m["user"]) for m in told.structured_content["memories"]]
+                assert seen == [(own, user)]
+                recent = await call(one, "introspect")
+                assert other not in text_of(recent)
+                for tool, arguments in (
+                    ("forget", {"memory_id": other}),
+                    ("merge_memories", {"keep_id": own, "remove_id": other}),
+                    ("link_memories", {"source_id": own, "target_id": other}),
+                    ("create_episode", {"memory_ids": [own, other], "summary": "both"}),
+                    ("remember", {"content": "Something else.", "replaces": other}),
+                    ("remember", {"content": "Something else.", "user": "Zoe"}),
+                    ("recall", {"context": "printer", "user": "Zoe"}),
+                ):
+                    refused = await call(one, tool, **arguments)
+                    assert refused.is_error, (tool, text_of(refused))
+                    assert "printer" not in text_of(refused)
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [None, "", "Bearer", "Bearer ", f"Bearer {MIA}x", f"Basic {MIA}", f"Bearer {MIA[:-1]}", MIA],
+)
+def test_without_a_known_token_nothing_is_said(tokened: str, authorization: str | None) -> None:
+    headers = {} if authorization is None else {"authorization": authorization}
+    status, said = posted(tokened, **headers)
+    assert (status, said) == (401, "a bearer token is needed\n")
+
+
+def test_without_questions_an_answer_ends_with_what_was_done(tokened: str) -> None:
+    async def ask() -> str:
+        async with client(tokened, MIA) as mia:
+            return text_of(await call(mia, "remember", content="Mia's bees sleep in winter."))
+
+    assert asyncio.run(ask()).startswith("Saved (id: mem_")
+    assert "---" not in asyncio.run(ask())
+
+
+# --- without tokens -------------------------------------------------------------------------------
+
+
+def test_on_loopback_one_may_do_without_tokens_but_no_foreign_page_calls(tmp_path: Path) -> None:
+    with serving(tmp_path, "--allow-host", "memory.example.org") as at:
+
+        async def ask() -> list[Any]:
+            async with client(at) as one:
+                for user, text in (("Mia", "Mia has a cat."), ("Ben", "Ben has a cat.")):
+                    saved = await call(one, "remember", content=text, user=user)
+                    assert "\n---\n" in text_of(saved)
+                told = await call(one, "recall", context="a cat", n_results=10, user="Ben")
+                assert told.structured_content is not None
+                return [one["content"] for one in told.structured_content["memories"]]
+
+        assert asyncio.run(ask()) == ["Ben has a cat."]
+        assert posted(at)[0] == 200
+        assert posted(at, host="memory.example.org")[0] == 200
+        assert posted(at, host="evil.example:80")[0] == 421
+        assert posted(at, origin="http://evil.example")[0] == 403
+        assert posted(at, origin=f"http://{at}")[0] == 200
+
+
+# --- what is refused at the start -----------------------------------------------------------------
+
+
+def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str, **env: str) -> str:
+    monkeypatch.chdir(folder)
+    for name, value in ({"MEMORY_DATA_DIR": str(folder / "data")} | env).items():
+        monkeypatch.setenv(name, value)
+    done = CliRunner().invoke(app, ["serve", *options])
+    assert isinstance(done.exception, InputError)
+    return str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--http", "0.0.0.0:0"], "0.0.0.0 can be reached by others, and asks for no token"),
+        (["--http", "8765"], "--http: '8765' is no HOST:PORT; say 127.0.0.1:8765"),
+        (["--http", "0.0.0.0:0", "--tokens", "tokens"], "say with --allow-host what they call it"),
+        (["--http", "127.0.0.1:0", "--tokens", "tokens", "--user", "Mia"], "both name users"),
+        (
+            ["--http", "127.0.0.1:0", "--tokens", "tokens", "--workspace", "."],
+            "--workspace: shows the memories of all users of the tokens",
+        ),
+        (["--tokens", "tokens"], "--tokens, --allow-host: are for HTTP; give --http HOST:PORT too"),
+        (["--http", "127.0.0.1:0", "--tokens", "none"], "none: cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(
+    store: Path, options: list[str], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert line in refused(store, monkeypatch, *options)
+
+
+def test_where_memories_of_users_may_meet_tokens_are_refused(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = {"MEMORY_DEDUP_SCOPE": "[category]", "MEMORY_AGENT_TOKENS": LINES}
+    said = refused(store, monkeypatch, "--http", "127.0.0.1:0", **env)
+    assert "memory.dedup_scope: lets memories of different users meet" in said
+
+
+def test_a_port_that_is_taken_is_one_line(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Address("127.0.0.1", 0).listen() as taken:
+        port = taken.getsockname()[1]
+        said = refused(store, monkeypatch, "--http", f"127.0.0.1:{port}")
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in said
+
+
+# --- tokens ---------------------------------------------------------------------------------------
+
+
+def test_a_token_is_bound_to_one_user_whose_name_may_have_spaces() -> None:
+    tokens = Tokens.read("tokens", LINES)
+    assert tokens.users == ("Mia", "Ben of the North")
+    assert tokens.user_of(f"bearer   {BEN} ") == "Ben of the North"
+    assert tokens.user_of(f"Bearer {MIA}\udcff") is None
+    assert MIA not in repr(vars(tokens))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"{MIA}\n", "tokens:1: has a token without a user"),
+        ("short Mia\n", "tokens:1: has a token of fewer than 16 plain characters"),
+        (f"{MIA} Mia\n{MIA} Ben\n", "tokens:2: has a token twice"),
+        ("# none\n", "tokens: has no token"),
+    ],
+)
+def test_a_wrong_line_is_named_and_no_token_is_told(text: str, line: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Tokens.read("tokens", text)
+    assert str(caught.value).startswith(line)
+    assert MIA not in str(caught.value)
+
+
+def test_a_file_that_others_can_read_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(LINES)
+    file.chmod(0o644)
+    read_tokens(file)
+    assert "can be read by others" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [("127.0.0.1:80", "127.0.0.1", 80), ("[::1]:0", "::1", 0), ("localhost:1", "localhost", 1)],
+)
+def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int) -> None:
+    address = Address.read(text)
+    assert (address.host, address.port, address.is_loopback) == (host, port, True)
+    for wrong in ("", ":", ":80", "host", "host:", "host:x", "host:99999", "u@host:1", "h:1/x"):
+        with pytest.raises(InputError):
+            Address.read(wrong)
