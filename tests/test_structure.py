@@ -36,11 +36,10 @@ HOME_OF = {
     "qdrant_client": {"interchange.qdrant"},
     "sqlite3": {"ledger.database", "interchange.copies"},
     "jinja2": {"review.pages"},
-    "uvicorn": {"agent.over_http"},
     "openai": {"providers.openai"},
     "tenacity": {"providers.calls"},
     "starlette": {"review.gate", "review.server"},
-    "uvicorn": {"review.server"},
+    "uvicorn": {"review.server", "agent.over_http"},
 }
 MOST_PUBLIC_METHODS = 20
 
