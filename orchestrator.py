@@ -133,11 +133,11 @@ async def _run(
 
 async def _deduplicate(store: MemoryStore, settings: Config, model: LanguageModel) -> None:
     """Run the batch and print its report."""
-    from memory.cli import view
+    from memory.cli import say_cost, view
 
     with progress("deduplicating") as tell:
         deduplicator = assembly.build_deduplicator(store, settings, model)
-        report = await deduplicator.deduplicate_all(on_progress=tell)
+        report = await deduplicator.deduplicate_all(on_progress=tell, on_plan=say_cost)
     show(view(report, groups=False))
 
 

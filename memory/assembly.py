@@ -139,6 +139,7 @@ def build_deduplicator(
         words=build_words(config),
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
+        price=llm.price,
     )
 
 

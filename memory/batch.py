@@ -11,8 +11,16 @@ from typing import NamedTuple
 
 from memory.decide import Account, Embed, GroupPlan, Matching, Planner, RoundPlan
 from memory.ledger import DecisionRecord, Lineage, Reader, Snapshot, TextPair
-from memory.models import Decision, DeduplicationReport, Question, Rules
-from memory.providers import CallBudget
+from memory.models import (
+    OFFLINE,
+    Decision,
+    DeduplicationReport,
+    Price,
+    Question,
+    Rules,
+    Usage,
+)
+from memory.providers import CallBudget, estimated
 from memory.store import (
     Applied,
     Asker,
@@ -33,6 +41,7 @@ _JUST_BELOW = 0.05
 _FREE_AT_ONCE = 64
 """Decisions without a model that are under way together, so that they share a transaction."""
 
+OnPlan = Callable[[DeduplicationReport], None]
 Ask = Callable[[Question, CallBudget], Awaitable[Decision]]
 """The decision about a question whose call was taken from the budget, which settles it."""
 
@@ -45,6 +54,7 @@ class BatchSettings:
     neighbours: int
     words: Embed | None
     concurrency: int
+    price: Price | None = None
 
 
 class Audit(NamedTuple):
@@ -84,13 +94,29 @@ class Batch:
         started = time.monotonic()
         self._planner = self._new_planner(_JUST_BELOW)
         account = Account(run="", first=await self._plan(), started=started)
-        report = await in_thread(account.planned, self._asker.model, groups)
-        return Audit(account.first, report)
+        return Audit(account.first, await in_thread(self._planned, account, groups))
+
+    def _planned(self, account: Account, groups: int | None) -> DeduplicationReport:
+        """The plan, with what its questions would cost."""
+        report = account.planned(self._asker.model, groups)
+        free = self._asker.model == OFFLINE
+        cost = Usage() if free else estimated(group.question for group in account.first.groups)
+        return report.model_copy(update={"estimated": cost, "money": self._money(cost)})
+
+    def _money(self, usage: Usage) -> float | None:
+        return None if self._settings.price is None else self._settings.price.of(usage)
 
     async def run(
-        self, on_progress: Progress | None, *, pending_only: bool = False
+        self,
+        on_progress: Progress | None,
+        on_plan: OnPlan | None = None,
+        *,
+        pending_only: bool = False,
     ) -> DeduplicationReport:
-        """Do it; with `pending_only`, only what a model could not answer before."""
+        """Do it; with `pending_only`, only what a model could not answer before.
+
+        `on_plan` hears of the first round, and its cost, before anything is asked.
+        """
         started = time.monotonic()
         await in_thread(self._store.embeddings.make_missing)
         reopened = await in_thread(self._reopened)
@@ -98,13 +124,16 @@ class Batch:
         plan = await self._plan()
         bound_by = self._asker.bound_by
         account = Account(new_run(), plan, among=among, started=started, bound_by=bound_by)
+        if on_plan is not None:
+            on_plan(await in_thread(self._planned, account, 0))
         while todo := account.undecided(plan):
             account.rounds += 1
             await self._settle_all(todo, account, on_progress)
             plan = await self._plan(frozenset(account.apart))
         asked = [one for one in reopened if not account.left_any_of(one.members)]
         await in_thread(close_pending, self._store.ledger, asked)
-        return account.report(plan.memories, self._asker.model)
+        report = account.report(plan.memories, self._asker.model)
+        return report.model_copy(update={"money": self._money(report.usage)})
 
     def _reopened(self) -> list[DecisionRecord]:
         store, asker = self._store, self._asker

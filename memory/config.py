@@ -31,6 +31,7 @@ from memory.models import (
     PLAIN,
     Frozen,
     OnMergeFailure,
+    Price,
     Problem,
     Rules,
     Scale,
@@ -158,8 +159,19 @@ class LLMConfig(Frozen):
     max_attempts: int = Field(default=4, ge=1)
     concurrency: int = Field(default=8, ge=1)
     budget_s: float = Field(default=60.0, gt=0.0)
+    price_in: float | None = Field(default=None, ge=0.0)
+    """Of a million tokens that the model is sent; None says nothing about money."""
+    price_out: float | None = Field(default=None, ge=0.0)
+    """Of a million tokens that it answers."""
     breaker_failures: int = Field(default=5, ge=1)
     breaker_pause_s: float = Field(default=30.0, gt=0.0, le=600.0)
+
+    @property
+    def price(self) -> Price | None:
+        """Where neither is known, nothing is said about money."""
+        if self.price_in is None and self.price_out is None:
+            return None
+        return Price(input=self.price_in or 0.0, output=self.price_out or 0.0)
 
 
 class AgentConfig(Frozen):

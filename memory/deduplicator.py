@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
 
-from memory.batch import Audit, Batch, BatchSettings
+from memory.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.config import LLMConfig, MemoryConfig
 from memory.decide import (
     FLOOR,
@@ -27,6 +27,7 @@ from memory.models import (
     Embedded,
     Memory,
     Outcome,
+    Price,
     Question,
     SearchResult,
     Usage,
@@ -86,6 +87,7 @@ class MemoryDeduplicator:
         words: Embed | None = None,
         concurrency: int = 4,
         budget_s: float = 60.0,
+        price: Price | None = None,
     ) -> None:
         """`words` embeds single words; where it is given, words may nominate pairs for the model.
 
@@ -97,6 +99,7 @@ class MemoryDeduplicator:
         self._config = config or MemoryConfig()
         self._rules = self._config.rules
         self._concurrency = concurrency
+        self._price = price
         self._budget_s = budget_s
         self._words = words
         self._judging = Judging(store, model, self._rules)
@@ -282,6 +285,7 @@ class MemoryDeduplicator:
         max_calls: int | None = None,
         groups: int | None = None,
         on_progress: Progress | None = None,
+        on_plan: OnPlan | None = None,
     ) -> DeduplicationReport:
         """Find every group of near-copies and merge it; with `dry_run`, only say what would be.
 
@@ -290,11 +294,11 @@ class MemoryDeduplicator:
         spent (`dedup_calls_per_run` where it is not given): then the least alike wait for the next
         run. What was decided stays when it is interrupted. A dry run plans the first round, asks no
         model, opens no index and writes nothing; with `groups` its report holds only so many of
-        them, the least certain first.
+        them, the least certain first. `on_plan` hears of the first round before it is paid for.
         """
         if dry_run:
             return (await self.audit(groups)).report
-        return await self._batch(Asker(self._model.name), max_calls).run(on_progress)
+        return await self._batch(Asker(self._model.name), max_calls).run(on_progress, on_plan)
 
     async def audit(self, groups: int | None = None) -> Audit:
         """What `deduplicate_all` would do first, and its report with so many groups."""
@@ -323,7 +327,11 @@ class MemoryDeduplicator:
 
     def _batch(self, asker: Asker, max_calls: int | None) -> Batch:
         way = BatchSettings(
-            self._rules, self._config.dedup_candidates, self._words, self._concurrency
+            self._rules,
+            self._config.dedup_candidates,
+            self._words,
+            self._concurrency,
+            self._price,
         )
         return Batch(self._store, asker, way, self._ask_about, self._calls(max_calls))
 

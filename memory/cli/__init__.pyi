@@ -1,6 +1,7 @@
 from .commands import app as app
 from .commands import main as main
 from .looking import show_audit as show_audit
+from .report import say_cost as say_cost
 from .report import view as view
 from .shell import ConfigFile as ConfigFile
 from .shell import Debug as Debug

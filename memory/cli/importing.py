@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -116,9 +117,24 @@ def _add_deduplicated(store: MemoryStore, memories: list[Memory], config: Config
     async def run() -> list[Outcome]:
         async with aclosing(assembly.build_model(config)) as model:
             deduplicator = assembly.build_deduplicator(store, config, model)
-            return await deduplicator.check_and_merge_all(memories, run=new_run(), on_progress=tell)
+            outcomes = await deduplicator.check_and_merge_all(
+                memories, run=new_run(), on_progress=tell
+            )
+            _say_calls(config, model.name, outcomes)
+            return outcomes
 
     from memory.batch import new_run
 
     with progress("importing") as tell:
         return Counter(outcome.action.value for outcome in asyncio.run(run()))
+
+
+def _say_calls(config: Config, model: str, outcomes: Iterable[Outcome]) -> None:
+    from memory.cli.report import cost
+    from memory.models import Usage
+
+    usage = sum((outcome.usage for outcome in outcomes), Usage())
+    if usage.calls:
+        price = config.llm.price
+        money = None if price is None else price.of(usage)
+        err().print(f"model calls: {cost(model, usage, money)}")

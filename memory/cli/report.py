@@ -9,8 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from memory.cli.shell import err
 from memory.cli.tables import grid, table
-from memory.models import DeduplicationReport, GroupReport, MemberReport
+from memory.models import DeduplicationReport, GroupReport, MemberReport, Usage
 
 _FATE_STYLE = {"keep": "green", "retire": "red", "judge": "yellow"}
 
@@ -39,14 +40,13 @@ def _planned(report: DeduplicationReport) -> Table:
             ("just below", _just_below(report)),
             ("would retire", f"{report.retired:,} without a model"),
             ("to judge", f"about {asked:,} questions ({report.model})"),
+            *_would_cost(report),
             ("nothing changed", f"a dry run, {report.seconds:.1f} s"),
         ]
     )
 
 
 def _done(report: DeduplicationReport) -> Table:
-    usage = report.usage
-    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     rows = [
         *_found(report),
         ("memories after", f"{report.memories_after:,}"),
@@ -56,10 +56,29 @@ def _done(report: DeduplicationReport) -> Table:
         ("synthesised", f"{report.merged:,}"),
         ("pending", f"{report.pending:,}"),
         *_left_over(report),
-        ("model calls", f"{usage.calls:,} ({report.model}), {tokens}"),
+        ("model calls", cost(report.model, report.usage, report.money)),
         ("rounds, time", f"{report.rounds}, {report.seconds:.1f} s"),
     ]
     return table(rows)
+
+
+def _would_cost(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
+    if report.estimated.calls:
+        yield "would cost", "about " + cost(report.model, report.estimated, report.money)
+
+
+def say_cost(planned: DeduplicationReport) -> None:
+    """Before anything is paid for, what the first round would cost."""
+    if planned.estimated.calls:
+        told = cost(planned.model, planned.estimated, planned.money)
+        err().print(f"the first round asks about {told}")
+
+
+def cost(model: str, usage: Usage, money: float | None) -> str:
+    """Calls, tokens and, where prices are known, money."""
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    paid = "" if money is None else f", {money:,.2f} in all" if money >= 0.01 else ", below 0.01"
+    return f"{usage.calls:,} ({model}), {tokens}{paid}"
 
 
 def _left_over(report: DeduplicationReport) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from .decision import Judge as Judge
 from .decision import MergeGroup as MergeGroup
 from .decision import OnMergeFailure as OnMergeFailure
 from .decision import Outcome as Outcome
+from .decision import Price as Price
 from .decision import Question as Question
 from .decision import Rules as Rules
 from .decision import SecondReading as SecondReading

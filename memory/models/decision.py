@@ -70,6 +70,17 @@ class Usage(Frozen):
         )
 
 
+class Price(Frozen):
+    """What a million tokens cost, in whatever currency they are paid."""
+
+    input: float = Field(ge=0.0)
+    output: float = Field(ge=0.0)
+
+    def of(self, usage: Usage) -> float:
+        """Of so many tokens."""
+        return (self.input * usage.input_tokens + self.output * usage.output_tokens) / 1e6
+
+
 @dataclass(frozen=True)
 class Survivor:
     """A memory that lives after a decision, and the ids of those it stands for."""

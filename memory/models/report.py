@@ -71,5 +71,9 @@ class DeduplicationReport(Frozen):
     """Pairs that a model failed at, and that wait or are not asked about by themselves any more."""
     usage: Usage
     estimated_model_calls: int
+    estimated: Usage = Usage()
+    """What its questions would cost, by characters / 4; all zeros where they are free."""
+    money: float | None = None
+    """What was spent or, in a dry run, would be; None where no price is known."""
     model: str
     seconds: float

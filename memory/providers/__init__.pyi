@@ -13,3 +13,4 @@ from .openai import OpenAIServer as OpenAIServer
 from .own import OwnEmbedder as OwnEmbedder
 from .own import OwnModel as OwnModel
 from .prompts import JUDGE as JUDGE
+from .prompts import estimated as estimated

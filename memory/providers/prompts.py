@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from memory.models import Doubt, Memory, Question, Turn
+from memory.models import Doubt, Memory, Question, Turn, Usage
 from memory.text import Template, compare
 
 _DATA_ONLY = (
@@ -143,6 +143,29 @@ def judge_question(question: Question) -> str:
     if question.objection:
         data[_DISCARDED] = question.objection
     return _json(data)
+
+
+_PER_MEMBER = 150
+"""Characters that a member has beside its text: number, time, user, what differs."""
+_PER_ANSWER = 100
+_PER_TOKEN = 4
+
+
+def estimated(questions: Iterable[Question | None]) -> Usage:
+    """What asking would cost, one call each, where four characters are a token."""
+    asked = [question for question in questions if question is not None]
+    sent = sum(len(judge_instructions(one)) + sum(_shown(one)) for one in asked)
+    said = sum(_PER_ANSWER + (0 if one.table else max(_shown(one))) for one in asked)
+    return Usage(
+        calls=len(asked), input_tokens=sent // _PER_TOKEN, output_tokens=said // _PER_TOKEN
+    )
+
+
+def _shown(question: Question) -> list[int]:
+    """Characters of each member, as it is shown."""
+    if question.table is not None:
+        return [30 + sum(map(len, values)) for values in question.table.values]
+    return [_PER_MEMBER + len(member.content) for member in question.members]
 
 
 def _table(question: Question, table: Template) -> str:

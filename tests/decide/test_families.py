@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from memory.config import LLMConfig
 from memory.decide.families import MOST_IN_TABLE, families, tables
 from memory.deduplicator import MemoryDeduplicator
-from memory.models import DeduplicationReport
+from memory.models import DeduplicationReport, Price
 from memory.protocols import LanguageModel
 from memory.providers import GeminiModel, OfflineModel
 from memory.store import MemoryStore
@@ -57,7 +57,8 @@ def test_a_hundred_look_alikes_cost_at_most_ten_calls(
     store: MemoryStore, embedder: PlacedEmbedder, server: GeminiServer
 ) -> None:
     look_alikes(store, embedder, range(100, 200))
-    assert batch(store, gemini(server), dry_run=True).estimated_model_calls == 1
+    planned = batch(store, gemini(server), dry_run=True)
+    assert (planned.estimated_model_calls, planned.estimated.calls) == (1, 1)
     report = batch(store, gemini(server))
     assert report.usage.calls <= 10
     assert (report.retired, report.left, report.pending) == (0, 0, 0)
@@ -65,6 +66,30 @@ def test_a_hundred_look_alikes_cost_at_most_ten_calls(
     assert data["pattern"] == told("{1}")
     assert [row[2] for row in data["rows"]] == [str(n) for n in range(100, 200)]
     assert batch(store, gemini(server)).usage.calls == 0
+
+
+def test_what_is_to_be_asked_is_counted_before_it_is_paid(
+    store: MemoryStore, embedder: PlacedEmbedder, server: GeminiServer
+) -> None:
+    look_alikes(store, embedder, range(100, 103))
+    heard: list[DeduplicationReport] = []
+    price = Price(input=1_000_000.0, output=0.0)
+
+    async def run() -> DeduplicationReport:
+        model = gemini(server)
+        deduplicator = MemoryDeduplicator(store, model, price=price)
+        try:
+            return await deduplicator.deduplicate_all(on_plan=heard.append)
+        finally:
+            await model.aclose()
+
+    report = asyncio.run(run())
+    [planned] = heard
+    sent = len(server.asked[0].system) + len(json.dumps(server.asked[0].data))
+    assert planned.estimated.calls == 1
+    assert sent / 5 < planned.estimated.input_tokens < sent / 3
+    assert planned.money == planned.estimated.input_tokens
+    assert report.money == report.usage.input_tokens == 11
 
 
 def test_what_a_table_takes_for_the_same_is_asked_again_as_a_pair(
