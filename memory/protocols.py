@@ -109,6 +109,12 @@ class Index(Protocol):
         Raises: IndexFault.
         """
 
+    def follow(self) -> None:
+        """Take in what the ledger has committed, so that the next query need not.
+
+        Raises: IndexFault, LedgerError.
+        """
+
     @property
     def name(self) -> str:
         """As people are shown it."""

@@ -151,6 +151,8 @@ class BrokenIndex:
         self.asked += 1
         raise IndexFault("the index is broken")
 
+    def follow(self) -> None: ...
+
     @property
     def name(self) -> str:
         return "broken"

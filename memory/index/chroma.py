@@ -1,8 +1,8 @@
 """Nearest neighbours by one Chroma collection that follows the ledger.
 
 Chroma holds ids, vectors and the few values that scopes are made of; no text. Rows above its
-watermark are searched exactly until there are enough to copy in one go. Whatever is wrong with it,
-the ledger can make it again.
+watermark are searched exactly; where there are many, they are copied beside those who search.
+Whatever is wrong with it, the ledger can make it again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +23,7 @@ from memory.index.chroma_client import (
     SLACK,
     ChromaServer,
     Client,
+    Collection,
     Metadata,
     chroma_faults,
     close_client,
@@ -32,6 +33,7 @@ from memory.index.chroma_client import (
     open_collection,
     persistent_client,
 )
+from memory.index.copying import Beside
 from memory.index.exact import LiveVectors
 from memory.index.folder import IndexFolder
 from memory.ledger import RESTORED, Change, Ledger
@@ -41,8 +43,10 @@ from memory.protocols import Shortlist
 logger = logging.getLogger(__name__)
 
 
-_BATCH = 20
-"""Rows in one write: Chroma's writes hold the interpreter, some 1.6 ms a row."""
+_BATCH = 10
+"""Rows in one write: Chroma's writes hold the interpreter, some 1.5 ms a row."""
+_BESIDE = 200
+"""Rows that are read in one go while others search."""
 _PAGE = 1_000
 """Rows that are read in one go."""
 _WIDER = 4
@@ -53,6 +57,8 @@ _NO_ROOM = ("disk is full", "No space left")
 """How SQLite and the system say so."""
 
 T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work that gives way between its steps, and its outcome."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +66,18 @@ class Following:
     """How closely a collection follows the ledger."""
 
     lag: int = 1_000
-    """Rows that may be searched exactly before they are copied into Chroma, so many at a time."""
+    """Rows that may be searched exactly; where there are more, they are copied into Chroma."""
     sync_threshold: int | None = None
     """After how many writes Chroma rewrites its files; None leaves that to Chroma."""
+
+
+@dataclass(frozen=True)
+class _Page:
+    """Changes that are to be copied into a collection which has followed so far."""
+
+    collection: Collection
+    after: int
+    changes: Sequence[Change]
 
 
 class ChromaIndex:
@@ -85,7 +100,11 @@ class ChromaIndex:
         self._lock = threading.Lock()
         self._faulty = False
         """Whether a query or a copy has failed: then the next start looks at the folder closely."""
+        self._fault: IndexFault | None = None
+        """What copying beside has met; the next query says so."""
+        self._copying = Beside("index", self._copied_beside)
         self._start_following()
+        self._catch_up()
 
     @classmethod
     def embedded(
@@ -175,20 +194,33 @@ class ChromaIndex:
     def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
         """Chroma's nearest, without its slow filter, and the nearest of what it does not know yet.
 
-        Incomplete where all that Chroma named is out of scope, and none below `min_cosine`; and
-        where the scope is one of metadata, which Chroma does not hold.
+        Incomplete where a row that Chroma did not name may be among the k nearest: too few of those
+        it named are of the scope, and none is below `min_cosine`; and where the scope is one of
+        metadata, which Chroma does not hold.
         """
         if scope.of_metadata:
             return Shortlist((), complete=False)
         with self._lock, self._noted_faults():
+            if self._fault is not None:
+                raise self._fault
             self._catch_up()
             changed = self._recent.changed
             found = self._query(vector, _WIDER * k)
             recent = self._recent.nearest(vector, scope, k)
         fits = [name for name, values, _ in found if name not in changed and scope.holds(values)]
-        exhausted = len(found) < _WIDER * k or found[-1][2] < min_cosine - SLACK
-        complete = len(fits) >= k or exhausted
-        return Shortlist((*fits[:k], *recent), complete=complete)
+        least = found[-1][2] + SLACK if len(found) == _WIDER * k else -2.0
+        as_near = len(fits) + sum(cosine >= least for _, cosine in recent)
+        complete = as_near >= k or least < min_cosine
+        return Shortlist((*fits[:k], *(name for name, _ in recent)), complete=complete)
+
+    def follow(self) -> None:
+        """Raises: IndexFault."""
+        with self._lock, self._noted_faults():
+            self._catch_up()
+
+    def settle(self) -> None:
+        """Wait until what is being copied beside is copied."""
+        self._copying.wait()
 
     @property
     def name(self) -> str:
@@ -239,6 +271,7 @@ class ChromaIndex:
 
     def close(self) -> None:
         """Copy some of what Chroma does not know yet, and let go of the folder."""
+        self._copying.stop()
         with self._lock:
             if self._client is None:
                 return
@@ -259,6 +292,7 @@ class ChromaIndex:
 
     def let_go(self) -> None:
         """Close the files as they are, and let another process have them."""
+        self._copying.stop()
         with self._lock:
             self._close_client()
             if self._folder is not None:
@@ -349,21 +383,66 @@ class ChromaIndex:
         self._recent = LiveVectors(since=revision)
 
     def _catch_up(self) -> None:
-        """A page at a time: what is not copied yet is searched exactly, so nothing waits."""
+        """What is not copied yet is searched exactly: nobody waits for the copying."""
         with self._ledger.reading() as reader:
             state = reader.followers.state(str(self._collection.id))
-            lag = reader.followers.lag(self._copied)
             recent = self._recent
             recent.catch_up(reader)
         if state is None:  # another process made the collection again
             self._start_following()
         elif state.stale and not self._served:
             self._start_again()
-        elif lag > self._following.lag:
-            self._copy_some()
+        elif len(recent.changed) > self._following.lag:
+            self._copying.start()
         if self._recent is not recent:
             with self._ledger.reading() as reader:
                 self._recent.catch_up(reader)
+
+    def _copied_beside(self) -> Steps[None]:
+        """Copy what is more than may be searched exactly; others come between any two steps."""
+        try:
+            while (yield from self._page_beside()):
+                pass
+        except (IndexFault, LedgerError) as exc:
+            with self._lock:
+                self._faulty = True
+                self._fault = exc if isinstance(exc, IndexFault) else None
+            logger.warning("the index is behind (%s)", exc)
+
+    def _page_beside(self) -> Steps[bool]:
+        """Copy the next page; False where there is none, or another process is at it."""
+        with self._only_follower() as mine:
+            with self._lock:
+                page = self._next_page() if mine else None
+            if page is None:
+                return False
+            for some in _batches(page.changes):
+                with self._lock:
+                    if not self._continues(page):
+                        return True
+                    self._write(some)
+                yield
+            with self._lock:
+                if self._continues(page):
+                    self._note(page.changes[-1].revision)
+                    self._search_the_rest_exactly()
+            return True
+
+    def _next_page(self) -> _Page | None:
+        with self._ledger.reading() as reader:
+            state = reader.followers.state(str(self._collection.id))
+            if self._client is None or state is None or (state.stale and not self._served):
+                return None
+            self._copied = state.watermark
+            if 2 * reader.followers.lag(self._copied) <= self._following.lag:
+                return None
+            changes = reader.followers.changes(self._copied, limit=_BESIDE)
+        return _Page(self._collection, self._copied, changes)
+
+    def _continues(self, page: _Page) -> bool:
+        """Whether nobody has closed, made again or copied further what this is a page of."""
+        same = self._collection is page.collection and self._copied == page.after
+        return same and self._client is not None
 
     def _copy_some(self) -> None:
         """Copy the next page of changes, unless another process is at it."""

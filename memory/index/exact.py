@@ -27,9 +27,16 @@ class ExactIndex:
 
     def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:  # noqa: ARG002 - k suffices here
         with self._lock:
-            with self._ledger.reading() as reader:
-                self._live.catch_up(reader)
-            return Shortlist(self._live.nearest(vector, scope, k))
+            self._catch_up()
+            return Shortlist(tuple(name for name, _ in self._live.nearest(vector, scope, k)))
+
+    def follow(self) -> None:
+        with self._lock:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        with self._ledger.reading() as reader:
+            self._live.catch_up(reader)
 
     @property
     def name(self) -> str:
@@ -76,24 +83,29 @@ class LiveVectors:
         if changes:
             self._apply(changes)
 
-    def nearest(self, vector: Vector, scope: Scope, k: int) -> tuple[str, ...]:
-        """Ids of the k nearest in the scope, nearest first."""
+    def nearest(self, vector: Vector, scope: Scope, k: int) -> list[tuple[str, float]]:
+        """Ids of the k nearest in the scope, nearest first, each with its float32 cosine."""
         rows = nearest(self._matrix[: len(self._ids)], vector, k, self._scopes.rows(scope))
-        return tuple(self._ids[row] for row in rows)
+        cosines = (self._matrix[rows] @ vector).tolist() if len(rows) else []
+        return [(self._ids[row], cosine) for row, cosine in zip(rows, cosines, strict=True)]
 
     def _apply(self, changes: Sequence[Change]) -> None:
         for change in changes:
             self.changed.add(change.id)
             self._remove(change.id)
-        fresh = [change for change in changes if change.live and change.vector is not None]
-        self._reserve(fresh)
-        for change in fresh:
-            assert change.vector is not None
-            row = len(self._ids)
-            self._matrix[row] = change.vector
-            self._row_of[change.id] = row
-            self._ids.append(change.id)
-            self._scopes.append(change.values)
+        vectors = [one.vector for one in changes if one.live and one.vector is not None]
+        if not vectors:
+            return
+        self._reserve(len(vectors), len(vectors[0]))
+        first = len(self._ids)
+        self._matrix[first : first + len(vectors)] = np.concatenate(vectors).reshape(
+            len(vectors), -1
+        )
+        for change in changes:
+            if change.live and change.vector is not None:
+                self._row_of[change.id] = len(self._ids)
+                self._ids.append(change.id)
+                self._scopes.append(change.values)
 
     def _remove(self, memory_id: str) -> None:
         """The last row takes the place of the removed one."""
@@ -107,16 +119,13 @@ class LiveVectors:
             self._ids[row] = last_id
             self._row_of[last_id] = row
 
-    def _reserve(self, fresh: Sequence[Change]) -> None:
-        needed = len(self._ids) + len(fresh)
-        if not fresh:
-            return
-        assert fresh[0].vector is not None
-        if len(fresh[0].vector) == self._matrix.shape[1] and needed <= len(self._matrix):
+    def _reserve(self, fresh: int, dim: int) -> None:
+        needed = len(self._ids) + fresh
+        if dim == self._matrix.shape[1] and needed <= len(self._matrix):
             return
         if not self._ids:  # all may come from another embedder now
-            self._matrix = np.empty((0, len(fresh[0].vector)), dtype=np.float32)
-        grown = np.empty((max(needed, 2 * len(self._matrix)), len(fresh[0].vector)), np.float32)
+            self._matrix = np.empty((0, dim), dtype=np.float32)
+        grown = np.empty((max(needed, 2 * len(self._matrix)), dim), np.float32)
         grown[: len(self._ids)] = self._matrix[: len(self._ids)].reshape(-1, grown.shape[1])
         self._matrix = grown
 

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from memory.errors import IndexFault, MemoryPipelineError
+from memory.errors import IndexFault, LedgerError, MemoryPipelineError
 from memory.models import Scope, Vector
 from memory.protocols import Index, Shortlist
 
@@ -59,6 +59,18 @@ class IndexSlot:
         if shortlist.complete:
             return shortlist
         return self._exact.nearest(vector, scope, k, min_cosine)
+
+    def follow(self) -> None:
+        """Take in what was written, where an index is open, so that the next query need not."""
+        index = self._index
+        if index is not None:
+            try:
+                index.follow()
+            except IndexFault as exc:
+                logger.warning("the index fails, searching exactly from here on: %s", exc)
+                self._give_up()
+            except LedgerError as exc:
+                logger.warning("the index is behind (%s); the next query catches up", exc)
 
     def exactly(self, vector: Vector, scope: Scope, k: int) -> Shortlist:
         """What exact search says, whatever index serves."""

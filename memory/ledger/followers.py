@@ -11,7 +11,13 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.records import Change, IndexState
 from memory.ledger.transaction import TableGroup
-from memory.models import scope_values
+from memory.models import SCOPE_FIELDS, scope_values
+
+_OF_A_CHANGE = (
+    *(t.memories.c[name] for name in ("id", "live", "revision", "metadata")),
+    t.vectors.c.vector,
+    *(t.memories.c[name] for name in SCOPE_FIELDS),
+)
 
 
 class Followers(TableGroup):
@@ -29,12 +35,12 @@ class Followers(TableGroup):
             at_limit = at_limit.order_by(t.memories.c.revision).offset(limit - 1).limit(1)
             last = self._connection.scalar(at_limit)
         query = (
-            sa.select(t.memories, t.vectors.c.vector)
+            sa.select(*_OF_A_CHANGE)
             .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
             .where(above if last is None else sa.and_(above, t.memories.c.revision <= last))
             .order_by(t.memories.c.revision, t.memories.c.seq)
         )
-        return [_to_change(row) for row in self._connection.execute(query)]
+        return [_to_change(*row) for row in self._connection.execute(query).all()]
 
     def lag(self, after: int) -> int:
         """How many rows are above a revision."""
@@ -89,17 +95,11 @@ class FollowersWriter(Followers):
         self._connection.execute(gone)
 
 
-def _to_change(row: sa.Row[Any]) -> Change:
-    return Change(
-        id=row.id,
-        live=row.live,
-        values={
-            **(scope_values(json.loads(row.metadata)) if row.metadata != "{}" else {}),
-            "user": row.user,
-            "is_private": row.is_private,
-            "category": row.category,
-            "emotion": row.emotion,
-        },
-        vector=None if row.vector is None else np.frombuffer(row.vector, dtype=np.float32),
-        revision=row.revision,
-    )
+def _to_change(
+    name: str, live: bool, revision: int, metadata: str, vector: bytes | None, *scope: Any
+) -> Change:
+    values = dict(zip(SCOPE_FIELDS, scope, strict=True))
+    if metadata != "{}":
+        values = scope_values(json.loads(metadata)) | values
+    known = None if vector is None else np.frombuffer(vector, dtype=np.float32)
+    return Change(name, live, values, known, revision)

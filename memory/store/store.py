@@ -300,7 +300,9 @@ class MemoryStore:
         """Store memories as they are, all or none; gives how many were not there before."""
         embedded = self.embeddings.embed(memories)
         with self.ledger.writing() as writer:
-            return sum(self._add_new(writer, some, run) for some in strangers(embedded))
+            added = sum(self._add_new(writer, some, run) for some in strangers(embedded))
+        self.index.follow()
+        return added
 
     def update(self, memory_id: str, new_content: str) -> None:
         """Replace a memory's text in place; its old wording is kept as a retired version.

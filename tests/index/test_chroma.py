@@ -69,6 +69,8 @@ def client_of(folder: Path) -> Any:
 def agree(index: ChromaIndex, ledger: Ledger, rng: np.random.Generator, scope: Scope) -> None:
     exact = ExactIndex(ledger)
     complete = 0
+    index.nearest(unit(rng), scope, 5, -1.0)
+    index.settle()
     for _ in range(20):
         query = unit(rng)
         [best] = exact.nearest(query, scope, 1, -1.0).ids
@@ -106,6 +108,34 @@ def test_where_all_that_chroma_names_is_out_of_scope_it_says_so(
     write(ledger, rng, 60, user="Jonas")
     shortlist = index.nearest(unit(rng), MIA, 1, -1.0)
     assert not shortlist.complete or set(shortlist.ids) == set(mine)
+    index.close()
+
+
+def test_what_is_many_is_copied_beside_those_who_search(
+    folder: Path, ledger: Ledger, rng: np.random.Generator
+) -> None:
+    index = opened(folder, ledger)
+    ids = write(ledger, rng, 90)
+    assert len(index.nearest(unit(rng), MIA, 5, -1.0).ids) == 5
+    index.settle()
+    assert index.disagreement() == ""
+    index.let_go()  # which copies nothing
+    client = client_of(folder)
+    found = client.get_collection("memories", embedding_function=None).get(include=[])
+    assert set(found["ids"]) == set(ids)
+    client.close()
+
+
+def test_a_rebuild_comes_between_the_steps_of_copying_and_nothing_is_missing(
+    folder: Path, ledger: Ledger, rng: np.random.Generator
+) -> None:
+    index = opened(folder, ledger)
+    for _ in range(4):
+        write(ledger, rng, 50)
+    index.nearest(unit(rng), MIA, 5, -1.0)
+    index.rebuild()
+    index.settle()
+    assert index.disagreement() == ""
     index.close()
 
 

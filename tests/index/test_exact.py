@@ -92,11 +92,11 @@ def test_since_a_revision_only_later_rows_are_known(tmp_path: Path) -> None:
         _write(ledger, live, rng, "a", 0)
         with ledger.reading() as reader:
             recent.catch_up(reader)
-        assert recent.nearest(unit(rng), ALL, 5) == ()
+        assert recent.nearest(unit(rng), ALL, 5) == []
         first = next(iter(live))
         _write(ledger, live, rng, "a", 0)
         with ledger.reading() as reader:
             recent.catch_up(reader)
-        [second] = recent.nearest(unit(rng), ALL, 5)
+        [(second, _)] = recent.nearest(unit(rng), ALL, 5)
         assert second != first
         assert recent.changed == {second}
