@@ -156,20 +156,12 @@ def replace_covered(
     for member in reversed(members):
         copies.setdefault(normalise(member.content), []).append(member)
     newest_first = [same[0] for same in copies.values()]
-    near = (similarity(a, b) >= rules.upper for a, b in combinations(newest_first, 2))
-    if len(copies) == len(members) and not any(near):
-        return None  # nobody could: most groups end here, before their texts are read
+    takes = _covered(newest_first, similarity, rules)
     survivors, reasons, lowest = [], [], 1.0
-    for member in _widest_first(newest_first, similarity, rules):
+    for member in sorted(newest_first, key=lambda one: -len(takes[one.id])):  # most covering first
         if all(member is not one for one in newest_first):
             continue
-        covered = [
-            other
-            for other in newest_first
-            if other is not member
-            and similarity(member, other) >= rules.upper
-            and _covers(member, other, rules)
-        ]
+        covered = [other for other in newest_first if other.id in takes[member.id]]
         taken = {member.id, *(other.id for other in covered)}
         newest_first = [one for one in newest_first if one.id not in taken]
         group = [same for one in (member, *covered) for same in copies[normalise(one.content)]]
@@ -184,22 +176,22 @@ def replace_covered(
     return Decision(Action.REPLACE, reason, tuple(members), tuple(survivors), similarity=lowest)
 
 
-def _widest_first(
-    newest_first: Sequence[Memory], similarity: Similarity, rules: Rules
-) -> list[Memory]:
-    """Most covering first, then newest first; ties cannot cycle, since each is taken once."""
-    reach = {
-        member.id: sum(
-            similarity(member, other) >= rules.upper and _covers(member, other, rules)
-            for other in newest_first
-        )
-        for member in newest_first
-    }
-    return sorted(newest_first, key=lambda member: -reach[member.id])
+def _covered(
+    members: Sequence[Memory], similarity: Similarity, rules: Rules
+) -> dict[str, set[str]]:
+    """Whom each of them could stand for, by id: at or above `upper`, and covered where it counts.
 
-
-def _covers(a: Memory, b: Memory, rules: Rules) -> bool:
-    return not rules.guard or compare(a.content, b.content).a_covers_b
+    Most pairs end before their texts are read.
+    """
+    takes: dict[str, set[str]] = {member.id: set() for member in members}
+    for a, b in combinations(members, 2):
+        if similarity(a, b) >= rules.upper:
+            told = compare(a.content, b.content) if rules.guard else None
+            if told is None or told.a_covers_b:
+                takes[a.id].add(b.id)
+            if told is None or told.b_covers_a:
+                takes[b.id].add(a.id)
+    return takes
 
 
 def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str:

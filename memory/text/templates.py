@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
+from operator import eq
 
 _PIECE = re.compile(
     "[\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # kana and Han stand alone
@@ -39,7 +40,7 @@ def share_a_pattern(a: Sequence[str], b: Sequence[str]) -> bool:
     """
     longer = max(len(a), len(b))
     if len(a) == len(b):
-        return 2 * sum(x == y for x, y in zip(a, b, strict=True)) > longer
+        return bool(2 * sum(map(eq, a, b)) > longer)
     left = _same_at_the_start(a, b)
     shorter = min(len(a), len(b)) - left
     right = min(_same_at_the_start(a[::-1], b[::-1]), shorter)
@@ -47,9 +48,12 @@ def share_a_pattern(a: Sequence[str], b: Sequence[str]) -> bool:
 
 
 def _same_at_the_start(a: Sequence[str], b: Sequence[str]) -> int:
-    return next(
-        (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(map(len, (a, b)))
-    )
+    same = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        same += 1
+    return same
 
 
 def template_of(texts: Sequence[str]) -> Template | None:
