@@ -117,17 +117,18 @@ def names_the_kind(special: Side, general: Side) -> bool:
     In a plain statement, of a certain one, or of those that are there to be seen: who says that a
     dog needs walks, or that he loves dogs, has not said it of animals.
     """
+    if len(special.more) != 1 or len(general.more) != 1:
+        return False
+    (named, _), (kind, _) = *special.more, *general.more
+    quantity = kind == "some" and (named == "several" or named.isdecimal())
+    if not (quantity or is_of_kind(named, kind)) or not _is_plain(special, general):
+        return False
     words, others = special.parse.words, general.parse.words
-    if len(special.more) != 1 or len(general.more) != 1 or len(words) != len(others):
-        return False
     place = added(special).index(True)
-    told, kind = words[place], others[place]
-    quantity = kind.key == "some" and (told.key == "several" or told.is_number)
-    if not (quantity or is_of_kind(told.key, kind.key)) or not _is_plain(special, general):
+    if len(words) != len(others) or not _in_one_place(words, others, place):
         return False
-    if not _in_one_place(words, others, place):
-        return False
-    return quantity or _is_certain(special.text, told) == _is_certain(general.text, kind) != ""
+    told, vague = words[place], others[place]
+    return quantity or _is_certain(special.text, told) == _is_certain(general.text, vague) != ""
 
 
 def _is_plain(special: Side, general: Side) -> bool:

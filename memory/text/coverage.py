@@ -77,7 +77,8 @@ def _nearly_the_same(
     left: Side, right: Side, only_a: tuple[str, ...], only_b: tuple[str, ...]
 ) -> Comparison:
     """Where a word differs: who tells of a dog tells of an animal; a web site is a website."""
-    if is_written_apart(left, right):
+    written = "".join(only_a).lower() == "".join(only_b).lower()
+    if written and is_written_apart(left, right):
         return _SAME
     if names_the_kind(left, right):
         return Comparison(only_a, ())

@@ -62,6 +62,13 @@ KINDS = tuple(
 """Who tells of a dog tells of an animal: the names of each kind, and what is of it."""
 
 
+_KINDS_OF = {
+    thing: frozenset[str]().union(*(kinds for kinds, things in KINDS if thing in things))
+    for _, all_things in KINDS
+    for thing in all_things
+}
+
+
 def is_of_kind(special: str, general: str) -> bool:
     """Whether one plain form names something of the kind that the other names."""
-    return any(general in kinds and special in things for kinds, things in KINDS)
+    return general in _KINDS_OF.get(special, ())
