@@ -343,6 +343,14 @@ def build_embedder(config: Config) -> Embedder:
     return WordLlamaEmbedder()
 
 
+def embedder_from(config: Config, given: str) -> Embedder:
+    """The embedder that `package.module:factory` makes.
+
+    Raises: ConfigError.
+    """
+    return _own_embedder(_made(config, "--embedder", given))
+
+
 def build_words(config: Config) -> Embed | None:
     """What embeds single words, so that they may nominate pairs; only what costs next to nothing.
 

@@ -83,7 +83,7 @@ def test_the_demo_shows_something_and_ends_with_nothing_left_to_do(tmp_path: Pat
 def options_shown() -> dict[tuple[str, str], set[str]]:
     """The options of each program and command in the pages' shell blocks."""
     found: dict[tuple[str, str], set[str]] = {}
-    shown = re.findall(r"\b(memory-dedup|memory-chat)((?: [a-z]+)?)((?: [^\n`;|]*)?)", SHELL)
+    shown = re.findall(r"\b(memory-dedup|memory-chat)((?: [a-z][a-z-]*)?)((?: [^\n`;|]*)?)", SHELL)
     for program, command, rest in shown:
         name = command.strip() if program == "memory-dedup" else ""
         options = re.findall(r"(?<!\S)--?[a-z][a-z-]*", rest)
@@ -109,7 +109,7 @@ def test_every_option_shown_exists_and_every_option_is_shown(program: str, comma
 
 def test_every_command_is_documented() -> None:
     commands = re.findall(
-        r"^  ([a-z]+) ", help_of("memory-dedup", "").partition("Commands:")[2], re.M
+        r"^  ([a-z-]+) ", help_of("memory-dedup", "").partition("Commands:")[2], re.M
     )
     assert len(commands) >= 6
     assert set(commands) == {command for program, command in SHOWN if program == "memory-dedup"}

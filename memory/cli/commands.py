@@ -23,6 +23,7 @@ from memory.cli.looking import audit, export, history, search, stats
 from memory.cli.reviewing import apply, review
 from memory.cli.serving import serve
 from memory.cli.shell import ConfigFile, Debug, run_shell, set_up_logging, version_option
+from memory.cli.writing_back import write_back
 from memory.config import load_config
 
 app = typer.Typer(
@@ -54,6 +55,6 @@ app.command("import")(import_)
 for _command in (
     *(export, search, stats, audit, history, calibrate),
     *(undo, runs, retry, forget, reembed, doctor, backup, restore, upgrade),
-    *(review, apply, serve),
+    *(review, apply, write_back, serve),
 ):
     app.command()(_command)

@@ -9,6 +9,7 @@ from .chroma_client import chroma_faults as chroma_faults
 from .chroma_client import close_client as close_client
 from .chroma_client import http_client as http_client
 from .chroma_client import load_minilm as load_minilm
+from .chroma_client import own_embedding as own_embedding
 from .chroma_client import persistent_client as persistent_client
 from .exact import ExactIndex as ExactIndex
 from .folder import IndexFolder as IndexFolder

@@ -58,7 +58,14 @@ class Collection(Protocol):
 
     def count(self) -> int: ...
 
-    def get(self, *, limit: int, offset: int, include: Sequence[str]) -> Page: ...
+    def get(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        include: Sequence[str],
+    ) -> Page: ...
 
     def query(
         self,
@@ -72,7 +79,27 @@ class Collection(Protocol):
         self, *, ids: Sequence[str], embeddings: Vectors, metadatas: Sequence[Metadata]
     ) -> None: ...
 
+    def add(
+        self,
+        *,
+        ids: Sequence[str],
+        embeddings: Vectors,
+        documents: Sequence[str] | None,
+        metadatas: Sequence[Mapping[str, Any]] | None,
+    ) -> None: ...
+
+    def update(
+        self,
+        *,
+        ids: Sequence[str],
+        embeddings: Vectors,
+        documents: Sequence[str] | None,
+        metadatas: Sequence[Mapping[str, Any] | None],
+    ) -> None: ...
+
     def delete(self, *, ids: Sequence[str]) -> None: ...
+
+    def modify(self, *, configuration: Mapping[str, Any]) -> None: ...
 
 
 class Client(Protocol):
@@ -201,3 +228,17 @@ def load_minilm() -> Any:
     from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 
     return ONNXMiniLM_L6_V2()
+
+
+def own_embedding(collection: Collection) -> Any | None:
+    """What a collection says its texts are embedded with; None where it says nothing.
+
+    Raises: IndexFault where it names what cannot be had here.
+    """
+    named = collection.configuration_json.get("embedding_function") or {}
+    if named.get("type") != "known":
+        return None
+    from chromadb.utils.embedding_functions import known_embedding_functions
+
+    with chroma_faults():
+        return known_embedding_functions[named["name"]].build_from_config(named["config"])

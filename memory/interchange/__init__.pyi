@@ -14,4 +14,14 @@ from .mcp_memory import read_graph as read_graph
 from .mem0 import MEM0_COLLECTION as MEM0_COLLECTION
 from .mem0 import read_mem0 as read_mem0
 from .mem0 import unexpired as unexpired
+from .mem0 import vector_folder as vector_folder
 from .origin import note_reading as note_reading
+from .origin import noted_reading as noted_reading
+from .plan_back import LeftAlone as LeftAlone
+from .plan_back import WriteBackPlan as WriteBackPlan
+from .plan_back import plan_write_back as plan_write_back
+from .qdrant import is_qdrant as is_qdrant
+from .undo_file import read_undo_file as read_undo_file
+from .vectors import vectors_as_theirs as vectors_as_theirs
+from .write_back import undo_write_back as undo_write_back
+from .write_back import write_back as write_back

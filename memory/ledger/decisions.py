@@ -134,6 +134,15 @@ class Decisions(TableGroup):
         count = self._transaction.count
         return count(t.decisions, automatic), count(t.decisions, judged)
 
+    def first_states(self) -> dict[str, Memory]:
+        """What each memory was before the first decision that could change it, by its id."""
+        found: dict[str, Memory] = {}
+        for before in self._connection.scalars(sa.select(t.decisions.c.before).order_by("seq")):
+            for name, columns in json.loads(before)["rows"].items():
+                if columns is not None and name not in found:
+                    found[name] = t.to_row(columns, ()).memory
+        return found
+
     def _found(self, query: sa.Select[Any]) -> list[DecisionRecord]:
         return [
             DecisionRecord(

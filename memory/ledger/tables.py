@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -221,7 +222,7 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def _to_memory(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Memory:
+def _to_memory(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Memory:
     return Memory.model_construct(
         **{name: values[name] for name in _PLAIN},
         timestamp=datetime.fromisoformat(values["timestamp"]),
@@ -232,7 +233,7 @@ def _to_memory(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Memory:
     )
 
 
-def to_row(values: sa.RowMapping, links: tuple[MemoryLink, ...]) -> Row:
+def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
     return Row(
         memory=_to_memory(values, links),
         live=values["live"],

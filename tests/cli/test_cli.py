@@ -336,6 +336,35 @@ def test_a_foreign_store_is_audited_without_importing_anything(run: Run, tmp_pat
     assert failed(twice).startswith("error: audit: needs one store at a time")
 
 
+def test_a_cleaned_store_is_written_back_after_a_question_and_taken_back(
+    run: Run, tmp_path: Path
+) -> None:
+    settings = Settings(anonymized_telemetry=False)
+    client = chromadb.PersistentClient(str(tmp_path / "theirs"), settings=settings)
+    collection = client.create_collection("memories", embedding_function=None)
+    texts = ["Mia likes green tea.", "mia likes green tea", "Mia sails."]
+    collection.add(
+        ids=["a", "b", "c"],
+        embeddings=np.eye(3, dtype=np.float32),
+        documents=texts,
+        metadatas=[{"user": "Mia", "created_at": WHEN}] * 3,
+    )
+    back = ("write-back", "--to-chroma", "theirs")
+    run("memory-dedup", "import", lines(tmp_path, {"content": "Jonas rows."}))
+    unknown = failed(run("memory-dedup", *back, ok=False))
+    assert unknown.startswith("error: memories: was never imported into this store")
+    run("memory-dedup", "import", "--from-chroma", "theirs")
+    assert "0 rows updated" in run("memory-dedup", *back, "--yes").stderr
+    assert collection.count() == 2
+    assert "nothing to write back" in run("memory-dedup", *back).stderr
+    undone = run("memory-dedup", "write-back", "--undo", "memories.undo-1.jsonl")
+    assert "1 rows put back" in undone.stderr
+    assert collection.count() == 3
+    asked = run("memory-dedup", *back, ok=False)
+    assert (asked.returncode, collection.count()) == (1, 3)
+    assert "nothing was written" in asked.stderr
+
+
 def test_the_doctor_names_an_index_that_cannot_be_opened_beside_the_rest(
     run: Run, tmp_path: Path
 ) -> None:

@@ -48,9 +48,10 @@ def look(memory: Any, users: list[str]) -> dict[str, object]:
     for user in users:
         filters = {"user_id": user}
         everything = memory.get_all(filters=filters, top_k=10_000)["results"]
+        everything.sort(key=lambda one: one["id"])
         hits = memory.search(everything[0]["memory"], filters=filters, top_k=3)["results"]
         found[user] = {
-            "all": sorted(everything, key=lambda one: one["id"]),
+            "all": everything,
             "search": [(one["memory"], round(one["score"], 6)) for one in hits],
         }
     return found

@@ -79,3 +79,12 @@ def word_server() -> Iterator[int]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+class WordEmbedder:
+    """The server's embedder, for whoever writes back to a store that was made with it."""
+
+    fingerprint = f"words-{DIM}"
+
+    def embed(self, texts: list[str]) -> list[list[float]]:
+        return [word_vector(text) for text in texts]

@@ -1,0 +1,97 @@
+"""The file that takes a write-back back: the rows as they were, and what became of each."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import JsonValue, ValidationError
+
+from memory.errors import InputError
+from memory.files import replacing
+from memory.interchange.jsonl import read_objects
+from memory.models import Frozen, Vector
+
+_OWN = 0o600
+
+
+class UndoHeader(Frozen):
+    """The first line: which collection, and how often it rewrote its files."""
+
+    format: Literal["memory-dedup write-back 1"] = "memory-dedup write-back 1"
+    place: str
+    collection: str
+    collection_id: str
+    sync_threshold: int | None
+    rows: int
+
+
+class RowBefore(Frozen):
+    """One row as it was; `becomes` is what an update changes, None where it is deleted."""
+
+    id: str
+    document: str | None
+    metadata: dict[str, JsonValue]
+    embedding: list[float]
+    becomes: Becomes | None = None
+
+    @property
+    def after(self) -> tuple[str | None, dict[str, JsonValue]]:
+        """What an update leaves: document and metadata."""
+        assert self.becomes is not None
+        text = self.becomes.document
+        document = self.document if text is None else text
+        return document, self.metadata | self.becomes.metadata
+
+
+class Becomes(Frozen):
+    """What an update changes of a row, beside its vector."""
+
+    document: str | None
+    metadata: dict[str, JsonValue]
+
+
+RowBefore.model_rebuild()
+
+
+def exact_numbers(vector: Vector) -> list[float]:
+    """The shortest decimals that are read as the same float32."""
+    return [float(str(number)) for number in np.asarray(vector, dtype=np.float32)]
+
+
+def write_undo_file(file: Path, header: UndoHeader, rows: Sequence[RowBefore]) -> None:
+    """There wholly and synced at return, or not at all.
+
+    Raises: InputError where it exists or cannot be written.
+    """
+    if file.exists():
+        raise InputError(file, "exists already", "name a new file with --undo-file")
+    lines = [header.model_dump_json(), *(row.model_dump_json() for row in rows)]
+    try:
+        with replacing(file) as part:
+            handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWN)
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.writelines(f"{line}\n" for line in lines)
+    except OSError as exc:
+        raise InputError(file, f"cannot be written: {exc.strerror}", "name another file") from exc
+
+
+def read_undo_file(file: Path) -> tuple[UndoHeader, list[RowBefore]]:
+    """Raises: InputError where it is not whole."""
+    whole: list[dict[str, Any]] = []
+    for number, line in read_objects(file):
+        if isinstance(line, ValueError):
+            raise InputError(file, str(line), "it is no undo file of a write-back", number)
+        whole.append(line)
+    try:
+        header = UndoHeader.model_validate_json(json.dumps(whole[0] if whole else {}))
+        rows = [RowBefore.model_validate_json(json.dumps(line)) for line in whole[1:]]
+    except ValidationError as exc:
+        raise InputError(file, "is no undo file of a write-back", "give the file it wrote") from exc
+    if len(rows) != header.rows:
+        raise InputError(file, f"has {len(rows):,} of its {header.rows:,} rows", "it was cut off")
+    return header, rows
