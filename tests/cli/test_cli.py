@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import chromadb
@@ -23,6 +25,7 @@ from typer.testing import CliRunner
 from memory.assembly import open_store
 from memory.cli.commands import app
 from memory.config import Config, MemoryConfig
+from memory.errors import InputError
 from memory.index import IndexFolder
 from memory.models import Action, Decision, Survivor
 from memory.store import Anyway
@@ -336,33 +339,32 @@ def test_a_foreign_store_is_audited_without_importing_anything(run: Run, tmp_pat
     assert failed(twice).startswith("error: audit: needs one store at a time")
 
 
-def test_a_cleaned_store_is_written_back_after_a_question_and_taken_back(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_cleaned_store_is_written_back_after_a_question_and_taken_back(tmp_path: Path) -> None:
     settings = Settings(anonymized_telemetry=False)
-    client = chromadb.PersistentClient(str(tmp_path / "theirs"), settings=settings)
-    collection = client.create_collection("memories", embedding_function=None)
-    texts = ["Mia likes green tea.", "mia likes green tea", "Mia sails."]
-    collection.add(
-        ids=["a", "b", "c"],
-        embeddings=np.eye(3, dtype=np.float32),
-        documents=texts,
-        metadatas=[{"user": "Mia", "created_at": WHEN}] * 3,
-    )
-    back = ("write-back", "--to-chroma", "theirs")
-    run("memory-dedup", "import", lines(tmp_path, {"content": "Jonas rows."}))
-    unknown = failed(run("memory-dedup", *back, ok=False))
-    assert unknown.startswith("error: memories: was never imported into this store")
-    run("memory-dedup", "import", "--from-chroma", "theirs")
-    assert "0 rows updated" in run("memory-dedup", *back, "--yes").stderr
-    assert collection.count() == 2
-    assert "nothing to write back" in run("memory-dedup", *back).stderr
-    undone = run("memory-dedup", "write-back", "--undo", "memories.undo-1.jsonl")
-    assert "1 rows put back" in undone.stderr
-    assert collection.count() == 3
-    asked = run("memory-dedup", *back, ok=False)
-    assert (asked.returncode, collection.count()) == (1, 3)
-    assert "nothing was written" in asked.stderr
+    with contextlib.chdir(tmp_path):
+        Path("config.yaml").write_text("memory:\n  data_dir: data\n")
+        client = chromadb.PersistentClient("theirs", settings=settings)
+        collection = client.create_collection("memories", embedding_function=None)
+        collection.add(
+            ids=["a", "b", "c"],
+            embeddings=np.eye(3, dtype=np.float32),
+            documents=["Mia likes green tea.", "mia likes green tea", "Mia sails."],
+            metadatas=[{"user": "Mia", "created_at": WHEN}] * 3,
+        )
+        say = partial(CliRunner().invoke, app, catch_exceptions=False)
+        back = ["write-back", "--to-chroma", "theirs"]
+        say(["import", lines(tmp_path, {"content": "Jonas rows."})])
+        with pytest.raises(InputError, match="was never imported into this store"):
+            say(back)
+        say(["import", "--from-chroma", "theirs"])
+        assert "0 rows updated, 1 deleted" in say([*back, "--yes"]).output
+        assert collection.count() == 2
+        assert "nothing to write back" in say(back).output
+        assert "1 rows put back" in say(["write-back", "--undo", "memories.undo-1.jsonl"]).output
+        assert collection.count() == 3
+        asked = say(back, input="n\n")
+        assert (asked.exit_code, collection.count()) == (1, 3)
+        assert "nothing was written" in asked.output
 
 
 def test_the_doctor_names_an_index_that_cannot_be_opened_beside_the_rest(
