@@ -85,7 +85,7 @@ class Collection(Protocol):
         ids: Sequence[str],
         embeddings: Vectors,
         documents: Sequence[str] | None,
-        metadatas: Sequence[Mapping[str, Any]] | None,
+        metadatas: Sequence[Mapping[str, Any] | None],
     ) -> None: ...
 
     def update(

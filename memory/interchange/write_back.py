@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -244,24 +245,27 @@ def _is_written(stored: _Stored | None, row: RowBefore) -> bool:
 def _put_back(
     collection: Collection, rows: Sequence[RowBefore], there: Mapping[str, _Stored]
 ) -> None:
-    for row in rows:
-        vector = np.array([row.embedding], dtype=np.float32)
+    """Rows with a document and rows without are two calls; so are those that are gone."""
+    for kind in product((True, False), repeat=2):
+        some = [row for row in rows if (row.id in there, row.document is not None) == kind]
+        if not some:
+            continue
+        changed, in_document = kind
+        ids, documents = [row.id for row in some], [row.document or "" for row in some]
+        vectors = np.array([row.embedding for row in some], dtype=np.float32)
         with chroma_faults():
-            if row.id not in there:
-                collection.add(
-                    ids=[row.id],
-                    embeddings=vector,
-                    documents=None if row.document is None else [row.document],
-                    metadatas=None if not row.metadata else [row.metadata],
-                )
-            else:
-                added = there[row.id].metadata.keys() - row.metadata.keys()
-                collection.update(
-                    ids=[row.id],
-                    embeddings=vector,
-                    documents=None if row.document is None else [row.document],
-                    metadatas=[{**row.metadata, **dict.fromkeys(added)}],
-                )
+            (collection.update if changed else collection.add)(
+                ids=ids,
+                embeddings=vectors,
+                documents=documents if in_document else None,
+                metadatas=[_metadata_before(row, there.get(row.id)) for row in some],
+            )
+
+
+def _metadata_before(row: RowBefore, there: _Stored | None) -> dict[str, Any] | None:
+    """What was not there then goes again: None takes a key away."""
+    added = {} if there is None else dict.fromkeys(there.metadata.keys() - row.metadata.keys())
+    return {**row.metadata, **added} or None
 
 
 # --- the collection -------------------------------------------------------------------------------

@@ -49,10 +49,11 @@ def look(memory: Any, users: list[str]) -> dict[str, object]:
         filters = {"user_id": user}
         everything = memory.get_all(filters=filters, top_k=10_000)["results"]
         everything.sort(key=lambda one: one["id"])
-        hits = memory.search(everything[0]["memory"], filters=filters, top_k=3)["results"]
+        hits = memory.search(everything[0]["memory"], filters=filters, top_k=5)["results"]
         found[user] = {
             "all": everything,
-            "search": [(one["memory"], round(one["score"], 6)) for one in hits],
+            "scores": [round(one["score"], 6) for one in hits],
+            "first": hits[0]["memory"].rstrip(".").lower(),
         }
     return found
 

@@ -1,0 +1,53 @@
+"""A store that mem0 itself made, by its own API, goes through us and back; mem0 answers from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory.interchange.foreign import Reading, as_memories
+from memory.interchange.mem0 import read_mem0
+from memory.models import Memory
+from tests.frameworks.mem0_story import DRIVER, ROOT, go_round, script
+from tests.frameworks.word_server import word_server
+
+pytestmark = pytest.mark.framework
+USERS = 20
+
+
+def test_a_store_of_mem0_is_cleaned_and_written_back_and_taken_back(tmp_path: Path) -> None:
+    with word_server() as port:
+        done = go_round(tmp_path, port, script(USERS, 2_000))
+    assert sum(len(one["all"]) for one in done.before.values()) == 2_000
+    for user, was in done.before.items():
+        now = done.after[user]
+        rows = {one["id"]: one for one in was["all"]}
+        assert {one["user_id"] for one in now["all"]} == {user}
+        assert {one["id"] for one in now["all"]} < rows.keys()
+        assert sorted(one["memory"] for one in now["all"]) == sorted(done.live[user])
+        assert now["first"] == now["all"][0]["memory"].rstrip(".").lower()
+        assert now["scores"][0] == 1.0, "what is asked for in its own words is found"
+        touched = [one for one in now["all"] if one != rows[one["id"]]]
+        assert all(one["updated_at"] > rows[one["id"]]["updated_at"] for one in touched)
+    assert done.undone == done.before
+
+
+def test_a_local_qdrant_folder_of_mem0_is_read(tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text(json.dumps(script(2, 20)))
+    with word_server() as port:
+        make = [str(DRIVER), "make", "qdrant", str(tmp_path), str(port), "script.json"]
+        subprocess.run(
+            [sys.executable, *make],
+            cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True,
+        )  # fmt: skip
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    read = list(as_memories(read_mem0(tmp_path, "mem0").rows, "theirs", Reading()))
+    memories = [one for one in read if isinstance(one, Memory)]
+    told = sorted((user, text) for user, texts in script(2, 20) for text in texts)
+    assert sorted((str(one.user), one.content) for one in memories) == told
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
