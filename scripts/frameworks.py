@@ -1,6 +1,6 @@
-"""Each adapter beside the newest release of its framework. Needs `uv` (pip install uv).
+"""Each adapter, and mem0's stores, beside the newest release. Needs `uv` (pip install uv).
 
-    python scripts/frameworks.py [langgraph adk strands]
+    python scripts/frameworks.py [langgraph adk strands mem0]
 
 For each framework an environment of its own: ours with its extra, as a user installs it. There the
 example runs, and must print what docs/adapters.md shows; then the tests marked `framework`; for
@@ -29,9 +29,11 @@ class Framework:
     """What is installed beside ours, and what is run there."""
 
     package: str
-    example: str
+    example: str | None
     test: str
     more: tuple[str, ...] = ()
+    extra: str = ""
+    """Ours that it needs; by default the one of its name."""
 
 
 FRAMEWORKS = {
@@ -45,6 +47,7 @@ FRAMEWORKS = {
     "strands": Framework(
         "strands-agents", "examples/strands_memory.py", "tests/adapters/test_strands.py"
     ),
+    "mem0": Framework("mem0ai", None, "tests/frameworks/test_mem0.py", ("mem0ai",), "qdrant"),
 }
 
 
@@ -66,7 +69,7 @@ def installed(name: str, framework: Framework, folder: Path) -> Path:
     python = folder / name / "bin" / "python"
     run("uv", "venv", "-q", folder / name, "--python", sys.executable)
     wanted = [
-        f"{ROOT}[{name},postgres,servers]",
+        f"{ROOT}[{framework.extra or name},postgres,servers]",
         "pytest",
         "hypothesis",
         "filelock",
@@ -81,14 +84,14 @@ def version_of(package: str, python: Path) -> str:
     return run(python, "-c", code).strip()
 
 
-def check_example(framework: Framework, python: Path, folder: Path) -> None:
+def check_example(example: str, python: Path, folder: Path) -> None:
     """It is run as it stands, from elsewhere, against the installed package."""
     page = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
-    shown = dict(SHOWN.findall(page))[framework.example]
-    copy = shutil.copy(ROOT / framework.example, folder)
+    shown = dict(SHOWN.findall(page))[example]
+    copy = shutil.copy(ROOT / example, folder)
     printed = run(python, copy, cwd=folder)
     if printed != shown:
-        sys.exit(f"error: {framework.example} prints\n{printed}docs/adapters.md shows\n{shown}")
+        sys.exit(f"error: {example} prints\n{printed}docs/adapters.md shows\n{shown}")
 
 
 def check_tests(framework: Framework, python: Path) -> str:
@@ -132,8 +135,9 @@ def main(names: list[str]) -> None:
             folder = Path(scratch)
             python = installed(name, framework, folder)
             print(f"{framework.package} {version_of(framework.package, python)}", flush=True)
-            check_example(framework, python, folder)
-            print(f"  {framework.example} prints what docs/adapters.md shows", flush=True)
+            if framework.example is not None:
+                check_example(framework.example, python, folder)
+                print(f"  {framework.example} prints what docs/adapters.md shows", flush=True)
             print(f"  {framework.test}: {check_tests(framework, python)}", flush=True)
             if name == "langgraph":
                 print(f"  {UPSTREAM}'s own tests: {check_upstream(python, folder)}", flush=True)
