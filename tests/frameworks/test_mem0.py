@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.interchange.foreign import Reading, as_memories
-from memory.interchange.mem0 import read_mem0
+from memory.interchange import Reading, as_memories, read_mem0
 from memory.models import Memory
 from tests.frameworks.mem0_story import DRIVER, ROOT, go_round, script
 from tests.frameworks.word_server import word_server
