@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from memory import telemetry
 from memory.decide import Account, Embed, GroupPlan, Matching, Planner, RoundPlan
 from memory.ledger import DecisionRecord, Lineage, Reader, Snapshot, TextPair
 from memory.models import (
@@ -117,6 +118,15 @@ class Batch:
 
         `on_plan` hears of the first round, and its cost, before anything is asked.
         """
+        with telemetry.span("batch") as seen:
+            report = await self._run(on_progress, on_plan, pending_only)
+            told = {"memories": report.memories, "retired": report.retired}
+            seen.set_attributes({**told, "pending": report.pending, "calls": report.usage.calls})
+        return report
+
+    async def _run(
+        self, on_progress: Progress | None, on_plan: OnPlan | None, pending_only: bool
+    ) -> DeduplicationReport:
         started = time.monotonic()
         await in_thread(self._store.embeddings.make_missing)
         reopened = await in_thread(self._reopened)

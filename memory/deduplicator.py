@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
 
+from memory import telemetry
 from memory.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.config import LLMConfig, MemoryConfig
 from memory.decide import (
@@ -152,7 +153,10 @@ class MemoryDeduplicator:
         outcomes: list[Outcome] = []
         for start in range(0, len(new_memories), _EMBED_AT_ONCE):
             for new in await self._embedded(new_memories[start : start + _EMBED_AT_ONCE]):
-                outcomes.append(await self._write(new, run, calls, lease))
+                with telemetry.span("write") as seen:
+                    outcome = await self._write(new, run, calls, lease)
+                    seen.set_attribute("kind", outcome.action.value)
+                outcomes.append(outcome)
                 if on_progress is not None:
                     on_progress(len(outcomes), len(new_memories))
         return outcomes

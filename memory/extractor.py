@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
+from memory import telemetry
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import (
     LeaseLost,
@@ -313,7 +314,10 @@ class MemoryExtractor:
         async def ask() -> Extraction:
             return await self._model.extract(turns, context=context, remembered=remembered)
 
-        return await Budget(self._budget_s).wait_for(ask)
+        with telemetry.span("extract", turns=len(turns)) as seen:
+            extraction = await Budget(self._budget_s).wait_for(ask)
+            seen.set_attribute("candidates", len(extraction.candidates))
+        return extraction
 
     async def _store_found(
         self,

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 RANKS = [
-    "errors", "text", "models", "protocols", "config", "threads", "files", "signals",
+    "errors", "text", "models", "protocols", "config", "threads", "files", "signals", "telemetry",
     "ledger", "index", "decide", "providers", "store",
     "judging", "batch", "deduplicator", "leasing", "extractor", "background", "chat_memory",
     "upkeep", "interchange", "review", "agent", "adapters",
@@ -37,6 +37,7 @@ HOME_OF = {
     "sqlite3": {"ledger.database", "interchange.copies"},
     "jinja2": {"review.pages"},
     "openai": {"providers.openai"},
+    "opentelemetry": {"telemetry"},
     "tenacity": {"providers.calls"},
     "starlette": {"review.gate", "review.server"},
     "uvicorn": {"review.server", "agent.over_http"},

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ParamSpec, TypeVar
 
+from memory import telemetry
 from memory.errors import ModelError, ModelUnavailable
 from memory.models import (
     Doubt,
@@ -33,7 +34,7 @@ _LONGEST_RETRY_AFTER_S = 3_600.0
 """A server that asks for more is tried all the same: it may not mean it."""
 
 P = ParamSpec("P")
-T = TypeVar("T")
+Answer = TypeVar("Answer", Verdict, SecondReading, Extraction, Reply)
 
 
 class CircuitBreaker:
@@ -71,11 +72,11 @@ class CircuitBreaker:
 
     async def judge(self, question: Question) -> Verdict:
         """Raises: ModelError; ModelUnavailable at once while it is open."""
-        return await self._asked(self._model.judge, question)
+        return await self._asked("judge", self._model.judge, question)
 
     async def reread(self, doubt: Doubt) -> SecondReading:
         """Raises: ModelError; ModelUnavailable at once while it is open."""
-        return await self._asked(self._model.reread, doubt)
+        return await self._asked("reread", self._model.reread, doubt)
 
     async def extract(
         self,
@@ -85,20 +86,28 @@ class CircuitBreaker:
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
         """Raises: ModelError; ModelUnavailable at once while it is open."""
-        return await self._asked(self._model.extract, turns, context=context, remembered=remembered)
+        return await self._asked(
+            "extract", self._model.extract, turns, context=context, remembered=remembered
+        )
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
         """Raises: ModelError; ModelUnavailable at once while it is open."""
-        return await self._asked(self._model.reply, turns, recalled)
+        return await self._asked("reply", self._model.reply, turns, recalled)
 
     async def aclose(self) -> None:
         await self._model.aclose()
 
-    async def _asked(self, ask: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _asked(
+        self, what: str, ask: Callable[P, Awaitable[Answer]], *args: P.args, **kwargs: P.kwargs
+    ) -> Answer:
         trial = self._admit()
         asked_at_s = self._clock()
         try:
-            answer = await ask(*args, **kwargs)
+            with telemetry.asking(self.name, what) as call:
+                answer = await ask(*args, **kwargs)
+                call.calls = answer.usage.calls
+                call.input_tokens = answer.usage.input_tokens
+                call.output_tokens = answer.usage.output_tokens
         except ModelUnavailable as exc:
             self._failed(exc.problem, exc.retry_after_s or 0.0, trial)
             raise

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from memory import telemetry
 from memory.index import similarities
 from memory.ledger import BATCH_PAUSE, Lease, Reader, Row, Writer, with_verdicts
 from memory.models import (
@@ -42,6 +43,14 @@ class Conflict:
     """Nothing was done, since something came first: decide again."""
 
     why: str
+
+
+def count(done: Iterable[tuple[Decision, Applied | Conflict]]) -> None:
+    """Tell whoever watches of the decisions that were applied; call it once they are committed."""
+    for decision, outcome in done:
+        if isinstance(outcome, Applied):
+            by = decision.model or "policy"
+            telemetry.decided(decision.action.value, pending=decision.pending, by=by)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memory.models import Decision
-from memory.store.applying import Applied, Condition, Conflict
+from memory.store.applying import Applied, Condition, Conflict, count
 from memory.store.store import MemoryStore
 from memory.threads import in_thread
 
@@ -87,6 +87,7 @@ class Gathering:
                 answers.append(applier.apply(writer, one))
                 if self._clock() >= until:
                     break
+        count(zip((one.decision for one in some), answers, strict=False))
         return answers
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
+from memory import telemetry
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
 from memory.index import ExactIndex, IndexSlot
 from memory.ledger import (
@@ -47,6 +48,7 @@ from memory.store.applying import (
     Conflict,
     Probe,
     WhileUnchanged,
+    count,
     ranked,
 )
 from memory.store.asking import NOBODY, Asker
@@ -136,8 +138,10 @@ class MemoryStore:
         self.scale = scale
         self.scope_fields = scope_fields
         self.applier = Applier(self.embeddings, scale, self.scope_of, clock)
+        self._watched = telemetry.watch(self._backlog)
 
     def close(self) -> None:
+        self._watched.stop()
         self.index.wait_until_open()
         if not self.index.is_exact:
             with contextlib.suppress(LedgerError):  # the next start does it
@@ -150,6 +154,13 @@ class MemoryStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _backlog(self) -> telemetry.Backlog:
+        """What was put off: decisions without a model, and turns."""
+        with self.ledger.reading() as reader:
+            return telemetry.Backlog(
+                pending=reader.decisions.count_pending(), turns=reader.turns.count_waiting()
+            )
 
     # --- reading ---
 
@@ -333,7 +344,9 @@ class MemoryStore:
         """
         one = self.applier.application(decision, condition, arrival, run)
         with self.ledger.writing() as writer:
-            return self.applier.apply(writer, one)
+            done = self.applier.apply(writer, one)
+        count([(decision, done)])
+        return done
 
     def undo(
         self, target: int | str, afterwards: Afterwards = Afterwards.KEPT_APART
