@@ -119,7 +119,7 @@ def names_the_kind(special: Side, general: Side) -> bool:
     """
     if len(special.more) != 1 or len(general.more) != 1:
         return False
-    (named, _), (kind, _) = *special.more, *general.more
+    named, kind = *special.more, *general.more
     quantity = kind == "some" and (named == "several" or named.isdecimal())
     if not (quantity or is_of_kind(named, kind)) or not _is_plain(special, general):
         return False

@@ -160,7 +160,7 @@ def _worded(stated: Sequence[Stated], surfaces: Sequence[str], more: More) -> tu
     if not more:
         return ()
     pairs = zip(stated, surfaces, strict=True)
-    return tuple([surface for one, surface in pairs if one in more and one[0] != NOT])
+    return tuple([surface for one, surface in pairs if one in more and one != NOT])
 
 
 def _once(told: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:

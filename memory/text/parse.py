@@ -30,8 +30,8 @@ from memory.text.vocabulary import (
     SHADES,
 )
 
-Stated = tuple[str, bool]
-"""What is stated, and whether as past: "make" is not "made"."""
+Stated = str
+"""What is stated, its key, marked where it is told as past: "make" is not "made"."""
 
 
 class Word(NamedTuple):
@@ -52,8 +52,12 @@ class Word(NamedTuple):
 
     @property
     def stated(self) -> Stated:
-        """What it states, and whether as past."""
-        return self.key, self.past
+        """What it states, marked where it is past."""
+        return _as_past(self.key) if self.past else self.key
+
+
+def _as_past(key: str) -> Stated:
+    return f"{key} (past)"
 
 
 class Parse(NamedTuple):
@@ -70,7 +74,7 @@ class Parse(NamedTuple):
     surfaces: Sequence[str]
     pasts: Sequence[bool]
     negations: int
-    turning: Set[Stated]
+    turning: Set[tuple[str, bool]]
     persons: Sequence[str]
     shades: Sequence[tuple[str, str]]
     asks: bool
@@ -84,8 +88,11 @@ class Parse(NamedTuple):
 
     @property
     def stated(self) -> Sequence[Stated]:
-        """What each word states, and whether as past."""
-        return list(zip(self.keys, self.pasts, strict=True))
+        """What each word states, marked where it is past."""
+        if True not in self.pasts:
+            return self.keys
+        told = zip(self.keys, self.pasts, strict=True)
+        return [_as_past(key) if past else key for key, past in told]
 
     @property
     def spaceless(self) -> bool:

@@ -9,7 +9,7 @@ from memory.text.synonyms import SAME_AS
 from memory.text.vocabulary import FILLERS, GOVERNING, NEGATIONS, NUMBERS, PRONOUNS, TURNING
 
 
-def stated(text: str) -> list[tuple[str, bool]]:
+def stated(text: str) -> list[str]:
     return list(parse(text).stated)
 
 
