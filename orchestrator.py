@@ -23,8 +23,13 @@ from memory import assembly
 from memory.cli import (
     ConfigFile,
     Debug,
+    ReportFile,
+    Showing,
+    check_report,
     err,
+    how_alike,
     progress,
+    report_batch,
     run_shell,
     set_up_logging,
     show,
@@ -86,6 +91,7 @@ def chat(
     user: Annotated[
         str, typer.Option("--user", help="The name of the person who is talking.")
     ] = "User",
+    report: ReportFile = None,
     config: ConfigFile = None,
     debug: Debug = False,
     version: Annotated[bool, version_option("memory-chat")] = False,  # noqa: ARG001 - typer calls back
@@ -103,19 +109,27 @@ def chat(
             raise InputError(
                 "--dedup-dry-run", "changes nothing", "remember the transcript first, without it"
             )
-        show_audit(settings)
+        show_audit(settings, Showing(report=report))
         return
+    if report is not None and not deduplicate_memories:
+        raise InputError("--report", "has nothing to tell", "give --deduplicate-memories too")
+    check_report(report)
     turns = list(_transcript(transcript)) if transcript is not None else None
     with assembly.open_store(settings) as store:
-        asyncio.run(_run(store, settings, deduplicate_memories, turns, user))
+        asyncio.run(_run(store, settings, deduplicate_memories, report, turns, user))
 
 
 async def _run(
-    store: MemoryStore, settings: Config, deduplicate: bool, turns: list[Turn] | None, user: str
+    store: MemoryStore,
+    settings: Config,
+    deduplicate: bool,
+    report: Path | None,
+    turns: list[Turn] | None,
+    user: str,
 ) -> None:
     async with aclosing(assembly.build_model(settings)) as model:
         if deduplicate:
-            await _deduplicate(store, settings, model)
+            await _deduplicate(store, settings, model, report)
         if turns is not None:
             async with assembly.build_chat_memory(store, settings, model) as memory:
                 await _replay(store, memory, model.name, turns)
@@ -131,14 +145,19 @@ async def _run(
             await chat.run(memory)
 
 
-async def _deduplicate(store: MemoryStore, settings: Config, model: LanguageModel) -> None:
-    """Run the batch and print its report."""
+async def _deduplicate(
+    store: MemoryStore, settings: Config, model: LanguageModel, report: Path | None
+) -> None:
+    """Run the batch and print its report; a file tells each of its decisions."""
     from memory.cli import say_cost, view
 
+    before = how_alike(store) if report is not None else None
     with progress("deduplicating") as tell:
         deduplicator = assembly.build_deduplicator(store, settings, model)
-        report = await deduplicator.deduplicate_all(on_progress=tell, on_plan=say_cost)
-    show(view(report, groups=False))
+        done = await deduplicator.deduplicate_all(on_progress=tell, on_plan=say_cost)
+    show(view(done, groups=False))
+    if report is not None and before is not None:
+        report_batch(report, store, done, before, settings.memory.rules)
 
 
 # --- a conversation that has been held ------------------------------------------------------------

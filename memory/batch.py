@@ -7,10 +7,9 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from memory import telemetry
-from memory.decide import Account, Embed, GroupPlan, Matching, Planner, RoundPlan
+from memory.decide import Account, Chosen, Embed, GroupPlan, Matching, Planner, RoundPlan
 from memory.ledger import DecisionRecord, Lineage, Reader, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
@@ -58,10 +57,12 @@ class BatchSettings:
     price: Price | None = None
 
 
-class Audit(NamedTuple):
-    """The plan of a round, which can be applied, and what is said of it."""
+@dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
+class Audit:
+    """The plan of a round, which can be applied, what it was made from, and what is said of it."""
 
     plan: RoundPlan
+    snapshot: Snapshot
     report: DeduplicationReport
 
 
@@ -90,16 +91,18 @@ class Batch:
         matching = Matching(self._store.scale, own.neighbours, own.words, just_below)
         return Planner(own.rules, self._store.scope_of, matching)
 
-    async def audit(self, groups: int | None) -> Audit:
-        """What the first round would do; of its groups only so many, the least certain first."""
+    async def audit(self, chosen: Chosen) -> Audit:
+        """What the first round would do; the report has only some of its groups."""
         started = time.monotonic()
         self._planner = self._new_planner(_JUST_BELOW)
         account = Account(run="", first=await self._plan(), started=started)
-        return Audit(account.first, await in_thread(self._planned, account, groups))
+        report = await in_thread(self._planned, account, chosen)
+        assert self._snapshot is not None
+        return Audit(account.first, self._snapshot, report)
 
-    def _planned(self, account: Account, groups: int | None) -> DeduplicationReport:
+    def _planned(self, account: Account, chosen: Chosen) -> DeduplicationReport:
         """The plan, with what its questions would cost."""
-        report = account.planned(self._asker.model, groups)
+        report = account.planned(self._asker.model, chosen)
         free = self._asker.model == OFFLINE
         cost = Usage() if free else estimated(group.question for group in account.first.groups)
         return report.model_copy(update={"estimated": cost, "money": self._money(cost)})
@@ -135,7 +138,7 @@ class Batch:
         bound_by = self._asker.bound_by
         account = Account(new_run(), plan, among=among, started=started, bound_by=bound_by)
         if on_plan is not None:
-            on_plan(await in_thread(self._planned, account, 0))
+            on_plan(await in_thread(self._planned, account, Chosen(0)))
         while todo := account.undecided(plan):
             account.rounds += 1
             await self._settle_all(todo, account, on_progress)

@@ -13,6 +13,7 @@ from memory.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.config import LLMConfig, MemoryConfig
 from memory.decide import (
     FLOOR,
+    Chosen,
     Embed,
     RoundPlan,
     add,
@@ -301,19 +302,19 @@ class MemoryDeduplicator:
         them, the least certain first. `on_plan` hears of the first round before it is paid for.
         """
         if dry_run:
-            return (await self.audit(groups)).report
+            return (await self.audit(Chosen(groups))).report
         return await self._batch(Asker(self._model.name), max_calls).run(on_progress, on_plan)
 
-    async def audit(self, groups: int | None = None) -> Audit:
-        """What `deduplicate_all` would do first, and its report with so many groups."""
-        return await self._batch(Asker(self._model.name), None).audit(groups)
+    async def audit(self, chosen: Chosen | None = None) -> Audit:
+        """What `deduplicate_all` would do first; its report has only the chosen groups."""
+        return await self._batch(Asker(self._model.name), None).audit(chosen or Chosen())
 
     async def plan(self, asker: Asker | None = None) -> RoundPlan:
         """What the first round of a batch would do, group by group; nothing is changed.
 
         `asker` is who is to decide, else the model.
         """
-        return (await self._batch(asker or Asker(self._model.name), None).audit(0)).plan
+        return (await self._batch(asker or Asker(self._model.name), None).audit(Chosen(0))).plan
 
     async def retry_pending(
         self, *, again: bool = False, on_progress: Progress | None = None

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory.config import MemoryConfig
+from memory.decide import Chosen
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelError
 from memory.index import similarity
@@ -550,10 +551,10 @@ def test_an_audit_gives_the_plan_and_as_many_of_its_groups_as_were_asked_for(
     deduplicator: MemoryDeduplicator, store: MemoryStore, tell: Tell
 ) -> None:
     store.add_batch([tell(CAT), tell(CAT), tell(DOG), tell(DOG)])
-    plan, report = asyncio.run(deduplicator.audit(groups=1))
-    shown = [[one.content for one in card.members] for card in cards_of(plan)]
+    found = asyncio.run(deduplicator.audit(Chosen(1)))
+    shown = [[one.content for one in card.members] for card in cards_of(found.plan)]
     assert shown == [[CAT] * 2, [DOG] * 2]
-    assert (report.found, len(report.groups)) == (2, 1)
+    assert (found.report.found, len(found.report.groups)) == (2, 1)
 
 
 def test_a_dry_run_says_what_would_be_and_changes_no_byte(

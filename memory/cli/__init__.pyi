@@ -1,8 +1,13 @@
 from .commands import app as app
 from .commands import main as main
+from .looking import Showing as Showing
 from .looking import show_audit as show_audit
 from .report import say_cost as say_cost
 from .report import view as view
+from .reporting import ReportFile as ReportFile
+from .reporting import check_report as check_report
+from .reporting import how_alike as how_alike
+from .reporting import report_batch as report_batch
 from .shell import ConfigFile as ConfigFile
 from .shell import Debug as Debug
 from .shell import err as err

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from memory import assembly
+from memory.cli.reporting import ReportFile, check_report, report_audit, report_history
 from memory.cli.shell import EXIT_PROBLEM, err, progress, show
 from memory.cli.sources import (
     AssumeUtc,
@@ -37,9 +40,12 @@ from memory.text import shortened
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from memory.batch import Audit
+    from memory.decide import Chosen
     from memory.ledger import DecisionRecord
-    from memory.models import DeduplicationReport, SearchResult
+    from memory.models import SearchResult
 
+Order = Literal["certain", "size", "time"]
 _GROUPS = 50
 """Groups that an audit shows: the terminal is not the work."""
 _HIT = 2_000
@@ -109,22 +115,44 @@ def stats(context: typer.Context) -> None:
     show(table(rows))
 
 
+@dataclass(frozen=True)
+class Showing:
+    """What of an audit is shown, and how."""
+
+    groups: int | None = None
+    sort: Order = "certain"
+    user: str | None = None
+    as_json: bool = False
+    report: Path | None = None
+
+    @property
+    def chosen(self) -> Chosen:
+        """At a terminal not everything; a program takes all."""
+        from memory.decide import Chosen
+
+        most = _GROUPS if self.groups is None and not self.as_json else self.groups
+        return Chosen(most, self.sort, self.user)
+
+
 Groups = Annotated[
     int | None,
-    typer.Option(
-        "--groups",
-        min=0,
-        help="Groups to show, the least certain first [default: 50, all with --json].",
-    ),
+    typer.Option("--groups", min=0, help="Groups to show [default: 50, all with --json]."),
+]
+Sort = Annotated[
+    Order,
+    typer.Option("--sort", help="Which come first: the least certain, the largest, or the newest."),
 ]
 
 
 def audit(
     context: typer.Context,
     groups: Groups = None,
+    sort: Sort = "certain",
+    user: Annotated[str | None, typer.Option(help="Only groups about this user.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the whole report as JSON.")
     ] = False,
+    report: ReportFile = None,
     from_chroma: FromChroma = None,
     from_mem0: FromMem0 = None,
     from_langgraph: FromLangGraph = None,
@@ -142,56 +170,57 @@ def audit(
 
     With a --from option, those of somebody else's store: nothing is imported.
     """
+    showing = Showing(groups, sort, user, as_json, report)
     reading = reading_of(text_key, user_key, time_key, id_key, default_time, no_user, assume_utc)
     stores = (from_chroma, from_mem0, from_langgraph, from_mcp_memory)
     source = Source(reading, collection, *stores)
     if source.stores == 0:
-        show_audit(context.obj, groups, as_json=as_json)
+        show_audit(context.obj, showing)
         return
     if source.stores > 1:
         raise InputError("audit", "needs one store at a time", "give one --from option")
-    _show_foreign_audit(context.obj, source, groups, as_json=as_json)
+    _show_foreign_audit(context.obj, source, showing)
 
 
-def _show_foreign_audit(
-    config: Config, source: Source, groups: int | None, *, as_json: bool
-) -> None:
+def _show_foreign_audit(config: Config, source: Source, showing: Showing) -> None:
     """The plan for somebody else's store, made in a ledger that is gone afterwards."""
+    check_report(showing.report)
     brought = brought_from(source)
     warn_of_agents(config, brought.memories)
     with TemporaryDirectory(prefix="memory-audit-") as folder:
         elsewhere = config.at(folder)
         with assembly.open_store(elsewhere) as store, progress("reading"):
             store.add_batch(brought.memories)
-        show_audit(elsewhere, groups, as_json=as_json)
+        show_audit(elsewhere, showing)
     if brought.left_out:
         err().print(f"{brought.left_out:,} left out; the reasons are above")
         raise typer.Exit(EXIT_PROBLEM)
 
 
-def show_audit(config: Config, groups: int | None = None, *, as_json: bool = False) -> None:
+def show_audit(config: Config, showing: Showing | None = None) -> None:
     """Print the plan of a deduplication; an empty place is an empty store."""
     from memory.cli.report import to_json, view
 
+    showing = showing or Showing()
+    check_report(showing.report)
     try:
         store = assembly.read_store(config)
     except LedgerMissing as exc:
         err().print(f"{exc}")
         return
 
-    shown = _GROUPS if groups is None and not as_json else groups
-
-    async def plan() -> DeduplicationReport:
+    async def look() -> Audit:
         async with aclosing(assembly.build_model(config)) as model:
-            deduplicator = assembly.build_deduplicator(store, config, model)
-            return await deduplicator.deduplicate_all(dry_run=True, groups=shown)
+            return await assembly.build_deduplicator(store, config, model).audit(showing.chosen)
 
     with store:
-        report = asyncio.run(plan())
-    if as_json:
-        sys.stdout.write(to_json(report) + "\n")
+        found = asyncio.run(look())
+        if showing.report is not None:
+            report_audit(showing.report, store, found, config.memory.rules)
+    if showing.as_json:
+        sys.stdout.write(to_json(found.report) + "\n")
     else:
-        show(view(report, groups=True))
+        show(view(found.report, groups=True))
 
 
 def history(
@@ -202,15 +231,19 @@ def history(
     text: Annotated[
         bool, typer.Option("--text", help="Show a memory's wordings, the retired ones too.")
     ] = False,
+    report: ReportFile = None,
 ) -> None:
     """Show what was decided, when and why, oldest first; `undo` takes the number."""
     from memory.cli.tables import grid
 
+    check_report(report)
     if text:
         _show_wordings(context.obj, memory_id)
         return
     with assembly.read_store(context.obj) as store:
         recorded = store.history(memory_id)
+        if report is not None:
+            report_history(report, store, recorded, context.obj.memory.rules)
     show(grid(map(_decision_row, recorded), fixed=4))
 
 

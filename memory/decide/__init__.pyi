@@ -1,6 +1,9 @@
 from .account import Account as Account
+from .account import Chosen as Chosen
+from .account import Steps as Steps
 from .account import certainty as certainty
-from .account import planned_report as planned_report
+from .account import planned_steps as planned_steps
+from .account import similarities as similarities
 from .groups import cohesive as cohesive
 from .groups import connected as connected
 from .nominate import FLOOR as FLOOR
@@ -25,3 +28,4 @@ from .policy import merged as merged
 from .policy import oldest_first as oldest_first
 from .policy import resolve as resolve
 from .rereading import still_wrong as still_wrong
+from .spread import spread as spread

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Literal, NamedTuple
 
 from memory.decide.planning import RoundPlan
 from memory.decide.policy import GroupPlan, differences
@@ -21,6 +22,32 @@ from memory.models import (
     Usage,
 )
 from memory.text import normalise
+
+Order = Literal["certain", "size", "time"]
+"""What comes first: the least certain, the largest, the newest."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which groups of a plan are looked at, and in which order; by default all, as planned."""
+
+    most: int | None = None
+    order: Order = "certain"
+    user: str | None = None
+
+    def of(self, groups: Sequence[GroupPlan]) -> Sequence[GroupPlan]:
+        if self.user is not None:
+            groups = [group for group in groups if group.members[0].user == self.user]
+        if self.most is None and self.order == "certain":
+            return groups
+        return sorted(groups, key=self._place)[: self.most]
+
+    def _place(self, group: GroupPlan) -> float:
+        if self.order == "size":
+            return -len(group.members)
+        if self.order == "time":
+            return -group.members[-1].timestamp.timestamp()
+        return certainty(group)
 
 
 @dataclass
@@ -90,16 +117,16 @@ class Account:
             self.failed.add(_ids(group))
         self.decided.append(_decided_report(group, decision, self.latest))
 
-    def planned(self, model: str, most: int | None) -> DeduplicationReport:
-        """The first plan, of its groups only so many, the least certain first; None is all."""
+    def planned(self, model: str, chosen: Chosen) -> DeduplicationReport:
+        """The first plan, and some of its groups."""
         groups = self.first.groups
-        shown = groups if most is None else sorted(groups, key=certainty)[:most]
+        shown = chosen.of(groups)
         report = self.report(self.first.memories, model)
         return report.model_copy(
             update={
                 "dry_run": True,
                 "found": len(groups),
-                "groups": tuple(planned_report(group, self.first) for group in shown),
+                "groups": tuple(_planned_report(group, self.first) for group in shown),
                 "retired": sum(len(g.replacement.retired) for g in groups if g.replacement),
                 "seconds": self._seconds(),
             }
@@ -109,6 +136,7 @@ class Account:
         """What was done."""
         return DeduplicationReport(
             dry_run=False,
+            run=self.run,
             memories=self.first.memories,
             memories_after=after,
             pairs=self.first.pairs,
@@ -156,42 +184,55 @@ def _kind_of(reason: str) -> str:
     return reason.partition(":")[0]
 
 
-def planned_report(group: GroupPlan, plan: RoundPlan) -> GroupReport:
+class Steps(NamedTuple):
     """What would be done about a group, for people: the replacement, then the question."""
+
+    action: str
+    reason: str
+    fates: Mapping[str, str]
+    """What becomes of each member, by its id: `keep`, `retire` or `judge`."""
+
+
+def planned_steps(group: GroupPlan) -> Steps:
+    """The plan of a group in words."""
     retired = group.replacement.retired if group.replacement else ()
     asked = {member.id for member in group.question.members} if group.question else set()
     fates = {member.id: "judge" if member.id in asked else "keep" for member in group.members}
     fates |= dict.fromkeys(retired, "retire")
     steps = [step for step in (group.replacement, group.question) if step is not None]
     names = ["replace"] * (group.replacement is not None) + ["judge"] * (group.question is not None)
-    reason = "; then ".join(step.reason for step in steps)
-    return _group_report(group, plan, " + ".join(names), reason, fates)
+    return Steps(" + ".join(names), "; then ".join(step.reason for step in steps), fates)
+
+
+def _planned_report(group: GroupPlan, plan: RoundPlan) -> GroupReport:
+    return _group_report(group, plan, planned_steps(group))
 
 
 def _decided_report(group: GroupPlan, decision: Decision, plan: RoundPlan) -> GroupReport:
     fates = {member.id: "keep" for member in group.members}
     fates |= dict.fromkeys(decision.retired, "retire")
-    return _group_report(group, plan, decision.action.value, decision.reason, fates)
+    return _group_report(group, plan, Steps(decision.action.value, decision.reason, fates))
 
 
-def _group_report(
-    group: GroupPlan, plan: RoundPlan, action: str, reason: str, fates: Mapping[str, str]
-) -> GroupReport:
+def _group_report(group: GroupPlan, plan: RoundPlan, steps: Steps) -> GroupReport:
     members = group.members
-    texts = {normalise(member.content): n for n, member in enumerate(members)}
     return GroupReport(
         user=members[0].user,
         is_private=members[0].is_private,
-        action=action,
-        reason=reason,
+        action=steps.action,
+        reason=steps.reason,
         members=tuple(
-            MemberReport(id=m.id, content=m.content, timestamp=m.timestamp, fate=fates[m.id])
+            MemberReport(id=m.id, content=m.content, timestamp=m.timestamp, fate=steps.fates[m.id])
             for m in members
         ),
-        similarities=tuple(
-            (i, j, plan.similarity(members[i], members[j]))
-            for i, j in combinations(sorted(texts.values()), 2)
-        ),
+        similarities=tuple(similarities(group, plan)),
         differences=differences(members),
         needs_model=group.question is not None,
     )
+
+
+def similarities(group: GroupPlan, plan: RoundPlan) -> Iterator[tuple[int, int, float]]:
+    """How alike every two different texts of a group are, by their members' positions."""
+    texts = {normalise(member.content): n for n, member in enumerate(group.members)}
+    for i, j in combinations(sorted(texts.values()), 2):
+        yield i, j, plan.similarity(group.members[i], group.members[j])

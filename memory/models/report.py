@@ -39,10 +39,23 @@ class JustBelow(Frozen):
     pairs: int
 
 
+class Spread(Frozen):
+    """How alike the memories of a store are to those that they may be compared with."""
+
+    counts: tuple[int, ...]
+    """Pairs in each of equal steps of similarity from 0 to 1; what is below 0 is in the first."""
+    pairs: int
+    """All of them."""
+    exact: bool
+    """Counted; else estimated from some of the memories."""
+
+
 class DeduplicationReport(Frozen):
     """A run over the whole store, done or (with `dry_run`) planned."""
 
     dry_run: bool
+    run: str = ""
+    """Its name in the ledger; none in a dry run."""
     memories: int
     """Live memories before the run."""
     memories_after: int

@@ -2,10 +2,17 @@ from .answers import Already as Already
 from .answers import Answers as Answers
 from .answers import Given as Given
 from .cards import cards_of as cards_of
+from .cards import recorded_cards as recorded_cards
 from .decisions_file import read_decisions as read_decisions
 from .gate import Gate as Gate
 from .proposals import Proposals as Proposals
+from .report import Report as Report
+from .report import audit_report as audit_report
+from .report import batch_report as batch_report
+from .report import history_report as history_report
 from .server import ReviewServer as ReviewServer
 from .server import listen as listen
 from .server import serve_until as serve_until
 from .session import Review as Review
+from .writing import check_report_name as check_report_name
+from .writing import write_report as write_report

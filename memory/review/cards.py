@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from memory.decide import GroupPlan, RoundPlan, certainty, planned_report
+from memory.decide import GroupPlan, RoundPlan, Steps, certainty, planned_steps, similarities
 from memory.ledger import DecisionRecord, Reader
-from memory.models import Action, Decision, Frozen
+from memory.models import Action, Decision, Frozen, Memory
 
 Fate = Literal["keep", "retire", "judge", "forgotten"]
 NO_MODEL = "the rules, without a model"
@@ -26,6 +26,8 @@ class CardMember(Frozen):
     user: str | None
     timestamp: datetime
     fate: Fate
+    alike: float | None
+    """To the newest of the group; None where that was not recorded."""
 
 
 class KeptText(Frozen):
@@ -61,11 +63,10 @@ class Card(Frozen):
     members: tuple[CardMember, ...]
     similarity: float | None
     """Of the two members that are least alike."""
-    similarities: tuple[tuple[int, int, float], ...]
+    highest: float | None
+    """Of the two different texts that are most alike."""
     action: str
     reason: str
-    differences: tuple[str, ...]
-    """What differs from the newest, in the words of the policy."""
     kept: tuple[KeptText, ...]
     """Known without a model, or by now; empty where a question is still to be asked."""
     certainty: float
@@ -98,27 +99,27 @@ def cards_of(plan: RoundPlan) -> list[Card]:
 
 def planned_card(group: GroupPlan, plan: RoundPlan) -> Card:
     """A group of a round, as its report tells it."""
-    told = planned_report(group, plan)
-    fates = [one.fate for one in told.members]
-    members = tuple(
-        _member(one.id, one.content, one.user, one.timestamp, fate)
-        for one, fate in zip(group.members, fates, strict=True)
-    )
-    scores = [score for *_, score in told.similarities]
-    lowest = min(scores, default=1.0)
+    steps = planned_steps(group)
+    members = tuple(_planned_member(one, group, plan, steps) for one in group.members)
+    scores = [score for *_, score in similarities(group, plan)]
     return Card(
         key=_key(members),
-        user=told.user,
-        is_private=told.is_private,
+        user=members[0].user,
+        is_private=group.members[0].is_private,
         members=members,
-        similarity=lowest,
-        similarities=told.similarities,
-        action=told.action,
-        reason=told.reason,
-        differences=told.differences,
+        similarity=min(scores, default=1.0),
+        highest=max(scores, default=1.0),
+        action=steps.action,
+        reason=steps.reason,
         kept=_kept(group.replacement, members) if group.replacement else (),
         certainty=round(certainty(group), 6),
     )
+
+
+def _planned_member(one: Memory, group: GroupPlan, plan: RoundPlan, steps: Steps) -> CardMember:
+    newest = group.members[-1]
+    alike = None if one is newest else plan.similarity(one, newest)
+    return _member(one.id, one.content, one.user, one.timestamp, steps.fates[one.id], alike)
 
 
 def _kept(decision: Decision, members: Sequence[CardMember]) -> tuple[KeptText, ...]:
@@ -165,10 +166,9 @@ def _recorded_card(record: DecisionRecord, texts: dict[str, str]) -> Card:
         is_private=any(row["is_private"] for row in known),
         members=members,
         similarity=record.similarity,
-        similarities=(),
+        highest=record.similarity,
         action=record.action.value,
         reason=record.reason,
-        differences=(),
         kept=_kept_then(record, members, texts),
         certainty=alike / 2 if judged else (1.0 + alike) / 2,
         recorded=_recorded(record),
@@ -220,7 +220,12 @@ def _recorded(record: DecisionRecord) -> Recorded:
 
 
 def _member(
-    name: str, content: str, user: str | None, timestamp: datetime, fate: str
+    name: str,
+    content: str,
+    user: str | None,
+    timestamp: datetime,
+    fate: str,
+    alike: float | None = None,
 ) -> CardMember:
     return CardMember.model_validate(
         {
@@ -230,6 +235,7 @@ def _member(
             "user": user,
             "timestamp": timestamp,
             "fate": fate,
+            "alike": alike,
         }
     )
 

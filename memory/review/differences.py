@@ -41,7 +41,7 @@ class _Step(NamedTuple):
 
 def difference(old: str, new: str) -> tuple[Run, ...]:
     """From the old text to the new; but for space, kept and added runs in order are the new."""
-    steps = _steps(words(old), words(new))
+    steps = (step for step in _steps(words(old), words(new)) if step.old or step.new)
     return tuple(
         Run(kind, "".join(max(step.old, step.new, key=len) for step in some))
         for kind, some in groupby(steps, key=lambda step: step.kind)
@@ -73,24 +73,24 @@ def words(text: str) -> list[str]:
 
 
 def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[_Step]:
-    """Every word of both once; between two kept ones, what was removed comes before what was added.
+    """All of both once; between what was kept, what was removed comes before what was added.
 
     Space counts for nothing.
     """
     a, b = [word.rstrip() for word in old], [word.rstrip() for word in new]
     start = _common(a, b)
     end = _common(a[start:][::-1], b[start:][::-1])
-    middle = _kept(a[start : len(a) - end], b[start : len(b) - end], MOST_EDITS)
-    kept = [(n, n) for n in range(start)]
-    kept += [(i + start, j + start) for i, j in middle]
-    kept += [(len(a) - n, len(b) - n) for n in range(end, 0, -1)]
-    i = j = 0
-    for next_i, next_j in [*kept, (len(a), len(b))]:
-        yield from (_Step("removed", word, "") for word in old[i:next_i])
-        yield from (_Step("added", "", word) for word in new[j:next_j])
-        if next_i < len(a):
-            yield _Step("kept", old[next_i], new[next_j])
-        i, j = next_i + 1, next_j + 1
+    yield _Step("kept", "".join(old[:start]), "".join(new[:start]))
+    i = j = start
+    past = len(a) - end, len(b) - end
+    for at in [*_kept(a[start : past[0]], b[start : past[1]], MOST_EDITS), None]:
+        to = past if at is None else (at[0] + start, at[1] + start)
+        yield from (_Step("removed", word, "") for word in old[i : to[0]])
+        yield from (_Step("added", "", word) for word in new[j : to[1]])
+        if at is not None:
+            yield _Step("kept", old[to[0]], new[to[1]])
+        i, j = to[0] + 1, to[1] + 1
+    yield _Step("kept", "".join(old[past[0] :]), "".join(new[past[1] :]))
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from memory.models import Spread
 from memory.review.cards import Card, CardMember, KeptText
 from memory.review.differences import difference, marked
+from memory.review.report import Report
 from memory.text import one_line, shortened, visible
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -55,15 +58,54 @@ def as_json(value: Any) -> Markup:
     return Markup(told)  # noqa: S704 - what could be markup was replaced
 
 
+def report_page(report: Report) -> str:
+    """One file that works by itself: nothing in it is fetched, and only its own scripts run."""
+    scripts, styles = ("cards.js", "report.js"), ("style.css", "report.css")
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            report=report,
+            scripts=scripts,
+            styles=styles,
+            bars=list(_bars(report.spread)) if report.spread else [],
+            data={
+                "cards": [card_data(card) for card in report.cards],
+                "answerable": report.answerable,
+                "kind": report.kind,
+            },
+        )
+    )
+
+
+class Bar(NamedTuple):
+    """A bar of the histogram, in parts of its whole width and height."""
+
+    left: float
+    width: float
+    height: float
+    title: str
+
+
+def _bars(spread: Spread) -> Iterator[Bar]:
+    """On a log scale: millions of pairs are unlike, and a handful are what matters."""
+    top = math.log10(1 + max(spread.counts))
+    width = 1 / len(spread.counts)
+    for n, count in enumerate(spread.counts):
+        height = math.log10(1 + count) / top if top else 0.0
+        about = "" if spread.exact else "about "
+        title = f"{n * width:.3g} to {(n + 1) * width:.3g}: {about}{count:,} pairs"
+        yield Bar(n * width, width, height, title)
+
+
 def card_data(card: Card) -> dict[str, Any]:
     """A card as `cards.js` renders it; texts as eyes see them, cut into what differs."""
     told: dict[str, Any] = card.model_dump(
-        mode="json", include={"key", "similarity", "similarities", "action", "certainty"}
+        mode="json", include={"key", "similarity", "highest", "action", "certainty"}
     )
     told["user"] = visible(card.user) if card.user is not None else None
     told["private"] = card.is_private
     told["reason"] = one_line(card.reason)
-    told["differences"] = [one_line(one) for one in card.differences]
     told["members"] = [
         _member_data(member, other)
         for member, other in zip(card.members, _others(card.members), strict=True)
@@ -86,6 +128,7 @@ def _member_data(member: CardMember, other: CardMember) -> dict[str, Any]:
         "user": visible(member.user) if member.user is not None else None,
         "at": member.timestamp.isoformat(timespec="minutes"),
         "fate": member.fate,
+        "alike": member.alike,
         "text": marked(member.content, other.content),
     }
 

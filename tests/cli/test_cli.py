@@ -210,6 +210,22 @@ def test_the_audit_counts_what_lies_just_below(run: Run, tmp_path: Path) -> None
     assert below is not None
 
 
+def test_an_audit_a_batch_and_a_history_are_written_as_reports(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES[:2]))
+    said = run("memory-dedup", "audit", "--report", "audit.html").stderr
+    assert said == (
+        "report written to audit.html; it holds texts that a later `forget` cannot reach\n"
+    )
+    run("memory-chat", "--deduplicate-memories", "--report", "batch.json")
+    run("memory-dedup", "history", "--report", "history.csv")
+    assert "1 group of near-copies among 2 memories" in (tmp_path / "audit.html").read_text()
+    told = json.loads((tmp_path / "batch.json").read_text())
+    assert (told["headline"], len(told["cards"])) == ("2 memories became 1", 1)
+    assert (tmp_path / "history.csv").read_text("utf-8-sig").count("same text") == 2
+    refused = run("memory-chat", "--deduplicate-memories", "--report", "batch.pdf", ok=False)
+    assert "ends in none of .html, .json, .csv, .md" in refused.stderr
+
+
 def test_a_run_is_listed_and_taken_back_whole(run: Run, tmp_path: Path) -> None:
     run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
     before = run("memory-dedup", "export").stdout

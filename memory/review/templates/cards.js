@@ -3,7 +3,7 @@
 const Cards = (() => {
   const FATES = { keep: "stays", retire: "goes", judge: "to judge", forgotten: "forgotten" };
   const ACTIONS = {
-    replace: "Replace", judge: "Ask", "replace + judge": "Replace, then ask", merge: "Merged",
+    replace: "Replace", judge: "Ask the judge", "replace + judge": "Replace, then ask the judge", merge: "Merged",
     keep_both: "Kept apart", update: "Reworded", undo: "Taken back", forget: "Forgotten", add: "Added",
   };
 
@@ -19,18 +19,24 @@ const Cards = (() => {
     return document.getElementById(id).content.firstElementChild.cloneNode(true);
   }
 
-  const score = (value) => (value === null ? "" : (Math.floor(value * 100) / 100).toFixed(2));
-  const day = (at) => at.slice(0, 10);
+  const score = (value) => (value === null ? "" : value.toFixed(2));
+
+  /** Words in an element of their own; the space after them stands outside. */
+  function worded(tag, text, into) {
+    const said = text.trimEnd();
+    if (said) into.append(make(tag, "", said));
+    into.append(text.slice(said.length));
+  }
 
   /** A text in pieces of which every second one is not in the other text. */
   function markedText(pieces, into) {
-    pieces.forEach((piece, n) => into.append(n % 2 ? make("mark", "", piece) : piece));
+    pieces.forEach((piece, n) => (n % 2 ? worded("mark", piece, into) : into.append(piece)));
   }
 
   /** A text with what was removed and added on the way to it. */
   function runs(of, into) {
     const tags = { removed: "del", added: "ins" };
-    for (const [kind, text] of of) into.append(kind === "kept" ? text : make(tags[kind], "", text));
+    for (const [kind, text] of of) kind === "kept" ? into.append(text) : worded(tags[kind], text, into);
   }
 
   function memberElement(member, card) {
@@ -44,6 +50,7 @@ const Cards = (() => {
     time.dateTime = member.at;
     if (member.user !== card.user) meta.append(make("bdi", "", member.user ?? "everyone"), " ");
     meta.append(time, " ", make("code", "", member.id));
+    if (member.alike !== null) meta.append(` · ${score(member.alike)} to the newest`);
     return made;
   }
 
@@ -60,11 +67,9 @@ const Cards = (() => {
 
   function figures(card) {
     const count = `${card.members.length} ${card.members.length === 1 ? "memory" : "memories"}`;
-    const scores = card.similarities.map((pair) => pair[2]);
-    const high = scores.length ? Math.max(...scores) : card.similarity;
     if (card.similarity === null) return count;
-    const low = score(card.similarity);
-    return `${count} · ${low === score(high) ? low : `${low} to ${score(high)}`} alike`;
+    const [low, high] = [score(card.similarity), score(card.highest)];
+    return `${count} · ${low === high ? low : `${low} to ${high}`} alike`;
   }
 
   function provenance(recorded) {
@@ -81,13 +86,12 @@ const Cards = (() => {
     const find = (selector) => made.querySelector(selector);
     made.dataset.key = card.key;
     made.dataset.action = card.action;
-    find(".action").textContent = ACTIONS[card.action] ?? card.action;
-    find(".who").append(make("bdi", "", card.user ?? "everyone"), card.private ? " (private)" : "");
+    find(".action").textContent = action(card.action);
+    find(".who").append("· ", make("bdi", "", card.user ?? "everyone"), card.private ? " (private)" : "");
     find(".figures").textContent = figures(card);
     find(".members").append(...card.members.map((member) => memberElement(member, card)));
     becomes(card, find(".becomes"));
     find(".why").append(make("span", "label", "because "), make("bdi", "", card.reason));
-    find(".differs").append(...card.differences.map((told) => make("li", "", make("bdi", "", told))));
     find(".provenance").textContent = provenance(card.recorded);
     return made;
   }
@@ -97,5 +101,7 @@ const Cards = (() => {
     return JSON.parse(document.getElementById(id).textContent);
   }
 
-  return { element, make, data, score, day };
+  const action = (name) => ACTIONS[name] ?? name;
+
+  return { element, make, data, score, action };
 })();
