@@ -1,6 +1,5 @@
 from .account import Account as Account
 from .account import Chosen as Chosen
-from .account import Steps as Steps
 from .account import certainty as certainty
 from .account import planned_steps as planned_steps
 from .account import similarities as similarities

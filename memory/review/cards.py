@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from memory.decide import GroupPlan, RoundPlan, Steps, certainty, planned_steps, similarities
+from memory.decide import GroupPlan, RoundPlan, certainty, planned_steps, similarities
 from memory.ledger import DecisionRecord, Reader
-from memory.models import Action, Decision, Frozen, Memory
+from memory.models import Action, Decision, Frozen
 
 Fate = Literal["keep", "retire", "judge", "forgotten"]
 NO_MODEL = "the rules, without a model"
@@ -100,26 +100,27 @@ def cards_of(plan: RoundPlan) -> list[Card]:
 def planned_card(group: GroupPlan, plan: RoundPlan) -> Card:
     """A group of a round, as its report tells it."""
     steps = planned_steps(group)
-    members = tuple(_planned_member(one, group, plan, steps) for one in group.members)
-    scores = [score for *_, score in similarities(group, plan)]
+    found = {(i, j): score for i, j, score in similarities(group, plan)}
+    *older, newest = group.members
+    alike = [
+        found.get((n, len(older))) or plan.similarity(one, newest) for n, one in enumerate(older)
+    ]
+    members = tuple(
+        _member(one.id, one.content, one.user, one.timestamp, steps.fates[one.id], score)
+        for one, score in zip(group.members, [*alike, None], strict=True)
+    )
     return Card(
         key=_key(members),
         user=members[0].user,
         is_private=group.members[0].is_private,
         members=members,
-        similarity=min(scores, default=1.0),
-        highest=max(scores, default=1.0),
+        similarity=min(found.values(), default=1.0),
+        highest=max(found.values(), default=1.0),
         action=steps.action,
         reason=steps.reason,
         kept=_kept(group.replacement, members) if group.replacement else (),
         certainty=round(certainty(group), 6),
     )
-
-
-def _planned_member(one: Memory, group: GroupPlan, plan: RoundPlan, steps: Steps) -> CardMember:
-    newest = group.members[-1]
-    alike = None if one is newest else plan.similarity(one, newest)
-    return _member(one.id, one.content, one.user, one.timestamp, steps.fates[one.id], alike)
 
 
 def _kept(decision: Decision, members: Sequence[CardMember]) -> tuple[KeptText, ...]:

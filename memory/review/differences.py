@@ -48,19 +48,24 @@ def difference(old: str, new: str) -> tuple[Run, ...]:
     )
 
 
-def marked(text: str, other: str) -> tuple[str, ...]:
-    """The text in pieces: the first and every second one after it stands in the other too.
+def marked(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Both texts in pieces: the first and every second one after it stands in the other too.
 
     Those between do not. Joined, they are the text as eyes see it.
     """
-    pieces = [""]
-    for step in _steps(words(text), words(other)):
-        if step.kind != "added":
-            differs = step.kind == "removed"
-            if differs == len(pieces) % 2:
-                pieces.append("")
-            pieces[-1] += step.old
-    return tuple(pieces)
+    ours: list[str] = [""]
+    theirs: list[str] = [""]
+    for step in _steps(words(old), words(new)):
+        _put(ours, step.old, differs=step.kind == "removed")
+        _put(theirs, step.new, differs=step.kind == "added")
+    return tuple(ours), tuple(theirs)
+
+
+def _put(pieces: list[str], text: str, *, differs: bool) -> None:
+    if text:
+        if differs == len(pieces) % 2:
+            pieces.append("")
+        pieces[-1] += text
 
 
 def words(text: str) -> list[str]:
@@ -105,6 +110,8 @@ def _kept(a: Sequence[str], b: Sequence[str], most: int) -> list[tuple[int, int]
     Myers, An O(ND) difference algorithm (1986): `reach[k]` is how far in `a` one gets with so many
     edits on the diagonal `i - j = k`.
     """
+    if not a or not b:
+        return []
     reach, trail = {1: 0}, []
     for edits in range(min(len(a) + len(b), most) + 1):
         trail.append(dict(reach))

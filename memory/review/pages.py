@@ -106,22 +106,20 @@ def card_data(card: Card) -> dict[str, Any]:
     told["user"] = visible(card.user) if card.user is not None else None
     told["private"] = card.is_private
     told["reason"] = one_line(card.reason)
-    told["members"] = [
-        _member_data(member, other)
-        for member, other in zip(card.members, _others(card.members), strict=True)
-    ]
+    told["members"] = list(map(_member_data, card.members, _marked(card.members)))
     told["kept"] = [_kept_data(one, card.members) for one in card.kept]
     told["recorded"] = card.recorded and card.recorded.model_dump(mode="json")
     return told
 
 
-def _others(members: Sequence[CardMember]) -> list[CardMember]:
-    """With whom each is compared: the newest, and that one with the one before it."""
-    *older, newest = members
-    return [newest] * len(older) + [older[-1] if older else newest]
+def _marked(members: Sequence[CardMember]) -> list[tuple[str, ...]]:
+    """Each text against the newest, and that one against the one before it."""
+    *older, newest = (member.content for member in members)
+    pairs = [marked(text, newest) for text in older]
+    return [ours for ours, _ in pairs] + [pairs[-1][1] if pairs else marked(newest, newest)[1]]
 
 
-def _member_data(member: CardMember, other: CardMember) -> dict[str, Any]:
+def _member_data(member: CardMember, text: tuple[str, ...]) -> dict[str, Any]:
     return {
         "id": member.id,
         "hash": member.content_hash,
@@ -129,7 +127,7 @@ def _member_data(member: CardMember, other: CardMember) -> dict[str, Any]:
         "at": member.timestamp.isoformat(timespec="minutes"),
         "fate": member.fate,
         "alike": member.alike,
-        "text": marked(member.content, other.content),
+        "text": text,
     }
 
 
