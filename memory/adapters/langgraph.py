@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from memory.errors import MemoryNotFound, StillStatedBy
 from memory.ledger import Reader, Row, StoredItem, Writer
 from memory.models import MAX_CONTENT, MAX_NAME, Action, Decision, Memory, Survivor
 from memory.protocols import Embedder, LanguageModel
-from memory.store import MemoryStore, WhileUnchanged, nearest_of
+from memory.store import Conflict, MemoryStore, WhileUnchanged, erase, nearest_of
 from memory.text import clean, text_key
 from memory.threads import LoopThread, in_thread
 
@@ -148,8 +148,9 @@ class DedupStore(BaseStore):
         new, left = await in_thread(self._put, puts)
         if new:
             await self._deduplicator.check_and_merge_all(new)
-        for one in left:
-            await in_thread(self._leave, one)
+        erased = [await in_thread(self._leave, one) for one in left]
+        if any(erased):
+            await in_thread(self._store.scrub)
 
     async def _catch_up(self) -> int:
         missing = await in_thread(self._unplaced)
@@ -261,24 +262,34 @@ class DedupStore(BaseStore):
         scope = self._store.scope_of(arrival)
         writer.distinct.mark(scope, old.content, arrival.content, "overwritten", "person")
 
-    def _leave(self, one: _Left) -> None:
-        """Erase a memory that no key has any more; the one that overwrote it stands for it."""
+    def _leave(self, one: _Left) -> bool:
+        """Erase a memory that no key has any more, and say so; what overwrote it stands for it."""
         with self._store.ledger.reading() as reader:
             old, revision = _alone(reader, one.memory_id), reader.revision()
             living = reader.memories.living_ids([one.new_id] if one.new_id else [])
             rows = reader.memories.rows(list(living.values()))
         if old is None:
-            return
+            return False
         if one.new_id is None:
-            with suppress(MemoryNotFound, StillStatedBy):
-                self._store.forget(old.id)
-            return
+            return self._erase(old.id)
         for row in rows.values():
             if row.memory.id != old.id:
                 survivor = Survivor(row.memory, (old.id,))
                 members = (old, row.memory)
                 decision = Decision(Action.UPDATE, "its key was overwritten", members, (survivor,))
-                self._store.apply(decision, WhileUnchanged(revision))
+                done = self._store.apply(decision, WhileUnchanged(revision))
+                if isinstance(done, Conflict):  # another process came first: look again
+                    return self._leave(one)
+        return False
+
+    def _erase(self, memory_id: str) -> bool:
+        """Whether there was something to erase; index and log are cleared of it afterwards."""
+        try:
+            with self._store.ledger.writing() as writer:
+                erase(writer, memory_id, self._store.clock())
+        except (MemoryNotFound, StillStatedBy):
+            return False
+        return True
 
     def _unplaced(self) -> list[Memory]:
         with self._store.ledger.reading() as reader:
@@ -338,7 +349,11 @@ def open_dedup_store(
 
     deduplicator = assembly.build_deduplicator(store, config, language)
     opened = DedupStore(store, deduplicator, namespaces=namespaces, fields=fields, release=release)
-    opened.catch_up()
+    try:
+        opened.catch_up()
+    except BaseException:  # Ctrl-C too must not leave the ledger open
+        opened.close()
+        raise
     return opened
 
 
