@@ -135,10 +135,15 @@ def _embedders(config: Config, given: str | None) -> list[Any]:
 
 
 def _show_plan(plan: WriteBackPlan) -> None:
-    for update in plan.updates:
-        show(f"update {update.row.id}\n  from {_line(update.said)}\n  to   {_line(update.text)}")
-    for deletion in plan.deletions:
-        show(f"delete {deletion.row.id}  {_line(deletion.said)}\n  kept {deletion.kept.id}")
+    updates = (
+        f"update {one.row.id}\n  from {_line(one.said)}\n  to   {_line(one.text)}"
+        for one in plan.updates
+    )
+    deletions = (
+        f"delete {one.row.id}  {_line(one.said)}\n  kept {one.kept.id}" for one in plan.deletions
+    )
+    if plan.changes:
+        show("\n".join([*updates, *deletions]))
     _say_left(plan.left_alone)
     err().print(
         f"{len(plan.updates):,} rows to update, {len(plan.deletions):,} to delete; "

@@ -16,6 +16,8 @@ from memory.interchange.qdrant import is_qdrant, read_points
 
 MEM0_COLLECTION = "mem0"
 """Where mem0 puts memories unless told otherwise."""
+_OWN_RECORDS = "migrations_"
+"""What begins the name of a store in its folder that holds no memories."""
 
 
 def read_mem0(path: Path, collection: str) -> Found:
@@ -38,7 +40,8 @@ def vector_folder(path: Path) -> Path:
 
     Raises: InputError where there is none, or several.
     """
-    inside = sorted(one for one in path.iterdir() if one.is_dir()) if path.is_dir() else []
+    inside = sorted(path.iterdir()) if path.is_dir() else []
+    inside = [one for one in inside if one.is_dir() and not one.name.startswith(_OWN_RECORDS)]
     found = [one for one in [path, *inside] if _is_store(one)]
     if path in found:
         return path
@@ -47,7 +50,9 @@ def vector_folder(path: Path) -> Path:
     if found:
         names = ", ".join(one.name for one in found)
         raise InputError(path, f"holds several stores: {names}", "name one of these folders")
-    raise InputError(path, "holds no store of mem0", "give its Chroma or Qdrant folder")
+    raise InputError(
+        path, "holds no store of mem0", "give its Chroma or Qdrant folder; by default /tmp/qdrant"
+    )
 
 
 def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:

@@ -68,8 +68,10 @@ def test_a_folder_that_is_no_store_or_holds_several_is_one_clear_line(mem0: Path
         vector_folder(mem0 / "empty")
     with pytest.raises(InputError, match="holds no store of mem0"):
         vector_folder(mem0 / "none")
-    (mem0 / "qdrant" / "collection").mkdir(parents=True)
-    (mem0 / "qdrant" / "meta.json").write_text("{}")
+    for name in ("migrations_qdrant", "qdrant"):
+        assert vector_folder(mem0) == mem0 / "db", "what mem0 keeps for itself is no store"
+        (mem0 / name / "collection").mkdir(parents=True)
+        (mem0 / name / "meta.json").write_text("{}")
     with pytest.raises(InputError, match="several stores: db, qdrant"):
         vector_folder(mem0)
 
