@@ -39,7 +39,7 @@ def read_collection(place: Place, name: str) -> Found:
 
     Raises: InputError.
     """
-    with _reading(place) as client:
+    with looking_into(place) as client:
         collection = named_collection(client, place, name)
         return Found(str(collection.id), list(_rows(collection)))
 
@@ -74,8 +74,11 @@ def opened(place: Place, copy: Path | None = None) -> Iterator[Client]:
 
 
 @contextmanager
-def _reading(place: Place) -> Iterator[Client]:
-    """Opening a Chroma folder may write to it, so theirs is left alone."""
+def looking_into(place: Place) -> Iterator[Client]:
+    """A copy of a folder, since opening it may write to it; a server as it is.
+
+    Raises: InputError.
+    """
     if isinstance(place, ChromaServer) or not (place / "chroma.sqlite3").is_file():
         with opened(place) as client:
             yield client

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from memory.index import Collection, chroma_faults, own_embedding
-from memory.interchange.chroma import Place, named_collection, opened
+from memory.interchange.chroma import Place, looking_into, named_collection
 from memory.interchange.foreign import ForeignRow, Reading, text_key_of
 from memory.models import Vector
 
@@ -37,7 +37,7 @@ def vectors_as_theirs(
     """
     if not texts:
         return {}
-    with opened(place) as client:
+    with looking_into(place) as client:
         collection = named_collection(client, place, name)
         sample, stored = _sample(collection, rows, reading)
         for embed in _embedders(collection, others):
