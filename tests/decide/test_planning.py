@@ -16,7 +16,7 @@ from memory.decide.planning import plan_round
 from memory.deduplicator import MemoryDeduplicator
 from memory.index import similarity
 from memory.ledger import Ledger, Row, Snapshot, VectorTable
-from memory.models import Memory, Rules, Scope, Vectors
+from memory.models import COPIES_FROM, Memory, Rules, Scope, Vectors
 from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from memory.text import text_key
@@ -65,6 +65,24 @@ def groups_of(taken: Snapshot) -> set[frozenset[str]]:
 
 
 drawn = st.tuples(st.integers(0, 10_000), st.integers(3, 24))
+
+
+@settings(max_examples=40)
+@given(drawn)
+def test_a_question_knows_which_of_its_members_are_near_copies(drawn: tuple[int, int]) -> None:
+    """Pair by pair, as the vectors say: one member that is only similar is no reason against."""
+    seed, n = drawn
+    taken = snapshot(clumps(seed, n), seed)
+    plan = plan_round(taken, Rules(lower=0.80), lambda _memory: EVERYONE)
+    for question in (group.question for group in plan.groups if group.question):
+        vectors = [taken.vectors[text_key(member.content)] for member in question.members]
+        alike = {
+            (a, b)
+            for a, b in combinations(range(len(vectors)), 2)
+            if similarity(vectors[a], vectors[b]) >= COPIES_FROM
+        }
+        assert question.copies == alike
+        assert question.are_copies == question.are_copies_among(range(len(vectors)))
 
 
 @settings(max_examples=80)
