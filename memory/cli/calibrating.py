@@ -41,24 +41,45 @@ def calibrate(
             min=0.5, max=1.0, help="How often a replacement made without asking must be right."
         ),
     ] = 0.99,
+    from_reviews: Annotated[
+        bool,
+        typer.Option("--from-reviews", help="Ask nobody: go by what people answered in reviews."),
+    ] = False,
 ) -> None:
     """Suggest a scale for this store by asking what pairs are to each other; changes nothing."""
-    from memory.upkeep import CalibrationLog, lines, pairs_of, suggest
+    from memory.upkeep import CalibrationLog, pairs_of, reviewed
 
     config: Config = context.obj
+    with assembly.read_store(config) as store:
+        found = pairs_of(store, config.memory.dedup_candidates)
+        known = reviewed(store) if from_reviews else None
+    if known is not None:
+        of_now = [pair for pair in found.pairs if pair.key not in known.answers]
+        _suggest([*of_now, *known.pairs], known.answers, found.memories, config, wanted)
+        return
     model = assembly.build_model(config)
     log = CalibrationLog(
         Path(config.memory.data_dir) / "calibration.jsonl", "person" if person else model.name
     )
-    with assembly.read_store(config) as store:
-        found = pairs_of(store, config.memory.dedup_candidates)
     _ask(found.pairs, log, questions, config, None if person else model)
-    answers = log.read()
-    for title, some in _by_script(found.pairs):
-        _show_bands(title, some, answers, found.memories)
+    _suggest(found.pairs, log.read(), found.memories, config, wanted)
+
+
+def _suggest(
+    pairs: Sequence[AlikePair],
+    answers: Mapping[str, Answer],
+    memories: int,
+    config: Config,
+    wanted: float,
+) -> None:
+    """What was said of each band, and the lines of config.yaml that follow from it."""
+    from memory.upkeep import lines, suggest
+
+    for title, some in _by_script(pairs):
+        _show_bands(title, some, answers, memories)
     show(_LEGEND)
     now = config.memory.scale_for(assembly.build_embedder(config).fingerprint)
-    suggested = suggest(found.pairs, answers, now, wanted, guard=config.memory.dedup_guard)
+    suggested = suggest(pairs, answers, now, wanted, guard=config.memory.dedup_guard)
     for line in lines(suggested, wanted):
         sys.stdout.write(f"{line}\n")
 

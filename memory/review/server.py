@@ -87,11 +87,10 @@ class ReviewServer:
             return await self._page("gone.html", status=404)
         return await self._show(shown, said=await self._said(request.query_params.get("said")))
 
-    async def _show(self, shown: Shown, status: int = 200, **more: Any) -> Response:
+    async def _show(self, shown: Shown, **more: Any) -> Response:
         told: dict[str, Any] = {"said": None, "objection": "", "refusal": "", "text": None, **more}
         return await self._page(
             "group.html",
-            status,
             shown=shown,
             card=card_data(shown.card),
             contents={member.id: member.content for member in shown.card.members},
@@ -138,8 +137,8 @@ class ReviewServer:
         """The group as it is now, with what was written and why it was not done."""
         shown = await self._review.show(key, left_out)
         if shown is None:
-            return await self._page("gone.html", 409, why=next(iter(why.values()), ""))
-        return await self._show(shown, 409, text=_one(form, "text") or None, **why)
+            return await self._page("gone.html", why=next(iter(why.values()), ""))
+        return await self._show(shown, text=_one(form, "text") or None, **why)
 
     async def _propose(self, request: Request) -> Response:
         form = await _form(request)

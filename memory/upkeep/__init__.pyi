@@ -17,3 +17,4 @@ from .doctor import examine as examine
 from .doctor import mend as mend
 from .intervals import wilson as wilson
 from .reembed import reembed as reembed
+from .reviewed import reviewed as reviewed
