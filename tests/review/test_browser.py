@@ -26,7 +26,7 @@ from tests.review.chromium import Driver, chromium, complaints
 from tests.review.crowd import crowd
 
 pytestmark = pytest.mark.browser
-CAN_APPLY = "[data-key=a]:not(:disabled)"
+CAN_APPLY = "[data-key=y]:not(:disabled)"
 HOSTILE = '<img src=x onerror="document.title=1">', "</script><script>document.title=2</script>"
 
 
@@ -101,21 +101,21 @@ def until(driver: Driver, holds: Callable[[], bool]) -> None:
 def answer(driver: Driver, chance: random.Random) -> None:
     """One group, by keys alone: applied, kept, without its first member, or in other words."""
     before = answered(driver)
-    said = chance.choice("aaakw1")
-    if said in "a1" and not has(driver, CAN_APPLY):
-        said = "k"
+    said = chance.choice("yyynw1")
+    if said in "y1" and not has(driver, CAN_APPLY):
+        said = "n"
     if said == "w":
         press(driver, "e")
         control = ActionChains(driver).key_down(Keys.CONTROL)
         control.send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
         until(driver, lambda: answered(driver) > before or has(driver, "[name=insist]"))
         if has(driver, "[name=insist]"):
-            press(driver, "i", "s")
+            press(driver, "i", "w")
     elif said == "1":
-        press(driver, "1", "a")
+        press(driver, "1", "y")
         until(driver, lambda: answered(driver) > before or has(driver, "[name=shown_without]"))
         if has(driver, "[name=shown_without]"):
-            press(driver, "a" if has(driver, CAN_APPLY) else "k")
+            press(driver, "y" if has(driver, CAN_APPLY) else "n")
     else:
         press(driver, said)
     until(driver, lambda: answered(driver) > before)
@@ -131,7 +131,7 @@ def test_three_hundred_groups_by_keyboard_with_a_kill_in_the_middle(home: Path) 
                 answer(driver, chance)
             assert complaints(driver) == []
             acknowledged = answered(driver)
-            press(driver, "k")
+            press(driver, "n")
             process.send_signal(signal.SIGKILL)
             process.wait(30)
         kept = sum(not one.left_for_later for one in by_person(home))
@@ -144,7 +144,7 @@ def test_three_hundred_groups_by_keyboard_with_a_kill_in_the_middle(home: Path) 
                 answer(driver, chance)
             press(driver, "u")
             until(driver, lambda: has(driver, "#answer"))
-            press(driver, "k")
+            press(driver, "n")
             until(driver, lambda: has(driver, "h1") and not has(driver, "#answer"))
             driver.get(address.partition("?")[0] + "history")
             assert driver.find_elements(By.CSS_SELECTOR, ".card")
@@ -167,7 +167,7 @@ def test_two_browsers_at_once_do_not_decide_one_group_twice(home: Path) -> None:
         for _ in range(10):
             for driver in (one, two):
                 driver.get(base)
-            keys = "k", "k"
+            keys = "n", "y"
             pressing = [
                 threading.Thread(target=press, args=(driver, key))
                 for driver, key in zip((one, two), keys, strict=True)
@@ -204,7 +204,7 @@ def test_hostile_texts_harm_no_page_and_none_is_too_wide(
         for number in range(4):
             unharmed(driver, width)
             left = driver.current_url
-            press(driver, "k" if number % 2 else "l")
+            press(driver, "n" if number % 2 else "s")
             until(driver, lambda left=left: driver.current_url != left)  # type: ignore[misc]
         retired = by_person(home)[0].members[0]
         pages = ["", "groups", "questions", "history", "figures", f"memory/{retired}"]

@@ -23,7 +23,7 @@
       if (event.key === "Escape") within.blur();
       if (!accepts) return;
     } else if (event.ctrlKey || event.metaKey) return;
-    const key = accepts ? "s" : event.key;
+    const key = accepts ? "w" : event.key;
     const wanted = document.querySelector(`[data-key="${CSS.escape(key)}"]:not(:disabled)`);
     if (!wanted) return;
     event.preventDefault();
