@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from memory.decide import GroupPlan, RoundPlan, certainty, planned_steps, similarities
-from memory.ledger import DecisionRecord, Reader
+from memory.ledger import DecisionRecord, Reader, Row
 from memory.models import Action, Decision, Frozen
 
 Fate = Literal["keep", "retire", "judge", "forgotten"]
@@ -142,20 +142,23 @@ def _kept(decision: Decision, members: Sequence[CardMember]) -> tuple[KeptText, 
 def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Card]:
     """Decisions as cards, in the order of the records, which is oldest first.
 
-    Each member's text is the one it had then. A text that lived on is as a later one of these
-    decisions found it, else as it is now.
+    Each member's text is the one it had then; where the decision changed nothing, and kept no image
+    of it, the one it has now. A text that lived on is as a later one of these decisions found it,
+    else as it is now.
     """
+    unseen = {name for one in records for name in set(one.members) - _rows_before(one).keys()}
+    now = {name: _as_now(row) for name, row in reader.memories.rows(sorted(unseen)).items()}
     survivors = [name for record in records for name, _ in record.survivors]
     texts = {name: row.memory.content for name, row in reader.memories.rows(survivors).items()}
     cards = []
     for record in reversed(records):
-        cards.append(_recorded_card(record, texts))
+        cards.append(_recorded_card(record, texts, now))
         texts |= {name: row["content"] for name, row in _rows_before(record).items() if row}
     return cards[::-1]
 
 
-def _recorded_card(record: DecisionRecord, texts: dict[str, str]) -> Card:
-    before = _rows_before(record)
+def _recorded_card(record: DecisionRecord, texts: dict[str, str], now: _Rows) -> Card:
+    before = {name: now[name] for name in record.members if name in now} | _rows_before(record)
     members = tuple(_member_then(name, before.get(name), record) for name in record.members)
     members = tuple(sorted(members, key=lambda one: one.timestamp))
     known = [row for name in record.members if (row := before.get(name))]
@@ -176,9 +179,23 @@ def _recorded_card(record: DecisionRecord, texts: dict[str, str]) -> Card:
     )
 
 
-def _rows_before(record: DecisionRecord) -> dict[str, dict[str, Any] | None]:
-    rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
+_Rows = dict[str, dict[str, Any] | None]
+"""The columns of memories by id; None for one that was forgotten."""
+
+
+def _rows_before(record: DecisionRecord) -> _Rows:
+    rows: _Rows = json.loads(record.before)["rows"]
     return rows
+
+
+def _as_now(row: Row) -> dict[str, Any] | None:
+    """The columns that a card shows."""
+    if row.forgotten:
+        return None
+    memory = row.memory
+    at = memory.timestamp.isoformat()
+    told = {"content": memory.content, "user": memory.user, "is_private": memory.is_private}
+    return {**told, "timestamp": at}
 
 
 def _member_then(name: str, row: dict[str, Any] | None, record: DecisionRecord) -> CardMember:

@@ -125,6 +125,7 @@ def test_each_answer_is_a_decision_by_a_person_and_the_last_is_taken_back(
     assert browser.say("apply", of(browser, "12 km")) == 303
     assert texts(filled) == {RUNS[1], *SAILS}
     assert browser.say("keep_all", of(browser, "dives")) == 303
+    assert browser.get("/history").text.count("Take back decision") >= 2
     page = browser.get("/").text
     assert "Nothing is left" in page
     told = [one for one in filled.history() if not one.left_for_later]
@@ -266,6 +267,7 @@ def test_one_memorys_lineage_shows_every_wording_and_decision(
     wordings = page.partition("Every wording")[2].partition("What was decided")[0]
     assert all(text in wordings for text in RUNS)
     assert "by a person" in page
+    assert "forgotten" not in page
     retired = next(name for name in filled.history()[-1].members if name != kept.id)
     assert f"{kept.id}</code></a> stands for it today" in browser.get(f"/memory/{retired}").text
     assert browser.get("/memory/mem_none").status_code == 404
