@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
@@ -16,13 +16,16 @@ from memory.decide import (
     Chosen,
     Embed,
     RoundPlan,
+    Together,
     add,
     decide_new,
     nominate,
 )
+from memory.errors import MemoryPipelineError
 from memory.judging import QUOTED, Judging
-from memory.ledger import Lease
+from memory.ledger import Lease, strangers
 from memory.models import (
+    OFFLINE,
     Action,
     Decision,
     DeduplicationReport,
@@ -42,6 +45,7 @@ from memory.store import (
     Arrival,
     Asker,
     Condition,
+    Conflict,
     Insistence,
     Known,
     MemoryStore,
@@ -65,6 +69,8 @@ _MOST_ANSWERS = 2
 _OFF = "deduplication is off"
 _HEARSAY = "the nearest stands for a text that this one is not like"
 _EMBED_AT_ONCE = 256
+_AT_ONCE = 64
+"""Memories of an import that are stored in one go: others who write wait that long."""
 
 
 @dataclass(frozen=True)
@@ -153,20 +159,117 @@ class MemoryDeduplicator:
         calls = self._hourly if run is None else self._calls(None)
         outcomes: list[Outcome] = []
         for start in range(0, len(new_memories), _EMBED_AT_ONCE):
-            for new in await self._embedded(new_memories[start : start + _EMBED_AT_ONCE]):
-                with telemetry.span("write") as seen:
-                    outcome = await self._write(new, run, calls, lease)
-                    seen.set_attribute("kind", outcome.action.value)
+            embedded = await self._embedded(new_memories[start : start + _EMBED_AT_ONCE])
+            async for outcome in self._written(embedded, run, calls, lease):
                 outcomes.append(outcome)
                 if on_progress is not None:
                     on_progress(len(outcomes), len(new_memories))
         return outcomes
+
+    async def _written(
+        self,
+        new: Sequence[Memory | Embedded],
+        run: str | None,
+        calls: CallBudget,
+        lease: Lease | None,
+    ) -> AsyncIterator[Outcome]:
+        """The outcomes in order; those of an import are stored many at a time.
+
+        With the guard off, what a match stands for is looked up for each.
+        """
+        embedded = [one for one in new if isinstance(one, Embedded)]
+        import_ = run is not None and lease is None and len(embedded) == len(new)
+        if not (import_ and self._config.dedup_enabled and self._rules.guard):
+            for one in new:
+                yield await self._traced(one, run, calls, lease)
+            return
+        for some in strangers(embedded):
+            done = 0
+            while done < len(some):
+                outcomes = await self._write_together(some[done : done + _AT_ONCE], run, calls)
+                done += len(outcomes)
+                for outcome in outcomes:
+                    yield outcome
+
+    async def _write_together(
+        self, new: Sequence[Embedded], run: str | None, calls: CallBudget
+    ) -> list[Outcome]:
+        """The first ones, at least one: decided in order against one state, stored in one go.
+
+        As far as the state tells all, nobody else writes, and no model is to be waited for.
+        """
+        try:
+            asker = Asker(self._model.name)
+            prepared, revision = await in_thread(
+                self._store.prepare_all, new, self._config.dedup_candidates, self._floor, asker
+            )
+        except MemoryPipelineError:
+            prepared, revision = [], 0  # one by one it is stored whatever fails
+        outcomes, decided = await self._decided_together(prepared, calls)
+        if decided:
+            done = await in_thread(self._store.apply_all, decided, revision, run)
+            outcomes = [] if isinstance(done, Conflict) else _with_living(outcomes, decided, done)
+        return outcomes or [await self._traced(new[0], run, calls, None)]
+
+    async def _decided_together(
+        self, prepared: Sequence[Known | Arrival], calls: CallBudget
+    ) -> tuple[list[Outcome], list[tuple[Embedded, Decision]]]:
+        """The outcomes of the first ones, and what is to be applied for them."""
+        together = Together(self._store.scale, self._store.scope_of, self._floor)
+        outcomes: list[Outcome] = []
+        decided: list[tuple[Embedded, Decision]] = []
+        for one in prepared:
+            if isinstance(one, Known):
+                outcomes.append(Outcome(one.memory, Action.KNOWN, "it arrived before"))
+                continue
+            seen = self._seen(one, together)
+            if seen is None or self._would_wait(seen):
+                break
+            decision, _ = await self._decide(seen, 1, Budget(self._budget_s), calls)
+            new = seen.arrival.new
+            outcomes.append(Outcome(new.memory, decision.action, decision.reason, decision.usage))
+            decided.append((new, decision))
+            together.add(new, decision)
+        return outcomes, decided
+
+    def _seen(self, arrival: Arrival, together: Together) -> _Prepared | None:
+        """A new memory with what it resembles once all before it are stored."""
+        found = arrival.neighbours
+        if isinstance(found, Unsearched):
+            return None
+        matches = together.seen_by(arrival.new, found.matches, found.distinct)
+        if matches is None:
+            return None
+        nearest = tuple(matches[: self._config.dedup_candidates])
+        arrival = replace(arrival, neighbours=replace(found, matches=nearest))
+        return _Prepared(arrival, nearest, self._nominated(arrival))
+
+    def _would_wait(self, prepared: _Prepared) -> bool:
+        """Whether a model that is not on this machine is to be asked."""
+        if self._model.name == OFFLINE:
+            return False
+        new = prepared.arrival.new.memory
+        decision, _ = decide_new(new, prepared.matches, self._rules, prepared.nominated)
+        return isinstance(decision, Question)
+
+    @property
+    def _floor(self) -> float:
+        """The similarity below which nothing is of interest."""
+        return self._rules.lower if self._words is None else min(self._rules.lower, FLOOR)
 
     async def _embedded(self, some: Sequence[Memory]) -> Sequence[Memory | Embedded]:
         """Several are embedded together; one alone is when it is prepared."""
         if len(some) == 1:
             return some
         return await in_thread(self._store.embeddings.embed, some)
+
+    async def _traced(
+        self, new: Memory | Embedded, run: str | None, calls: CallBudget, lease: Lease | None
+    ) -> Outcome:
+        with telemetry.span("write") as seen:
+            outcome = await self._write(new, run, calls, lease)
+            seen.set_attribute("kind", outcome.action.value)
+        return outcome
 
     async def _write(
         self, new: Memory | Embedded, run: str | None, calls: CallBudget, lease: Lease | None
@@ -197,9 +300,8 @@ class MemoryDeduplicator:
             if isinstance(received, Known):
                 return received
             return _Prepared(Arrival(received, Unsearched(_OFF)))
-        floor = self._rules.lower if self._words is None else min(self._rules.lower, FLOOR)
         k = self._config.dedup_candidates
-        found = self._store.prepare(new, k, floor, Asker(self._model.name))
+        found = self._store.prepare(new, k, self._floor, Asker(self._model.name))
         if isinstance(found, Known):
             return found
         return _Prepared(found, self._cohesive(found), self._nominated(found))
@@ -345,6 +447,21 @@ class MemoryDeduplicator:
 
     def _calls(self, max_calls: int | None) -> CallBudget:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)
+
+
+def _with_living(
+    outcomes: Sequence[Outcome],
+    decided: Sequence[tuple[Embedded, Decision]],
+    alive: Sequence[Memory],
+) -> list[Outcome]:
+    """The outcomes with who lives for each that was stored."""
+    living = {new.memory.id: now for (new, _), now in zip(decided, alive, strict=True)}
+    return [
+        one
+        if one.action is Action.KNOWN
+        else replace(one, memory=living.get(one.memory.id, one.memory))
+        for one in outcomes
+    ]
 
 
 def _undecided(arrival: Arrival, why: str) -> Decision:

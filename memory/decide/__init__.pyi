@@ -28,3 +28,4 @@ from .policy import oldest_first as oldest_first
 from .policy import resolve as resolve
 from .rereading import still_wrong as still_wrong
 from .spread import spread as spread
+from .together import Together as Together

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import KnownPair
-from memory.ledger.transaction import TableGroup
+from memory.ledger.transaction import TableGroup, chunks
 from memory.models import JUDGES, Judge, Scope
 from memory.text import text_key
 
@@ -33,6 +33,17 @@ class DistinctPairs(TableGroup):
             a if b == key else b
             for where, a, b, who in found
             if where == scope.key or (who == "person" and Scope.from_key(where).agrees_with(scope))
+        }
+
+    def of_all(self, keys: Sequence[str], by: Sequence[Judge] = JUDGES) -> set[TextPair]:
+        """The pairs that one of these texts is in, in whatever scope."""
+        pairs = t.distinct_pairs.c
+        query = sa.select(pairs.scope, pairs.low_key, pairs.high_key).where(pairs.by.in_(by))
+        return {
+            tuple(row)
+            for some in chunks(keys)
+            for column in (pairs.low_key, pairs.high_key)
+            for row in self._connection.execute(query.where(column.in_(some)))
         }
 
     def all(self, by: Sequence[Judge] = JUDGES) -> set[TextPair]:

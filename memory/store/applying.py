@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import combinations
@@ -16,6 +16,7 @@ from memory.index import similarities
 from memory.ledger import BATCH_PAUSE, Lease, Reader, Row, Writer, with_verdicts
 from memory.models import (
     JUDGES,
+    Action,
     Decision,
     Embedded,
     Judge,
@@ -170,6 +171,27 @@ class Applier:
             records = [(decision, before) for _, decision in decided]
             writer.decisions.record_all(records, self._clock(), run)
 
+    def apply_in_order(self, writer: Writer, todo: Sequence[Application]) -> list[Memory]:
+        """What was decided about new memories of which none has arrived; who lives for each now.
+
+        Those that nothing stands against are stored together, as far as they follow each other.
+        """
+        alive: list[Memory] = []
+        plain: list[tuple[Embedded, Decision]] = []
+        for one in todo:
+            assert one.arrival is not None
+            if _is_plain(one):
+                plain.append((one.arrival, one.decision))
+                alive.append(one.arrival.memory)
+                continue
+            self.add_all(writer, plain, one.run)
+            plain = []
+            done = self.apply(writer, one)
+            assert isinstance(done, Applied), "nobody else writes, and it has not arrived"
+            alive.append(done.memory)
+        self.add_all(writer, plain, todo[-1].run if todo else None)
+        return alive
+
     # --- what must hold ---
 
     def _conflict(self, writer: Writer, one: Application) -> str:
@@ -299,6 +321,12 @@ class Applier:
             writer.attempts.count(self._scope_of(a), *texts, decision.model, now, pause)
 
 
+def _is_plain(one: Application) -> bool:
+    """Whether nothing but its arrival is written."""
+    linked = one.arrival is not None and one.arrival.memory.linked_ids
+    return one.decision.action is Action.ADD and not one.decision.pending and not linked
+
+
 def _changed(writer: Writer, one: Application) -> str:
     new = one.arrival.memory.id if one.arrival is not None else None
     stored = [member for member in one.decision.members if member.id != new]
@@ -338,10 +366,15 @@ class Probe(NamedTuple):
 def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> list[SearchResult]:
     """Rows by exact similarity, most similar first, then the newest; those with a vector."""
     candidates = list(rows)
-    if not candidates:
-        return []
-    known = reader.vectors.of(row.text_key for row in candidates)
-    candidates = [row for row in candidates if row.text_key in known]
+    known = reader.vectors.of(row.text_key for row in candidates) if candidates else {}
+    return ranked_by(known, probe, candidates, scale)
+
+
+def ranked_by(
+    known: Mapping[str, Vector], probe: Probe, rows: Iterable[Row], scale: Scale
+) -> list[SearchResult]:
+    """The same where the vectors were looked up already, by text key."""
+    candidates = [row for row in rows if row.text_key in known]
     if not candidates:
         return []
     others = np.stack([known[row.text_key] for row in candidates])

@@ -35,6 +35,7 @@ from memory.models import (
     ScopeField,
     SearchResult,
     Survivor,
+    Vector,
     first_problem,
     new_memory_id,
 )
@@ -50,6 +51,7 @@ from memory.store.applying import (
     WhileUnchanged,
     count,
     ranked,
+    ranked_by,
 )
 from memory.store.asking import NOBODY, Asker
 from memory.store.embedding_cache import EmbeddingCache
@@ -68,6 +70,8 @@ class Neighbours:
 
     matches: tuple[SearchResult, ...]
     revision: int
+    distinct: frozenset[str] = frozenset()
+    """Keys of the texts that it was told apart from: they are not among the matches."""
 
 
 @dataclass(frozen=True)
@@ -291,6 +295,30 @@ class MemoryStore:
         except MemoryPipelineError as exc:
             return Arrival(arrived, Unsearched(str(exc)))
 
+    def prepare_all(
+        self, new: Sequence[Embedded], k: int, min_similarity: float, asker: Asker = NOBODY
+    ) -> tuple[list[Known | Arrival], int]:
+        """As `prepare`, several that are strangers to each other, and the revision it is as of.
+
+        Raises: LedgerError, IndexFault.
+        """
+        with self.ledger.reading() as reader:
+            self.embeddings.check(reader)
+            rows = reader.memories.earlier_arrivals([one.memory for one in new])
+            alive = [None if row is None else reader.memories.living(row) for row in rows]
+            taken = reader.memories.taken([one.memory.id for one in new])
+            own = [replace(one, memory=self._renamed(one.memory, taken)) for one in new]
+            looks = self._looks(reader, [one.memory for one in own], asker)
+            revision = reader.revision()
+        found = self._all_neighbours(looks, own, k, min_similarity)
+        prepared: list[Known | Arrival] = []
+        for one, row, living, near in zip(own, rows, alive, found, strict=True):
+            if row is None:
+                prepared.append(Arrival(one, near))
+            else:
+                prepared.append(Known(living.memory if living is not None else one.memory))
+        return prepared, revision
+
     # --- writing ---
 
     def new_memory(self, content: str, *, user: str | None = None) -> Memory:
@@ -347,6 +375,22 @@ class MemoryStore:
             done = self.applier.apply(writer, one)
         count([(decision, done)])
         return done
+
+    def apply_all(
+        self, decided: Sequence[tuple[Embedded, Decision]], revision: int, run: str | None
+    ) -> list[Memory] | Conflict:
+        """Do what was decided about new memories, in order, in one transaction; who lives for each.
+
+        Nothing is done where anything was written since the revision.
+        """
+        todo = [
+            self.applier.application(decision, Anyway(), arrival, run)
+            for arrival, decision in decided
+        ]
+        with self.ledger.writing() as writer:
+            if writer.revision() != revision:
+                return Conflict("something was written meanwhile")
+            return self.applier.apply_in_order(writer, todo)
 
     def undo(
         self, target: int | str, afterwards: Afterwards = Afterwards.KEPT_APART
@@ -429,21 +473,65 @@ class MemoryStore:
             hidden=reader.memories.count_with_texts(distinct, scope),
         )
 
+    def _looks(self, reader: Reader, memories: Sequence[Memory], asker: Asker) -> list[_Look]:
+        """As `_look`, of several."""
+        keys = [text_key(memory.content) for memory in memories]
+        scopes = [self.scope_of(memory) for memory in memories]
+        apart = reader.distinct.of_all(keys, asker.bound_by)
+        same: dict[Scope, list[Row]] = {}
+        for scope in dict.fromkeys(scopes):
+            mine = [key for key, its in zip(keys, scopes, strict=True) if its == scope]
+            same[scope] = reader.memories.live_with_texts(mine, scope)
+        looks = []
+        for scope, key in zip(scopes, keys, strict=True):
+            pairs = {(low, high) for its, low, high in apart if its == scope.key}
+            distinct = frozenset(a if b == key else b for a, b in pairs if key in (a, b))
+            copies = tuple(row for row in same[scope] if row.text_key == key)
+            hidden = reader.memories.count_with_texts(distinct, scope) if distinct else 0
+            looks.append(_Look(scope, key, reader.revision(), copies, distinct, hidden))
+        return looks
+
     def _neighbours(self, look: _Look, new: Embedded, k: int, min_similarity: float) -> Neighbours:
+        [found] = self._all_neighbours([look], [new], k, min_similarity)
+        return found
+
+    def _all_neighbours(
+        self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
+    ) -> list[Neighbours]:
         """The index is asked between two looks at the ledger, never inside of one."""
-        same = [row.memory for row in look.same if row.memory.id != new.memory.id]
-        matches = [SearchResult(memory, 1.0) for memory in same]
-        wanted = k + look.hidden
-        if new.vector is not None and len(matches) < wanted:
-            text = new.memory.content
-            min_cosine = self.scale.cosine(min_similarity, text)
-            shortlist = self.index.nearest(new.vector, look.scope, wanted + 1, min_cosine)
+        listed = [
+            self._shortlist(look, one, k, min_similarity)
+            for look, one in zip(looks, new, strict=True)
+        ]
+        names = list(dict.fromkeys(name for some in listed for name in some))
+        rows: dict[str, Row] = {}
+        known: dict[str, Vector] = {}
+        if names:
             with self.ledger.reading() as reader:
-                found = reader.memories.rows(shortlist.ids).values()
-                others = [row for row in found if self._is_other(row, look)]
-                found_alike = ranked(reader, Probe(text, new.vector), others, self.scale)
-                matches += [hit for hit in found_alike if hit.similarity >= min_similarity]
-        return Neighbours(tuple(matches[:k]), look.revision)
+                rows = reader.memories.rows(names)
+                known = reader.vectors.of(row.text_key for row in rows.values())
+        found = []
+        for look, one, some in zip(looks, new, listed, strict=True):
+            same = [row.memory for row in look.same if row.memory.id != one.memory.id]
+            matches = [SearchResult(memory, 1.0) for memory in same]
+            others = [rows[name] for name in some if name in rows]
+            others = [row for row in others if self._is_other(row, look)]
+            if one.vector is not None:
+                alike = ranked_by(known, Probe(one.memory.content, one.vector), others, self.scale)
+                matches += [hit for hit in alike if hit.similarity >= min_similarity]
+            found.append(Neighbours(tuple(matches[:k]), look.revision, look.distinct))
+        return found
+
+    def _shortlist(
+        self, look: _Look, new: Embedded, k: int, min_similarity: float
+    ) -> tuple[str, ...]:
+        """Who may be near, where the same text does not suffice."""
+        same = sum(row.memory.id != new.memory.id for row in look.same)
+        wanted = k + look.hidden
+        if new.vector is None or same >= wanted:
+            return ()
+        min_cosine = self.scale.cosine(min_similarity, new.memory.content)
+        return self.index.nearest(new.vector, look.scope, wanted + 1, min_cosine).ids
 
     def _is_other(self, row: Row, look: _Look) -> bool:
         """Whether a row is a live one of the scope with another text, not known to differ."""

@@ -1,0 +1,102 @@
+"""An import decides many at a time, and as it would one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.made_up import memories
+from memory.batch import new_run
+from memory.decide import add
+from memory.deduplicator import MemoryDeduplicator
+from memory.ledger import Ledger
+from memory.models import Memory, Outcome, Scale
+from memory.providers import OfflineModel, WordLlamaEmbedder
+from memory.store import Conflict, MemoryStore
+from tests.doubles import ticking
+
+Import = Callable[[MemoryDeduplicator, list[Memory]], list[Outcome]]
+EMBEDDER = WordLlamaEmbedder()
+
+
+@pytest.fixture
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    """Each test runs on SQLite and on PostgreSQL."""
+    with Ledger.create(ledger_url) as opened:
+        yield opened
+
+
+def fresh(ledger: Ledger) -> tuple[MemoryStore, MemoryDeduplicator]:
+    ids = (f"mem_{n:012x}" for n in range(1, 10_000))
+    scale = Scale(anchor=0.70, anchor_kana_han=0.88)
+    store = MemoryStore(ledger, EMBEDDER, scale=scale, clock=ticking(), new_id=lambda: next(ids))
+    return store, MemoryDeduplicator(store, OfflineModel(), words=EMBEDDER.embed)
+
+
+def one_by_one(deduplicator: MemoryDeduplicator, told: list[Memory]) -> list[Outcome]:
+    async def run() -> list[Outcome]:
+        return [
+            outcome
+            for memory in told
+            for outcome in await deduplicator.check_and_merge_all([memory], run="run_1")
+        ]
+
+    return asyncio.run(run())
+
+
+def together(deduplicator: MemoryDeduplicator, told: list[Memory]) -> list[Outcome]:
+    return asyncio.run(deduplicator.check_and_merge_all(told, run="run_1"))
+
+
+def everything(ledger: Ledger) -> list[Any]:
+    with ledger.reading() as reader:
+        rows = list(reader.memories.all())
+        states = [(row.memory, row.live, row.successor_id) for row in rows]
+        decided = [
+            (one.action, one.reason, one.similarity, one.cosine, one.members, one.survivors)
+            for one in reader.decisions.of_run("run_1")
+        ]
+        return [states, decided, reader.distinct.all(), reader.decisions.count_pending()]
+
+
+def test_an_import_leaves_the_same_store_as_one_by_one(ledger: Ledger, tmp_path: Path) -> None:
+    told = [*memories(160, users=2, seed=7)]
+    told += [told[3], told[90].model_copy(update={"id": "mem_aaaaaaaaaaaa"})]
+    told.insert(40, told[39].model_copy(update={"id": "mem_bbbbbbbbbbbb", "external_id": "b"}))
+    with Ledger.create(f"sqlite:///{tmp_path / 'slow.db'}") as other:
+        slow, fast = fresh(other), fresh(ledger)
+        expected = one_by_one(slow[1], told)
+        found = together(fast[1], told)
+        assert everything(ledger) == everything(other)
+        assert [(one.action, one.reason) for one in found] == [
+            (one.action, one.reason) for one in expected
+        ]
+        assert {one.action.value for one in found} >= {"add", "replace", "already there"}
+        again = together(fast[1], told)
+        assert {one.action.value for one in again} == {"already there"}
+
+
+def test_where_another_writes_between_looking_and_storing_nothing_is_stored(
+    ledger: Ledger,
+) -> None:
+    store, _ = fresh(ledger)
+    told = list(memories(5, users=1, seed=8))
+    _, revision = store.prepare_all(store.embeddings.embed(told), 5, 0.9)
+    theirs = store.add(told[2].model_copy(update={"id": "mem_cccccccccccc"}))
+    decided = [(one, add(one.memory, "new")) for one in store.embeddings.embed(told)]
+    assert isinstance(store.apply_all(decided, revision, None), Conflict)
+    assert list(store.memories()) == [theirs]
+
+
+def test_a_run_of_an_import_is_taken_back_whole(ledger: Ledger) -> None:
+    store, deduplicator = fresh(ledger)
+    told = list(memories(60, users=1, seed=9))
+    run = new_run()
+    asyncio.run(deduplicator.check_and_merge_all(told, run=run))
+    assert len(list(store.memories())) < 60
+    store.undo(run)
+    assert {memory.id for memory in store.memories()} == {memory.id for memory in told}
