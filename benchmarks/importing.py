@@ -10,6 +10,7 @@ made it writes new memories one by one, at once, while the index is still copied
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ import numpy as np
 from benchmarks.made_up import memories
 from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
+from memory.index import Following
 from memory.ledger import Ledger
 from memory.models import Memory, Vectors
 from memory.providers import OfflineModel, WordLlamaEmbedder
@@ -100,6 +102,18 @@ def held() -> Iterator[Held]:
         yield found
 
 
+def measure(count: int, url: str | None = None) -> list[Imported | Followed]:
+    """A raw import, one through the deduplicator, and the first writes after a raw one.
+
+    On SQLite, each into an empty store; at a URL the raw import alone, into what must be empty.
+    """
+    found: list[Imported | Followed] = []
+    for work in (raw, deduplicating, writes_after) if url is None else (raw,):
+        with tempfile.TemporaryDirectory(prefix="importing-") as folder:
+            found.append(work(config_of(Path(folder), url), count))
+    return found
+
+
 def config_of(folder: Path, url: str | None = None) -> Config:
     return Config(memory=MemoryConfig(data_dir=str(folder), ledger_url=url))
 
@@ -119,7 +133,7 @@ def raw(config: Config, count: int) -> Imported:
 def deduplicating(config: Config, count: int, onto: int = 0) -> Imported:
     """As `import` brings them in, through the offline model, onto a store of so many."""
     told, embedder = list(memories(onto + count, USERS)), TimedEmbedder()
-    with open_store(config, embedder=embedder) as store:
+    with open_store(config, Following(lag=onto + count), embedder) as store:
         for start in range(0, onto, AT_ONCE):
             store.add_batch(told[start : min(start + AT_ONCE, onto)])
         deduplicator = build_deduplicator(store, config, OfflineModel())

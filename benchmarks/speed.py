@@ -2,6 +2,8 @@
 
     python -m benchmarks.speed --pairs 93640 --texts FILE... [--rounds 3] [--json]
     python -m benchmarks.speed --pairs 1000000 --texts FILE... --only similar_pairs --rounds 1
+    python -m benchmarks.speed --import 20000 [--database URL] [--json]
+    python -m benchmarks.speed --write 50000 [--json]
 
 `--texts`: JSON Lines; every string under `a`, `b`, `content` or `text` is a sentence. Where there
 are fewer different ones than wanted, the rest are made of the first half of one and the second half
@@ -17,6 +19,8 @@ all others in float64. SemHash and FAISS need `pip install semhash faiss-cpu`; e
 out. The clock covers from the vectors to the pairs; `cpu` is the time of all
 threads, which says more where others use the machine too. Each figure is the least of the rounds,
 which take turns.
+
+`--import` and `--write` need no texts: see `benchmarks/importing.py` and `benchmarks/writing.py`.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import importing, writing
 from memory.index import candidate_pairs, similar_pairs
 from memory.models import Vectors
 from memory.providers import WordLlamaEmbedder
@@ -77,12 +82,21 @@ class Figure:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--pairs", type=int, required=True)
-    parser.add_argument("--texts", type=Path, nargs="+", required=True)
+    wanted = parser.add_mutually_exclusive_group(required=True)
+    wanted.add_argument("--pairs", type=int)
+    wanted.add_argument("--import", dest="imported", type=int)
+    wanted.add_argument("--write", dest="written", type=int)
+    parser.add_argument("--texts", type=Path, nargs="+", default=[])
+    parser.add_argument("--database", help="a ledger URL for --import [default: a SQLite file]")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    if args.pairs is None:
+        print_bulk(args)
+        return
+    if not args.texts:
+        parser.error("--pairs needs --texts")
     texts, real = enough(sentences(args.texts), args.pairs)
     figures = measure(embedded(texts), installed(args.only), args.rounds)
     report = {
@@ -93,6 +107,20 @@ def main() -> None:
         "pairs": [asdict(figure) for figure in figures],
     }
     print(json.dumps(report, indent=1) if args.json else table(report, figures))
+
+
+def print_bulk(args: argparse.Namespace) -> None:
+    """What `--import` or `--write` measures, a line each or as JSON."""
+    if args.imported is not None:
+        found: Sequence[object] = importing.measure(args.imported, args.database)
+    else:
+        found = writing.measure_all(args.written)
+    if args.json:
+        told = {"machine": machine(), "measured": [vars(one) for one in found]}
+        print(json.dumps(told, indent=1))
+        return
+    print(", ".join(f"{key} {value}" for key, value in machine().items()))
+    print(*found, sep="\n")
 
 
 def sentences(files: Iterable[Path]) -> list[str]:

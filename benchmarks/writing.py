@@ -9,6 +9,7 @@ that holds the same vectors. Both are in one process; the clock covers one write
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from memory.models import Memory, Vectors
 from memory.providers import OfflineModel
 from memory.store import MemoryStore
 
+MANY = 1_000
 NEAREST = 5
 WRITES = 300
 PAGE = 1_000
@@ -40,6 +42,15 @@ class Written:
     p95_ms: float
     plain_p50_ms: float
     plain_p95_ms: float
+
+
+def measure_all(count: int) -> list[Written]:
+    """For a store of one user, and for one of `MANY`."""
+    found = []
+    for users in (1, MANY):
+        with tempfile.TemporaryDirectory(prefix="writing-") as folder:
+            found.append(measure(Path(folder), count, users))
+    return found
 
 
 def measure(folder: Path, count: int, users: int, writes: int = WRITES) -> Written:

@@ -61,6 +61,20 @@ def open_store(
     return store
 
 
+def open_store_to_import(config: Config) -> MemoryStore:
+    """The same, which searches exactly what comes in: the next process copies it, beside its work.
+
+    Raises: LedgerError, EmbedderMismatch.
+    """
+    from memory.index import Following
+
+    return open_store(config, Following(lag=_WHILE_IMPORTING))
+
+
+_WHILE_IMPORTING = 100_000
+"""Memories that an import leaves to exact search: copying them costs as much as deciding."""
+
+
 def open_existing_store(config: Config) -> MemoryStore:
     """The same where there is one; nothing is made.
 

@@ -69,7 +69,7 @@ _MOST_ANSWERS = 2
 _OFF = "deduplication is off"
 _HEARSAY = "the nearest stands for a text that this one is not like"
 _EMBED_AT_ONCE = 256
-_AT_ONCE = 64
+_AT_ONCE = 48
 """Memories of an import that are stored in one go: others who write wait that long."""
 
 

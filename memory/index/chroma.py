@@ -470,7 +470,7 @@ class ChromaIndex:
         """How many changes were copied, and how many are left."""
         with self._ledger.reading() as reader:
             waiting = reader.followers.lag(self._copied)
-            changes = reader.followers.changes(self._copied, limit=self._following.lag)
+            changes = reader.followers.changes(self._copied, limit=_PAGE)
         if changes:
             self._write(changes)
             self._note(changes[-1].revision)

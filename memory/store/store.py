@@ -478,17 +478,17 @@ class MemoryStore:
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
         apart = reader.distinct.of_all(keys, asker.bound_by)
-        same: dict[Scope, list[Row]] = {}
-        for scope in dict.fromkeys(scopes):
-            mine = [key for key, its in zip(keys, scopes, strict=True) if its == scope]
-            same[scope] = reader.memories.live_with_texts(mine, scope)
+        same: dict[tuple[Scope, str], list[Row]] = {}
+        for row in reader.memories.live_with_texts(list(dict.fromkeys(keys)), Scope(())):
+            same.setdefault((self.scope_of(row.memory), row.text_key), []).append(row)
+        revision = reader.revision()
         looks = []
         for scope, key in zip(scopes, keys, strict=True):
             pairs = {(low, high) for its, low, high in apart if its == scope.key}
             distinct = frozenset(a if b == key else b for a, b in pairs if key in (a, b))
-            copies = tuple(row for row in same[scope] if row.text_key == key)
+            copies = tuple(same.get((scope, key), ()))
             hidden = reader.memories.count_with_texts(distinct, scope) if distinct else 0
-            looks.append(_Look(scope, key, reader.revision(), copies, distinct, hidden))
+            looks.append(_Look(scope, key, revision, copies, distinct, hidden))
         return looks
 
     def _neighbours(self, look: _Look, new: Embedded, k: int, min_similarity: float) -> Neighbours:
