@@ -452,10 +452,10 @@ class MemoryDeduplicator:
 def _with_living(
     outcomes: Sequence[Outcome],
     decided: Sequence[tuple[Embedded, Decision]],
-    alive: Sequence[Memory],
+    done: Sequence[Applied],
 ) -> list[Outcome]:
     """The outcomes with who lives for each that was stored."""
-    living = {new.memory.id: now for (new, _), now in zip(decided, alive, strict=True)}
+    living = {new.memory.id: one.memory for (new, _), one in zip(decided, done, strict=True)}
     return [
         one
         if one.action is Action.KNOWN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -162,35 +162,34 @@ class Applier:
 
     def add_all(
         self, writer: Writer, decided: Sequence[tuple[Embedded, Decision]], run: str | None
-    ) -> None:
+    ) -> list[Applied]:
         """New memories that nothing stands against, stored as they are, in this order."""
-        if decided:
-            writer.memories.insert_all([new.memory for new, _ in decided])
-            self._cache.keep(writer, [new for new, _ in decided])
-            before = writer.memories.image([])
-            records = [(decision, before) for _, decision in decided]
-            writer.decisions.record_all(records, self._clock(), run)
+        if not decided:
+            return []
+        writer.memories.insert_all([new.memory for new, _ in decided])
+        self._cache.keep(writer, [new for new, _ in decided])
+        before = writer.memories.image([])
+        records = [(decision, before) for _, decision in decided]
+        numbers = writer.decisions.record_all(records, self._clock(), run)
+        return [Applied(n, new.memory) for n, (new, _) in zip(numbers, decided, strict=True)]
 
-    def apply_in_order(self, writer: Writer, todo: Sequence[Application]) -> list[Memory]:
-        """What was decided about new memories of which none has arrived; who lives for each now.
+    def apply_in_order(self, writer: Writer, todo: Sequence[Application]) -> list[Applied]:
+        """What was decided about new memories of which none has arrived.
 
         Those that nothing stands against are stored together, as far as they follow each other.
         """
-        alive: list[Memory] = []
-        plain: list[tuple[Embedded, Decision]] = []
-        for one in todo:
-            assert one.arrival is not None
-            if _is_plain(one):
-                plain.append((one.arrival, one.decision))
-                alive.append(one.arrival.memory)
+        applied: list[Applied] = []
+        for plain, some in groupby(todo, key=_is_plain):
+            if plain:
+                these = [(one.arrival, one.decision, one.run) for one in some]
+                new = [(arrival, decision) for arrival, decision, _ in these if arrival is not None]
+                applied += self.add_all(writer, new, these[0][2])
                 continue
-            self.add_all(writer, plain, one.run)
-            plain = []
-            done = self.apply(writer, one)
-            assert isinstance(done, Applied), "nobody else writes, and it has not arrived"
-            alive.append(done.memory)
-        self.add_all(writer, plain, todo[-1].run if todo else None)
-        return alive
+            for one in some:
+                done = self.apply(writer, one)
+                assert isinstance(done, Applied), "nobody else writes, and it has not arrived"
+                applied.append(done)
+        return applied
 
     # --- what must hold ---
 

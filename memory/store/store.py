@@ -378,8 +378,8 @@ class MemoryStore:
 
     def apply_all(
         self, decided: Sequence[tuple[Embedded, Decision]], revision: int, run: str | None
-    ) -> list[Memory] | Conflict:
-        """Do what was decided about new memories, in order, in one transaction; who lives for each.
+    ) -> list[Applied] | Conflict:
+        """Do what was decided about new memories, in order, in one transaction.
 
         Nothing is done where anything was written since the revision.
         """
@@ -390,7 +390,9 @@ class MemoryStore:
         with self.ledger.writing() as writer:
             if writer.revision() != revision:
                 return Conflict("something was written meanwhile")
-            return self.applier.apply_in_order(writer, todo)
+            done = self.applier.apply_in_order(writer, todo)
+        count(zip((decision for _, decision in decided), done, strict=True))
+        return done
 
     def undo(
         self, target: int | str, afterwards: Afterwards = Afterwards.KEPT_APART
