@@ -53,6 +53,7 @@ from memory.store import (
     Unsearched,
     WhileHeld,
     WhileNearest,
+    apply_all,
     is_like_all_of,
 )
 from memory.text import shortened
@@ -207,7 +208,7 @@ class MemoryDeduplicator:
             prepared, revision = [], 0  # one by one it is stored whatever fails
         outcomes, decided = await self._decided_together(prepared, calls)
         if decided:
-            done = await in_thread(self._store.apply_all, decided, revision, run)
+            done = await in_thread(apply_all, self._store, decided, revision, run)
             outcomes = [] if isinstance(done, Conflict) else _with_living(outcomes, decided, done)
         return outcomes or [await self._traced(new[0], run, calls, None)]
 

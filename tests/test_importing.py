@@ -16,7 +16,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.models import Memory, Outcome, Scale
 from memory.providers import OfflineModel, WordLlamaEmbedder
-from memory.store import Conflict, MemoryStore
+from memory.store import Conflict, MemoryStore, apply_all
 from tests.doubles import ticking
 
 Import = Callable[[MemoryDeduplicator, list[Memory]], list[Outcome]]
@@ -88,7 +88,7 @@ def test_where_another_writes_between_looking_and_storing_nothing_is_stored(
     _, revision = store.prepare_all(store.embeddings.embed(told), 5, 0.9)
     theirs = store.add(told[2].model_copy(update={"id": "mem_cccccccccccc"}))
     decided = [(one, add(one.memory, "new")) for one in store.embeddings.embed(told)]
-    assert isinstance(store.apply_all(decided, revision, None), Conflict)
+    assert isinstance(apply_all(store, decided, revision, None), Conflict)
     assert list(store.memories()) == [theirs]
 
 

@@ -15,6 +15,7 @@ from .forgetting import Forgotten as Forgotten
 from .forgetting import erase as erase
 from .forgetting import forget_user as forget_user
 from .gathering import Gathering as Gathering
+from .gathering import apply_all as apply_all
 from .lineage import is_like_all_of as is_like_all_of
 from .ranking import nearest_of as nearest_of
 from .store import Arrival as Arrival

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from memory.models import Decision
-from memory.store.applying import Applied, Condition, Conflict, count
+from memory.models import Decision, Embedded
+from memory.store.applying import Anyway, Applied, Condition, Conflict, count
 from memory.store.store import MemoryStore
 from memory.threads import in_thread
 
@@ -98,3 +98,23 @@ def _tell(done: asyncio.Future[Applied | Conflict], answer: Applied | Conflict |
         done.set_exception(answer)
     else:
         done.set_result(answer)
+
+
+def apply_all(
+    store: MemoryStore,
+    decided: Sequence[tuple[Embedded, Decision]],
+    revision: int,
+    run: str | None,
+) -> list[Applied] | Conflict:
+    """Do what was decided about new memories, in order, in one transaction.
+
+    Nothing is done where anything was written since the revision.
+    """
+    applier = store.applier
+    todo = [applier.application(one, Anyway(), arrival, run) for arrival, one in decided]
+    with store.ledger.writing() as writer:
+        if writer.revision() != revision:
+            return Conflict("something was written meanwhile")
+        done = applier.apply_in_order(writer, todo)
+    count(zip((decision for _, decision in decided), done, strict=True))
+    return done

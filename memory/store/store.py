@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from pydantic import ValidationError
 
@@ -140,6 +141,8 @@ class MemoryStore:
         opener = None if open_index is None else lambda: open_index(ledger)
         self.index = IndexSlot(ExactIndex(ledger), opener)
         self.scale = scale
+        self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
+        """Which memories one may be compared with."""
         self.scope_fields = scope_fields
         self.applier = Applier(self.embeddings, scale, self.scope_of, clock)
         self._watched = telemetry.watch(self._backlog)
@@ -204,10 +207,6 @@ class MemoryStore:
             waiting = asker.waiting(reader, self.clock())
             distinct = asker.distinct(reader, self.scope_fields)
             return take_snapshot(reader, distinct, waiting, lineage, before)
-
-    def scope_of(self, memory: Memory) -> Scope:
-        """Which memories this one may be compared with."""
-        return Scope.of(memory, self.scope_fields)
 
     # --- finding ---
 
@@ -374,24 +373,6 @@ class MemoryStore:
         with self.ledger.writing() as writer:
             done = self.applier.apply(writer, one)
         count([(decision, done)])
-        return done
-
-    def apply_all(
-        self, decided: Sequence[tuple[Embedded, Decision]], revision: int, run: str | None
-    ) -> list[Applied] | Conflict:
-        """Do what was decided about new memories, in order, in one transaction.
-
-        Nothing is done where anything was written since the revision.
-        """
-        todo = [
-            self.applier.application(decision, Anyway(), arrival, run)
-            for arrival, decision in decided
-        ]
-        with self.ledger.writing() as writer:
-            if writer.revision() != revision:
-                return Conflict("something was written meanwhile")
-            done = self.applier.apply_in_order(writer, todo)
-        count(zip((decision for _, decision in decided), done, strict=True))
         return done
 
     def undo(
