@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from memory import Config, Memory, MemoryStore, build_deduplicator, build_model, open_store
-from memory.config import load_config
+from memory.config import configured
 from memory.providers import WordLlamaEmbedder
 from memory.text import Belief, normalise, verify
 
@@ -48,9 +48,8 @@ class Store:
 
     def __init__(self, **settings: Any) -> None:
         self._folder = tempfile.TemporaryDirectory()
-        place = f"sqlite:///{self._folder.name}/ledger.db"
-        settings = {"llm_provider": "offline", "ledger_url": place, **settings}
-        self._config: Config = load_config(environ={}, settings=settings)
+        settings = {"llm_provider": "offline", "data_dir": self._folder.name, **settings}
+        self._config = configured(Config(), settings)  # whatever config.yaml lies here
         self._store: MemoryStore = open_store(self._config)
         model = build_model(self._config)
         self._deduplicator = build_deduplicator(self._store, self._config, model)
