@@ -19,7 +19,7 @@ from memory.cli.keeping import (
     undo,
     upgrade,
 )
-from memory.cli.looking import audit, export, history, search, stats
+from memory.cli.looking import audit, export, history, search, show_memory, stats
 from memory.cli.reviewing import apply, review
 from memory.cli.serving import serve
 from memory.cli.shell import ConfigFile, Debug, run_shell, set_up_logging, version_option
@@ -52,6 +52,7 @@ def _common(
 
 
 app.command("import")(import_)
+app.command("show")(show_memory)
 for _command in (
     *(export, search, stats, audit, history, calibrate),
     *(undo, runs, retry, forget, reembed, doctor, backup, restore, upgrade),

@@ -6,13 +6,14 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memory import assembly
-from memory.cli.shell import EXIT_PROBLEM, err, progress, show
+from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json
 from memory.config import Config
 from memory.errors import InputError
 
@@ -56,13 +57,16 @@ def _follow_undo(config: Config, store: MemoryStore, undone: list[DecisionRecord
             err().print(f"the workspace is not up to date: {exc.strerror or type(exc).__name__}")
 
 
-def runs(context: typer.Context) -> None:
+def runs(context: typer.Context, as_json: AsJson = False) -> None:
     """List the batches and imports that decided something, oldest first; `undo` takes the name."""
     from memory.cli.tables import grid
 
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         found = reader.decisions.runs()
-    show(grid(map(_run_row, found), fixed=2))
+    if as_json:
+        show_json([{**asdict(run), "began_at": run.began_at.isoformat()} for run in found])
+    else:
+        show(grid(map(_run_row, found), fixed=2))
 
 
 def _run_row(run: Run) -> tuple[str, str, str]:
@@ -165,6 +169,7 @@ def doctor(
     fix: Annotated[
         bool, typer.Option("--fix", help="Rebuild what can be rebuilt from the ledger.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check the ledger and the index, and say what is wrong and what to do about it."""
     from memory.upkeep import examine, mend
@@ -177,7 +182,9 @@ def doctor(
                 mend(store, tell)
             err().print(f"mended: {'; '.join(finding.what for finding in mendable)}")
             found = examine(store)
-        for finding in found:
+        if as_json:
+            show_json([asdict(finding) for finding in found])
+        for finding in () if as_json else found:
             sys.stdout.write(f"{finding.what}; {finding.remedy}\n")
         if any(finding.kind != "yours" for finding in found):
             raise typer.Exit(EXIT_PROBLEM)

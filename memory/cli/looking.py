@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,7 +14,7 @@ import typer
 
 from memory import assembly
 from memory.cli.reporting import ReportFile, check_report, report_audit, report_history
-from memory.cli.shell import EXIT_PROBLEM, err, progress, show
+from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json, show_paged
 from memory.cli.sources import (
     AssumeUtc,
     CollectionName,
@@ -38,16 +38,20 @@ from memory.errors import InputError, LedgerMissing, MemoryNotFound
 from memory.text import shortened
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.text import Text
 
     from memory.batch import Audit
     from memory.decide import Chosen
-    from memory.ledger import DecisionRecord
+    from memory.ledger import DecisionRecord, Row
     from memory.models import SearchResult
+    from memory.review import Card, Lineage
 
 Order = Literal["certain", "size", "time"]
 _GROUPS = 50
 """Groups that an audit shows: the terminal is not the work."""
+_NOT_TOLD = {"before", "survivors"}
+"""Of a decision: what only undo reads, and what is told in another form."""
 _HIT = 2_000
 """Characters of a memory that a search shows."""
 
@@ -92,7 +96,7 @@ def _hit_row(hit: SearchResult) -> tuple[str, str, Text]:
     return f"{hit.similarity:.2f}", hit.memory.id, told
 
 
-def stats(context: typer.Context) -> None:
+def stats(context: typer.Context, as_json: AsJson = False) -> None:
     """Show what the store holds."""
     from memory.cli.tables import table
 
@@ -100,6 +104,11 @@ def stats(context: typer.Context) -> None:
         counts = store.counts()
         with store.ledger.reading() as reader:
             embedder = reader.meta("embedder") or "none yet"
+    if as_json:
+        users_of = [{"user": user, "memories": n} for user, n in counts.users.items()]
+        held = {**asdict(counts), "users": users_of, "embedder": embedder}
+        show_json({**held, "ledger": store.ledger.name})
+        return
     users = [f"{user or 'everyone'} {n:,}" for user, n in counts.users.items()]
     shown = ", ".join(users[:20]) + (", ..." if len(users) > 20 else "")
     decided = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.decisions.items()))
@@ -220,7 +229,7 @@ def show_audit(config: Config, showing: Showing | None = None) -> None:
     if showing.as_json:
         sys.stdout.write(to_json(found.report) + "\n")
     else:
-        show(view(found.report, groups=True))
+        show_paged(view(found.report, groups=True))
 
 
 def history(
@@ -231,6 +240,7 @@ def history(
     text: Annotated[
         bool, typer.Option("--text", help="Show a memory's wordings, the retired ones too.")
     ] = False,
+    as_json: AsJson = False,
     report: ReportFile = None,
 ) -> None:
     """Show what was decided, when and why, oldest first; `undo` takes the number."""
@@ -242,9 +252,83 @@ def history(
         return
     with assembly.read_store(context.obj) as store:
         recorded = store.history(memory_id)
+        if memory_id is not None and not recorded:
+            raise MemoryNotFound(memory_id)
         if report is not None:
             report_history(report, store, recorded, context.obj.memory.rules)
-    show(grid(map(_decision_row, recorded), fixed=4))
+    if as_json:
+        show_json([_decision_told(one) for one in recorded])
+    else:
+        show_paged(grid(map(_decision_row, recorded), fixed=4))
+
+
+def _decision_told(one: DecisionRecord) -> dict[str, object]:
+    told = {name: value for name, value in asdict(one).items() if name not in _NOT_TOLD}
+    survivors = [{"id": name, "stands_for": gone} for name, gone in one.survivors]
+    return {**told, "at": one.at.isoformat(), "survivors": survivors}
+
+
+def show_memory(
+    context: typer.Context,
+    memory_id: Annotated[str, typer.Argument(help="A memory's id, of a live or a retired one.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show one memory: every wording it stands for, and what was decided about it, by whom."""
+    from memory.review import lineage
+
+    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+        found = lineage(reader, memory_id)
+    if found is None:
+        raise MemoryNotFound(memory_id)
+    if as_json:
+        show_json(_lineage_told(found))
+    else:
+        show_paged(_lineage_view(found))
+
+
+def _lineage_told(found: Lineage) -> dict[str, object]:
+    return {
+        "living": found.living,
+        "wordings": [
+            {
+                **one.row.memory.model_dump(mode="json"),
+                "live": one.row.live,
+                "successor": one.successor,
+            }
+            for one in found.wordings
+        ],
+        "decisions": [card.model_dump(mode="json") for card in found.decisions],
+    }
+
+
+def _lineage_view(found: Lineage) -> RenderableType:
+    from rich.console import Group
+
+    from memory.cli.tables import grid, table
+
+    wordings = grid((_wording_row(one.row) for one in found.wordings), fixed=3)
+    decisions = grid((_card_row(card) for card in found.decisions), fixed=3)
+    living = table([("lives today", found.living or "nobody")])
+    return Group(wordings, "", decisions, "", living)
+
+
+def _wording_row(row: Row) -> tuple[str, str, str, Text]:
+    from rich.text import Text
+
+    state = "live" if row.live else "retired"
+    at = f"{row.memory.timestamp:%Y-%m-%d %H:%M}"
+    return at, row.memory.id, state, Text(row.memory.content)
+
+
+def _card_row(card: Card) -> tuple[str, str, str, Text]:
+    from rich.text import Text
+
+    recorded = card.recorded
+    assert recorded is not None
+    verified = f", verified {recorded.verified}" if recorded.verified else ""
+    state = " (undone)" if recorded.undone else " (pending)" if recorded.pending else ""
+    told = f"{card.reason}, by {recorded.by}{verified}{state}"
+    return str(recorded.number), f"{recorded.at:%Y-%m-%d %H:%M}", card.action, Text(told)
 
 
 def _show_wordings(config: Config, memory_id: str | None) -> None:
@@ -252,8 +336,6 @@ def _show_wordings(config: Config, memory_id: str | None) -> None:
 
     Raises: InputError, MemoryNotFound.
     """
-    from rich.text import Text
-
     from memory.cli.tables import grid
 
     if memory_id is None:
@@ -264,20 +346,7 @@ def _show_wordings(config: Config, memory_id: str | None) -> None:
     if not rows:
         raise MemoryNotFound(memory_id)
     rows.sort(key=lambda row: (row.live, row.memory.timestamp, row.seq))
-    show(
-        grid(
-            (
-                (
-                    f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
-                    row.memory.id,
-                    "live" if row.live else "retired",
-                    Text(row.memory.content),
-                )
-                for row in rows
-            ),
-            fixed=3,
-        )
-    )
+    show(grid(map(_wording_row, rows), fixed=3))
 
 
 def _decision_row(one: DecisionRecord) -> tuple[str | Text, ...]:

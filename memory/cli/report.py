@@ -130,7 +130,8 @@ def _group(group: GroupReport, number: str) -> RenderableType:
 
 def _member_row(member: MemberReport) -> tuple[Text, str, Text]:
     fate = Text(f"{member.fate:6}", style=_FATE_STYLE[member.fate])
-    return fate, f"{member.timestamp:%Y-%m-%d}", Text(member.content)
+    told = Text.assemble(member.content, (f"  {member.id}", "dim"))
+    return fate, f"{member.timestamp:%Y-%m-%d}", told
 
 
 def _span(group: GroupReport) -> str:

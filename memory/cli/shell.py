@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
+import pydoc
 import sys
 import threading
 import time
@@ -30,6 +32,7 @@ _STILL_S = 10.0
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Log every decision.")]
 
 
@@ -59,6 +62,23 @@ def show(data: RenderableType) -> None:
         sys.stdout.write(shown)
         return
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in shown.splitlines())
+
+
+def show_paged(data: RenderableType) -> None:
+    """The same, and at a terminal what is longer than the screen through the reader's pager."""
+    console = Console(highlight=False, emoji=False, markup=False)
+    if not (console.is_terminal and sys.stdin.isatty()):
+        show(data)
+        return
+    with console.capture() as capture:
+        console.print(data)
+    os.environ.setdefault("LESS", "FRX")  # colours, and no waiting where all fits on the screen
+    pydoc.pager(visible(capture.get()))
+
+
+def show_json(data: Any) -> None:
+    """Data for programs, on stdout."""
+    sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2, default=str) + "\n")
 
 
 def err() -> Console:

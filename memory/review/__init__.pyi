@@ -2,6 +2,7 @@ from .answers import Already as Already
 from .answers import Answers as Answers
 from .answers import Given as Given
 from .cards import card_key as card_key
+from .cards import Card as Card
 from .cards import cards_of as cards_of
 from .cards import content_hash as content_hash
 from .cards import recorded_cards as recorded_cards
@@ -10,6 +11,8 @@ from .decisions_file import Answered as Answered
 from .decisions_file import AnsweredMember as AnsweredMember
 from .decisions_file import read_decisions as read_decisions
 from .gate import Gate as Gate
+from .overview import Lineage as Lineage
+from .overview import lineage as lineage
 from .proposals import Proposals as Proposals
 from .report import Report as Report
 from .report import audit_report as audit_report

@@ -226,6 +226,28 @@ def test_an_audit_a_batch_and_a_history_are_written_as_reports(run: Run, tmp_pat
     assert "ends in none of .html, .json, .csv, .md" in refused.stderr
 
 
+def test_one_memory_is_shown_with_all_it_stands_for(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES[:2]))
+    run("memory-chat", "--deduplicate-memories")
+    [live] = exported(run)
+    told = json.loads(run("memory-dedup", "show", str(live["id"]), "--json").stdout)
+    assert [one["content"] for one in told["wordings"]] == [
+        "Mia adopted a cat in 2023.",
+        "mia adopted a cat in 2023",
+    ]
+    assert told["decisions"][-1]["recorded"]["by"] == "the rules, without a model"
+    assert "retired" in run("memory-dedup", "show", str(live["id"])).stdout
+    [decided] = json.loads(run("memory-dedup", "history", "--json").stdout)
+    assert decided["survivors"][0]["id"] == live["id"]
+    assert json.loads(run("memory-dedup", "stats", "--json").stdout)["live"] == 1
+    assert len(json.loads(run("memory-dedup", "runs", "--json").stdout)) == 2
+    assert json.loads(run("memory-dedup", "doctor", "--json").stdout) == []
+    for command in ("history", "show"):
+        refused = run("memory-dedup", command, "mem_000000000000", ok=False)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "no live memory has the id 'mem_000000000000'" in refused.stderr
+
+
 def test_a_run_is_listed_and_taken_back_whole(run: Run, tmp_path: Path) -> None:
     run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
     before = run("memory-dedup", "export").stdout

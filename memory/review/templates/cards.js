@@ -1,6 +1,7 @@
 "use strict";
 /* Cards of a page. Texts only ever become text nodes. */
 const Cards = (() => {
+  const LONG = 1500;
   const FATES = { keep: "stays", retire: "goes", judge: "to judge", forgotten: "forgotten" };
   const ACTIONS = {
     replace: "Replace", judge: "Ask the judge", "replace + judge": "Replace, then ask the judge", merge: "Merged",
@@ -39,12 +40,22 @@ const Cards = (() => {
     for (const [kind, text] of of) kind === "kept" ? into.append(text) : worded(tags[kind], text, into);
   }
 
+  /** What is longer than a screen scrolls by itself, by keyboard too. */
+  function bounded(element) {
+    if (element.textContent.length > LONG) {
+      element.classList.add("is-long");
+      element.tabIndex = 0;
+    }
+  }
+
   function memberElement(member, card) {
     const made = copyOf("member");
     made.dataset.id = member.id;
     made.classList.add(`is-${member.fate}`);
     made.querySelector(".fate").textContent = FATES[member.fate];
-    markedText(member.text, made.querySelector(".text"));
+    const text = made.querySelector(".text");
+    markedText(member.text, text);
+    bounded(text);
     const meta = made.querySelector(".meta");
     const time = make("time", "", member.at.slice(0, 16).replace("T", " "));
     time.dateTime = member.at;
@@ -61,6 +72,7 @@ const Cards = (() => {
       const text = make("p", "text");
       text.dir = "auto";
       runs(kept.text, text);
+      bounded(text);
       into.append(make("p", "label", `${kept.members.length} become`), text, make("code", "meta", kept.id));
     }
   }

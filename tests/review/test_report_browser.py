@@ -1,0 +1,161 @@
+"""A report in a real Chromium, opened from its file: what a reader does, what texts cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
+
+from memory.decide import spread
+from memory.deduplicator import MemoryDeduplicator
+from memory.models import Memory, Rules
+from memory.review.cards import cards_of
+from memory.review.decisions_file import Answered, read_decisions
+from memory.review.report import audit_report
+from memory.review.writing import write_report
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import START, PlacedEmbedder
+from tests.review.chromium import Driver, chromium, complaints
+
+pytestmark = pytest.mark.browser
+AXE = Path(
+    os.environ.get("AXE_CORE", Path(__file__).parents[2] / ".ci/node_modules/axe-core/axe.min.js")
+)
+HOSTILE = (
+    "<img src=x onerror=\"document.title='harmed'\">",
+    "</script><script>document.title='harmed'</script>",
+    "\u202eright to left\u202e, and back",
+    "word " * 19_999,
+)
+
+
+@pytest.fixture
+def page(
+    store: MemoryStore,
+    embedder: PlacedEmbedder,
+    deduplicator: MemoryDeduplicator,
+    tell: Tell,
+    tmp_path: Path,
+) -> Path:
+    """An audit of hostile texts, of three that differ, and of enough copies for two pages."""
+    told: list[Memory] = []
+    for text in HOSTILE:
+        told += [tell(text, user="<b>Eve</b>"), tell(text + ".", user="<b>Eve</b>")]
+    red = embedder.place("Mia paints a red boat.")
+    blue = embedder.place("Mia paints a blue boat.", 0.93, to=red)
+    told += [tell(red, user="Mia"), tell(blue, user="Mia"), tell(red + "!", user="Mia")]
+    told += [tell(f"{n} is said twice", user="Bob") for n in range(40) for _ in range(2)]
+    store.add_batch(told)
+    found = asyncio.run(deduplicator.audit())
+    alike = spread(found.snapshot, store.scope_of, store.scale)
+    report = audit_report(found.report, cards_of(found.plan), alike, Rules(), START)
+    write_report(report, tmp_path / "audit.html")
+    return tmp_path / "audit.html"
+
+
+@pytest.fixture(params=[(1280, False), (1280, True), (360, False), (360, True)], ids=str)
+def driver(request: pytest.FixtureRequest, page: Path) -> Iterator[Driver]:
+    width, dark = request.param
+    with chromium(width, dark=dark) as opened:
+        opened.get(page.as_uri())
+        yield opened
+
+
+def shown(driver: Driver) -> str:
+    return driver.find_element(By.ID, "count").text
+
+
+def wait_for(driver: Driver, told: str) -> None:
+    WebDriverWait(driver, 10).until(lambda _: shown(driver) == told)
+
+
+def press(driver: Driver, *keys: str) -> None:
+    for key in keys:
+        ActionChains(driver).send_keys(key).perform()
+
+
+def test_nothing_is_harmed_and_nothing_overflows(driver: Driver) -> None:
+    assert driver.title == "45 groups of near-copies among 91 memories"
+    assert driver.find_elements(By.CSS_SELECTOR, "#cards img, #cards script, #cards b") == []
+    sizes = "return [document.documentElement.scrollWidth, window.innerWidth]"
+    wide, window = driver.execute_script(sizes)
+    assert wide <= window
+    first = driver.find_element(By.CSS_SELECTOR, ".card")
+    assert [mark.text for mark in first.find_elements(By.TAG_NAME, "mark")] == [
+        "red",
+        "blue",
+        "red",
+    ]
+    driver.find_element(By.NAME, "user").send_keys("eve")
+    wait_for(driver, "1 to 4 of 4 that match, of 45")
+    assert "<img src=x onerror=" in driver.find_element(By.ID, "cards").text
+    assert complaints(driver) == []
+
+
+def test_axe_finds_no_serious_fault(driver: Driver) -> None:
+    if not AXE.is_file():
+        pytest.skip(f"axe-core is not at {AXE}: npm install --prefix .ci axe-core")
+    driver.execute_script(AXE.read_text(encoding="utf-8"))
+    found = driver.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+    faults = [
+        (one["id"], one["nodes"][0]["html"])
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert faults == []
+
+
+def test_cards_are_filtered_sorted_and_paged(driver: Driver) -> None:
+    assert shown(driver) == "1 to 25 of 45"
+    press(driver, Keys.ARROW_RIGHT)
+    assert shown(driver) == "26 to 45 of 45"
+    driver.find_element(By.NAME, "text").send_keys("7 IS said")
+    wait_for(driver, "1 to 4 of 4 that match, of 45")
+    driver.find_element(By.NAME, "text").clear()
+    driver.find_element(By.NAME, "text").send_keys(" ")
+    driver.find_element(By.NAME, "high").send_keys("0.95")
+    wait_for(driver, "1 to 1 of 1 that match, of 45")
+    driver.find_element(By.NAME, "low").send_keys("0.94")
+    wait_for(driver, "Nothing matches these filters.")
+
+
+def test_answers_given_by_keyboard_are_saved_as_a_decisions_file(
+    page: Path, tmp_path: Path
+) -> None:
+    with chromium() as driver:
+        driver.execute_cdp_cmd(
+            "Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+        )
+        driver.get(page.as_uri())
+        press(driver, "j", "1", "n", "u", "e")
+        press(driver, " Or not.", Keys.ESCAPE, "y", "n", "s", "y", "u")
+        assert driver.find_element(By.ID, "answered-count").text == "3 of 45 answered"
+        driver.find_element(By.ID, "save").click()
+        saved = tmp_path / "decisions.jsonl"
+        WebDriverWait(driver, 10).until(lambda _: saved.is_file())
+        driver.execute_script("window.onbeforeunload = null")
+    told = [one for _, one in read_decisions(saved) if isinstance(one, Answered)]
+    assert [one.answer.value for one in told] == ["apply", "keep_all", "later"]
+    assert told[0].text == "Mia paints a red boat.! Or not."
+    assert told[0].left_out == (told[0].members[0].id,)
+    assert json.loads(saved.read_text().splitlines()[0]) == {"decisions": 1}
+
+
+def test_it_is_read_on_paper_too(page: Path) -> None:
+    with chromium() as driver:
+        driver.get(page.as_uri())
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        hidden = driver.execute_script(
+            "return ['.filters', '.pager', '.answers', '.keys'].filter(one =>"
+            " getComputedStyle(document.querySelector(one)).display !== 'none')"
+        )
+        assert hidden == []
