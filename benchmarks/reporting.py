@@ -1,13 +1,12 @@
-"""What a report of a large audit costs: beside the audit, on the disk, and in a browser.
+"""What a report of a large audit costs: beside the audit, and on the disk.
 
     python -m benchmarks.reporting [--groups 20000] [--rounds 3] [--json] [--keep FOLDER]
 
 A store is filled with invented memories so that an audit finds about so many groups: people with
 four facts of unlike kinds each, every fact told two or three times, as a copy, with an addition,
 or with another number. The audit and the audit with `--report FILE.html` run in turn, each as the
-command in a process of its own; the clock includes all of it, and the ratio is of their medians.
-Opening is the time from the request in a headless Chromium until the page has drawn its first
-cards (`performance.now()` of the page's own mark), the median of the rounds.
+command in a process of its own; seconds are of CPU, from a process's start to its end, and the
+ratio is of their medians.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ import argparse
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -78,14 +77,15 @@ def measure(folder: Path, groups: int, rounds: int) -> dict[str, Any]:
 
 
 def seconds(folder: Path, *command: str) -> float:
-    """How long a command takes from its start to its end."""
+    """How much CPU a command takes from its start to its end."""
     environment = os.environ | {"MEMORY_DATA_DIR": str(folder), "MEMORY_LLM_PROVIDER": "offline"}
-    started = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-m", "memory", *command],
         env=environment, cwd=folder, stdout=subprocess.DEVNULL, check=True,
     )  # fmt: skip
-    return time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def memories(groups: int) -> Iterator[Memory]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,14 +42,27 @@ def how_alike(store: MemoryStore) -> Spread:
     return spread(store.snapshot(), store.scope_of, store.scale)
 
 
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Cards hold no cycles; a search for some would walk over every memory, again and again."""
+    was_at_work = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_at_work:
+            gc.enable()
+
+
 def report_audit(path: Path, store: MemoryStore, found: Audit, rules: Rules) -> None:
     """Write what would be done about every group. Raises: InputError."""
     from memory.decide import spread
     from memory.review import audit_report, cards_of
 
-    alike = spread(found.snapshot, store.scope_of, store.scale)
-    told = audit_report(found.report, cards_of(found.plan), alike, rules, store.clock())
-    _write(path, told)
+    with _collector_at_rest():
+        alike = spread(found.snapshot, store.scope_of, store.scale)
+        told = audit_report(found.report, cards_of(found.plan), alike, rules, store.clock())
+        _write(path, told)
 
 
 def report_batch(
