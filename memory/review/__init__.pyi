@@ -1,8 +1,8 @@
 from .answers import Already as Already
 from .answers import Answers as Answers
 from .answers import Given as Given
-from .cards import card_key as card_key
 from .cards import Card as Card
+from .cards import card_key as card_key
 from .cards import cards_of as cards_of
 from .cards import content_hash as content_hash
 from .cards import recorded_cards as recorded_cards
