@@ -18,6 +18,8 @@ from memory.config import Config, configured
 from memory.errors import ConfigError, InputError, LedgerOutdated
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from pydantic import SecretStr
 
     from memory.agent import AgentTools, OnSaved, WorkspaceMemorySync
@@ -140,12 +142,51 @@ def read_ledger(config: Config) -> Ledger:
     return Ledger.open(config.memory.effective_ledger_url)
 
 
+@contextlib.contextmanager
+def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | None]:
+    """Processes of this machine, or a Dask cluster at an address; None where neither is named.
+
+    Raises: InputError.
+    """
+    if dask is not None:
+        with _dask_client(dask) as client:
+            yield client.get_executor()
+    elif workers is not None:
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:  # threads run already
+            yield pool
+    else:
+        yield None
+
+
+def _dask_client(address: str) -> Any:
+    """Raises: InputError."""
+    try:
+        from distributed import Client
+    except ImportError as exc:
+        raise InputError("--dask", "needs Dask", "pip install 'memory-dedup[dask]'") from exc
+    try:
+        connect: Any = Client
+        return connect(address, timeout=_DASK_S)
+    except (OSError, ValueError) as exc:
+        raise InputError("--dask", f"no scheduler answers at {address}", "start one there") from exc
+
+
+_DASK_S = 10
+"""How long a scheduler may take to answer."""
+
+
 def build_deduplicator(
-    store: MemoryStore, config: Config, model: LanguageModel
+    store: MemoryStore, config: Config, model: LanguageModel, executor: Executor | None = None
 ) -> MemoryDeduplicator:
+    """With an executor, a batch looks for pairs and plans its groups there."""
     from memory.deduplicator import MemoryDeduplicator
+    from memory.spreading import Spreading
 
     llm = config.llm
+    url = config.memory.effective_ledger_url
     return MemoryDeduplicator(
         store,
         model,
@@ -154,6 +195,7 @@ def build_deduplicator(
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
         price=llm.price,
+        work=None if executor is None else Spreading(executor, url),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from memory import telemetry
-from memory.decide import Account, Chosen, Embed, GroupPlan, Matching, Planner, RoundPlan
+from memory.decide import Account, Chosen, Embed, GroupPlan, Matching, Planner, RoundPlan, Work
 from memory.ledger import DecisionRecord, Lineage, Reader, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
@@ -55,6 +55,8 @@ class BatchSettings:
     words: Embed | None
     concurrency: int
     price: Price | None = None
+    work: Work | None = None
+    """Where pairs are looked for and groups planned; None is this process."""
 
 
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
@@ -89,7 +91,7 @@ class Batch:
     def _new_planner(self, just_below: float) -> Planner:
         own = self._settings
         matching = Matching(self._store.scale, own.neighbours, own.words, just_below)
-        return Planner(own.rules, self._store.scope_of, matching)
+        return Planner(own.rules, self._store.scope_of, matching, own.work)
 
     async def audit(self, chosen: Chosen) -> Audit:
         """What the first round would do; the report has only some of its groups."""

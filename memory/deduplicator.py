@@ -17,6 +17,7 @@ from memory.decide import (
     Embed,
     RoundPlan,
     Together,
+    Work,
     add,
     decide_new,
     nominate,
@@ -97,6 +98,7 @@ class MemoryDeduplicator:
         concurrency: int = 4,
         budget_s: float = 60.0,
         price: Price | None = None,
+        work: Work | None = None,
     ) -> None:
         """`words` embeds single words; where it is given, words may nominate pairs for the model.
 
@@ -109,6 +111,7 @@ class MemoryDeduplicator:
         self._rules = self._config.rules
         self._concurrency = concurrency
         self._price = price
+        self._work = work
         self._budget_s = budget_s
         self._words = words
         self._judging = Judging(store, model, self._rules)
@@ -440,6 +443,7 @@ class MemoryDeduplicator:
             self._words,
             self._concurrency,
             self._price,
+            self._work,
         )
         return Batch(self._store, asker, way, self._ask_about, self._calls(max_calls))
 

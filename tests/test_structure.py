@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent
 RANKS = [
     "errors", "text", "models", "protocols", "config", "threads", "files", "signals", "telemetry",
     "ledger", "index", "decide", "providers", "store",
-    "judging", "batch", "deduplicator", "leasing", "extractor", "background", "chat_memory",
+    "judging", "batch", "spreading", "deduplicator",
+    "leasing", "extractor", "background", "chat_memory",
     "upkeep", "interchange", "review", "agent", "adapters",
     "assembly", "cli", "__main__", "orchestrator",
 ]  # fmt: skip
@@ -39,6 +40,7 @@ HOME_OF = {
     "openai": {"providers.openai"},
     "opentelemetry": {"telemetry"},
     "tenacity": {"providers.calls"},
+    "distributed": {"assembly"},
     "starlette": {"review.gate", "review.server"},
     "uvicorn": {"review.server", "agent.over_http"},
 }

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from memory.cli.calibrating import calibrate
+from memory.cli.deduplicating import dedup
 from memory.cli.importing import import_
 from memory.cli.keeping import (
     backup,
@@ -55,7 +56,7 @@ app.command("import")(import_)
 app.command("show")(show_memory)
 for _command in (
     *(export, search, stats, audit, history, calibrate),
-    *(undo, runs, retry, forget, reembed, doctor, backup, restore, upgrade),
+    *(dedup, undo, runs, retry, forget, reembed, doctor, backup, restore, upgrade),
     *(review, apply, write_back, serve),
 ):
     app.command()(_command)

@@ -27,5 +27,9 @@ from .policy import merged as merged
 from .policy import oldest_first as oldest_first
 from .policy import resolve as resolve
 from .rereading import still_wrong as still_wrong
+from .searching import Alike as Alike
+from .searching import PairSearch as PairSearch
+from .searching import Work as Work
+from .searching import plan_groups as plan_groups
 from .spread import spread as spread
 from .together import Together as Together

@@ -15,7 +15,8 @@ from memory.decide.groups import cohesive, connected
 from memory.decide.likeness import AlikeGroup, Likeness, all_alike
 from memory.decide.nominate import FLOOR, Embed, OwnedText, scores
 from memory.decide.policy import MOST_ASKED, GroupPlan, nomination, plan_group, table_plan
-from memory.index import Pairs, candidate_pairs, chosen, joined, similarities, slack
+from memory.decide.searching import Here, PairSearch, Terms, Work
+from memory.index import CandidatePairs, Pairs, chosen, joined, similarities, slack
 from memory.ledger import Row, Snapshot, TextPair, VectorTable
 from memory.models import PLAIN, JustBelow, Memory, Rules, Scale, Scope, SearchResult
 from memory.text import has_kana_or_han, text_key
@@ -82,11 +83,16 @@ class Planner:
     """Plans round after round; a scope in which nothing has changed keeps its plan."""
 
     def __init__(
-        self, rules: Rules, scope_of: Callable[[Memory], Scope], matching: Matching
+        self,
+        rules: Rules,
+        scope_of: Callable[[Memory], Scope],
+        matching: Matching,
+        work: Work | None = None,
     ) -> None:
         self._rules = rules
         self._scope_of = scope_of
         self._matching = matching
+        self._work = work or Here()
         self._known: dict[Scope, _ScopePlan] = {}
         self._shown: dict[Scope, list[frozenset[str]]] = {}
         """The texts of each table that was planned: what it leaves open is asked in groups."""
@@ -94,11 +100,7 @@ class Planner:
     def plan(self, snapshot: Snapshot) -> RoundPlan:
         """As `plan_round`."""
         order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
-        distinct = _by_scope(snapshot.distinct)
-        self._known = {
-            scope: self._of_scope(scope, nodes, snapshot, distinct.get(scope.key, frozenset()))
-            for scope, nodes in _scopes(snapshot.rows, self._scope_of).items()
-        }
+        self._plan_changed(snapshot, _by_scope(snapshot.distinct))
         found = self._known.values()
         groups = [group for one in found for group in one.groups]
         groups.sort(key=lambda group: order[group.members[0].id])
@@ -116,18 +118,30 @@ class Planner:
             _just_below(bands, self._rules.lower, matching.just_below),
         )
 
-    def _of_scope(
-        self, scope: Scope, nodes: _Nodes, snapshot: Snapshot, distinct: frozenset[TextPair]
-    ) -> _ScopePlan:
-        state = _state_of(nodes), distinct, len(self._shown.get(scope, ()))
-        known = self._known.get(scope)
-        if known is not None and known.state == state:
-            return known
-        found = _Scope(nodes, snapshot, distinct, self._matching, self._rules)
-        shown = self._shown.setdefault(scope, [])
-        groups, tables = found.groups(shown)
-        shown += tables
-        return _ScopePlan(state, found.bands, tuple(groups), tuple(found.nominated(groups)))
+    def _plan_changed(
+        self, snapshot: Snapshot, distinct: Mapping[str, frozenset[TextPair]]
+    ) -> None:
+        """Plan the scopes in which something has changed."""
+        known: dict[Scope, _ScopePlan] = {}
+        changed: dict[Scope, tuple[_State, _Scope]] = {}
+        for scope, nodes in _scopes(snapshot.rows, self._scope_of).items():
+            told = distinct.get(scope.key, frozenset())
+            state = _state_of(nodes), told, len(self._shown.get(scope, ()))
+            if scope in self._known and self._known[scope].state == state:
+                known[scope] = self._known[scope]
+            else:
+                one = _Scope(nodes, snapshot, told, self._matching, self._rules, self._work)
+                changed[scope] = state, one
+        searches = [one.search for _, one in changed.values()]
+        found = self._work.find(searches, snapshot.vectors)
+        for (scope, (state, one)), pairs in zip(changed.items(), found, strict=True):
+            one.take(pairs)
+            shown = self._shown.setdefault(scope, [])
+            groups, tables = one.groups(shown)
+            shown += tables
+            nominated = tuple(one.nominated(groups))
+            known[scope] = _ScopePlan(state, one.bands, tuple(groups), nominated)
+        self._known = known
 
 
 _State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair], int]
@@ -263,6 +277,7 @@ class _Scope:
         distinct: frozenset[TextPair],
         matching: Matching,
         rules: Rules,
+        work: Work,
     ) -> None:
         self._nodes = nodes
         self._vectors = snapshot.vectors
@@ -270,6 +285,7 @@ class _Scope:
         self._likeness = Likeness(snapshot, matching.scale)
         self._matching = matching
         self._rules = rules
+        self._work = work
         # Ties go by position: the same groups whatever order they came in.
         self._keys = sorted(key for key in nodes if key in snapshot.vectors)
         self._texts = [nodes[key][0].memory.content for key in self._keys]
@@ -281,7 +297,27 @@ class _Scope:
         reach = matching.just_below
         below = (rules.lower, _lowered(rules.lower, reach)) if reach > 0.0 else ()
         self.bands = Counter(dict.fromkeys((*BANDS, *below), sum(within)))
-        self._pairs = self._look() if len(self._keys) > 1 else _NO_PAIRS
+        self._pairs = _NO_PAIRS
+        self._scores = self._pairs.similarity
+
+    @property
+    def search(self) -> PairSearch:
+        """What is to be found of it."""
+        matching = self._matching
+        floor = min(self._rules.lower, matching.floor)
+        bands = tuple(self.bands)
+        return PairSearch(
+            tuple(self._keys),
+            self._strict,
+            np.array([len(self._nodes[key]) for key in self._keys], np.int64),
+            Terms(matching.scale, self._rules.upper, floor, matching.neighbours, bands),
+        )
+
+    def take(self, found: CandidatePairs) -> None:
+        """The pairs above the floor; and how many there are in each band."""
+        for band, count in zip([*self.bands], found.counts.tolist(), strict=True):
+            self.bands[band] += count
+        self._pairs = self._but_the_distinct(joined([found.upper, found.nearest]))
         self._scores = self._likeness.on_scale(
             self._pairs.similarity, self._strict[self._pairs.i] | self._strict[self._pairs.j]
         )
@@ -289,22 +325,6 @@ class _Scope:
     def _places_of(self, distinct: Iterable[TextPair]) -> set[tuple[int, int]]:
         place = {key: n for n, key in enumerate(self._keys)}
         return {(place[a], place[b]) for _, a, b in distinct if a in place and b in place}
-
-    def _look(self) -> Pairs:
-        """The pairs above the floor, on the scale; and how many there are in each band."""
-        scale, rules, matching = self._matching.scale, self._rules, self._matching
-        floor = min(rules.lower, matching.floor)
-        found = candidate_pairs(
-            self._vectors.of(self._keys),
-            scale.cosines(rules.upper, self._strict),
-            matching.neighbours,
-            scale.cosines(floor, self._strict),
-            [scale.cosines(band, self._strict) for band in self.bands],
-            np.array([len(self._nodes[key]) for key in self._keys]),
-        )
-        for band, count in zip([*self.bands], found.counts.tolist(), strict=True):
-            self.bands[band] += count
-        return self._but_the_distinct(joined([found.upper, found.nearest]))
 
     def _but_the_distinct(self, pairs: Pairs) -> Pairs:
         size = len(self._keys)
@@ -356,15 +376,14 @@ class _Scope:
         return alike.with_cosine(table_plan([row.memory for row in rows], alike.of))
 
     def _plans(self) -> list[GroupPlan]:
-        plans = []
+        groups = []
         for keys in self._texts_together():
             rows = [row for key in keys for row in self._mergeable(key)]
             if len(rows) > 1:
                 rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
-                alike = AlikeGroup(rows, self._likeness)
-                plan = plan_group([row.memory for row in rows], alike.of, self._rules)
-                plans.append(alike.with_cosine(plan))
-        return plans
+                members = tuple(row.memory for row in rows)
+                groups.append((members, AlikeGroup(rows, self._likeness)))
+        return self._work.plan(groups, self._rules)
 
     def _texts_together(self) -> list[list[str]]:
         close = self._scores >= self._rules.lower

@@ -1,4 +1,6 @@
+from .candidates import CandidatePairs as CandidatePairs
 from .candidates import candidate_pairs as candidate_pairs
+from .candidates import nearest_of as nearest_of
 from .candidates import nearest_pairs as nearest_pairs
 from .chroma import ChromaIndex as ChromaIndex
 from .chroma import Following as Following
@@ -15,6 +17,7 @@ from .exact import ExactIndex as ExactIndex
 from .folder import IndexFolder as IndexFolder
 from .pairs import Pairs as Pairs
 from .pairs import chosen as chosen
+from .pairs import in_order as in_order
 from .pairs import joined as joined
 from .pairs import scores_of as scores_of
 from .pairs import similar_pairs as similar_pairs

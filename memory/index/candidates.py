@@ -47,26 +47,38 @@ def candidate_pairs(
     bands: Sequence[Cosine] = (),
     weights: Ints | None = None,
     blocks: Blocks | None = None,
+    across: int | None = None,
 ) -> CandidatePairs:
     """Every pair at or above `upper`, and below it the k nearest of each row, exactly.
 
     The nearest are those of `nearest_pairs` where a pair at `upper` is none: near-copies take no
     place from the others. The number of pairs at or above each band comes beside them, without
     keeping the pairs; where rows have a weight (n,), a pair counts as often as the product of its
-    two. All thresholds are cosines. Beside the vectors and the answer the memory used is about
-    three copies of the vectors.
+    two. With `across`, a part of a larger search, only pairs of one of so many first rows with one
+    of the others count. All thresholds are cosines. Beside the vectors and the answer the memory
+    used is about three copies of the vectors.
     """
     rows = len(vectors)
     levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
     weights = np.ones(rows, np.int64) if weights is None else weights
     order = np.lexsort((weights > 1, *levels))  # so that most tiles have one threshold
+    if across is not None:
+        order = np.concatenate([order[order < across], order[order >= across]])
     if np.any(order[1:] < order[:-1]):
         vectors, weights = vectors[order], weights[order]
         levels = [level[order] for level in levels]
     blocks = blocks or Blocks.fitting(rows)
-    search = _Search(vectors, levels, weights, _Best(order, k), blocks)
+    search = _Search(vectors, levels, weights, _Best(order, k), blocks, across)
     upper_pairs, counts = search.run()
     return CandidatePairs(_placed(upper_pairs, order), _placed(search.best.pairs(), order), counts)
+
+
+def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
+    """Of pairs that parts of a search have kept, those that the whole search keeps."""
+    best = _Best(np.arange(rows), k)
+    if k and len(pairs.i):
+        best.take(pairs)
+    return in_order(best.pairs())
 
 
 def _placed(pairs: Pairs, order: Ints) -> Pairs:
@@ -147,10 +159,12 @@ class _Search:
         weights: Ints,
         best: _Best,
         blocks: Blocks,
+        across: int | None,
     ) -> None:
         self.best = best
+        self._is_whole = across is None
         self._vectors, self._weights, self._tile = vectors, weights, blocks.tile
-        self._products = Products(unit_rows(vectors), blocks)
+        self._products = Products(unit_rows(vectors), blocks, across)
         self._lower, self._upper, *self._bands = (_Level(x, self._products) for x in levels)
         self._padded_weights = self._products.padded(weights)
         self._slack = slack(vectors.shape[1])
@@ -164,8 +178,9 @@ class _Search:
 
     def run(self) -> tuple[Pairs, Ints]:
         """All pairs at or above upper, and the number of pairs in each band."""
-        for _ in by_strips(self._seed, self._products):
-            pass
+        if self._is_whole:
+            for _ in by_strips(self._seed, self._products):
+                pass
         counts = np.zeros(len(self._bands), np.int64)
         for some in by_strips(self._strip, self._products):
             counts += some

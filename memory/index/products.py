@@ -39,7 +39,8 @@ class Blocks(NamedTuple):
 class Products:
     """The products of every two rows of a float32 matrix, each pair once."""
 
-    def __init__(self, rows: Vectors, blocks: Blocks) -> None:
+    def __init__(self, rows: Vectors, blocks: Blocks, across: int | None = None) -> None:
+        """With `across`, only those of one of so many first rows with one of the others."""
         size, width = rows.shape
         padded = np.zeros((-(-size // blocks.tile) * blocks.tile, width), np.float32)
         padded[:size] = rows
@@ -48,14 +49,18 @@ class Products:
         self._columns = np.ascontiguousarray(columns)
         self._size = size
         self._blocks = blocks
+        self._across = across
 
     def strips(self) -> range:
         """The first row of each tile."""
-        return range(0, self._size, self._blocks.tile)
+        end = self._size if self._across is None else self._across
+        return range(0, end, self._blocks.tile)
 
     def columns(self, row: int) -> range:
         """The first column of each tile that lies on the diagonal or above it."""
-        return range(row, self._size, self._blocks.tile)
+        tile = self._blocks.tile
+        first = row if self._across is None else max(row, self._across // tile * tile)
+        return range(first, self._size, tile)
 
     def tile(self, row: int, column: int) -> Vectors:
         """Products of the rows from `row` with those from `column`; -inf but above the diagonal.
@@ -65,10 +70,15 @@ class Products:
         rows, columns, tile = self._blocks
         part = self._rows[row // rows : (row + tile) // rows]
         products: Vectors = part @ self._columns[column // columns : (column + tile) // columns]
-        if row == column or column + tile > self._size:
+        across = self._across or 0
+        inside = row + tile <= across <= column if across else row != column
+        if not inside or column + tile > self._size:
             places = np.arange(len(self._columns) * columns)
             i, j = self.of_rows(places, row), self.of_columns(places, column)
-            products[(i >= j) | (j >= self._size)] = -np.inf
+            outside = (i >= j) | (j >= self._size)
+            if across:
+                outside = outside | (i >= across) | (j < across)
+            products[outside] = -np.inf
         return products
 
     def padded(self, values: npt.NDArray[N]) -> npt.NDArray[N]:

@@ -1,0 +1,60 @@
+"""Cleaning a whole store, here, on several processes or on a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memory import assembly
+from memory.cli.shell import progress, show
+from memory.config import Config
+from memory.errors import InputError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from memory.models import DeduplicationReport
+    from memory.store import MemoryStore
+
+
+def dedup(
+    context: typer.Context,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that look for pairs [default: this one].")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask cluster that looks for pairs.")
+    ] = None,
+    max_calls: Annotated[
+        int | None,
+        typer.Option(min=0, help="Calls of the model at most [default: dedup_calls_per_run]."),
+    ] = None,
+) -> None:
+    """Clean the whole store: merge or retire near-copies, round after round."""
+    from memory.cli.report import view
+
+    if workers is not None and dask is not None:
+        raise InputError("dedup", "takes --workers or --dask", "give one of them")
+    config: Config = context.obj
+    with (
+        assembly.open_existing_store(config) as store,
+        assembly.open_executor(workers, dask) as executor,
+    ):
+        report = asyncio.run(_run(store, config, executor, max_calls))
+    show(view(report, groups=False))
+
+
+async def _run(
+    store: MemoryStore, config: Config, executor: Executor | None, max_calls: int | None
+) -> DeduplicationReport:
+    from memory.cli.report import say_cost
+
+    with progress("deduplicating") as tell:
+        async with aclosing(assembly.build_model(config)) as model:
+            deduplicator = assembly.build_deduplicator(store, config, model, executor)
+            return await deduplicator.deduplicate_all(
+                max_calls=max_calls, on_progress=tell, on_plan=say_cost
+            )

@@ -1,0 +1,105 @@
+"""Which pairs of a scope are looked for, and who does the work of a plan: here, or elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from memory.decide.likeness import AlikeGroup
+from memory.decide.policy import GroupPlan, plan_group
+from memory.index import CandidatePairs, candidate_pairs, joined
+from memory.ledger import VectorTable
+from memory.models import Memory, Rules, Scale
+
+Ints = npt.NDArray[np.int64]
+Alike = tuple[tuple[Memory, ...], AlikeGroup]
+"""The members of a group, oldest to newest, and how alike they are."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """From which similarity on pairs count, and in which bands they are counted."""
+
+    scale: Scale
+    upper: float
+    floor: float
+    neighbours: int
+    bands: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class PairSearch:
+    """The texts of a scope whose pairs are looked for; arrays of one value a text (n,)."""
+
+    keys: tuple[str, ...]
+    strict: npt.NDArray[np.bool_]
+    """Where kana or Han stands in it."""
+    weights: Ints
+    """How many rows have the text."""
+    terms: Terms
+
+    def part(self, begin: int, end: int) -> PairSearch:
+        """Some of the texts."""
+        part = slice(begin, end)
+        return replace(
+            self, keys=self.keys[part], strict=self.strict[part], weights=self.weights[part]
+        )
+
+    def with_rows(self, other: PairSearch) -> PairSearch:
+        """These texts, and behind them the other's."""
+        return replace(
+            self,
+            keys=self.keys + other.keys,
+            strict=np.concatenate([self.strict, other.strict]),
+            weights=np.concatenate([self.weights, other.weights]),
+        )
+
+    def find(self, vectors: VectorTable, across: int | None = None) -> CandidatePairs:
+        """The pairs above the floor; with `across`, of so many first texts with the others."""
+        terms = self.terms
+        scale = terms.scale
+        if len(self.keys) < 2:
+            none = joined([])
+            return CandidatePairs(none, none, np.zeros(len(terms.bands), np.int64))
+        return candidate_pairs(
+            vectors.of(self.keys),
+            scale.cosines(terms.upper, self.strict),
+            terms.neighbours,
+            scale.cosines(terms.floor, self.strict),
+            [scale.cosines(band, self.strict) for band in terms.bands],
+            self.weights,
+            across=across,
+        )
+
+
+class Work(Protocol):
+    """Who does the work of a plan that can be parted: here, or on other processes."""
+
+    def find(
+        self, searches: Sequence[PairSearch], vectors: VectorTable
+    ) -> Iterable[CandidatePairs]:
+        """The candidate pairs of each search, in order."""
+
+    def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
+        """What to do about each group, in order."""
+
+
+class Here:
+    """The work is done at once, by this process."""
+
+    def find(
+        self, searches: Sequence[PairSearch], vectors: VectorTable
+    ) -> Iterable[CandidatePairs]:
+        return (one.find(vectors) for one in searches)
+
+    def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
+        return plan_groups(groups, rules)
+
+
+def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
+    """What to do about each group, in order."""
+    return [alike.with_cosine(plan_group(members, alike.of, rules)) for members, alike in groups]
