@@ -1,0 +1,132 @@
+"""A dry run of a whole store, beside the finding of its pairs; and how long commands take to start.
+
+Sentences, or made-up memories, of one user lie in a ledger with their vectors. The clock of
+the dry run covers all of `deduplicate_all(dry_run=True, groups=50)`: reading, finding pairs,
+forming groups, planning each, the report. That of its pairs covers the search inside the same run.
+`cpu` is the time of all threads, which says more where others use the machine too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from tempfile import TemporaryDirectory
+
+from benchmarks.made_up import memories
+from memory.assembly import open_store, read_store
+from memory.config import Config
+from memory.decide import Here, PairSearch
+from memory.deduplicator import MemoryDeduplicator
+from memory.index import CandidatePairs
+from memory.ledger import VectorTable
+from memory.models import Memory
+from memory.providers import OfflineModel, WordLlamaEmbedder
+
+GROUPS = 50
+AT_ONCE = 1_000
+ROUNDS = 5
+STORED = 20_000
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Batched:
+    """What a dry run took, and what its search for pairs took of that."""
+
+    memories: int
+    groups: int
+    pairs_s: float
+    pairs_cpu: float
+    seconds: float
+    cpu: float
+    peak_mb: int
+
+
+@dataclass(frozen=True)
+class Started:
+    """How long a command takes, the least of a few rounds."""
+
+    command: str
+    seconds: float
+
+
+class TimedSearch(Here):
+    """Works here, and knows how long it has looked for pairs."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.cpu = 0.0
+
+    def find(
+        self, searches: Sequence[PairSearch], vectors: VectorTable
+    ) -> Iterable[CandidatePairs]:
+        for one in searches:
+            wall, cpu = time.perf_counter(), time.process_time()
+            found = one.find(vectors)
+            self.seconds += time.perf_counter() - wall
+            self.cpu += time.process_time() - cpu
+            yield found
+
+
+def measure(count: int, texts: Sequence[str]) -> list[Batched]:
+    """A store of so many memories of one user: of these texts, else made-up ones."""
+    with TemporaryDirectory() as folder:
+        config = Config().at(folder)
+        fill(config, told(count, texts))
+        return [dry_run(config)]
+
+
+def told(count: int, texts: Sequence[str]) -> list[Memory]:
+    if not texts:
+        return list(memories(count, users=1))
+    return [
+        Memory(id=f"mem_{n:012x}", content=text, user="Mia", timestamp=START + timedelta(seconds=n))
+        for n, text in enumerate(texts)
+    ]
+
+
+def fill(config: Config, told: Sequence[Memory]) -> None:
+    """A store of these memories, as they are."""
+    with open_store(config) as store:
+        for start in range(0, len(told), AT_ONCE):
+            store.add_batch(told[start : start + AT_ONCE])
+
+
+def dry_run(config: Config) -> Batched:
+    """Plan the batch of an existing store."""
+    embedder, work = WordLlamaEmbedder(), TimedSearch()
+    embedder.embed(["warm"])
+    with read_store(config) as store:
+        deduplicator = MemoryDeduplicator(
+            store, OfflineModel(), config.memory, words=embedder.embed, work=work
+        )
+        wall, cpu = time.perf_counter(), time.process_time()
+        report = asyncio.run(deduplicator.deduplicate_all(dry_run=True, groups=GROUPS))
+        seconds, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return Batched(report.memories, report.found, work.seconds, work.cpu, seconds, cpu, peak)
+
+
+def starts(count: int = STORED) -> list[Started]:
+    """`--help`, and `stats` of a store of so many made-up memories."""
+    with TemporaryDirectory() as folder:
+        fill(Config().at(folder), told(count, ()))
+        environment = {**os.environ, "MEMORY_DATA_DIR": folder}
+        return [
+            Started(one, min(_timed(one, environment) for _ in range(ROUNDS)))
+            for one in ("--help", "stats")
+        ]
+
+
+def _timed(command: str, environment: Mapping[str, str]) -> float:
+    began = time.perf_counter()
+    args = [sys.executable, "-m", "memory", command]
+    subprocess.run(args, check=True, capture_output=True, env=environment)
+    return time.perf_counter() - began
