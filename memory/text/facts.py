@@ -65,6 +65,7 @@ def _turned_around(merged: Wording, told: Sequence[Wording]) -> str:
     allowed = {denial for source in told for denial in denials(source)}
     said, newest = denials(merged), denials(told[-1])
     wrong = _unlike(said, allowed) | _unlike(newest, said) | _exchanged(said, allowed, told)
+    wrong |= _affirmed(merged, said, told)
     if wrong:
         what = ", ".join(sorted(" ".join(said).strip() or "not" for said in wrong))
         return f"the merged text turns a negation around: {what}"
@@ -83,6 +84,18 @@ def _exchanged(said: Denials, allowed: Denials, told: Sequence[Wording]) -> Deni
     stated = frozenset().union(*(source.keys for source in told))
     denied = {key for denial in allowed for key in denial}
     return {denial for denial in said if denial not in allowed and (set(denial) - denied) & stated}
+
+
+def _affirmed(merged: Wording, said: Denials, told: Sequence[Wording]) -> Denials:
+    """What an older source denies and the merged text states, though no newer source does."""
+    return {
+        denial
+        for place, source in enumerate(told[:-1])
+        for denial in _unlike(denials(source), said)
+        if denial
+        and merged.keys.issuperset(denial)
+        and not any(newer.keys.issuperset(denial) for newer in told[place + 1 :])
+    }
 
 
 def _swapped(merged: Wording, told: Sequence[Wording]) -> str:

@@ -584,15 +584,13 @@ def _active(found: list[Token]) -> list[Token]:
 def _in_active_voice(found: list[Token], be: int, verb: int) -> list[Token]:
     passed = found[be].key in _WAS
     progressive = any(token.key == "being" for token in found[be:verb])
-    if not (progressive or passed) and not any(t.key == "by" for t in found[verb:]):
+    by = next((n for n in range(verb + 1, len(found)) if found[n].key == "by"), None)
+    if by is None:  # was engaged is not is engaged; was hired is not hired
         return found
     past = passed and not progressive
     doing = Token(found[verb].key, Kind.CONTENT, found[verb].surface, past)
     dropped = found[:be] if not (passed and progressive) else found[: be + 1]
     start = max((n + 1 for n in range(be) if found[n].kind is Kind.STOP), default=0)
-    by = next((n for n in range(verb + 1, len(found)) if found[n].key == "by"), None)
-    if by is None:
-        return [*dropped, doing, *found[verb + 1 :]]
     end = next((n for n in range(by, len(found)) if found[n].kind is Kind.STOP), len(found))
     head, done, middle = found[:start], dropped[start:], found[verb + 1 : by]
     if [token.kind for token in middle] == [Kind.GOVERNING]:  # the hat was put on by Mia

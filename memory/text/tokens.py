@@ -291,7 +291,10 @@ _PARTICLE = re.compile(
 )
 _LONG_ROLES = ("から", "まで", "より", "など", "だけ", "しか", "ほど")
 _ROLE = {"が": "は", "へ": "に"}
-_NEGATED = re.compile("なかった|ない|なく|ずに")
+_NEGATED = re.compile(
+    "なかった|ない|なく|ずに|(?<!とりあえ)(?<=[かがさたなばらわえけげせぜてでねべめれきぎしちにびみり])ず$"
+)
+"""The last is "止まらず"; "まず" by itself is "first"."""
 _WISHED = re.compile("た(?:い|く|かった)(?:$|[とのでがわよね])")
 _EMPTY = frozenset(
     "いる ある する して さん ちゃん くん さま だ て い る です という いて あて "
