@@ -90,6 +90,25 @@ def test_what_a_person_kept_apart_stays_apart_in_scopes_of_other_fields(
     assert not model.asked
 
 
+@pytest.mark.parametrize("fields", [(), ("user",), ("user", "agent"), ("agent", "channel")])
+def test_an_import_too_keeps_apart_what_a_person_did_in_scopes_of_other_fields(
+    ledger_url: str, embedder: PlacedEmbedder, tell: Tell, fields: tuple[ScopeField, ...]
+) -> None:
+    black, dark = "Mia owns a cat.", "Mia owns a dark cat."
+    embedder.place(dark, 0.97, to=black)
+    with MemoryStore(
+        Ledger.create(ledger_url), embedder, ExactIndex, scope_fields=fields, clock=ticking()
+    ) as store:
+        store.add(told_to("a", tell, black))
+        here = Scope.of(next(store.memories()), ("user",))
+        with store.ledger.writing() as writer:
+            writer.distinct.mark(here, black, dark, "kept by a person", "person")
+        deduplicator = MemoryDeduplicator(store, ScriptedModel())
+        new = [told_to("a", tell, dark), told_to("a", tell, "Mia rows.")]
+        asyncio.run(deduplicator.check_and_merge_all(new, run="run_1"))
+        assert {memory.content for memory in store.memories()} == {black, dark, "Mia rows."}
+
+
 def test_a_search_may_ask_for_one_agents_memories(by_agent: MemoryStore, tell: Tell) -> None:
     by_agent.add_batch([told_to(agent, tell, f"{TEXT} {agent}") for agent in AGENTS])
     for agent, value in (("a", "a"), (7, "7"), (None, None)):

@@ -25,26 +25,24 @@ class DistinctPairs(TableGroup):
         Its own is among them where a person keeps it twice. A person's word holds as well where
         memories were compared in other scopes when it was given.
         """
-        pairs = t.distinct_pairs.c
-        either = sa.or_(pairs.low_key == key, pairs.high_key == key)
-        query = sa.select(pairs.scope, pairs.low_key, pairs.high_key, pairs.by)
-        found = self._connection.execute(query.where(either, pairs.by.in_(by))).all()
-        return {
-            a if b == key else b
-            for where, a, b, who in found
-            if where == scope.key or (who == "person" and Scope.from_key(where).agrees_with(scope))
-        }
+        return self.of_all([(scope, key)], by)[0]
 
-    def of_all(self, keys: Sequence[str], by: Sequence[Judge] = JUDGES) -> set[TextPair]:
-        """The pairs that one of these texts is in, in whatever scope."""
+    def of_all(
+        self, texts: Sequence[tuple[Scope, str]], by: Sequence[Judge] = JUDGES
+    ) -> list[set[str]]:
+        """The same of several texts, each in its scope."""
         pairs = t.distinct_pairs.c
-        query = sa.select(pairs.scope, pairs.low_key, pairs.high_key).where(pairs.by.in_(by))
-        return {
-            tuple(row)
-            for some in chunks(keys)
-            for column in (pairs.low_key, pairs.high_key)
-            for row in self._connection.execute(query.where(column.in_(some)))
-        }
+        query = sa.select(pairs.scope, pairs.low_key, pairs.high_key, pairs.by)
+        known: dict[str, set[tuple[str, str, str]]] = {}
+        for some in chunks(list(dict.fromkeys(key for _, key in texts))):
+            either = sa.or_(pairs.low_key.in_(some), pairs.high_key.in_(some))
+            for where, a, b, who in self._connection.execute(query.where(either, pairs.by.in_(by))):
+                known.setdefault(a, set()).add((b, where, who))
+                known.setdefault(b, set()).add((a, where, who))
+        return [
+            {other for other, where, who in known.get(key, ()) if _holds(scope, where, who)}
+            for scope, key in texts
+        ]
 
     def all(self, by: Sequence[Judge] = JUDGES) -> set[TextPair]:
         """Every pair that one of these judges told apart."""
@@ -108,3 +106,8 @@ class DistinctPairsWriter(DistinctPairs):
         for table in (t.distinct_pairs, t.attempts):
             either = sa.or_(table.c.low_key == key, table.c.high_key == key)
             self._connection.execute(table.delete().where(either))
+
+
+def _holds(scope: Scope, where: str, who: str) -> bool:
+    """Whether what somebody said in the scope of this key counts in another one."""
+    return where == scope.key or (who == "person" and Scope.from_key(where).agrees_with(scope))

@@ -460,15 +460,14 @@ class MemoryStore:
         """As `_look`, of several."""
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
-        apart = reader.distinct.of_all(keys, asker.bound_by)
+        apart = reader.distinct.of_all(list(zip(scopes, keys, strict=True)), asker.bound_by)
         same: dict[tuple[Scope, str], list[Row]] = {}
         for row in reader.memories.live_with_texts(list(dict.fromkeys(keys)), Scope(())):
             same.setdefault((self.scope_of(row.memory), row.text_key), []).append(row)
         revision = reader.revision()
         looks = []
-        for scope, key in zip(scopes, keys, strict=True):
-            pairs = {(low, high) for its, low, high in apart if its == scope.key}
-            distinct = frozenset(a if b == key else b for a, b in pairs if key in (a, b))
+        for scope, key, others in zip(scopes, keys, apart, strict=True):
+            distinct = frozenset(others)
             copies = tuple(same.get((scope, key), ()))
             hidden = reader.memories.count_with_texts(distinct, scope) if distinct else 0
             looks.append(_Look(scope, key, revision, copies, distinct, hidden))

@@ -52,7 +52,7 @@ def _other_sex(merged: Wording, told: Sequence[Wording]) -> bool:
 
 def _miscounted(merged: Wording, told: Sequence[Wording]) -> str:
     """A number that counts what another number counts in the sources."""
-    counted = [pair for source in told for pair in counts(source)]
+    counted = {pair for source in told for pair in counts(source)}
     things = {thing for _, thing in counted}
     for number, thing in counts(merged):
         if thing in things and (number, thing) not in counted:

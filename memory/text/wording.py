@@ -144,7 +144,7 @@ _MODAL = frozenset(
 words like any other: another word may say the same."""
 _DATES = MONTH_SET | frozenset(WEEKDAYS.values())
 _KANA = re.compile("[\u3041-\u30fa]")
-_IS = re.compile(r"(\w+) (?:is|are|was|were|ist|sind|war) (?:(?:also|an?|the|eine?) )*(\w+)")
+_IS = re.compile(r"\b(\w+) (?:is|are|was|were|ist|sind|war) (?:(?:also|an?|the|eine?) )*(\w+)")
 _STANDS_IN = re.compile(
     r"(?=\b(\w+) (?:it|her|him|them|they|he|she|this)(?: really| very| so| \w+ly)* (\w+))"
 )

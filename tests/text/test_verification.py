@@ -133,6 +133,11 @@ def test_a_text_said_again_is_believed(text: str) -> None:
     assert belief(text, text, text) is Belief.BELIEVED
 
 
+def test_a_word_of_90_000_letters_is_read_once() -> None:
+    told = f"Mia keeps {'a' * 90_000}"
+    assert belief(told, "Mia keeps bees.", told) is Belief.DOUBTFUL
+
+
 @given(st.text(), st.lists(st.text(), min_size=2, max_size=4))
 def test_whatever_the_texts_there_is_an_answer_with_its_reason(
     text: str, sources: list[str]
