@@ -4,6 +4,8 @@
     python -m benchmarks.speed --pairs 1000000 --texts FILE... --only similar_pairs --rounds 1
     python -m benchmarks.speed --import 20000 [--database URL] [--json]
     python -m benchmarks.speed --write 50000 [--json]
+    python -m benchmarks.speed --batch 100000 [--texts FILE...] [--json]
+    python -m benchmarks.speed --start [--json]
 
 `--texts`: JSON Lines; every string under `a`, `b`, `content` or `text` is a sentence. Where there
 are fewer different ones than wanted, the rest are made of the first half of one and the second half
@@ -20,7 +22,8 @@ out. The clock covers from the vectors to the pairs; `cpu` is the time of all
 threads, which says more where others use the machine too. Each figure is the least of the rounds,
 which take turns.
 
-`--import` and `--write` need no texts: see `benchmarks/importing.py` and `benchmarks/writing.py`.
+The others need no texts: see `benchmarks/importing.py`, `benchmarks/writing.py` and, for `--batch`
+and `--start`, `benchmarks/batching.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import importing, writing
+from benchmarks import batching, importing, writing
 from memory.index import candidate_pairs, similar_pairs
 from memory.models import Vectors
 from memory.providers import WordLlamaEmbedder
@@ -86,6 +89,8 @@ def main() -> None:
     wanted.add_argument("--pairs", type=int)
     wanted.add_argument("--import", dest="imported", type=int)
     wanted.add_argument("--write", dest="written", type=int)
+    wanted.add_argument("--batch", dest="batched", type=int)
+    wanted.add_argument("--start", dest="started", action="store_true")
     parser.add_argument("--texts", type=Path, nargs="+", default=[])
     parser.add_argument("--database", help="a ledger URL for --import [default: a SQLite file]")
     parser.add_argument("--rounds", type=int, default=3)
@@ -110,11 +115,16 @@ def main() -> None:
 
 
 def print_bulk(args: argparse.Namespace) -> None:
-    """What `--import` or `--write` measures, a line each or as JSON."""
+    """What the others than `--pairs` measure, a line each or as JSON."""
     if args.imported is not None:
         found: Sequence[object] = importing.measure(args.imported, args.database)
-    else:
+    elif args.written is not None:
         found = writing.measure_all(args.written)
+    elif args.batched is not None:
+        texts = enough(sentences(args.texts), args.batched)[0] if args.texts else []
+        found = batching.measure(args.batched, texts)
+    else:
+        found = batching.starts()
     if args.json:
         told = {"machine": machine(), "measured": [vars(one) for one in found]}
         print(json.dumps(told, indent=1))
