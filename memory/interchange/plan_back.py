@@ -32,8 +32,8 @@ class Update(Change):
     """A row that gets another text."""
 
     text: str
-    same_as: str | None
-    """The id of a row of the collection that has this text, and so its vector; None: no row has."""
+    same_as: ForeignRow | None
+    """A row of the collection that has this text, and so its vector; None: no row has."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def plan_write_back(rows: Sequence[ForeignRow], reading: Reading, ledger: Ledger
     groups: dict[tuple[object, ...], list[_Known]] = {}
     for one in known:
         groups.setdefault((one.alive.id, *_seen_as(one.row, reading)), []).append(one)
-    same = {one.memory.content: one.row.id for one in known}
+    same = {one.memory.content: one.row for one in known}
     updates: list[Update] = []
     deletions: list[Deletion] = []
     for group in groups.values():

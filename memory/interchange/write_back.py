@@ -31,6 +31,7 @@ _NEVER = 10**9
 _USUAL = 1_000
 """How many writes Chroma waits by itself before it rewrites its files."""
 _MOVED = "it changed since it was read"
+_GIVER_MOVED = "the row whose vector it was to have changed since it was read"
 
 T = TypeVar("T")
 
@@ -77,10 +78,12 @@ def write_back(
     """
     with opened(place) as client:
         collection = named_collection(client, place, name)
-        plan, before = _before(collection, plan, reading, now)
+        there = _stored(collection, list(_rows_of(plan)))
+        plan = _as_read(plan, there)
+        before = _before(plan, there, reading, now)
         if not before:
             return WriteBackDone(0, 0, plan.left_alone)
-        vectors = _vectors(collection, plan, made)
+        vectors = _vectors(plan, there, made)
         header = UndoHeader(
             place=_address(place),
             collection=name,
@@ -93,20 +96,29 @@ def write_back(
         return _carry_out(collection, plan, before, vectors, on_progress)
 
 
+def _rows_of(plan: WriteBackPlan) -> dict[str, ForeignRow]:
+    """Those that change, and those whose vectors they get."""
+    given = (one.same_as for one in plan.updates if one.same_as is not None)
+    return {row.id: row for row in (*(one.row for one in plan.changes), *given)}
+
+
+def _as_read(plan: WriteBackPlan, there: Mapping[str, _Stored]) -> WriteBackPlan:
+    """What is left to do where rows changed since they were read."""
+    moved = {name for name, row in _rows_of(plan).items() if not _is(there.get(name), row)}
+    given = [one.row.id for one in plan.updates if one.same_as and one.same_as.id in moved]
+    return plan.without(moved, _MOVED).without(given, _GIVER_MOVED)
+
+
 def _before(
-    collection: Collection, plan: WriteBackPlan, reading: Reading, now: datetime
-) -> tuple[WriteBackPlan, dict[str, RowBefore]]:
-    """The rows that are still as they were read, with their vectors, and what is left to do."""
-    rows = {one.row.id: one.row for one in plan.changes}
-    there = _stored(collection, list(rows))
-    moved = [name for name, row in rows.items() if not _is(there.get(name), row)]
-    plan = plan.without(moved, _MOVED)
+    plan: WriteBackPlan, there: Mapping[str, _Stored], reading: Reading, now: datetime
+) -> dict[str, RowBefore]:
+    """The rows that change as they are, with their vectors."""
     becomes = {
         one.row.id: Becomes(document=document, metadata=changes)
         for one in plan.updates
         for document, changes in [rewritten(one.row, one.text, reading, now)]
     }
-    return plan, {
+    return {
         one.row.id: RowBefore(
             id=one.row.id,
             document=one.row.document,
@@ -119,12 +131,11 @@ def _before(
 
 
 def _vectors(
-    collection: Collection, plan: WriteBackPlan, made: Mapping[str, Vector]
+    plan: WriteBackPlan, there: Mapping[str, _Stored], made: Mapping[str, Vector]
 ) -> dict[str, Vector]:
     """Of each row that gets another text: that of a row which has it, else the one made for it."""
-    there = _stored(collection, [one.same_as for one in plan.updates if one.same_as is not None])
     return {
-        one.row.id: made[one.text] if one.same_as is None else there[one.same_as].embedding
+        one.row.id: made[one.text] if one.same_as is None else there[one.same_as.id].embedding
         for one in plan.updates
     }
 

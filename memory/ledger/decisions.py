@@ -208,8 +208,11 @@ class DecisionsWriter(Decisions):
         undone = t.decisions.update().where(t.decisions.c.seq == number)
         self._connection.execute(undone.values(undone=True, pending=pending))
 
-    def scrub(self, ids: set[str]) -> None:
-        """Decisions keep who was involved; what they recorded of the forgotten goes."""
+    def scrub(self, ids: set[str]) -> list[DecisionRecord]:
+        """Decisions keep who was involved; what they recorded of the forgotten goes.
+
+        Gives them as they were.
+        """
         about: dict[int, DecisionRecord] = {}
         for some in chunks(sorted(ids)):
             query = sa.select(t.decisions).where(_mentioning(some))
@@ -229,6 +232,7 @@ class DecisionsWriter(Decisions):
             self._connection.execute(
                 t.decisions.update().where(t.decisions.c.seq == number).values(**scrubbed)
             )
+        return list(about.values())
 
 
 def _survivors(told: str) -> tuple[tuple[str, tuple[str, ...]], ...]:

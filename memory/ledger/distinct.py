@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import sqlalchemy as sa
 
@@ -100,6 +100,15 @@ class DistinctPairsWriter(DistinctPairs):
             if one.by is not None:
                 values = {**pair, "reason": one.reason, "by": one.by}
                 self._connection.execute(table.insert().values(values))
+
+    def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
+        """Pairs with one of these texts stay told apart, but for none of these reasons."""
+        pairs = t.distinct_pairs.c
+        for told in chunks(sorted(reasons)):
+            for some in chunks(sorted(keys)):
+                either = sa.or_(pairs.low_key.in_(some), pairs.high_key.in_(some))
+                statement = t.distinct_pairs.update().where(either, pairs.reason.in_(told))
+                self._connection.execute(statement.values(reason="forgotten"))
 
     def drop(self, key: str) -> None:
         """All that is known of a text in a pair."""

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from memory.errors import IndexFault, MemoryNotFound, StillStatedBy
 from memory.index import IndexSlot
-from memory.ledger import Ledger, Writer
+from memory.ledger import DecisionRecord, Ledger, Writer
 from memory.models import Action, Decision, Memory
 
 logger = logging.getLogger(__name__)
@@ -74,13 +74,21 @@ def _erase_all(
     writer.items.forget(ids)
     writer.memories.bury(ids)
     writer.drop_unused_texts({row.text_key for row in rows.values()})
-    writer.decisions.scrub(set(ids))
+    _forget_reasons(writer, writer.decisions.scrub(set(ids)))
     writer.followers.mark_all_stale()
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
     if memories:
         told = Decision(Action.FORGET, "forgotten", tuple(memories))
         writer.decisions.record(told, writer.memories.image([]), at, None)
     return [tuple(rows[name].memory for name in names) for names in origins]
+
+
+def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
+    """A judge's reason may quote any member of its group, and stands with every pair of it."""
+    judged = [record for record in scrubbed if record.model is not None]
+    rows = writer.memories.rows([name for record in judged for name in record.involved])
+    keys = {row.text_key for row in rows.values()}
+    writer.distinct.forget_reasons({record.reason for record in judged}, keys)
 
 
 def _living(writer: Writer, memory_id: str) -> Memory:

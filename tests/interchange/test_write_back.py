@@ -252,11 +252,33 @@ def test_rows_of_two_agents_never_stand_for_each_other(store: MemoryStore, tmp_p
     replace(store, known["c"], known["d"])
     plan = planned(store, theirs)
     assert plan.deletions == ()
-    told = {one.row.id: (one.text, one.same_as) for one in plan.updates}
+    told = {one.row.id: (one.text, one.same_as and one.same_as.id) for one in plan.updates}
     assert told == {"a": (TEXTS["b"], "b"), "c": (TEXTS["d"], "d")}
     write_back(theirs, "mem0", plan, Reading(), tmp_path / "undo.jsonl", NOW, {})
     after = held(theirs)
     assert after["a"][2] == after["b"][2], "who says the same has the same vector"
+
+
+def test_a_row_does_not_get_the_vector_of_one_that_changed_or_went_since(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    theirs = tmp_path / "agents"
+    fill(theirs)
+    with opened_anew(theirs) as client:
+        collection = client.get_collection("mem0", embedding_function=None)
+        collection.update(ids=["a", "c"], metadatas=[{"agent_id": "x"}, {"agent_id": "x"}])
+    known = bring_in(store, theirs)
+    replace(store, known["a"], known["b"])
+    replace(store, known["c"], known["d"])
+    plan = planned(store, theirs)
+    with opened_anew(theirs) as client:
+        collection = client.get_collection("mem0", embedding_function=None)
+        collection.update(ids=["b"], metadatas=[{"data": "Mia rows."}])
+        collection.delete(ids=["d"])
+    before = held(theirs)
+    done = write_back(theirs, "mem0", plan, Reading(), tmp_path / "undo.jsonl", NOW, {})
+    assert (done.updated, {one.id for one in done.left_alone}) == (0, {"a", "c"})
+    assert held(theirs) == before
 
 
 def test_a_memory_that_was_forgotten_here_is_not_touched_there(

@@ -8,7 +8,7 @@ import pytest
 
 from memory.errors import CannotUndo
 from memory.models import PERSON, Action, Decision, Memory, Survivor
-from memory.store import Afterwards, Applied, Conflict, MemoryStore, WhileUnanswered
+from memory.store import Afterwards, Anyway, Applied, Conflict, MemoryStore, WhileUnanswered
 from tests.conftest import Tell
 
 
@@ -161,3 +161,16 @@ def test_no_trace_of_a_forgotten_text_is_left_in_what_a_person_said_of_it(
     assert not any(key in record.before for key in keys)
     with pytest.raises(CannotUndo, match="forgotten"):
         store.undo(number)
+
+
+def test_no_reason_for_which_others_were_told_apart_quotes_a_forgotten_text(
+    store: MemoryStore, three: tuple[Memory, ...]
+) -> None:
+    pairs = tuple((a.id, b.id) for a, b in combinations(three, 2))
+    why = f"{three[0].content!r} is not what the others say"
+    store.apply(Decision(Action.KEEP_BOTH, why, three, distinct=pairs, model="model"), Anyway())
+    store.forget(three[0].id)
+    one, other = three[1:]
+    with store.ledger.reading() as reader:
+        left = reader.distinct.verdict(store.scope_of(one), one.content, other.content)
+    assert (left.reason, left.by) == ("forgotten", "model")
