@@ -231,9 +231,8 @@ class MemoryStore:
         def erase() -> Forgotten | None:
             with self._store.ledger.reading() as reader:
                 row = reader.memories.row(memory_id)
-            if row is None:
+            if row is None or not self._is_own(row.memory):
                 return None
-            self._check_own(row.memory)
             try:
                 return self._store.forget(memory_id)
             except MemoryNotFound:  # it is a tombstone
@@ -297,8 +296,9 @@ class MemoryStore:
 
         def trust() -> bool:
             with self._store.ledger.writing() as writer:
-                for row in writer.memories.rows([source_id, target_id]).values():
-                    self._check_own(row.memory)
+                rows = writer.memories.rows([source_id, target_id]).values()
+                if not all(self._is_own(row.memory) for row in rows):
+                    return False
                 return _trust_more(writer, source_id, target_id, delta)
 
         return await in_thread(trust)
@@ -339,9 +339,8 @@ class MemoryStore:
             with self._store.ledger.writing() as writer:
                 rows = writer.memories.rows(memory_ids)
                 for name in memory_ids:
-                    if name not in rows or not rows[name].live:
-                        raise MemoryNotFound(name)
-                    if not self._is_own(rows[name].memory):
+                    row = rows.get(name)
+                    if row is None or not row.live or not self._is_own(row.memory):
                         raise MemoryNotFound(name)
                 episode = tell([rows[name].memory for name in memory_ids])
                 writer.episodes.put(episode)
@@ -352,7 +351,7 @@ class MemoryStore:
     async def episode(self, episode_id: str) -> tuple[Episode, dict[str, str]] | None:
         """An episode as it was told, and who lives for its memories today, by their ids.
 
-        Raises: InputError where one of them is about another user.
+        None where there is none, or where one of them is about another user.
         """
 
         def look() -> tuple[Episode, dict[str, str]] | None:
@@ -362,9 +361,9 @@ class MemoryStore:
                     return None
                 alive = reader.memories.living_ids(found.memory_ids)
                 rows = reader.memories.rows([*dict.fromkeys(alive.values())])
-            for row in rows.values():
-                self._check_own(row.memory)
-            return found, alive
+            return (
+                (found, alive) if all(self._is_own(row.memory) for row in rows.values()) else None
+            )
 
         return await in_thread(look)
 
@@ -377,23 +376,16 @@ class MemoryStore:
 
     def _visible_pair(self, reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
         """Raises: MemoryNotFound, InputError."""
-        pair = live_pair(reader, a, b)
-        for memory in pair:
-            self._check_own(memory)
+        pair = live_pair(reader, a, b, self._is_own)
         check_one_owner(*pair)
         return pair
 
     def _visible(self, memory_id: str) -> Memory:
-        """Raises: MemoryNotFound, InputError where it is about another user."""
-        memory = self._store.get(memory_id)
+        """Raises: MemoryNotFound, also for another user's: that it exists is theirs to know."""
+        memory = self._known(memory_id)
         if memory is None:
             raise MemoryNotFound(memory_id)
-        self._check_own(memory)
         return memory
-
-    def _check_own(self, memory: Memory) -> None:
-        if not self._is_own(memory):
-            raise InputError(memory.id, "is about another user", f"here is {self.user!r} only")
 
     def _is_own(self, memory: Memory) -> bool:
         return self.user is None or memory.user == self.user

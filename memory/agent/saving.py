@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -145,14 +145,17 @@ def merge(
     return done if isinstance(done, Applied) else None
 
 
-def live_pair(reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
-    """Two live memories.
+def live_pair(
+    reader: Reader, a: str, b: str, is_own: Callable[[Memory], bool]
+) -> tuple[Memory, Memory]:
+    """Two live memories of whoever asks; those of others are as if they were not there.
 
     Raises: MemoryNotFound, InputError where they are one.
     """
     rows = reader.memories.rows([a, b])
     for name in (a, b):
-        if name not in rows or not rows[name].live:
+        row = rows.get(name)
+        if row is None or not row.live or not is_own(row.memory):
             raise MemoryNotFound(name)
     if a == b:
         raise InputError(a, "cannot be joined with itself", "give two ids")

@@ -31,6 +31,7 @@ _KEY = "OPENAI_API_KEY"
 _REFUSED_AS_ASKED = frozenset({400, 422})
 _NAMES_THE_FORMAT = re.compile(r"response.?format|json.?(schema|object|mode)|grammar", re.I)
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
+_ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
 
 Structure = Literal["schema", "json", "prompt"]
 _WEAKER: dict[Structure, Structure] = {"schema": "json", "json": "prompt"}
@@ -66,9 +67,14 @@ class OpenAIServer:
 
     @property
     def request(self) -> Any:
-        """How each is sent: what people said follows to no other host; no key is no header."""
-        headers = {} if self.key else {"Authorization": openai.Omit()}
-        return {"follow_redirects": False, "headers": headers}
+        """How each is sent: what people said follows to no other host; no key is no header.
+
+        Whose account it is, as the environment tells the SDK, is for OpenAI alone.
+        """
+        left_out = [] if self.key else ["Authorization"]
+        if self.host != urlsplit(OPENAI).hostname:
+            left_out += _ACCOUNT
+        return {"follow_redirects": False, "headers": dict.fromkeys(left_out, openai.Omit())}
 
 
 class OpenAIModel(RemoteModel):

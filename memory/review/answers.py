@@ -211,11 +211,14 @@ def _says(reader: Reader, record: DecisionRecord, answered: Answered) -> bool:
         if answered.answer is Answer.LATER:
             return record.left_for_later and record.pending
         return record.action is Action.KEEP_BOTH and not record.left_for_later
-    touched = {name for survivor, gone in record.survivors for name in (survivor, *gone)}
+    gone = {name for _, absorbed in record.survivors for name in absorbed}
+    touched = gone | {survivor for survivor, _ in record.survivors}
     if not touched or touched & set(answered.left_out):
         return False
     if answered.text is None:
-        return True
+        return answered.retired is None or gone == set(answered.retired)
+    if not {member.id for member in answered.members} - set(answered.left_out) <= touched:
+        return False
     rows = reader.memories.rows([survivor for survivor, _ in record.survivors])
     return any(_same(row.memory.content, answered.text) for row in rows.values())
 

@@ -462,9 +462,17 @@ def test_a_server_of_one_user_keeps_to_that_user(folder: Path, placed: Agent) ->
         [only] = bobs.data("introspect")["recent"]
         assert (only["id"], only["user"]) == (mine, "Bob")
         assert hers not in bobs.says("recall", context="Alice sings.", n_results=10)
-        assert "another user" in bobs.refuses("forget", memory_id=hers)
         assert "another user" in bobs.refuses("remember", content="x", user="Alice")
-        assert "another user" in bobs.refuses("merge_memories", keep_id=mine, remove_id=hers)
+        nobodys = "mem_000000000000"
+        told = bobs.says("forget", memory_id=hers)
+        assert told.replace(hers, nobodys) == bobs.says("forget", memory_id=nobodys)
+        for a, b in ((mine, hers), (hers, hers), (hers, "mem_111111111111")):
+            told = bobs.refuses("merge_memories", keep_id=a, remove_id=b)
+            other = nobodys if b == hers else b
+            unknown = nobodys if a == hers else a
+            expected = bobs.refuses("merge_memories", keep_id=unknown, remove_id=other)
+            assert told.replace(hers, nobodys) == expected, "whether hers exists is hers to know"
+    assert hers in placed.says("recall", context="Alice sings.")
 
 
 # --- what clients see -----------------------------------------------------------------------------

@@ -116,7 +116,8 @@ def test_the_key_goes_into_a_header_and_nowhere_else(
 def test_a_server_of_ones_own_needs_no_key_and_is_sent_none(
     server: OpenAIServer, question: Question, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+    """Nor whose account it is at OpenAI, which the SDK reads from the environment too."""
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, KEY)
     server.script = [NONE]
     judge(server, question, key=None)

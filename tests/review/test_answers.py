@@ -170,3 +170,15 @@ def test_nobody_can_merge_what_is_of_two_users(
     assert refused(answers.give(forged)) == "the key is not that of these members"
     alone = answered(three[:1])
     assert refused(answers.give(alone)) == "a group has two members or more, each once"
+
+
+def test_an_answer_about_more_than_was_answered_before_is_no_repetition(
+    store: MemoryStore, answers: Answers, three: list[Memory]
+) -> None:
+    """A text for two of three, then the same for all three: the third would stay unheard."""
+    text = "Mia runs 12 km on Sundays!"
+    two = answered(three, left_out=(three[2].id,), text=text, insist=True)
+    assert isinstance(answers.give(two), Given)
+    assert isinstance(answers.give(two), Already)
+    whole = answered(three, text=text, insist=True)
+    assert "retired meanwhile" in refused(answers.give(whole))
