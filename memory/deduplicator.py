@@ -202,8 +202,8 @@ class MemoryDeduplicator:
 
         As far as the state tells all, nobody else writes, and no model is to be waited for.
         """
+        asker = Asker(self._model.name)
         try:
-            asker = Asker(self._model.name)
             prepared, revision = await in_thread(
                 self._store.prepare_all, new, self._config.dedup_candidates, self._floor, asker
             )
@@ -211,7 +211,7 @@ class MemoryDeduplicator:
             prepared, revision = [], 0  # one by one it is stored whatever fails
         outcomes, decided = await self._decided_together(prepared, calls)
         if decided:
-            done = await in_thread(apply_all, self._store, decided, revision, run)
+            done = await in_thread(apply_all, self._store, decided, revision, run, asker.bound_by)
             outcomes = [] if isinstance(done, Conflict) else _with_living(outcomes, decided, done)
         return outcomes or [await self._traced(new[0], run, calls, None)]
 

@@ -13,11 +13,12 @@ from benchmarks.made_up import memories
 from memory.batch import new_run
 from memory.decide import add
 from memory.deduplicator import MemoryDeduplicator
+from memory.index import ExactIndex
 from memory.ledger import Ledger
 from memory.models import Memory, Outcome, Scale
 from memory.providers import OfflineModel, WordLlamaEmbedder
 from memory.store import Conflict, MemoryStore, apply_all
-from tests.doubles import ticking
+from tests.doubles import PlacedEmbedder, ticking
 
 Import = Callable[[MemoryDeduplicator, list[Memory]], list[Outcome]]
 EMBEDDER = WordLlamaEmbedder()
@@ -100,3 +101,19 @@ def test_a_run_of_an_import_is_taken_back_whole(ledger: Ledger) -> None:
     assert len(list(store.memories())) < 60
     store.undo(run)
     assert {memory.id for memory in store.memories()} == {memory.id for memory in told}
+
+
+def test_an_import_makes_no_text_that_a_person_told_from_one_it_would_stand_for(
+    ledger: Ledger,
+) -> None:
+    embedder = PlacedEmbedder()
+    whole, longer = "Mia sails on Sundays. Mia has a cat.", "Mia sails on Sundays with Jo."
+    embedder.place(longer, 0.96, to=whole)
+    with MemoryStore(ledger, embedder, ExactIndex, clock=ticking()) as store:
+        stored = store.add(store.new_memory(whole))
+        made = "Mia sails on Sundays with Jo. Mia has a cat."
+        with store.ledger.writing() as writer:
+            writer.distinct.mark(store.scope_of(stored), whole, made, "kept apart", "person")
+        new = [store.new_memory(longer), store.new_memory("Bo rows.")]
+        together(MemoryDeduplicator(store, OfflineModel()), new)
+        assert {memory.content for memory in store.memories()} == {whole, longer, "Bo rows."}

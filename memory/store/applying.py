@@ -191,6 +191,18 @@ class Applier:
                 applied.append(done)
         return applied
 
+    def told_apart(self, writer: Writer, decision: Decision, bound_by: tuple[Judge, ...]) -> str:
+        """Whom somebody has told from what is to stand for it, if anyone."""
+        content = {member.id: member.content for member in decision.members}
+        for survivor in decision.survivors:
+            successor = survivor.memory
+            key = text_key(successor.content)
+            distinct = writer.distinct.of(self._scope_of(successor), key, bound_by) - {key}
+            for name in survivor.stands_for:
+                if name in content and text_key(content[name]) in distinct:
+                    return f"{name} is distinct from {successor.id}"
+        return ""
+
     # --- what must hold ---
 
     def _conflict(self, writer: Writer, one: Application) -> str:
@@ -205,25 +217,12 @@ class Applier:
         if isinstance(condition, WhileUnchanged):
             yield _changed(writer, one)
         if isinstance(condition, WhileMergeable):
-            yield self._distinct_meanwhile(writer, one.decision, condition.bound_by)
+            yield self.told_apart(writer, one.decision, condition.bound_by)
         if isinstance(condition, WhileUnanswered):
             yield self._answered(writer, one.decision)
         if isinstance(condition, WhileNearest):
             yield self._repeated(writer, one, condition.revision)
             yield self._newcomer(writer, one, condition)
-
-    def _distinct_meanwhile(
-        self, writer: Writer, decision: Decision, bound_by: tuple[Judge, ...]
-    ) -> str:
-        content = {member.id: member.content for member in decision.members}
-        for survivor in decision.survivors:
-            successor = survivor.memory
-            key = text_key(successor.content)
-            distinct = writer.distinct.of(self._scope_of(successor), key, bound_by) - {key}
-            for name in survivor.stands_for:
-                if name in content and text_key(content[name]) in distinct:
-                    return f"{name} is distinct from {successor.id}"
-        return ""
 
     def _answered(self, writer: Writer, decision: Decision) -> str:
         """What a person has said of these members; one who joins some is not to part them again."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from memory.models import Decision, Embedded
+from memory.models import JUDGES, Decision, Embedded, Judge
 from memory.store.applying import Anyway, Applied, Condition, Conflict, count
 from memory.store.store import MemoryStore
 from memory.threads import in_thread
@@ -105,16 +105,21 @@ def apply_all(
     decided: Sequence[tuple[Embedded, Decision]],
     revision: int,
     run: str | None,
+    bound_by: tuple[Judge, ...] = JUDGES,
 ) -> list[Applied] | Conflict:
     """Do what was decided about new memories, in order, in one transaction.
 
-    Nothing is done where anything was written since the revision.
+    Nothing is done where anything was written since the revision, or where somebody whose word
+    counts has told a text that is made from one that it is to stand for.
     """
     applier = store.applier
     todo = [applier.application(one, Anyway(), arrival, run) for arrival, one in decided]
     with store.ledger.writing() as writer:
         if writer.revision() != revision:
             return Conflict("something was written meanwhile")
+        apart = (applier.told_apart(writer, decision, bound_by) for _, decision in decided)
+        if why := next(filter(None, apart), ""):
+            return Conflict(why)
         done = applier.apply_in_order(writer, todo)
     count(zip((decision for _, decision in decided), done, strict=True))
     return done
