@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from memory.ledger import DecisionRecord, Row
     from memory.models import SearchResult
     from memory.review import Card, Lineage
+    from memory.store import MemoryStore
 
 Order = Literal["certain", "size", "time"]
 _GROUPS = 50
@@ -81,6 +82,7 @@ def search(
 
     scope = Scope((("user", user),)) if user is not None else None
     with assembly.read_store(context.obj) as store:
+        _warn_of_missing_vectors(store)
         found = store.search(query, k, scope=scope)
     if not found:
         err().print("nothing found")
@@ -102,6 +104,7 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
 
     with assembly.read_store(context.obj) as store:
         counts = store.counts()
+        _warn_of_missing_vectors(store)
         with store.ledger.reading() as reader:
             embedder = reader.meta("embedder") or "none yet"
     if as_json:
@@ -122,6 +125,17 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
         ("ledger", store.ledger.name),
     ]
     show(table(rows))
+
+
+def _warn_of_missing_vectors(store: MemoryStore) -> None:
+    """Their embedder failed: nothing is found near them until they have some."""
+    with store.ledger.reading() as reader:
+        missing = len(reader.vectors.missing_texts())
+    if missing:
+        err().print(
+            f"warning: {missing:,} texts have no vector, so nothing is found near them; "
+            "run `memory-dedup doctor --fix`"
+        )
 
 
 @dataclass(frozen=True)
@@ -223,6 +237,7 @@ def show_audit(config: Config, showing: Showing | None = None) -> None:
             return await assembly.build_deduplicator(store, config, model).audit(showing.chosen)
 
     with store:
+        _warn_of_missing_vectors(store)
         found = asyncio.run(look())
         if showing.report is not None:
             report_audit(showing.report, store, found, config.memory.rules)
@@ -356,7 +371,11 @@ def _decision_row(one: DecisionRecord) -> tuple[str | Text, ...]:
     state = " (undone)" if one.undone else " (pending)" if one.pending else ""
     survivors = " ".join(name for name, _ in one.survivors)
     kept = f" -> {survivors}" if survivors else ""
-    told = Text(f"{one.reason}{verified}{state}\n{' '.join(one.members)}{kept}")
+    touched = {name for end, stands_for in one.survivors for name in (end, *stands_for)}
+    beside = [name for name in one.members if touched and name not in touched]
+    members = [name for name in one.members if name not in beside]
+    left = f", beside {' '.join(beside)}" if beside else ""
+    told = Text(f"{one.reason}{verified}{state}\n{' '.join(members)}{kept}{left}")
     return str(one.number), f"{one.at:%Y-%m-%d %H:%M}", one.action.value, _score(one), told
 
 

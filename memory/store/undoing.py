@@ -90,12 +90,19 @@ def undo(
         writer.decisions.mark_undone(record.number, pending=False)
         members = [row.memory for row in writer.memories.rows(record.members).values()]
         if record.survivors and afterwards is Afterwards.KEPT_APART:
-            for a, b in combinations(members, 2):
+            for a, b in _joined(record, members):
                 texts = a.content, b.content
                 writer.distinct.mark(scope_of(a), *texts, "kept by a person", "person")
         told = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
         writer.decisions.record(told, writer.memories.image([]), clock(), None)
     return undone
+
+
+def _joined(record: DecisionRecord, members: Sequence[Memory]) -> Iterator[tuple[Memory, Memory]]:
+    """The pairs that the decision made one; who only stood beside them is told from nobody."""
+    for survivor, stands_for in record.survivors:
+        one = {survivor, *stands_for}
+        yield from combinations([member for member in members if member.id in one], 2)
 
 
 def reopen_pending(

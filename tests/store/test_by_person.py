@@ -9,6 +9,7 @@ import pytest
 from memory.errors import CannotUndo
 from memory.models import PERSON, Action, Decision, Memory, Survivor
 from memory.store import Afterwards, Anyway, Applied, Conflict, MemoryStore, WhileUnanswered
+from memory.text import text_key
 from tests.conftest import Tell
 
 
@@ -174,3 +175,14 @@ def test_no_reason_for_which_others_were_told_apart_quotes_a_forgotten_text(
     with store.ledger.reading() as reader:
         left = reader.distinct.verdict(store.scope_of(one), one.content, other.content)
     assert (left.reason, left.by) == ("forgotten", "model")
+
+
+def test_an_undo_tells_nobody_from_who_only_stood_beside(
+    store: MemoryStore, three: tuple[Memory, ...]
+) -> None:
+    gone, stays, _beside = three
+    replaced = Decision(Action.REPLACE, "told", three, (Survivor(stays, (gone.id,)),))
+    store.undo(number_of(store.apply(replaced, Anyway())))
+    with store.ledger.reading() as reader:
+        names = [reader.distinct.of(store.scope_of(one), text_key(one.content)) for one in three]
+    assert [len(others) for others in names] == [1, 1, 0]
