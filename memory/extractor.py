@@ -252,9 +252,11 @@ class MemoryExtractor:
         try:
             found, usage = await self._candidates(chunk, lease)
         except ModelTooSlow:
-            if len(chunk) == 1:
+            asking = [place for place, one in enumerate(chunk) if _needs_model(one)]
+            if len(asking) < 2:
                 raise
-            return await self._extract_halves(chunk, lease)
+            middle = asking[len(asking) // 2]
+            return await self._extract_halves((chunk[:middle], chunk[middle:]), lease)
         except ModelAnswerError as exc:
             if len(chunk) > 1:
                 parts = [await self._extract([one], lease) for one in chunk]
@@ -265,15 +267,16 @@ class MemoryExtractor:
         stored = await self._store_found(chunk, found, lease)
         return replace(stored, usage=stored.usage + usage)
 
-    async def _extract_halves(self, chunk: Sequence[PendingTurn], lease: Lease) -> ExtractionResult:
+    async def _extract_halves(
+        self, halves: Sequence[Sequence[PendingTurn]], lease: Lease
+    ) -> ExtractionResult:
         """A half that the model is too slow for, while it answers the other, has failed once.
 
         Raises: ModelTooSlow where it answers neither; as `_extract`.
         """
-        middle = len(chunk) // 2
         parts = list[ExtractionResult]()
         slow = list[tuple[Sequence[PendingTurn], ModelTooSlow]]()
-        for half in (chunk[:middle], chunk[middle:]):
+        for half in halves:
             try:
                 parts.append(await self._extract(half, lease))
             except ModelTooSlow as exc:
@@ -464,6 +467,12 @@ def _asked(turn: Turn) -> list[Candidate]:
         for content in contents
         if len(content) <= MAX_CONTENT
     ]
+
+
+def _needs_model(one: PendingTurn) -> bool:
+    """Whether a model has to read it: what a person said, and more than a request."""
+    asks = not one.turn.is_bot and not only_asks_to_remember(one.turn.text)
+    return asks and one.candidates is None
 
 
 def _turn_of(candidate: Candidate, asked: Sequence[PendingTurn]) -> PendingTurn | None:

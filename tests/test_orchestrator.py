@@ -237,6 +237,7 @@ def test_a_transcript_through_gemini_says_what_it_cost(folder: Path, gemini: Gem
     assert len(gemini.asked) == calls
 
 
+@pytest.mark.drill
 def test_killed_in_the_middle_and_started_again_it_ends_with_the_same_memories(
     tmp_path: Path, gemini: GeminiServer
 ) -> None:

@@ -186,6 +186,7 @@ def test_an_upgrade_has_nothing_to_do_where_there_is_nothing_old(
 # --- whatever happens meanwhile -------------------------------------------------------------------
 
 
+@pytest.mark.drill
 def test_an_upgrade_killed_at_any_write_leaves_the_old_or_the_new(
     old_url: str, folder: Path
 ) -> None:
@@ -208,11 +209,13 @@ def test_an_upgrade_killed_at_any_write_leaves_the_old_or_the_new(
     assert after == version_1.as_version_3(before, *copies)
 
 
-def test_of_several_that_upgrade_at_once_one_does(old_url: str, folder: Path) -> None:
+def test_of_several_that_upgrade_at_once_one_does_each_step(old_url: str, folder: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         copies = list(threads.map(lambda _: Ledger.upgrade(old_url, folder), range(4)))
-    assert [copy.name for copy in copies if copy is not None] == ["ledger.db.before-2-1"]
-    assert [path.name for path in folder.glob("*.before-*")] == ["ledger.db.before-2-1"]
+    names = sorted(copy.name for copy in copies if copy is not None)
+    both = ["ledger.db.before-2-1", "ledger.db.before-3-1"]
+    assert names in (both[:1], both), "another one may do the second step"
+    assert sorted(path.name for path in folder.glob("*.before-*")) == names
 
 
 def test_an_upgrade_that_cannot_keep_a_copy_changes_nothing(
