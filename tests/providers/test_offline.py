@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.models import Memory, Question
@@ -91,6 +91,7 @@ def beyond(a: str, b: str) -> set[str]:
     return set(parse(a).stated) - set(parse(b).stated) - {NOT}
 
 
+@settings(deadline=None)
 @given(texts, texts)
 def test_what_is_joined_states_what_both_state_and_nothing_else(newer: str, older: str) -> None:
     joined = combine(newer, older)
@@ -114,6 +115,7 @@ def test_values_that_conflict_are_kept_both(tell: Tell, a: str, b: str) -> None:
     assert (verdict.parts, verdict.reason) == ((), "values conflict")
 
 
+@settings(deadline=None)
 @given(st.lists(texts, min_size=2, max_size=4, unique=True))
 def test_whatever_it_merges_is_believed(told: list[str]) -> None:
     members = tuple(
