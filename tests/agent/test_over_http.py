@@ -104,9 +104,9 @@ def test_two_clients_with_different_tokens_never_see_each_others_memories(tokene
                     ("recall", {"context": "printer", "user": "Zoe"}),
                 ):
                     refused = await call(one, tool, **arguments)
-                    told = text_of(refused)
-                    assert refused.is_error or told == f"Memory not found: {other}", (tool, told)
-                    assert "printer" not in told
+                    answer = text_of(refused)
+                    assert refused.is_error or answer == f"Memory not found: {other}", tool
+                    assert "printer" not in answer
 
     asyncio.run(both())
 
