@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -119,7 +119,7 @@ def drill(writes: int, seed: int, folder: Path, *, settle: bool = False) -> Repo
         report = look(store, told, weather, witness, len(server.asked), seconds)
         if not settle:
             return report
-        server.default = lambda asked: right_answer(asked.data["memories"])
+        server.default = lambda asked: right_answer(asked.data)
         asyncio.run(clean_up(store, server.url))
         after = (len(undecided(store)), len(lost(store, told)))
         return replace(report, undecided_after=after[0], lost_after=after[1])
@@ -216,14 +216,14 @@ async def clean_up(store: MemoryStore, url: str) -> None:
 # --- the model's weather --------------------------------------------------------------------------
 
 
-def right_answer(memories: Sequence[dict[str, Any]]) -> str:
+def right_answer(question: dict[str, Any]) -> str:
     """Those with the same number are one, with the details of all; as the judge is told."""
     groups: dict[str, list[list[str]]] = {}
     members: dict[str, list[int]] = {}
-    for memory in memories:
-        words = str(memory["content"]).rstrip(".").split()
+    for number, text in _shown(question):
+        words = text.rstrip(".").split()
         groups.setdefault(words[2], []).append(words)
-        members.setdefault(words[2], []).append(int(memory["number"]))
+        members.setdefault(words[2], []).append(number)
     answer = [
         {
             "members": members[number],
@@ -232,6 +232,14 @@ def right_answer(memories: Sequence[dict[str, Any]]) -> str:
         for number, told in groups.items()
     ]
     return json.dumps({"groups": answer, "reason": "by number"})
+
+
+def _shown(question: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    """Number and text of each memory, which many of one pattern are shown as a table of."""
+    for memory in question.get("memories", ()):
+        yield int(memory["number"]), str(memory["content"])
+    for number, _, *values in question.get("rows", ()):
+        yield int(number), str(question["pattern"]).format(None, *values)
 
 
 def _whole(text: str, **faults: Any) -> Raw:
@@ -269,7 +277,7 @@ class Weather:
         self.faults: Counter[str] = Counter()
 
     def __call__(self, asked: Asked) -> Raw | dict[str, Any] | str:
-        right = right_answer(asked.data["memories"])
+        right = right_answer(asked.data)
         with self._one_at_a_time:
             kind = self._kind()
             self.faults.update([kind] if kind else [])
