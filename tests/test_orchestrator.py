@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.gemini_server import Asked, GeminiServer, failed
 from tests.loopback import Raw
 
@@ -40,26 +41,14 @@ def environment(gemini: GeminiServer | None = None) -> dict[str, str]:
 def chat(
     folder: Path, *args: str, said: str = "", gemini: GeminiServer | None = None
 ) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "orchestrator", *args],
-        cwd=folder,
-        env=environment(gemini),
-        input=said,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = commands.run("orchestrator", *args, cwd=folder, env=environment(gemini), said=said)
     assert "Traceback" not in done.stderr, done.stderr
     assert "secret-key" not in done.stderr + done.stdout
     return done
 
 
 def memories(folder: Path) -> list[tuple[str, str]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "memory", "export"],
-        cwd=folder, env=environment(), capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = commands.run("memory", "export", cwd=folder, env=environment())
     rows = map(json.loads, done.stdout.splitlines())
     return sorted((row["user"], row["content"]) for row in rows)
 

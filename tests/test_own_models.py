@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +20,7 @@ from memory.errors import ConfigError, EmbeddingError
 from memory.models import Extraction
 from memory.providers import OfflineModel
 from memory.store import MemoryStore
+from tests import commands
 from tests.conftest import Tell
 from tests.doubles import START, PlacedEmbedder
 
@@ -72,10 +71,7 @@ def test_the_pages_model_and_embedder_serve_the_chat_and_every_command(
     env |= {"MEMORY_DATA_DIR": str(tmp_path / "data")}
 
     def run(module: str, *args: str, said: str = "") -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", module, *args],
-            cwd=tmp_path, env=env, input=said, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = commands.run(module, *args, cwd=tmp_path, env=env, said=said)
         assert done.returncode == 0, done.stderr
         assert "failed" not in done.stderr
         return done.stdout + done.stderr

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from memory.config import Config
+from tests import commands
 
 ROOT = Path(__file__).parent.parent
 FILES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -92,7 +93,8 @@ def options_shown() -> dict[tuple[str, str], set[str]]:
 
 
 def help_of(program: str, command: str) -> str:
-    return run(ROOT, "-m", MODULE_OF[program], *command.split(), "--help")
+    args = (*command.split(), "--help")
+    return commands.run(MODULE_OF[program], *args, cwd=ROOT, env=OFFLINE).stdout
 
 
 SHOWN = options_shown()
@@ -108,12 +110,12 @@ def test_every_option_shown_exists_and_every_option_is_shown(program: str, comma
 
 
 def test_every_command_is_documented() -> None:
-    commands = re.findall(
+    listed = re.findall(
         r"^  ([a-z-]+) ", help_of("memory-dedup", "").partition("Commands:")[2], re.M
     )
-    assert len(commands) >= 6
-    assert set(commands) == {command for program, command in SHOWN if program == "memory-dedup"}
-    assert all(f"memory-dedup {command}" in PAGES["docs/commands.md"] for command in commands)
+    assert len(listed) >= 6
+    assert set(listed) == {command for program, command in SHOWN if program == "memory-dedup"}
+    assert all(f"memory-dedup {command}" in PAGES["docs/commands.md"] for command in listed)
 
 
 # --- keys and links -------------------------------------------------------------------------------

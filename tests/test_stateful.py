@@ -8,9 +8,18 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import CannotUndo, MemoryNotFound, StillStatedBy
@@ -169,10 +178,18 @@ class StoreAndModel(RuleBasedStateMachine):
         assert [one for one in examine(self.store) if one.kind == "damage"] == []
 
 
-StoreAndModel.TestCase.settings = settings(
-    max_examples=40,
+BRIEF = settings(
+    max_examples=10,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-TestStoreAndModel = StoreAndModel.TestCase
+
+
+def test_the_store_and_the_model_agree() -> None:
+    run_state_machine_as_test(StoreAndModel, settings=BRIEF)
+
+
+@pytest.mark.drill
+def test_the_store_and_the_model_agree_at_length() -> None:
+    run_state_machine_as_test(StoreAndModel, settings=settings(BRIEF, max_examples=60))

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -70,9 +71,14 @@ READERS = [
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> frozenset[str]:
     """Full names of modules, and of what is taken from them."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    return frozenset(_imported(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def _imported(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -30,6 +30,7 @@ from memory.index import IndexFolder
 from memory.models import Action, Decision, Survivor
 from memory.store import Anyway
 from orchestrator import app as chat
+from tests import commands
 from tests.gemini_server import GeminiServer
 
 ROOT = Path(__file__).parent.parent.parent
@@ -46,14 +47,14 @@ def run(tmp_path: Path) -> Run:
     def start(
         command: str, *args: str, ok: bool = True, before: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*before, sys.executable, "-W", "error", "-m", MODULES[command], *args],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "80"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        env = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+        if before:
+            whole = [*before, sys.executable, "-W", "error", "-m", MODULES[command], *args]
+            done = subprocess.run(
+                whole, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+            )
+        else:
+            done = commands.run(MODULES[command], *args, cwd=tmp_path, env=env)
         assert "Traceback" not in done.stderr, done.stderr
         if ok:
             assert done.returncode == 0, done.stderr
