@@ -60,6 +60,27 @@ _CONTEXT = 8
 """How many of the last turns the model is shown."""
 _HELP = "/memories [WORDS], /forget ID, /quit; anything else is said to the bot"
 
+DeduplicateFirst = Annotated[
+    bool, typer.Option("--deduplicate-memories", help="Run batch dedup before starting.")
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dedup-dry-run", help="Show what would be merged or retired without acting, and exit."
+    ),
+]
+MaxCalls = Annotated[
+    int | None,
+    typer.Option(
+        "--max-calls", min=0, help="Calls of the model in the batch [default: as configured]."
+    ),
+]
+Transcript = Annotated[
+    Path | None,
+    typer.Option("--transcript", help="Remember the conversation in a JSON Lines file, and exit."),
+]
+Speaker = Annotated[str, typer.Option("--user", help="The name of the person who is talking.")]
+
 
 def main() -> None:
     run_shell(app)
@@ -67,30 +88,11 @@ def main() -> None:
 
 @app.command()
 def chat(
-    deduplicate_memories: Annotated[
-        bool, typer.Option("--deduplicate-memories", help="Run batch dedup before starting.")
-    ] = False,
-    dedup_dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dedup-dry-run", help="Show what would be merged or retired without acting, and exit."
-        ),
-    ] = False,
-    max_calls: Annotated[
-        int | None,
-        typer.Option(
-            "--max-calls", min=0, help="Calls of the model in the batch [default: as configured]."
-        ),
-    ] = None,
-    transcript: Annotated[
-        Path | None,
-        typer.Option(
-            "--transcript", help="Remember the conversation in a JSON Lines file, and exit."
-        ),
-    ] = None,
-    user: Annotated[
-        str, typer.Option("--user", help="The name of the person who is talking.")
-    ] = "User",
+    deduplicate_memories: DeduplicateFirst = False,
+    dedup_dry_run: DryRun = False,
+    max_calls: MaxCalls = None,
+    transcript: Transcript = None,
+    user: Speaker = "User",
     report: ReportFile = None,
     config: ConfigFile = None,
     debug: Debug = False,

@@ -294,12 +294,12 @@ class MemoryExtractor:
     ) -> tuple[dict[int, list[Candidate]], Usage]:
         """What is worth remembering, by the turn that says it, kept before it is stored."""
         unread = [one for one in chunk if one.candidates is None]
-        to_ask = [one for one in unread if not only_asks_to_remember(one.turn.text)]
         found = {one.seq: list(one.candidates or ()) for one in chunk}
         for one in unread:
             found[one.seq] += _asked(one.turn)
         usage = Usage()
-        if any(not one.turn.is_bot for one in to_ask):
+        if any(map(_needs_model, unread)):
+            to_ask = [one for one in unread if not only_asks_to_remember(one.turn.text)]
             extraction = await self._ask(to_ask)
             usage = extraction.usage
             for candidate in extraction.candidates:

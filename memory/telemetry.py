@@ -113,7 +113,7 @@ def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
     ) as opened:
         try:
             yield opened
-        except BaseException as exc:
+        except BaseException as exc:  # a cancelled one has ended early too
             opened.set_attribute("error.type", type(exc).__name__)
             opened.set_status(trace.Status(trace.StatusCode.ERROR))
             raise
@@ -136,7 +136,7 @@ def asking(model: str, question: str) -> Iterator[Call]:
     with span(f"model.{question}", **named) as opened:
         try:
             yield call
-        except BaseException as exc:
+        except BaseException as exc:  # as in span
             named["error.type"] = type(exc).__name__
             raise
         finally:

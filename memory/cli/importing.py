@@ -14,24 +14,12 @@ import typer
 from memory import assembly
 from memory.cli.shell import EXIT_PROBLEM, err, progress
 from memory.cli.sources import (
-    AssumeUtc,
     Brought,
-    CollectionName,
-    DefaultTime,
-    FromChroma,
-    FromLangGraph,
-    FromMcpMemory,
-    FromMem0,
-    IdKey,
-    NoUser,
     Source,
-    TextKey,
-    TimeKey,
-    UserKey,
     brought_from,
-    reading_of,
     sorted_out,
     warn_of_agents,
+    with_source,
 )
 from memory.config import Config
 from memory.errors import InputError
@@ -44,33 +32,22 @@ _BATCH = 200
 """Memories that are stored in one go with --raw: others who write wait that long."""
 
 
+@with_source
 def import_(
+    *,
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(help="JSON Lines, one memory a line.")] = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Store every memory as it is, without deduplication.")
     ] = False,
-    from_chroma: FromChroma = None,
-    from_mem0: FromMem0 = None,
-    from_langgraph: FromLangGraph = None,
-    from_mcp_memory: FromMcpMemory = None,
-    collection: CollectionName = None,
-    text_key: TextKey = None,
-    user_key: UserKey = None,
-    time_key: TimeKey = None,
-    id_key: IdKey = None,
-    default_time: DefaultTime = None,
-    no_user: NoUser = False,
-    assume_utc: AssumeUtc = False,
+    source: Source,
     max_calls: Annotated[
         int | None,
         typer.Option(min=0, help="Calls of the model at most [default: dedup_calls_per_run]."),
     ] = None,
 ) -> None:
     """Import memories, each through the deduplicator, or with --raw as they are."""
-    reading = reading_of(text_key, user_key, time_key, id_key, default_time, no_user, assume_utc)
-    stores = (from_chroma, from_mem0, from_langgraph, from_mcp_memory)
-    brought = _brought(file, Source(reading, collection, *stores))
+    brought = _brought(file, source)
     config: Config = context.obj
     warn_of_agents(config, brought.memories)
     with assembly.open_store_to_import(config) as store:

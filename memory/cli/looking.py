@@ -15,24 +15,7 @@ import typer
 from memory import assembly
 from memory.cli.reporting import ReportFile, check_report, report_audit, report_history
 from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json, show_paged
-from memory.cli.sources import (
-    AssumeUtc,
-    CollectionName,
-    DefaultTime,
-    FromChroma,
-    FromLangGraph,
-    FromMcpMemory,
-    FromMem0,
-    IdKey,
-    NoUser,
-    Source,
-    TextKey,
-    TimeKey,
-    UserKey,
-    brought_from,
-    reading_of,
-    warn_of_agents,
-)
+from memory.cli.sources import Source, brought_from, warn_of_agents, with_source
 from memory.config import Config
 from memory.errors import InputError, LedgerMissing, MemoryNotFound
 from memory.text import shortened
@@ -167,7 +150,9 @@ Sort = Annotated[
 ]
 
 
+@with_source
 def audit(
+    *,
     context: typer.Context,
     groups: Groups = None,
     sort: Sort = "certain",
@@ -176,27 +161,13 @@ def audit(
         bool, typer.Option("--json", help="Print the whole report as JSON.")
     ] = False,
     report: ReportFile = None,
-    from_chroma: FromChroma = None,
-    from_mem0: FromMem0 = None,
-    from_langgraph: FromLangGraph = None,
-    from_mcp_memory: FromMcpMemory = None,
-    collection: CollectionName = None,
-    text_key: TextKey = None,
-    user_key: UserKey = None,
-    time_key: TimeKey = None,
-    id_key: IdKey = None,
-    default_time: DefaultTime = None,
-    no_user: NoUser = False,
-    assume_utc: AssumeUtc = False,
+    source: Source,
 ) -> None:
     """Show groups of near-copies and what would be done about each; changes nothing.
 
     With a --from option, those of somebody else's store: nothing is imported.
     """
     showing = Showing(groups, sort, user, as_json, report)
-    reading = reading_of(text_key, user_key, time_key, id_key, default_time, no_user, assume_utc)
-    stores = (from_chroma, from_mem0, from_langgraph, from_mcp_memory)
-    source = Source(reading, collection, *stores)
     if source.stores == 0:
         show_audit(context.obj, showing)
         return

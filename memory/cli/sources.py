@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import wraps
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -96,19 +98,24 @@ class Brought:
             note_reading(store.ledger, self.collection_id, self.reading)
 
 
-def reading_of(
-    text_key: str | None,
-    user_key: str | None,
-    time_key: str | None,
-    id_key: str | None,
-    default_time: str | None,
-    no_user: bool,
-    assume_utc: bool,
-) -> Reading:
+def _source(
+    from_chroma: FromChroma = None,
+    from_mem0: FromMem0 = None,
+    from_langgraph: FromLangGraph = None,
+    from_mcp_memory: FromMcpMemory = None,
+    collection: CollectionName = None,
+    text_key: TextKey = None,
+    user_key: UserKey = None,
+    time_key: TimeKey = None,
+    id_key: IdKey = None,
+    default_time: DefaultTime = None,
+    no_user: NoUser = False,
+    assume_utc: AssumeUtc = False,
+) -> Source:
     """Raises: InputError."""
     from memory.interchange import Reading
 
-    return Reading(
+    reading = Reading(
         text_key=text_key,
         user_key=user_key,
         time_key=time_key,
@@ -117,6 +124,28 @@ def reading_of(
         no_user=no_user,
         assume_utc=assume_utc,
     )
+    return Source(reading, collection, from_chroma, from_mem0, from_langgraph, from_mcp_memory)
+
+
+def with_source(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options that name a source, in place of its parameter `source`."""
+    options = inspect.signature(_source, eval_str=True).parameters
+    own = inspect.signature(command, eval_str=True)
+    shown = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in own.parameters.items()
+        for one in (options.values() if name == "source" else [parameter])
+    ]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        source = _source(**{name: given.pop(name) for name in options})
+        command(source=source, **given)
+
+    # Both are what typer reads a command's options from.
+    called.__annotations__ = {one.name: one.annotation for one in shown}
+    called.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined] # a function's
+    return called
 
 
 def _time(given: str) -> datetime:

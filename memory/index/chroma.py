@@ -159,7 +159,7 @@ class ChromaIndex:
         """Raises: IndexFault, and then the client is closed."""
         try:
             return cls(client, COLLECTION, ledger, folder, following)
-        except BaseException:
+        except BaseException:  # Ctrl-C too must not leave it open
             close_client(client)
             raise
 
@@ -168,7 +168,7 @@ class ChromaIndex:
         try:
             if difference := self.disagreement():
                 raise IndexFault(f"damaged: {difference}")
-        except BaseException:
+        except BaseException:  # as in _on
             self._close_client()
             raise
 

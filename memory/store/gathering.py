@@ -54,8 +54,8 @@ class Gathering:
                 async with self._turn:
                     if not done.done():
                         await self._apply_some()
-        except BaseException:
-            done.cancel()  # what has not begun is not done any more
+        except BaseException:  # a cancelled asker too: what has not begun is not done any more
+            done.cancel()
             raise
         return done.result()
 

@@ -241,16 +241,23 @@ def test_a_row_that_changes_after_the_plan_is_left_alone_with_what_rests_on_it(
     assert held(theirs) == before
 
 
-def test_rows_of_two_agents_never_stand_for_each_other(store: MemoryStore, tmp_path: Path) -> None:
-    theirs = tmp_path / "agents"
+def planned_apart(
+    store: MemoryStore, theirs: Path, of_a: dict[str, str], of_c: dict[str, str]
+) -> WriteBackPlan:
+    """The plan where "b" stands for "a" and "d" for "c", which those there keep apart."""
     fill(theirs)
     with opened_anew(theirs) as client:
         collection = client.get_collection("mem0", embedding_function=None)
-        collection.update(ids=["a", "c"], metadatas=[{"agent_id": "x"}, {"expiration_date": "9"}])
+        collection.update(ids=["a", "c"], metadatas=[of_a, of_c])
     known = bring_in(store, theirs)
     replace(store, known["a"], known["b"])
     replace(store, known["c"], known["d"])
-    plan = planned(store, theirs)
+    return planned(store, theirs)
+
+
+def test_rows_of_two_agents_never_stand_for_each_other(store: MemoryStore, tmp_path: Path) -> None:
+    theirs = tmp_path / "agents"
+    plan = planned_apart(store, theirs, {"agent_id": "x"}, {"expiration_date": "9"})
     assert plan.deletions == ()
     told = {one.row.id: (one.text, one.same_as and one.same_as.id) for one in plan.updates}
     assert told == {"a": (TEXTS["b"], "b"), "c": (TEXTS["d"], "d")}
@@ -263,14 +270,7 @@ def test_a_row_does_not_get_the_vector_of_one_that_changed_or_went_since(
     store: MemoryStore, tmp_path: Path
 ) -> None:
     theirs = tmp_path / "agents"
-    fill(theirs)
-    with opened_anew(theirs) as client:
-        collection = client.get_collection("mem0", embedding_function=None)
-        collection.update(ids=["a", "c"], metadatas=[{"agent_id": "x"}, {"agent_id": "x"}])
-    known = bring_in(store, theirs)
-    replace(store, known["a"], known["b"])
-    replace(store, known["c"], known["d"])
-    plan = planned(store, theirs)
+    plan = planned_apart(store, theirs, {"agent_id": "x"}, {"agent_id": "x"})
     with opened_anew(theirs) as client:
         collection = client.get_collection("mem0", embedding_function=None)
         collection.update(ids=["b"], metadatas=[{"data": "Mia rows."}])
