@@ -69,7 +69,7 @@ def test_turns_that_found_no_room_are_extracted_later(
     offline = OfflineModel()
     config = Config()
     extractor = build_extractor(store, config, offline)
-    turn = Turn(speaker="Mia", text="I adopted a cat. " * 500, at=START)
+    turn = Turn(speaker="Mia", text="I adopted a cat. " + "Lovely! " * 1_000, at=START)
     disk.pages = 1
     with pytest.raises(LedgerError, match="no room"):
         asyncio.run(extractor.extract_and_store([turn]))
