@@ -86,7 +86,7 @@ class Answers:
 
         Raises: LedgerError, EmbeddingError.
         """
-        answered = _plain(answered)
+        answered = answered.plain
         names = [member.id for member in answered.members]
         with self._store.ledger.reading() as reader:
             earlier = _earlier(reader, answered)
@@ -158,14 +158,6 @@ def among(snapshot: Snapshot, members: Iterable[Memory]) -> Snapshot:
     names = {member.id for member in members}
     rows = tuple(row for row in snapshot.rows if row.memory.id in names)
     return replace(snapshot, rows=rows)
-
-
-def _plain(answered: Answered) -> Answered:
-    """Who leaves out all but one keeps all."""
-    rest = {member.id for member in answered.members} - set(answered.left_out)
-    if answered.answer is Answer.APPLY and answered.left_out and len(rest) < 2:
-        return answered.model_copy(update={"answer": Answer.KEEP_ALL, "left_out": (), "text": None})
-    return answered
 
 
 # --- whether it fits ----------------------------------------------------------------------------

@@ -63,6 +63,19 @@ class Answered(Frozen):
     retired: tuple[str, ...] | None = None
     """Who was shown as going where the plan is applied; None where that was not said."""
 
+    @property
+    def plain(self) -> Answered:
+        """The same said plainly: who leaves out all but one keeps all."""
+        rest = {member.id for member in self.members} - set(self.left_out)
+        if self.answer is Answer.APPLY and self.left_out and len(rest) < 2:
+            return self.model_copy(update={"answer": Answer.KEEP_ALL, "left_out": (), "text": None})
+        return self
+
+    @property
+    def takes_plan(self) -> bool:
+        """Whether what was planned or proposed is to be done, rather than what the person wrote."""
+        return self.answer is Answer.APPLY and self.text is None
+
 
 def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
     """Each group's answer, the last one where it comes twice, or what is wrong with a line.

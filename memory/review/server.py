@@ -14,8 +14,9 @@ from urllib.parse import parse_qs, urlencode
 import uvicorn
 from pydantic import ValidationError
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from memory.errors import InputError, MemoryPipelineError
@@ -68,7 +69,7 @@ class ReviewServer:
             Route("/favicon.ico", _nothing, methods=get),
             Route("/{asset}", _asset, methods=get),
         ]
-        handlers: Any = {MemoryPipelineError: self._failed}
+        handlers: Any = {MemoryPipelineError: self._failed, 404: self._not_there}
         return Guarded(Starlette(routes=routes, exception_handlers=handlers), self._gate)
 
     # --- groups ---
@@ -189,6 +190,9 @@ class ReviewServer:
     async def _failed(self, _request: Request, exc: Exception) -> Response:
         return await self._page("gone.html", 409, why=str(exc))
 
+    async def _not_there(self, _request: Request, _exc: Exception) -> Response:
+        return await self._page("gone.html", 404, why="there is no such page")
+
     # --- inside ---
 
     async def _page(self, name: str, status: int = 200, **values: Any) -> Response:
@@ -276,7 +280,7 @@ async def _nothing(_request: Request) -> Response:
 async def _asset(request: Request) -> Response:
     name = request.path_params["asset"]
     if name not in _ASSETS:
-        return PlainTextResponse("not found\n", 404)
+        raise HTTPException(404)
     folder = "" if name == "style.css" else "review/"
     return Response(source(f"{folder}{name}"), media_type=_ASSETS[name])
 

@@ -173,11 +173,14 @@ class Review:
 
     async def answer(self, answered: Answered, token: str = "") -> Outcome:
         """Give one answer; `token` names the proposal that was shown, where one is applied."""
+        answered = answered.plain
         async with self._one_at_a_time:
-            proposal = self.proposals.latest((answered.key, frozenset(answered.left_out)))
-            if token and (proposal is None or proposal.token != token or proposal.failed):
-                return Refused("the proposal is another one now: look at it again")
-            decision = proposal.decision if token and proposal is not None else None
+            decision = None
+            if token and answered.takes_plan:
+                proposal = self.proposals.latest((answered.key, frozenset(answered.left_out)))
+                if proposal is None or proposal.token != token or proposal.failed:
+                    return Refused("the proposal is another one now: look at it again")
+                decision = proposal.decision
             outcome = await in_thread(self._answers.give, answered, decision)
             if isinstance(outcome, (Given, Already)):
                 await self._settled(answered, new=isinstance(outcome, Given))
@@ -255,7 +258,7 @@ class Review:
         self._answered += new
         self._later.discard(ids)
         asks_next = one is not None and one.group.replacement and one.group.question
-        if asks_next and answered.answer is Answer.APPLY and answered.text is None:
+        if asks_next and answered.takes_plan:
             rest = await in_thread(self._alive, ids - set(answered.left_out))
             self._put_first(rest)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,11 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
+LOOKS = [(1280, False), (1280, True), (360, False), (360, True)]
+"""Widths in pixels, each in light and in dark."""
+AXE = Path(
+    os.environ.get("AXE_CORE", Path(__file__).parents[2] / ".ci/node_modules/axe-core/axe.min.js")
+)
 _FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -32,7 +38,7 @@ def chromium(width: int = 1280, height: int = 900, *, dark: bool = False) -> Ite
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         opened = webdriver.Chrome(options=options, service=Service(driver))
         try:
-            _show_as(opened, width, height, dark=dark)
+            show_as(opened, width, dark=dark, height=height)
             yield opened
         finally:
             opened.quit()
@@ -41,7 +47,8 @@ def chromium(width: int = 1280, height: int = 900, *, dark: bool = False) -> Ite
 Driver = webdriver.Chrome
 
 
-def _show_as(opened: Driver, width: int, height: int, *, dark: bool) -> None:
+def show_as(opened: Driver, width: int, *, dark: bool, height: int = 900) -> None:
+    """From here on as on a screen of this size, for eyes that want it light or dark."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -52,3 +59,20 @@ def complaints(driver: Driver) -> list[str]:
     """What the console has to say since it was last asked."""
     told: list[dict[str, str]] = driver.get_log("browser")  # type: ignore[no-untyped-call]
     return [entry["message"] for entry in told]
+
+
+def faults(driver: Driver) -> list[tuple[str, str]]:
+    """What axe calls serious or critical on this page, as it looks now: the rule, and where.
+
+    The test is skipped where there is no axe.
+    """
+    if not AXE.is_file():
+        pytest.skip(f"axe-core is not at {AXE}: npm install --prefix .ci axe-core@4")
+    if not driver.execute_script("return Boolean(window.axe)"):
+        driver.execute_script(AXE.read_text(encoding="utf-8"))
+    found = driver.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+    return [
+        (one["id"], one["nodes"][0]["html"])
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]

@@ -163,6 +163,7 @@ def test_two_browsers_at_once_do_not_decide_one_group_twice(home: Path) -> None:
         base = address.partition("?")[0]
         one.get(address)
         one.find_element(By.XPATH, "//button[text()='Another browser']").click()
+        until(one, lambda: "Another browser" in read(one, "document.querySelector('h1').innerText"))
         two.get(one.find_element(By.CSS_SELECTOR, "main code").text)
         for _ in range(10):
             for driver in (one, two):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,12 +23,9 @@ from memory.review.writing import write_report
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import START, PlacedEmbedder
-from tests.review.chromium import Driver, chromium, complaints
+from tests.review.chromium import LOOKS, Driver, chromium, complaints, faults
 
 pytestmark = pytest.mark.browser
-AXE = Path(
-    os.environ.get("AXE_CORE", Path(__file__).parents[2] / ".ci/node_modules/axe-core/axe.min.js")
-)
 HOSTILE = (
     "<img src=x onerror=\"document.title='harmed'\">",
     "</script><script>document.title='harmed'</script>",
@@ -62,7 +58,7 @@ def page(
     return tmp_path / "audit.html"
 
 
-@pytest.fixture(params=[(1280, False), (1280, True), (360, False), (360, True)], ids=str)
+@pytest.fixture(params=LOOKS, ids=str)
 def driver(request: pytest.FixtureRequest, page: Path) -> Iterator[Driver]:
     width, dark = request.param
     with chromium(width, dark=dark) as opened:
@@ -102,16 +98,7 @@ def test_nothing_is_harmed_and_nothing_overflows(driver: Driver) -> None:
 
 
 def test_axe_finds_no_serious_fault(driver: Driver) -> None:
-    if not AXE.is_file():
-        pytest.skip(f"axe-core is not at {AXE}: npm install --prefix .ci axe-core")
-    driver.execute_script(AXE.read_text(encoding="utf-8"))
-    found = driver.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
-    faults = [
-        (one["id"], one["nodes"][0]["html"])
-        for one in found["violations"]
-        if one["impact"] in ("serious", "critical")
-    ]
-    assert faults == []
+    assert faults(driver) == []
 
 
 def test_cards_are_filtered_sorted_and_paged(driver: Driver) -> None:

@@ -152,6 +152,16 @@ def test_leaving_one_of_three_out_shows_first_what_becomes_of_the_others(
     assert texts(filled) == {RUNS[1], third.content, *SAILS}
 
 
+def test_leaving_one_of_two_out_keeps_both(browser: Browser, filled: MemoryStore) -> None:
+    """Whatever is proposed about the two: nothing of it would be done."""
+    card = of(browser, "dives")
+    one = str(card["member"][0]).partition(":")[0]
+    assert "proposal" in card
+    assert browser.say("apply", card, left_out=one) == 303
+    assert texts(filled) == {*RUNS, *SAILS}
+    assert filled.history()[-1].reason == "kept apart by a person"
+
+
 def test_a_text_is_objected_to_and_stands_where_the_person_insists(
     browser: Browser, filled: MemoryStore
 ) -> None:
