@@ -11,7 +11,7 @@ from dataclasses import replace
 from memory.errors import MemoryPipelineError, ModelTooSlow, ModelUnavailable
 from memory.extractor import MemoryExtractor, Work, summed
 from memory.ledger import Waiting
-from memory.models import ExtractionResult
+from memory.models import ExtractionResult, Usage
 from memory.threads import Progress
 
 logger = logging.getLogger(__name__)
@@ -174,6 +174,9 @@ class BackgroundExtraction:
 
     def _note(self, conversation: str, work: Work | None) -> None:
         now = asyncio.get_running_loop().time()
+        if work is not None and work.fault is not None:
+            paid = self._account.usage + Usage.of_failure(work.fault)
+            self._account = replace(self._account, usage=paid)
         if work is None:
             self._not_before[conversation] = now + _HELD_S
         elif work.fault is None or isinstance(work.fault, ModelTooSlow):

@@ -154,7 +154,14 @@ class ForeignIndex(IndexFault):
 
 
 class ModelError(MemoryPipelineError):
-    """The language model failed, or its answer cannot be believed; `problem` is the reason."""
+    """The language model failed, or its answer cannot be believed; `problem` is the reason.
+
+    What came all the same has been paid: so many calls and tokens, as far as anybody said.
+    """
+
+    calls = 0
+    input_tokens = 0
+    output_tokens = 0
 
 
 class ModelUnavailable(ModelError):

@@ -251,26 +251,29 @@ class MemoryExtractor:
         """
         try:
             found, usage = await self._candidates(chunk, lease)
-        except ModelTooSlow:
+        except ModelTooSlow as exc:
             asking = [place for place, one in enumerate(chunk) if _needs_model(one)]
             if len(asking) < 2:
                 raise
             middle = asking[len(asking) // 2]
-            return await self._extract_halves((chunk[:middle], chunk[middle:]), lease)
+            halves = (chunk[:middle], chunk[middle:])
+            return await self._extract_halves(halves, lease, Usage.of_failure(exc))
         except ModelAnswerError as exc:
             if len(chunk) > 1:
                 parts = [await self._extract([one], lease) for one in chunk]
-                return summed(ExtractionResult(), *parts)
+                return summed(ExtractionResult(usage=Usage.of_failure(exc)), *parts)
             logger.warning("turn %s of %s: %s", chunk[0].name, chunk[0].turn.conversation, exc)
             await in_thread(self._count_attempt, chunk[0], lease)
-            return ExtractionResult(problem=str(exc))
+            return _failed(exc)
         stored = await self._store_found(chunk, found, lease)
         return replace(stored, usage=stored.usage + usage)
 
     async def _extract_halves(
-        self, halves: Sequence[Sequence[PendingTurn]], lease: Lease
+        self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage
     ) -> ExtractionResult:
         """A half that the model is too slow for, while it answers the other, has failed once.
+
+        `paid` is what the whole has cost in vain.
 
         Raises: ModelTooSlow where it answers neither; as `_extract`.
         """
@@ -282,12 +285,14 @@ class MemoryExtractor:
             except ModelTooSlow as exc:
                 slow.append((half, exc))
         if not parts:
+            every = (Usage.of_failure(too_slow) for _, too_slow in slow)
+            sum(every, paid).put_upon(slow[0][1])
             raise slow[0][1]
         for half, too_slow in slow:
             for one in half:
                 await in_thread(self._count_attempt, one, lease)
-            parts.append(ExtractionResult(problem=str(too_slow)))
-        return summed(ExtractionResult(), *parts)
+            parts.append(_failed(too_slow))
+        return summed(ExtractionResult(usage=paid), *parts)
 
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
@@ -442,7 +447,7 @@ class _Sweep:
             return
         self._tried.add(conversation)
         if work.fault is not None:
-            self._result = replace(self._result, problem=str(work.fault))
+            self._result = summed(replace(self._result, problem=""), _failed(work.fault))
             if not isinstance(work.fault, ModelTooSlow):  # for these turns; others may be answered
                 self._fault = work.fault
 
@@ -481,6 +486,11 @@ def _turn_of(candidate: Candidate, asked: Sequence[PendingTurn]) -> PendingTurn 
         return [one for one in asked if not one.turn.is_bot][-1]
     said = asked[candidate.turn]
     return None if said.turn.is_bot else said
+
+
+def _failed(exc: ModelError) -> ExtractionResult:
+    """Why nothing became of some turns, and what that cost."""
+    return ExtractionResult(problem=str(exc), usage=Usage.of_failure(exc))
 
 
 def _until_silence(kept: Sequence[PendingTurn], gap_s: float) -> list[PendingTurn]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from memory.decide import Doubted, after_failure, resolve, still_wrong
 from memory.errors import ModelError
 from memory.models import Decision, Question, Rules, Usage
 from memory.protocols import LanguageModel
-from memory.providers import Budget
+from memory.providers import Budget, Spent
 from memory.store import MemoryStore
 from memory.text import shortened
 
@@ -17,13 +17,6 @@ logger = logging.getLogger(__name__)
 
 QUOTED = 60
 """Characters of a memory in a log line."""
-
-
-@dataclass
-class _Spent:
-    """What one question has cost so far, whatever comes of it."""
-
-    usage: Usage = field(default_factory=Usage)
 
 
 class Judging:
@@ -39,12 +32,13 @@ class Judging:
 
         From the second time on it is told what was wrong.
         """
-        spent = _Spent()
+        spent = Spent()
         for _ in range(most_answers):
             try:
                 answer = await self._answer(question, budget, spent)
             except ModelError as exc:
-                return self._failed(question, str(exc), spent.usage)
+                paid = spent.usage + Usage.of_failure(exc)
+                return self._failed(question, str(exc), paid)
             if isinstance(answer, Decision):
                 _log_merges(answer)
                 return replace(answer, usage=spent.usage)
@@ -52,7 +46,7 @@ class Judging:
             question = replace(question, objection=answer)
         return self._failed(question, question.objection, spent.usage)
 
-    async def _answer(self, question: Question, budget: Budget, spent: _Spent) -> Decision | str:
+    async def _answer(self, question: Question, budget: Budget, spent: Spent) -> Decision | str:
         """A decision that can be believed, or why the verdict cannot.
 
         Raises: ModelError.

@@ -13,7 +13,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelAnswerError, ModelError, ModelTooSlow, ModelUnavailable
 from memory.extractor import MemoryExtractor
 from memory.ledger import Ledger
-from memory.models import Candidate, ExtractionResult, Turn, Vectors
+from memory.models import Candidate, ExtractionResult, Turn, Usage, Vectors
 from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
@@ -232,10 +232,12 @@ def test_a_turn_that_the_model_cannot_read_does_not_hold_up_the_others(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
 ) -> None:
     blocked = ModelAnswerError("blocked")
+    Usage(calls=1, input_tokens=30).put_upon(blocked)
     model.extractions = [blocked, blocked, [Candidate(content=CAT, turn=0)]]
     result = hook(extractor, turn("something the model refuses", 0), turn("I adopted a cat!", 1))
     assert live(store) == [("Mia", CAT)]
     assert (result.extracted, result.pending, result.problem) == (1, 1, "blocked")
+    assert result.usage == Usage(calls=3, input_tokens=60), "what was blocked is paid too"
     model.extractions = [blocked, blocked]
     hook(extractor)
     hook(extractor)
@@ -263,8 +265,12 @@ def test_a_model_that_answers_nothing_in_time_uses_up_no_turn(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
 ) -> None:
     for _ in range(5):
-        model.extractions = [ModelTooSlow("no answer within 60 s") for _ in range(3)]
-        assert hook(extractor, turn("I adopted a cat!", 0), turn("And", 1)).pending == 2
+        slow = [ModelTooSlow("no answer within 60 s") for _ in range(3)]
+        for one in slow:
+            Usage(calls=1).put_upon(one)
+        model.extractions = [*slow]
+        result = hook(extractor, turn("I adopted a cat!", 0), turn("And", 1))
+        assert (result.pending, result.usage.calls) == (2, 3)
     model.extractions = [[Candidate(content=CAT, turn=0)]]
     assert hook(extractor).extracted == 2
 

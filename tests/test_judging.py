@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from memory.config import LLMConfig
 from memory.deduplicator import MemoryDeduplicator
-from memory.models import DeduplicationReport, Memory, Outcome
+from memory.models import DeduplicationReport, Memory, Outcome, Usage
 from memory.providers import JUDGE, GeminiModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
@@ -127,6 +127,9 @@ def test_an_answer_that_is_cut_off_is_refused_with_its_reason(
     report = clean(server, store, *pair)
     assert live(store) == {OLDER, NEWER}
     assert report.pending == 1
+    assert report.usage == Usage(calls=1, input_tokens=11, output_tokens=7)
+    with store.ledger.reading() as reader:
+        assert [step.usage for step in reader.decisions.steps()][-1] == report.usage
     assert fault in report.groups[0].reason
     assert fault in caplog.text
 

@@ -92,7 +92,9 @@ def test_decisions_calls_tokens_times_and_what_waits_can_be_watched(
     before = watch.points()
     cost = Usage(calls=1, input_tokens=11, output_tokens=7)
     merged = Verdict(parts=(MergeGroup(members=(0, 1), text=NEWER),), usage=cost)
-    model = ScriptedModel(ModelUnavailable("the model is down: " + OLDER), merged)
+    failure = ModelUnavailable("the model is down: " + OLDER)
+    Usage(calls=2, input_tokens=5, output_tokens=1).put_upon(failure)
+    model = ScriptedModel(failure, merged)
     deduplicator = MemoryDeduplicator(store, CircuitBreaker(model))
     asyncio.run(deduplicator.check_and_merge_all(alike))
     after = watch.points()
@@ -107,11 +109,11 @@ def test_decisions_calls_tokens_times_and_what_waits_can_be_watched(
     assert grown("memory_dedup.decisions", pending=True, by="scripted") == 1
     assert grown("memory_dedup.decisions", kind="merge", pending=False, by="scripted") == 1
     asked = {"model": "scripted", "question": "judge"}
-    assert grown("memory_dedup.model.calls", **asked) == 2
-    assert grown("memory_dedup.model.calls", **asked, **{"error.type": "ModelUnavailable"}) == 1
+    assert grown("memory_dedup.model.calls", **asked) == 3
+    assert grown("memory_dedup.model.calls", **asked, **{"error.type": "ModelUnavailable"}) == 2
     assert grown("memory_dedup.model.duration", **asked) == 2
-    assert grown("memory_dedup.model.tokens", model="scripted", direction="input") == 11
-    assert grown("memory_dedup.model.tokens", model="scripted", direction="output") == 7
+    assert grown("memory_dedup.model.tokens", model="scripted", direction="input") == 16
+    assert grown("memory_dedup.model.tokens", model="scripted", direction="output") == 8
     assert total(watch.points()["memory_dedup.pending"]) == 0
     assert total(watch.points()["memory_dedup.turns.waiting"]) == 0
     names = [one.name for one in watch.spans()]

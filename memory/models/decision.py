@@ -12,6 +12,7 @@ from pydantic import (
     Field,
 )
 
+from memory.errors import ModelError
 from memory.models.memory import Memory
 from memory.models.values import Frozen
 
@@ -68,6 +69,17 @@ class Usage(Frozen):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
         )
+
+    @classmethod
+    def of_failure(cls, exc: ModelError) -> Usage:
+        """What a question cost that has no answer to take."""
+        return cls(calls=exc.calls, input_tokens=exc.input_tokens, output_tokens=exc.output_tokens)
+
+    def put_upon(self, exc: ModelError) -> None:
+        """Whoever catches it can tell what it cost."""
+        exc.calls = self.calls
+        exc.input_tokens = self.input_tokens
+        exc.output_tokens = self.output_tokens
 
 
 class Price(Frozen):

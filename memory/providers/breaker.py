@@ -23,6 +23,7 @@ from memory.models import (
     Reply,
     SecondReading,
     Turn,
+    Usage,
     Verdict,
 )
 from memory.protocols import LanguageModel
@@ -104,10 +105,7 @@ class CircuitBreaker:
         asked_at_s = self._clock()
         try:
             with telemetry.asking(self.name, what) as call:
-                answer = await ask(*args, **kwargs)
-                call.calls = answer.usage.calls
-                call.input_tokens = answer.usage.input_tokens
-                call.output_tokens = answer.usage.output_tokens
+                answer = await _told_to(call, ask(*args, **kwargs))
         except ModelUnavailable as exc:
             self._failed(exc.problem, exc.retry_after_s or 0.0, trial)
             raise
@@ -178,6 +176,27 @@ class CircuitBreaker:
             logger.info("%s answers again after %d failures", self.name, self._failures)
         self._failures = 0
         self._pause_s = 0.0
+
+
+async def _told_to(call: telemetry.Call, asked: Awaitable[Answer]) -> Answer:
+    """The answer, or the failure; what either cost is counted.
+
+    Raises: whatever it raises.
+    """
+    try:
+        answer = await asked
+    except ModelError as exc:
+        if exc.calls:
+            _count(call, Usage.of_failure(exc))
+        raise
+    _count(call, answer.usage)
+    return answer
+
+
+def _count(call: telemetry.Call, usage: Usage) -> None:
+    call.calls = usage.calls
+    call.input_tokens = usage.input_tokens
+    call.output_tokens = usage.output_tokens
 
 
 def _in_words(seconds: float) -> str:

@@ -6,12 +6,21 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
 from memory.errors import ModelTooSlow
+from memory.models import Usage
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+@dataclass
+class Spent:
+    """What one question has cost so far, whatever comes of it."""
+
+    usage: Usage = field(default_factory=Usage)
 
 
 class Budget:
@@ -40,7 +49,9 @@ class Budget:
             if not timer.expired():  # its own, not ours
                 raise
             self._left_s = 0.0
-            raise self._spent() from exc
+            too_slow = self._spent()
+            Usage(calls=1).put_upon(too_slow)  # at least: what was answered before, nobody told
+            raise too_slow from exc
         finally:
             self._left_s -= self._clock() - started_s
 

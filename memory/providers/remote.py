@@ -26,6 +26,7 @@ from memory.models import (
     Verdict,
 )
 from memory.providers import answers, prompts
+from memory.providers.budget import Spent
 from memory.providers.calls import Called, OfEachLoop, retrying, retrying_async
 
 _EMBED_AT_ONCE = 100
@@ -126,30 +127,38 @@ class RemoteModel:
         await self._wire.aclose()
 
     async def _answer(self, asked: Asked, read: Callable[[str, Usage], Read]) -> Read:
-        """What was answered; where nothing holds a model to its format, it may mend it once."""
-        text, usage = await self._tried(asked)
+        """What was answered; a failure too says what it cost."""
+        spent = Spent()
         try:
-            return read(text, usage)
+            return await self._read(asked, read, spent)
+        except ModelError as exc:
+            spent.usage.put_upon(exc)
+            raise
+
+    async def _read(self, asked: Asked, read: Callable[[str, Usage], Read], spent: Spent) -> Read:
+        """Where nothing holds a model to its format, it may mend its answer once."""
+        text = await self._tried(asked, spent)
+        try:
+            return read(text, spent.usage)
         except ModelAnswerError as exc:
             if self._wire.holds_to_schemas:
                 raise
             content = prompts.asked_again(asked.content, exc.problem)
-        text, more = await self._tried(Asked(asked.system, content, asked.schema))
-        return read(text, usage + more)
+        text = await self._tried(Asked(asked.system, content, asked.schema), spent)
+        return read(text, spent.usage)
 
-    async def _tried(self, asked: Asked) -> tuple[str, Usage]:
-        """The answer's text, and what all tries cost."""
+    async def _tried(self, asked: Asked, spent: Spent) -> str:
+        """The answer's text; all tries are paid."""
         slots = self._slots.mine(lambda: asyncio.Semaphore(self._config.concurrency))
-        usage = Usage()
         async for attempt in retrying_async(self._config, self._sleep):
             with attempt:
-                usage += Usage(calls=1)
+                spent.usage += Usage(calls=1)
                 async with slots:
                     said = await self._within_time(asked)
-                usage += said.usage
+                spent.usage += said.usage
                 if said.unusable is not None:
                     raise said.unusable
-        return said.text, usage
+        return said.text
 
     async def _within_time(self, asked: Asked) -> Said:
         try:

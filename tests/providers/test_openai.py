@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from memory.config import LLMConfig
 from memory.errors import EmbeddingError, ModelError, ModelUnavailable
-from memory.models import Question, Reply, Turn, Verdict
+from memory.models import Question, Reply, Turn, Usage, Verdict
 from memory.providers.openai import OpenAIEmbedder, OpenAIModel
 from memory.providers.openai import OpenAIServer as Server
 from tests.conftest import Tell
@@ -286,9 +286,29 @@ def test_an_answer_that_ignores_the_schema_twice_is_a_failed_call(
     server: OpenAIServer, question: Question
 ) -> None:
     server.default = '{"answer": "they are the same"}'
-    with pytest.raises(ModelError, match="malformed: groups"):
+    with pytest.raises(ModelError, match="malformed: groups") as caught:
         judge(server, question)
     assert len(server.asked) == 2
+    assert Usage.of_failure(caught.value) == Usage(calls=2, input_tokens=22, output_tokens=14)
+
+
+@pytest.mark.parametrize(
+    ("answers", "cost"),
+    [
+        ([said(""), said(""), said("")], Usage(calls=3, input_tokens=33, output_tokens=21)),
+        ([said(MERGED[:30], "length")], Usage(calls=1, input_tokens=11, output_tokens=7)),
+        ([said(""), failed(401)], Usage(calls=2, input_tokens=11, output_tokens=7)),
+        ([NONE[:9], failed(401)], Usage(calls=2, input_tokens=11, output_tokens=7)),
+    ],
+    ids=["empty", "cut off", "empty, then refused", "malformed, then refused"],
+)
+def test_an_answer_that_cannot_be_taken_has_been_paid_all_the_same(
+    server: OpenAIServer, question: Question, answers: list[Answer], cost: Usage
+) -> None:
+    server.script = answers
+    with pytest.raises(ModelError) as caught:
+        judge(server, question)
+    assert Usage.of_failure(caught.value) == cost
 
 
 @pytest.mark.parametrize(
