@@ -211,6 +211,7 @@ def build_review(
     store: MemoryStore, config: Config, model: LanguageModel, *, blind: bool = False
 ) -> Review:
     """A person's review of a store; the offline judge proposes unasked, the model when asked."""
+    from memory.agent import follow_undo
     from memory.judging import Judging
     from memory.models import PERSON
     from memory.providers import OfflineModel
@@ -226,6 +227,7 @@ def build_review(
         lambda: deduplicator.plan(Asker(PERSON)),
         Proposals(judges, config.llm.budget_s),
         build_answers(store, config),
+        lambda undone: follow_undo(store, build_workspace(config, store.ledger), undone),
         blind=blind,
     )
 

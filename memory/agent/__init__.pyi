@@ -13,5 +13,6 @@ from .tokens import Tokens as Tokens
 from .tokens import read_tokens as read_tokens
 from .tools import AgentTools as AgentTools
 from .workspace_sync import WorkspaceMemorySync as WorkspaceMemorySync
+from .workspace_sync import follow_undo as follow_undo
 from .workspace_sync import forget_everywhere as forget_everywhere
 from .workspace_sync import forget_user_everywhere as forget_user_everywhere

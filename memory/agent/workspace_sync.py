@@ -213,6 +213,22 @@ def forget_user_everywhere(
     return forgotten, _erase_in(workspace, forgotten)
 
 
+def follow_undo(
+    store: MemoryStore, workspace: WorkspaceMemorySync | None, undone: Sequence[DecisionRecord]
+) -> str:
+    """Where a workspace tells of what was taken back, it tells what is true again.
+
+    Gives what there is to say of that, or an empty text.
+    """
+    if workspace is None:
+        return ""
+    try:
+        workspace.follow_undo(undone, store.get)
+    except OSError as exc:  # the store has committed
+        return f"the workspace is not up to date: {exc.strerror or type(exc).__name__}"
+    return ""
+
+
 def _erase_in(workspace: WorkspaceMemorySync | None, forgotten: Sequence[Forgotten]) -> str:
     """What there is to say of the workspace, or an empty text."""
     if workspace is None:

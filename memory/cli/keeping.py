@@ -14,11 +14,10 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json
-from memory.config import Config
 from memory.errors import InputError
 
 if TYPE_CHECKING:
-    from memory.ledger import DecisionRecord, Run
+    from memory.ledger import Run
     from memory.models import DeduplicationReport
     from memory.store import Forgotten, MemoryStore
 
@@ -31,6 +30,7 @@ def undo(
     ] = False,
 ) -> None:
     """Undo a decision or a run: its memories become what they were, and are kept apart."""
+    from memory.agent import follow_undo
     from memory.store import plan_undo
 
     wanted = int(target) if target.isdecimal() else target
@@ -40,21 +40,13 @@ def undo(
     else:
         with assembly.open_existing_store(context.obj) as store:
             undone = store.undo(wanted)
-            _follow_undo(context.obj, store, undone)
+            workspace = assembly.build_workspace(context.obj, store.ledger)
+            if problem := follow_undo(store, workspace, undone):
+                err().print(problem)
     said = "would undo" if dry_run else "undone"
     for one in undone:
         what = f"{said} {one.number}: {one.action.value} of {len(one.members)} memories"
         err().print(f"{what}, {one.reason}")
-
-
-def _follow_undo(config: Config, store: MemoryStore, undone: list[DecisionRecord]) -> None:
-    """Where an agent's workspace tells of these memories, it tells what is true again."""
-    workspace = assembly.build_workspace(config, store.ledger)
-    if workspace is not None:
-        try:
-            workspace.follow_undo(undone, store.get)
-        except OSError as exc:  # the store has committed
-            err().print(f"the workspace is not up to date: {exc.strerror or type(exc).__name__}")
 
 
 def runs(context: typer.Context, as_json: AsJson = False) -> None:

@@ -173,14 +173,13 @@ def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Itera
     if unknown := set(answered.left_out) - set(names):
         yield f"{min(unknown)} is left out and no member"
     rows = {row.memory.id: row for row in snapshot.rows}
-    yield from filter(
-        None, (_moved(one.id, one.hash, rows.get(one.id)) for one in answered.members)
-    )
+    yield from filter(None, (moved(one.id, one.hash, rows.get(one.id)) for one in answered.members))
     if len({store.scope_of(row.memory) for row in snapshot.rows}) > 1:
         yield "its members are not of one scope, and are never merged"
 
 
-def _moved(name: str, shown: str, row: Row | None) -> str:
+def moved(name: str, shown: str, row: Row | None) -> str:
+    """What has become of a memory since its text of this hash was shown; empty where nothing."""
     if row is None or row.forgotten:
         return f"{name} is not there any more"
     if not row.live:

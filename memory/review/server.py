@@ -83,10 +83,12 @@ class ReviewServer:
 
     async def _group(self, request: Request) -> Response:
         left_out = frozenset(request.query_params.getlist("without"))
-        shown = await self._review.show(request.path_params["key"], left_out)
+        key, said = request.path_params["key"], request.query_params.get("said")
+        was_left = key in self._review.keys()  # noqa: SIM118 - no mapping
+        shown = await self._review.show(key, left_out)
         if shown is None:
-            return await self._page("gone.html", status=404)
-        return await self._show(shown, said=await self._said(request.query_params.get("said")))
+            return _to("/", said=said) if was_left else await self._page("gone.html", status=404)
+        return await self._show(shown, said=await self._said(said))
 
     async def _show(self, shown: Shown, **more: Any) -> Response:
         told: dict[str, Any] = {"said": None, "objection": "", "refusal": "", "text": None, **more}

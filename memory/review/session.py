@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
-from memory.decide import GroupPlan, RoundPlan, certainty, plan_again
-from memory.ledger import DecisionRecord, snapshot_of
-from memory.models import Rules
-from memory.review.answers import Already, Answers, Given, Outcome, Refused
+from memory.decide import GroupPlan, Matching, RoundPlan, certainty, plan_again, plan_round
+from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
+from memory.models import PERSON, Rules
+from memory.review.answers import Already, Answers, Given, Outcome, Refused, moved
 from memory.review.cards import Card, card_key, content_hash, planned_card
 from memory.review.decisions_file import Answer, Answered
 from memory.review.proposals import Place, Proposal, Proposals
 from memory.store import MemoryStore
 from memory.threads import in_thread
 
-_MOVED = "something moved since it was shown: here it is as it is now"
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Shown:
     """Whether the rules alone cannot tell what becomes of those that are not left out."""
     later: bool = False
     note: str = ""
+    """What has changed since it was shown, if anything."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +73,21 @@ class Review:
         plan: Callable[[], Awaitable[RoundPlan]],
         proposals: Proposals,
         answers: Answers,
+        follow_undo: Callable[[Sequence[DecisionRecord]], str],
         *,
         blind: bool = False,
     ) -> None:
-        """`plan` plans a round over the store; `blind` hides similarity and plan."""
+        """`plan` plans a round over the store; `blind` hides similarity and plan.
+
+        `follow_undo` hears of what was taken back; what it has to say of that is logged.
+        """
         self.store = store
         self.blind = blind
         self.proposals = proposals
         self._rules = rules
         self._plan = plan
         self._answers = answers
+        self._follow_undo = follow_undo
         self._left: dict[str, Planned] = {}
         self._later: set[frozenset[str]] = set()
         self._answered = 0
@@ -136,7 +144,7 @@ class Review:
         one = self._left.get(key)
         if one is None:
             return None
-        now = await in_thread(self._now, one)
+        now, note = await in_thread(self._now, one)
         if now is None:
             self._left.pop(key, None)
             return None
@@ -153,7 +161,7 @@ class Review:
             proposal=await self._proposed((now.key, left_out), rest) if needs_reader else None,
             needs_reader=needs_reader,
             later=now.ids in self._later,
-            note=_MOVED if now is not one else "",
+            note=note,
         )
 
     async def _proposed(self, place: Place, rest: RoundPlan) -> Proposal:
@@ -194,6 +202,7 @@ class Review:
         async with self._one_at_a_time:
             record = await in_thread(self._answers.take_back)
             if record is not None:
+                await in_thread(self._followed, [record])
                 ids = frozenset(record.members)
                 self._later.discard(ids)
                 self._answered -= not record.left_for_later
@@ -207,10 +216,14 @@ class Review:
         Raises: CannotUndo.
         """
         async with self._one_at_a_time:
-            await in_thread(self.store.undo, number)
+            await in_thread(self._followed, await in_thread(self.store.undo, number))
             await self.look()
 
     # --- inside ---
+
+    def _followed(self, undone: Sequence[DecisionRecord]) -> None:
+        if problem := self._follow_undo(undone):
+            logger.warning("%s", problem)
 
     def _all_later(self) -> bool:
         return all(one.ids in self._later for one in self._left.values())
@@ -227,24 +240,51 @@ class Review:
         with self.store.ledger.reading() as reader:
             return reader.revision()
 
-    def _now(self, one: Planned) -> Planned | None:
-        """The same where nothing moved, else what is left of it; None where that is no group."""
+    def _now(self, one: Planned) -> tuple[Planned | None, str]:
+        """The same where nothing moved, else what is left of it, and what moved."""
         now = self._alive(one.ids)
-        return one if now is not None and now.key == one.key else now
+        if now is not None and now.key == one.key:
+            return one, ""
+        return now, f"{self._moved(one)}: here it is as it is now"
+
+    def _moved(self, one: Planned) -> str:
+        rows = {row.memory.id: row for row in self._snapshot(one.ids)[0].rows}
+        told = (moved(m.id, content_hash(m.content), rows.get(m.id)) for m in one.group.members)
+        return "; ".join(filter(None, told)) or "a person keeps some of these apart"
 
     def _alive(self, ids: frozenset[str]) -> Planned | None:
-        """Those of these memories that are live as a group; None where that is no group."""
-        plan = self._planned(ids)
+        """Those that are live, and that no person keeps apart, as a group; None where it is none.
+
+        Where a person has parted them into several groups, the first: the others are found when
+        the store is looked at again.
+        """
+        snapshot, apart = self._snapshot(ids)
+        snapshot = _living(snapshot)
+        if apart:
+            known = replace(snapshot, distinct=apart, ancestors=dict.fromkeys(ids, ()))
+            matching = Matching(self.store.scale)
+            plan = plan_round(known, self._rules, self.store.scope_of, matching)
+            return Planned(plan.groups[0], plan) if plan.groups else None
+        plan = plan_again(snapshot, self._rules, self.store.scale)
         return Planned(plan.groups[0], plan) if plan.memories > 1 else None
 
     def _rest(self, one: Planned, left_out: frozenset[str]) -> RoundPlan:
-        return self._planned(one.ids - left_out)
+        rest = _living(self._snapshot(one.ids - left_out)[0])
+        return plan_again(rest, self._rules, self.store.scale)
 
-    def _planned(self, ids: frozenset[str]) -> RoundPlan:
+    def _snapshot(self, ids: frozenset[str]) -> tuple[Snapshot, frozenset[TextPair]]:
+        """These memories, live or not, and the pairs of their texts that a person keeps apart."""
         with self.store.ledger.reading() as reader:
             snapshot = snapshot_of(reader, sorted(ids))
-        alive = tuple(row for row in snapshot.rows if row.live)
-        return plan_again(replace(snapshot, rows=alive), self._rules, self.store.scale)
+            return snapshot, frozenset(self._kept_apart(reader, snapshot.rows))
+
+    def _kept_apart(self, reader: Reader, rows: Sequence[Row]) -> Iterator[TextPair]:
+        alive = [row for row in rows if row.live]
+        places = [(self.store.scope_of(row.memory), row.text_key) for row in alive]
+        told = reader.distinct.of_all(places, (PERSON,))
+        for (n, (scope, key)), (_, (_, other)) in combinations(enumerate(places), 2):
+            if other in told[n]:
+                yield scope.key, min(key, other), max(key, other)
 
     async def _settled(self, answered: Answered, *, new: bool) -> None:
         """The group leaves the row; what only a reader could tell of it comes in its place."""
@@ -265,3 +305,7 @@ class Review:
     def _put_first(self, one: Planned | None) -> None:
         if one is not None:
             self._left = {one.key: one, **self._left}
+
+
+def _living(snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, rows=tuple(row for row in snapshot.rows if row.live))

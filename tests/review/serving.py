@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import unescape
@@ -13,6 +13,7 @@ import httpx2
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.judging import Judging
+from memory.ledger import DecisionRecord
 from memory.models import PERSON, Rules
 from memory.protocols import LanguageModel
 from memory.providers import OfflineModel
@@ -74,7 +75,13 @@ def hidden(page: str) -> Fields:
 
 
 @contextmanager
-def served(store: MemoryStore, model: LanguageModel, *, blind: bool = False) -> Iterator[Served]:
+def served(
+    store: MemoryStore,
+    model: LanguageModel,
+    follow_undo: Callable[[Sequence[DecisionRecord]], str] = lambda _: "",
+    *,
+    blind: bool = False,
+) -> Iterator[Served]:
     """A review of a store at a free port, as the command serves it."""
     rules, offline = Rules(), OfflineModel()
     deduplicator = MemoryDeduplicator(store, model)
@@ -85,6 +92,7 @@ def served(store: MemoryStore, model: LanguageModel, *, blind: bool = False) -> 
         lambda: deduplicator.plan(Asker(PERSON)),
         Proposals(judges, 5.0),
         Answers(store, rules, "run_of_a_review"),
+        follow_undo,
         blind=blind,
     )
     at = listen("127.0.0.1", 0)

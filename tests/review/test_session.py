@@ -1,0 +1,115 @@
+"""A review under way: what happens when others decide, and who hears of what is taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from memory.agent import WorkspaceMemorySync
+from memory.assembly import build_review
+from memory.config import AgentConfig, Config
+from memory.deduplicator import MemoryDeduplicator
+from memory.models import Memory
+from memory.providers import OfflineModel
+from memory.review.answers import Given
+from memory.review.cards import Card
+from memory.review.decisions_file import Answer, Answered, AnsweredMember
+from memory.review.session import Review, Shown
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import PlacedEmbedder
+
+OLD, NEW, OTHER = "Mia runs 12 km.", "Mia runs 12 km on Sundays.", "Mia runs 21 km."
+
+
+@pytest.fixture
+def three(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> list[Memory]:
+    """Of these the older goes; whether the other number is meant, only a reader can tell."""
+    embedder.place(OLD)
+    embedder.place(NEW, 0.97, OLD)
+    embedder.place(OTHER, 0.96, OLD)
+    store.add_batch([tell(text, user="Mia") for text in (OLD, NEW, OTHER)])
+    return list(store.memories())
+
+
+@pytest.fixture
+def review(store: MemoryStore, tmp_path: Path) -> Review:
+    agent = AgentConfig(workspace_dir=str(tmp_path))
+    return build_review(store, Config(agent=agent), OfflineModel())
+
+
+def applied(card: Card, **more: object) -> Answered:
+    members = tuple(AnsweredMember(id=one.id, hash=one.content_hash) for one in card.members)
+    told = {"key": card.key, "members": members, "answer": Answer.APPLY, **more}
+    return Answered.model_validate(told)
+
+
+def decided_and_taken_back(store: MemoryStore) -> None:
+    """By another process: the older went, and is there again, kept apart from the newer."""
+    asyncio.run(MemoryDeduplicator(store, OfflineModel()).deduplicate_all())
+    [number] = [one.number for one in store.history() if one.survivors]
+    store.undo(number)
+
+
+def first(review: Review) -> Card:
+    asyncio.run(review.look())
+    return shown(review, review.keys()[0]).card
+
+
+def shown(review: Review, key: str) -> Shown:
+    found = asyncio.run(review.show(key))
+    assert found is not None
+    return found
+
+
+def test_whom_somebody_keeps_apart_meanwhile_is_not_shown_with_the_other(
+    store: MemoryStore, review: Review, three: list[Memory]
+) -> None:
+    card = first(review)
+    decided_and_taken_back(store)
+    now = shown(review, card.key)
+    assert [one.content for one in now.card.members] == [OLD, OTHER]
+    assert now.note == "a person keeps some of these apart: here it is as it is now"
+    keep = applied(now.card).model_copy(update={"answer": Answer.KEEP_ALL})
+    assert isinstance(asyncio.run(review.answer(keep)), Given)
+
+
+def test_a_group_that_somebody_keeps_apart_meanwhile_drops_out(
+    store: MemoryStore, review: Review, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place(OLD)
+    store.add_batch([tell(text, user="Mia") for text in (OLD, embedder.place(NEW, 0.97, OLD))])
+    card = first(review)
+    decided_and_taken_back(store)
+    assert asyncio.run(review.show(card.key)) is None
+    assert review.keys() == []
+
+
+def test_what_has_become_of_the_members_is_told(
+    store: MemoryStore, review: Review, three: list[Memory]
+) -> None:
+    card = first(review)
+    store.update(three[2].id, "Mia runs 22 km.")
+    note = shown(review, card.key).note
+    assert note == f"{three[2].id} has another text now: here it is as it is now"
+
+
+def test_a_workspace_tells_again_of_what_is_taken_back(
+    store: MemoryStore, review: Review, three: list[Memory], tmp_path: Path
+) -> None:
+    workspace = WorkspaceMemorySync(tmp_path)
+    workspace.check()
+    for taken_back in (review.take_back, lambda: review.undo(store.history()[-1].number)):
+        workspace.sync_memory(three[1])
+        text = "On Sundays Mia runs 12 km."
+        answered = applied(first(review), left_out=(three[2].id,), text=text, insist=True)
+        assert isinstance(asyncio.run(review.answer(answered)), Given)
+        [made] = [one for one in store.memories() if one.content == text]
+        workspace.remove_memory(three[1].id)
+        workspace.sync_memory(made)
+        asyncio.run(taken_back())
+        told = "".join(path.read_text() for path in (tmp_path / "memory").glob("*.md"))
+        assert text not in told
+        assert three[1].id in told
