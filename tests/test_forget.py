@@ -9,7 +9,7 @@ import pytest
 
 from memory.index import ChromaIndex
 from memory.ledger import Ledger
-from memory.models import Action, Decision, Memory, MemoryLink, Survivor, Turn
+from memory.models import PERSON, Action, Decision, Memory, MemoryLink, Scope, Survivor, Turn
 from memory.store import Anyway, Applied, MemoryStore, WhileMergeable, forget_user
 from tests.conftest import Tell
 from tests.doubles import START, PlacedEmbedder, ScriptedModel, living_for
@@ -122,6 +122,65 @@ def test_the_vector_of_an_undone_merge_goes_with_its_members(
     store.undo(store.history()[-1].number)
     store.forget(old.id)
     assert holders(tmp_path / "data", vector) == []
+
+
+def decide(
+    store: MemoryStore, action: Action, members: tuple[Memory, ...], *survivors: Survivor,
+    reason: str = "test", by: str | None = None, distinct: tuple[tuple[str, str], ...] = (),
+) -> int:  # fmt: skip
+    """Apply a decision; gives its number."""
+    decision = Decision(action, reason, members, survivors, model=by, distinct=distinct)
+    done = store.apply(decision, Anyway())
+    assert isinstance(done, Applied)
+    return store.history()[-1].number
+
+
+def kept_apart_by_a_person(store: MemoryStore, of_a: Memory, c: Memory) -> None:
+    pair = (of_a.id, c.id)
+    decide(store, Action.KEEP_BOTH, (of_a, c), by=PERSON, distinct=(pair,))
+
+
+def merged_and_taken_back(store: MemoryStore, of_a: Memory, c: Memory) -> None:
+    made = c.model_copy(update={"id": store.new_id(), "content": "Mia sails and rows."})
+    reason = "she sails in both"
+    survivor = Survivor(made, (of_a.id, c.id))
+    store.undo(decide(store, Action.MERGE, (of_a, c), survivor, reason=reason, by="scripted"))
+
+
+@pytest.mark.parametrize("later", [kept_apart_by_a_person, merged_and_taken_back])
+@pytest.mark.parametrize("is_new", [True, False], ids=["merged", "replaced"])
+def test_what_was_decided_about_a_merge_before_it_was_taken_back_quotes_nothing(
+    store: MemoryStore, tmp_path: Path, tell: Tell,
+    later: Callable[[MemoryStore, Memory, Memory], None], is_new: bool,
+) -> None:  # fmt: skip
+    a, b, c = (store.add(tell(text)) for text in ("Mia sails.", "Mia dives.", "Mia rows."))
+    name = store.new_id() if is_new else b.id
+    of_a = b.model_copy(update={"id": name, "content": "Mia sails and dives."})
+    gone = (a.id, b.id) if is_new else (a.id,)
+    first = decide(store, Action.MERGE, (a, b), Survivor(of_a, gone))
+    later(store, of_a, c)
+    store.undo(first)
+    afterwards = decide(store, Action.KEEP_BOTH, (b, c), reason="dives and rows", by="scripted")
+    store.forget(a.id)
+    assert holders(tmp_path / "data", b"sails") == []
+    [kept] = [one for one in store.history(b.id) if one.number == afterwards]
+    assert kept.reason == "dives and rows", "what was decided once it was taken back stays"
+
+
+def test_a_person_who_keeps_two_apart_does_not_keep_what_a_judge_said_of_a_third(
+    store: MemoryStore, tmp_path: Path, tell: Tell
+) -> None:
+    a, b, c = (store.add(tell(text)) for text in ("Mia sails.", "Mia dives.", "Mia rows."))
+    apart = ((a.id, b.id), (b.id, c.id), (a.id, c.id))
+    reason = "she sails alone, dives deep and rows far"
+    decide(store, Action.KEEP_BOTH, (a, b, c), reason=reason, by="scripted", distinct=apart)
+    number = decide(store, Action.KEEP_BOTH, (b, c), by=PERSON, distinct=((b.id, c.id),))
+    store.forget(a.id)
+    assert holders(tmp_path / "data", b"sails") == []
+    store.undo(number)
+    with store.ledger.reading() as reader:
+        scope = Scope.of(b, ("user",))
+        assert reader.distinct.verdict(scope, b.content, c.content).by == "model"
 
 
 def test_nothing_brings_a_forgotten_memory_back(store: MemoryStore, tell: Tell) -> None:

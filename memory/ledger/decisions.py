@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.records import REVERSIBLE, VERDICTS, DecisionRecord, Run, Step
+from memory.ledger.records import REVERSIBLE, VERDICTS, DecisionRecord, Run, Step, with_verdicts
 from memory.ledger.transaction import TableGroup, chunks
 from memory.models import PERSON, Action, Decision, Memory, Usage
 
@@ -211,28 +211,62 @@ class DecisionsWriter(Decisions):
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
         """Decisions keep who was involved; what they recorded of the forgotten goes.
 
+        So does what they recorded of others that had taken up its words, until that was taken back.
         Gives them as they were.
         """
-        about: dict[int, DecisionRecord] = {}
+        about: dict[int, tuple[DecisionRecord, set[str]]] = {}
+        todo = [(record, ids) for record in self._mentioned(ids)]
+        while todo:
+            record, names = todo.pop()
+            known = about.get(record.number, (record, set[str]()))[1]
+            if not names <= known:
+                about[record.number] = record, known | names
+                todo += self._quoting(record) if names & set(record.involved) else []
+        for record, names in about.values():
+            self._scrub(record, names, ids)
+        return [record for record, _ in about.values()]
+
+    def _mentioned(self, ids: Collection[str]) -> Iterator[DecisionRecord]:
         for some in chunks(sorted(ids)):
-            query = sa.select(t.decisions).where(_mentioning(some))
-            about |= {record.number: record for record in self._found(query)}
-        for number, record in about.items():
-            image = json.loads(record.before)
-            rows = {name: None if name in ids else kept for name, kept in image["rows"].items()}
-            links = [link for link in image["links"] if not ids & set(link[:2])]
-            told = {VERDICTS: image[VERDICTS]} if VERDICTS in image else {}
-            if told and ids & set(record.members):
-                told = {VERDICTS: None}  # keys of texts that nobody is to know any more
-            scrubbed = {
-                "before": json.dumps({"rows": rows, "links": links, **told}),
-                "reason": "forgotten",
-                "pending": record.pending and not ids & set(record.members),
-            }
-            self._connection.execute(
-                t.decisions.update().where(t.decisions.c.seq == number).values(**scrubbed)
-            )
-        return list(about.values())
+            yield from self._found(sa.select(t.decisions).where(_mentioning(some)))
+
+    def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, set[str]]]:
+        """Decisions made of what this one left, before it was taken back: it said its words."""
+        if not record.undone or not record.survivors:
+            return []
+        names = {name for name, _ in record.survivors}
+        later = [one for one in self._mentioned(names) if one.number > record.number]
+        same = [one.number for one in later if set(one.members) == set(record.members)]
+        until = min(same, default=_HIGHEST_NUMBER)  # as soon as it was taken back, or asked again
+        return [(one, names) for one in later if one.number < until]
+
+    def _scrub(self, record: DecisionRecord, names: set[str], forgotten: set[str]) -> None:
+        image = json.loads(record.before)
+        rows = {name: None if name in names else kept for name, kept in image["rows"].items()}
+        links = [link for link in image["links"] if not names & set(link[:2])]
+        told = {VERDICTS: image[VERDICTS]} if VERDICTS in image else {}
+        if told and names & set(record.members):
+            told = {VERDICTS: None}  # keys of texts that nobody is to know any more
+        scrubbed = {
+            "before": json.dumps({"rows": rows, "links": links, **told}),
+            "reason": "forgotten",
+            "pending": record.pending and not forgotten & set(record.members),
+        }
+        where = t.decisions.c.seq == record.number
+        self._connection.execute(t.decisions.update().where(where).values(**scrubbed))
+
+    def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
+        """What a person's decisions would bring back of judges' words about these texts."""
+        noted = t.decisions.c.before.contains(f'"{VERDICTS}"')
+        for record in self._found(sa.select(t.decisions).where(noted)):
+            told = [
+                one._replace(reason="forgotten") if one.quotes(reasons, keys) else one
+                for one in record.verdicts
+            ]
+            if told != list(record.verdicts):
+                where = t.decisions.c.seq == record.number
+                image = with_verdicts(record.before, told)
+                self._connection.execute(t.decisions.update().where(where).values(before=image))
 
 
 def _survivors(told: str) -> tuple[tuple[str, tuple[str, ...]], ...]:

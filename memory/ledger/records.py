@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -29,6 +29,10 @@ class KnownPair(NamedTuple):
     def pair(self) -> tuple[str, str, str]:
         """Without what was said of it."""
         return self.scope, self.low_key, self.high_key
+
+    def quotes(self, reasons: Collection[str], keys: Collection[str]) -> bool:
+        """Whether one of these reasons was given for it, and it has one of these texts."""
+        return self.reason in reasons and (self.low_key in keys or self.high_key in keys)
 
 
 VERDICTS = "distinct"

@@ -88,7 +88,9 @@ def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
     judged = [record for record in scrubbed if record.model is not None]
     rows = writer.memories.rows([name for record in judged for name in record.involved])
     keys = {row.text_key for row in rows.values()}
-    writer.distinct.forget_reasons({record.reason for record in judged}, keys)
+    reasons = {record.reason for record in judged}
+    writer.distinct.forget_reasons(reasons, keys)
+    writer.decisions.forget_reasons(reasons, keys)
 
 
 def _living(writer: Writer, memory_id: str) -> Memory:
