@@ -39,6 +39,7 @@ from memory.errors import CannotUndo, MemoryPipelineError
 from memory.index import Following
 from memory.ledger import REVERSIBLE
 from memory.models import Memory, new_memory_id
+from memory.protocols import Query
 from memory.providers import OfflineModel
 from memory.store import MemoryStore, utc_now
 from memory.text import normalise, text_key
@@ -357,7 +358,8 @@ def _find_all(store: MemoryStore, report: KillReport) -> None:
     live = {memory.id: text_key(memory.content) for memory in store.memories()}
     for new in store.embeddings.embed(list(store.memories())):
         assert new.vector is not None
-        near = store.index.serving.nearest(new.vector, store.scope_of(new.memory), 5, 0.99)
+        query = Query(new.vector, store.scope_of(new.memory), 5, 0.99)
+        [near] = store.index.serving.nearest([query])
         if near.complete and live[new.memory.id] not in {live.get(name) for name in near.ids}:
             report.holes += 1
             report.problems.append(f"not found: {new.memory.content}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from memory.models import (
     Doubt,
@@ -89,6 +89,17 @@ class LanguageModel(Protocol):
         """Let go of connections. May be called twice."""
 
 
+class Query(NamedTuple):
+    """Which live memories are looked for: those of the scope that are most like a vector."""
+
+    vector: Vector
+    scope: Scope
+    k: int
+    """How many at most."""
+    min_cosine: float = -1.0
+    """Those less alike may be left out."""
+
+
 @dataclass(frozen=True)
 class Shortlist:
     """Ids of live memories in scope, nearest first, for exact comparison by the ledger.
@@ -103,8 +114,8 @@ class Shortlist:
 class Index(Protocol):
     """Nearest neighbours over the ledger's live memories, as of the latest commit."""
 
-    def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
-        """At most `k` memories of the scope; those less alike than `min_cosine` may be left out.
+    def nearest(self, queries: Sequence[Query]) -> list[Shortlist]:
+        """The answer to each query; many at once cost much less than one by one.
 
         Raises: IndexFault.
         """

@@ -16,14 +16,13 @@ from memory.models import (
     Memory,
     Question,
     Reply,
-    Scope,
     SecondReading,
     Turn,
     Vector,
     Vectors,
     Verdict,
 )
-from memory.protocols import Shortlist
+from memory.protocols import Query, Shortlist
 from memory.store import Known, MemoryStore
 from memory.text import normalise
 
@@ -147,7 +146,7 @@ class BrokenIndex:
     def __init__(self) -> None:
         self.asked = 0
 
-    def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
+    def nearest(self, queries: Sequence[Query]) -> list[Shortlist]:
         self.asked += 1
         raise IndexFault("the index is broken")
 

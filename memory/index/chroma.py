@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -37,8 +37,8 @@ from memory.index.copying import Beside
 from memory.index.exact import LiveVectors
 from memory.index.folder import IndexFolder
 from memory.ledger import RESTORED, Change, Ledger
-from memory.models import SCOPE_FIELDS, Scope, Vector
-from memory.protocols import Shortlist
+from memory.models import SCOPE_FIELDS, Vector
+from memory.protocols import Query, Shortlist
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +69,14 @@ class Following:
     """Rows that may be searched exactly; where there are more, they are copied into Chroma."""
     sync_threshold: int | None = None
     """After how many writes Chroma rewrites its files; None leaves that to Chroma."""
+
+
+class _Named(NamedTuple):
+    """A row that Chroma names."""
+
+    id: str
+    values: Metadata
+    cosine: float
 
 
 @dataclass(frozen=True)
@@ -191,27 +199,33 @@ class ChromaIndex:
             where = f"the Chroma server at {server.host}:{server.port} gave no answer"
             raise IndexFault(f"{where} ({exc})", "check memory.chroma.host and port") from exc
 
-    def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
+    def nearest(self, queries: Sequence[Query]) -> list[Shortlist]:
         """Chroma's nearest, without its slow filter, and the nearest of what it does not know yet.
 
         Incomplete where a row that Chroma did not name may be among the k nearest: too few of those
         it named are of the scope, and none is below `min_cosine`; and where the scope is one of
         metadata, which Chroma does not hold.
         """
-        if scope.of_metadata:
-            return Shortlist((), complete=False)
         with self._lock, self._noted_faults():
             if self._fault is not None:
                 raise self._fault
             self._catch_up()
-            changed = self._recent.changed
-            found = self._query(vector, _WIDER * k)
-            recent = self._recent.nearest(vector, scope, k)
-        fits = [name for name, values, _ in found if name not in changed and scope.holds(values)]
-        least = found[-1][2] + SLACK if len(found) == _WIDER * k else -2.0
+            named = self._query(queries)
+            recent = self._recent.nearest(queries)
+            return [self._shortlist(*one) for one in zip(queries, named, recent, strict=True)]
+
+    def _shortlist(
+        self, query: Query, named: Sequence[_Named], recent: Sequence[tuple[str, float]]
+    ) -> Shortlist:
+        if query.scope.of_metadata:
+            return Shortlist((), complete=False)
+        known = (one for one in named if one.id not in self._recent.changed)
+        fits = [one.id for one in known if query.scope.holds(one.values)]
+        full = 0 < _WIDER * query.k <= len(named)
+        least = named[-1].cosine + SLACK if full else -2.0
         as_near = len(fits) + sum(cosine >= least for _, cosine in recent)
-        complete = as_near >= k or least < min_cosine
-        return Shortlist((*fits[:k], *(name for name, _ in recent)), complete=complete)
+        complete = as_near >= query.k or least < query.min_cosine
+        return Shortlist((*fits[: query.k], *(name for name, _ in recent)), complete=complete)
 
     def follow(self) -> None:
         """Raises: IndexFault."""
@@ -520,13 +534,24 @@ class ChromaIndex:
             for ids in _batches(gone):
                 self._collection.delete(ids=list(ids))
 
-    def _query(self, vector: Vector, k: int) -> list[tuple[str, Metadata, float]]:
+    def _query(self, queries: Sequence[Query]) -> list[list[_Named]]:
+        """What Chroma names for each; nothing while all that is live is searched exactly."""
+        if self._seen == 0 and not self._served:
+            return [[] for _ in queries]
         with chroma_faults():
             answer = self._collection.query(
-                query_embeddings=[vector], n_results=k, include=["metadatas", "distances"]
+                query_embeddings=[query.vector for query in queries],
+                n_results=_WIDER * max(query.k for query in queries),
+                include=["metadatas", "distances"],
             )
-        found = zip(answer["ids"][0], answer["metadatas"][0], answer["distances"][0], strict=True)
-        return [(name, values or {}, 1.0 - distance) for name, values, distance in found]
+        answers = zip(answer["ids"], answer["metadatas"], answer["distances"], strict=True)
+        return [
+            [
+                _Named(name, values or {}, 1.0 - distance)
+                for name, values, distance in zip(*one, strict=True)
+            ]
+            for one in answers
+        ]
 
 
 def _scope_values(change: Change) -> dict[str, str | bool]:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from memory.index.pairs import nearest
 from memory.ledger import Change, Ledger, Reader
-from memory.models import Scope, Vector, Vectors
-from memory.protocols import Shortlist
+from memory.models import Scope, Vectors
+from memory.protocols import Query, Shortlist
 
 Ints = npt.NDArray[np.int64]
 
@@ -25,10 +25,11 @@ class ExactIndex:
         self._lock = threading.Lock()
         self._live = LiveVectors()
 
-    def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:  # noqa: ARG002 - k suffices here
+    def nearest(self, queries: Sequence[Query]) -> list[Shortlist]:
         with self._lock:
             self._catch_up()
-            return Shortlist(tuple(name for name, _ in self._live.nearest(vector, scope, k)))
+            found = self._live.nearest(queries)
+        return [Shortlist(tuple(name for name, _ in some)) for some in found]
 
     def follow(self) -> None:
         with self._lock:
@@ -83,11 +84,24 @@ class LiveVectors:
         if changes:
             self._apply(changes)
 
-    def nearest(self, vector: Vector, scope: Scope, k: int) -> list[tuple[str, float]]:
-        """Ids of the k nearest in the scope, nearest first, each with its float32 cosine."""
-        rows = nearest(self._matrix[: len(self._ids)], vector, k, self._scopes.rows(scope))
-        cosines = (self._matrix[rows] @ vector).tolist() if len(rows) else []
-        return [(self._ids[row], cosine) for row, cosine in zip(rows, cosines, strict=True)]
+    def nearest(self, queries: Sequence[Query]) -> list[list[tuple[str, float]]]:
+        """For each query the ids, nearest first, with their float32 cosines."""
+        places: dict[Scope, list[int]] = {}
+        for place, query in enumerate(queries):
+            places.setdefault(query.scope, []).append(place)
+        found: list[list[tuple[str, float]]] = [[] for _ in queries]
+        for scope, some in places.items():
+            rows = self._scopes.rows(scope)
+            if not len(rows):
+                continue
+            probes = np.stack([queries[place].vector for place in some])
+            most = max(queries[place].k for place in some)
+            near = nearest(self._matrix[: len(self._ids)], probes, most, rows)
+            for place, (hits, cosines) in zip(some, near, strict=True):
+                wanted = queries[place].k
+                names = (self._ids[row] for row in hits[:wanted])
+                found[place] = list(zip(names, cosines[:wanted].tolist(), strict=True))
+        return found
 
     def _apply(self, changes: Sequence[Change]) -> None:
         for change in changes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,8 @@ _SHARES = (0.125, 0.1875, 0.25, 0.3125, 0.375, 0.5, 0.625)
 """How many of all axes a bound may be made of."""
 
 
+_PRODUCTS = 4_000_000
+"""Products that are held at once where many queries are answered together."""
 _TOGETHER = 8
 """Tiles whose candidates are looked at together: enough that the work is numpy's, not Python's."""
 
@@ -157,11 +159,15 @@ def _at_least(vectors: Vectors, unit: Vectors, i: Ints, j: Ints, threshold: floa
     return chosen(Pairs(i, j, scores), scores >= threshold)
 
 
-def nearest(vectors: Vectors, query: Vector, k: int, among: Ints | None = None) -> Ints:
-    """Rows most like the query, nearest first, at most k; `among` limits which rows count."""
-    rows = np.arange(len(vectors)) if among is None else among
-    if k <= 0 or not len(rows):
-        return np.empty(0, np.int64)
-    scores = vectors @ query if among is None else vectors[rows] @ query
-    best = np.argpartition(-scores, min(k, len(rows)) - 1)[:k]
-    return rows[best[np.argsort(-scores[best], kind="stable")]]
+def nearest(
+    vectors: Vectors, queries: Vectors, k: int, among: Ints
+) -> Iterator[tuple[Ints, Vectors]]:
+    """For each query the rows most like it among some, and their products, at most k."""
+    all_of_them = len(among) == len(vectors)
+    inside = vectors if all_of_them else vectors[among]
+    at_once = max(1, _PRODUCTS // max(1, len(among)))
+    for start in range(0, len(queries), at_once):
+        for scores in queries[start : start + at_once] @ inside.T:
+            best = np.argpartition(-scores, min(k, len(scores)) - 1)[:k]
+            best = best[np.argsort(-scores[best], kind="stable")]
+            yield among[best], scores[best]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from memory.errors import IndexFault, LedgerError, MemoryPipelineError
-from memory.models import Scope, Vector
-from memory.protocols import Index, Shortlist
+from memory.protocols import Index, Query, Shortlist
 
 logger = logging.getLogger(__name__)
 
@@ -45,20 +44,20 @@ class IndexSlot:
         """Whether nothing but exact search was ever meant to serve here."""
         return self._open_index is None
 
-    def nearest(self, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
-        """The index's answer, or exact search's where it fails or cannot rule out a nearer one.
+    def nearest(self, queries: Sequence[Query]) -> list[Shortlist]:
+        """The index's answers, or exact search's where it fails or cannot rule out a nearer one.
 
         Raises: MemoryPipelineError where exact search fails too.
         """
         try:
-            shortlist = self.serving.nearest(vector, scope, k, min_cosine)
+            found = self.serving.nearest(queries)
         except IndexFault as exc:
             logger.warning("similarity query failed, searching exactly from here on: %s", exc)
             self._give_up()
-            shortlist = Shortlist((), complete=False)
-        if shortlist.complete:
-            return shortlist
-        return self._exact.nearest(vector, scope, k, min_cosine)
+            found = [Shortlist((), complete=False)] * len(queries)
+        left = [query for query, one in zip(queries, found, strict=True) if not one.complete]
+        exact = iter(self._exact.nearest(left) if left else ())
+        return [one if one.complete else next(exact) for one in found]
 
     def follow(self) -> None:
         """Take in what was written, where an index is open, so that the next query need not."""
@@ -72,9 +71,10 @@ class IndexSlot:
             except LedgerError as exc:
                 logger.warning("the index is behind (%s); the next query catches up", exc)
 
-    def exactly(self, vector: Vector, scope: Scope, k: int) -> Shortlist:
+    def exactly(self, query: Query) -> Shortlist:
         """What exact search says, whatever index serves."""
-        return self._exact.nearest(vector, scope, k, -1.0)
+        [found] = self._exact.nearest([query])
+        return found
 
     def postpone(self) -> None:
         """Search exactly until `open_in_background` has opened the index."""

@@ -40,7 +40,7 @@ from memory.models import (
     first_problem,
     new_memory_id,
 )
-from memory.protocols import Clock, Embedder, Index
+from memory.protocols import Clock, Embedder, Index, Query
 from memory.store import undoing
 from memory.store.applying import (
     Anyway,
@@ -222,7 +222,7 @@ class MemoryStore:
         vector = self.embeddings.query(clean(query))
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
-        shortlist = self.index.exactly(vector, scope or Scope(()), k)
+        shortlist = self.index.exactly(Query(vector, scope or Scope(()), k))
         with self.ledger.reading() as reader:
             found = reader.memories.rows(shortlist.ids).values()
             return ranked(reader, Probe(clean(query), vector), filter(_is_live, found), PLAIN)
@@ -481,10 +481,7 @@ class MemoryStore:
         self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
     ) -> list[Neighbours]:
         """The index is asked between two looks at the ledger, never inside of one."""
-        listed = [
-            self._shortlist(look, one, k, min_similarity)
-            for look, one in zip(looks, new, strict=True)
-        ]
+        listed = self._shortlists(looks, new, k, min_similarity)
         names = list(dict.fromkeys(name for some in listed for name in some))
         rows: dict[str, Row] = {}
         known: dict[str, Vector] = {}
@@ -504,16 +501,20 @@ class MemoryStore:
             found.append(Neighbours(tuple(matches[:k]), look.revision, look.distinct))
         return found
 
-    def _shortlist(
-        self, look: _Look, new: Embedded, k: int, min_similarity: float
-    ) -> tuple[str, ...]:
-        """Who may be near, where the same text does not suffice."""
-        same = sum(row.memory.id != new.memory.id for row in look.same)
-        wanted = k + look.hidden
-        if new.vector is None or same >= wanted:
-            return ()
-        min_cosine = self.scale.cosine(min_similarity, new.memory.content)
-        return self.index.nearest(new.vector, look.scope, wanted + 1, min_cosine).ids
+    def _shortlists(
+        self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
+    ) -> list[tuple[str, ...]]:
+        """Who may be near each, where the same text does not suffice."""
+        queries: dict[int, Query] = {}
+        for place, (look, one) in enumerate(zip(looks, new, strict=True)):
+            same = sum(row.memory.id != one.memory.id for row in look.same)
+            wanted = k + look.hidden
+            if one.vector is not None and same < wanted:
+                min_cosine = self.scale.cosine(min_similarity, one.memory.content)
+                queries[place] = Query(one.vector, look.scope, wanted + 1, min_cosine)
+        answers = self.index.nearest(list(queries.values())) if queries else []
+        found = dict(zip(queries, answers, strict=True))
+        return [found[place].ids if place in found else () for place in range(len(new))]
 
     def _is_other(self, row: Row, look: _Look) -> bool:
         """Whether a row is a live one of the scope with another text, not known to differ."""

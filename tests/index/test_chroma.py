@@ -19,6 +19,7 @@ from memory.index.exact import ExactIndex
 from memory.interchange import read_collection
 from memory.ledger import IndexState, Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
+from memory.protocols import Index, Query, Shortlist
 from memory.text import text_key
 from tests.doubles import START
 
@@ -51,6 +52,11 @@ def opened(folder: Path, ledger: Ledger) -> ChromaIndex:
     return index
 
 
+def nearest(index: Index, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
+    [found] = index.nearest([Query(vector, scope, k, min_cosine)])
+    return found
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "chroma"
@@ -69,12 +75,12 @@ def client_of(folder: Path) -> Any:
 def agree(index: ChromaIndex, ledger: Ledger, rng: np.random.Generator, scope: Scope) -> None:
     exact = ExactIndex(ledger)
     complete = 0
-    index.nearest(unit(rng), scope, 5, -1.0)
+    nearest(index, unit(rng), scope, 5, -1.0)
     index.settle()
     for _ in range(20):
         query = unit(rng)
-        [best] = exact.nearest(query, scope, 1, -1.0).ids
-        shortlist = index.nearest(query, scope, 5, -1.0)
+        [best] = nearest(exact, query, scope, 1, -1.0).ids
+        shortlist = nearest(index, query, scope, 5, -1.0)
         complete += shortlist.complete
         assert not shortlist.complete or best in shortlist.ids
     assert complete >= 15, "it answers by itself, and does not leave everything to exact search"
@@ -104,9 +110,9 @@ def test_where_all_that_chroma_names_is_out_of_scope_it_says_so(
     write(ledger, rng, 60, user="Jonas")
     index = opened(folder, ledger)
     mine = write(ledger, rng, 1)
-    index.nearest(unit(rng), MIA, 5, 0.9)
+    nearest(index, unit(rng), MIA, 5, 0.9)
     write(ledger, rng, 60, user="Jonas")
-    shortlist = index.nearest(unit(rng), MIA, 1, -1.0)
+    shortlist = nearest(index, unit(rng), MIA, 1, -1.0)
     assert not shortlist.complete or set(shortlist.ids) == set(mine)
     index.close()
 
@@ -116,7 +122,7 @@ def test_what_is_many_is_copied_beside_those_who_search(
 ) -> None:
     index = opened(folder, ledger)
     ids = write(ledger, rng, 90)
-    assert len(index.nearest(unit(rng), MIA, 5, -1.0).ids) == 5
+    assert len(nearest(index, unit(rng), MIA, 5, -1.0).ids) == 5
     index.settle()
     assert index.disagreement() == ""
     index.let_go()  # which copies nothing
@@ -132,7 +138,7 @@ def test_a_rebuild_comes_between_the_steps_of_copying_and_nothing_is_missing(
     index = opened(folder, ledger)
     for _ in range(4):
         write(ledger, rng, 50)
-    index.nearest(unit(rng), MIA, 5, -1.0)
+    nearest(index, unit(rng), MIA, 5, -1.0)
     index.rebuild()
     index.settle()
     assert index.disagreement() == ""
@@ -204,7 +210,7 @@ def test_after_a_change_of_dimension_it_is_made_again(
             writer.vectors.put({text_key(row.memory.content): wide})
     again = opened(folder, ledger)
     query = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
-    assert len(again.nearest(query, MIA, 5, -1.0).ids) == 5
+    assert len(nearest(again, query, MIA, 5, -1.0).ids) == 5
     again.close()
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memory.index.exact import ExactIndex, LiveVectors
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
+from memory.protocols import Query
 from memory.text import text_key
 from tests.doubles import START
 
@@ -40,6 +41,8 @@ def test_the_nearest_are_those_of_a_full_sort_after_any_writes(
         for kind, n in steps:
             _write(ledger, live, rng, kind, n)
             query = unit(rng)
+            asked: list[Query] = []
+            expected: list[list[str]] = []
             for scope in (ALL, Scope((("user", "Mia"),))):
                 inside = {
                     name: float(vector @ query)
@@ -47,7 +50,9 @@ def test_the_nearest_are_those_of_a_full_sort_after_any_writes(
                     if scope.holds(memory.model_dump())
                 }
                 best = sorted(inside, key=lambda name: -inside[name])[:3]
-                assert list(index.nearest(query, scope, 3, 0.0).ids) == best
+                asked += [Query(query, scope, 3)]
+                expected.append(best)
+            assert [list(one.ids) for one in index.nearest(asked)] == expected
 
 
 def _write(
@@ -92,11 +97,11 @@ def test_since_a_revision_only_later_rows_are_known(tmp_path: Path) -> None:
         _write(ledger, live, rng, "a", 0)
         with ledger.reading() as reader:
             recent.catch_up(reader)
-        assert recent.nearest(unit(rng), ALL, 5) == []
+        assert recent.nearest([Query(unit(rng), ALL, 5)]) == [[]]
         first = next(iter(live))
         _write(ledger, live, rng, "a", 0)
         with ledger.reading() as reader:
             recent.catch_up(reader)
-        [(second, _)] = recent.nearest(unit(rng), ALL, 5)
+        [[(second, _)]] = recent.nearest([Query(unit(rng), ALL, 5)])
         assert second != first
         assert recent.changed == {second}

@@ -121,13 +121,15 @@ def test_a_pair_built_at_a_cosine_has_that_similarity(cosine: float) -> None:
 @given(st.integers(0, 10_000), st.integers(1, 30), st.integers(0, 40))
 def test_nearest_are_the_best_of_a_full_sort(seed: int, n: int, k: int) -> None:
     vectors = clustered(seed, n)
-    query = clustered(seed + 1, 1)[0]
-    scores = vectors @ query
-    found = nearest(vectors, query, k)
-    assert len(found) == min(k, n)
-    assert np.allclose(scores[found], np.sort(scores)[::-1][: len(found)])
-    among = np.arange(0, n, 2)
-    assert set(nearest(vectors, query, k, among)) <= set(among)
+    queries = clustered(seed + 1, 3)
+    for among in (np.arange(n), np.arange(0, n, 2)):
+        answers = list(nearest(vectors, queries, k, among))
+        assert len(answers) == len(queries)
+        for query, (found, products) in zip(queries, answers, strict=True):
+            scores = vectors[among] @ query
+            assert set(found) <= set(among)
+            assert np.allclose(vectors[found] @ query, products, atol=1e-6)
+            assert np.allclose(products, np.sort(scores)[::-1][:k], atol=1e-6)
 
 
 edges_of = st.integers(1, 15).flatmap(
