@@ -82,7 +82,7 @@ def test_what_was_never_stored_or_replaced_by_something_else_is_seen_as_lost(
     kept, replaced, never = (memory(f"Mia keeps {n} balan.", n) for n in (3, 4, 5))
     store.add_batch([kept, replaced])
     with store.ledger.writing() as writer:
-        writer.memories.retire(replaced.id, kept.id)
+        writer.memories.retire([(replaced.id, kept.id)])
     assert lost(store, [kept, replaced, never]) == [replaced.content, never.content]
 
 

@@ -196,12 +196,22 @@ class DecisionsWriter(Decisions):
         closed = t.decisions.update().where(t.decisions.c.seq.in_(list(numbers)))
         self._connection.execute(closed.values(pending=False))
 
-    def close_about(self, ids: Collection[str]) -> None:
-        """Open questions about these memories, and no others, are answered."""
+    def close_about(self, answered: Sequence[tuple[Collection[str], int]]) -> None:
+        """Earlier questions about the members of a decision, and no others, are answered by it.
+
+        Each is given by its members' ids and its number.
+        """
+        ids = {name for names, _ in answered for name in names}
         open_ones = sa.select(t.decisions).where(t.decisions.c.pending)
         for some in chunks(sorted(ids)):
             about = self._found(open_ones.where(_involving(some)))
-            self.close(one.number for one in about if set(one.members) <= set(ids))
+            told = [
+                one.number
+                for one in about
+                if any(one.number < n and set(one.members) <= set(names) for names, n in answered)
+            ]
+            if told:
+                self.close(told)
 
     def mark_undone(self, number: int, *, pending: bool) -> None:
         """It was taken back; its question may be open again."""

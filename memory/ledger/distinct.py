@@ -74,12 +74,12 @@ class DistinctPairsWriter(DistinctPairs):
             statement.on_conflict_do_update(index_elements=[*pair], set_=verdict, where=lower)
         )
 
-    def mark_all(self, pairs: Iterable[tuple[Scope, str, str]], reason: str, by: Judge) -> None:
-        """The same of many pairs, by scope and the keys of their texts, in one statement."""
+    def mark_all(self, pairs: Iterable[tuple[Scope, str, str, str]], by: Judge) -> None:
+        """The same of many, each its scope, the keys of the texts, and why, in one statement."""
         rows = [
             {"scope": scope.key, "low_key": min(a, b), "high_key": max(a, b)}
             | {"reason": reason, "by": by}
-            for scope, a, b in pairs
+            for scope, a, b, reason in pairs
         ]
         if rows:
             statement = self._transaction.upsert(t.distinct_pairs)

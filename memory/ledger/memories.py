@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -180,6 +180,12 @@ class Memories(TableGroup):
         ends = {name: _end(name, states) for name in wanted}
         return {name: end for name, end in ends.items() if end is not None and states[end].live}
 
+    def living_for(self, ids: Iterable[str]) -> dict[str, Memory]:
+        """The same, and the memories themselves."""
+        ends = self.living_ids(ids)
+        rows = self.rows(list(dict.fromkeys(ends.values())))
+        return {name: rows[end].memory for name, end in ends.items()}
+
     def resolved(self, ids: Iterable[str]) -> dict[str, str]:
         """As `living_ids`; what has not arrived yet, or is being retired, is named itself.
 
@@ -289,19 +295,31 @@ class MemoriesWriter(Memories):
         targets = self.resolved(link.target_id for _, link in links)
         self._links.put_all([found for link in links for found in _resolved(*link, targets)])
 
-    def rewrite(self, memory: Memory) -> None:
-        """New values for an existing memory; its links stay as they are."""
-        self._update([memory.id], t.to_columns(memory))
+    def rewrite(self, memories: Sequence[Memory]) -> None:
+        """New values for existing memories; their links stay as they are."""
+        self._update_each({memory.id: t.to_columns(memory) for memory in memories})
 
-    def retire(self, memory_id: str, successor_id: str) -> None:
-        """Keep a memory's text and vector, and say who stands for it now and inherits its links."""
+    def retire(self, successions: Sequence[tuple[str, str]]) -> None:
+        """Keep their texts and vectors, and say who stands for each now and inherits its links.
+
+        Each is given by its id and its successor's, in this order.
+        """
+        if self._links.touching([retired for retired, _ in successions]):
+            for retired, successor in successions:
+                self._hand_on_links(retired, successor)
+                self._update([retired], {"live": False, "successor_id": successor})
+            return
+        self._update_each(
+            {name: {"live": False, "successor_id": successor} for name, successor in successions}
+        )
+
+    def _hand_on_links(self, memory_id: str, successor_id: str) -> None:
         ends = [seen_from(memory_id, link) for link in self._links.touching([memory_id])]
         targets = self.resolved(end.target_id for end in ends)
         for end in ends:
             if end.target_id != successor_id:
                 self._put_if_new(successor_id, end, targets)
         self._links.drop([memory_id])
-        self._update([memory_id], {"live": False, "successor_id": successor_id})
 
     def restore_links(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
         """Each between those who live for its ends today; none that leads to a forgotten one."""
@@ -322,13 +340,23 @@ class MemoriesWriter(Memories):
 
     def image(self, ids: Sequence[str]) -> str:
         """The rows and links of these memories as they are now, as JSON; None for unknown ids."""
-        rows: dict[str, Any] = dict.fromkeys(ids)
+        return self.images([ids])[0]
+
+    def images(self, wanted: Sequence[Sequence[str]]) -> list[str]:
+        """The same for several groups of memories."""
+        ids = list(dict.fromkeys(name for some in wanted for name in some))
+        rows: dict[str, Any] = {}
         for some in chunks(ids):
             query = sa.select(t.memories).where(t.memories.c.id.in_(some))
             for row in self._connection.execute(query).mappings():
                 rows[row["id"]] = dict(row)
         links = [list(link) for link in self._links.touching(ids)]
-        return json.dumps({"rows": rows, "links": links})
+        images = []
+        for some in wanted:
+            touching = [link for link in links if not {*link[:2]}.isdisjoint(some)]
+            image = {"rows": {name: rows.get(name) for name in some}, "links": touching}
+            images.append(json.dumps(image))
+        return images
 
     def restore(self, image: str) -> None:
         """The rows of an image as they were; their links are another matter."""
@@ -340,6 +368,13 @@ class MemoriesWriter(Memories):
             where = t.memories.c.id.in_(some)
             self._connection.execute(t.memories.update().where(where).values(values))
         self._transaction.touched |= set(ids)
+
+    def _update_each(self, values: Mapping[str, Mapping[str, Any]]) -> None:
+        """Values of the same columns for each id, in one statement."""
+        if values:
+            update = t.memories.update().where(t.memories.c.id == sa.bindparam("of_id"))
+            self._connection.execute(update, [{"of_id": name, **values[name]} for name in values])
+        self._transaction.touched |= values.keys()
 
 
 def strangers(new: Sequence[Embedded]) -> Iterator[list[Embedded]]:

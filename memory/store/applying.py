@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import combinations, groupby
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -117,6 +117,30 @@ class Application:
     """Of the texts that the decision makes."""
     run: str | None
 
+    @property
+    def newest(self) -> Memory:
+        return self.decision.members[-1] if self.arrival is None else self.arrival.memory
+
+    @property
+    def names(self) -> set[str]:
+        """Ids of the members."""
+        return {member.id for member in self.decision.members}
+
+    @property
+    def changes(self) -> set[str]:
+        """Ids of those who are not afterwards what they were."""
+        return {one.memory.id for one in self.decision.survivors} | set(self.decision.retired)
+
+    @property
+    def undone_from(self) -> list[str]:
+        """Ids of the members whose state undo goes back to."""
+        told = self.decision.survivors or self.decision.judge == "person"
+        return [member.id for member in self.decision.members] if told else []
+
+    @property
+    def embedded(self) -> list[Embedded]:
+        return [*self.vectors, *([self.arrival] if self.arrival is not None else [])]
+
 
 class Applier:
     """Carries out decisions, each inside one writing transaction."""
@@ -154,53 +178,33 @@ class Applier:
         conflict = self._conflict(writer, one)
         if conflict:
             return Conflict(conflict)
-        number = self._write(writer, one)
-        newest = one.decision.members[-1] if one.arrival is None else one.arrival.memory
-        row = writer.memories.row(newest.id)
-        alive = writer.memories.living(row) if row is not None else None
-        return Applied(number, alive.memory if alive is not None else newest)
-
-    def add_all(
-        self, writer: Writer, decided: Sequence[tuple[Embedded, Decision]], run: str | None
-    ) -> list[Applied]:
-        """New memories that nothing stands against, stored as they are, in this order."""
-        if not decided:
-            return []
-        writer.memories.insert_all([new.memory for new, _ in decided])
-        self._cache.keep(writer, [new for new, _ in decided])
-        before = writer.memories.image([])
-        records = [(decision, before) for _, decision in decided]
-        numbers = writer.decisions.record_all(records, self._clock(), run)
-        return [Applied(n, new.memory) for n, (new, _) in zip(numbers, decided, strict=True)]
+        [number] = self._write(writer, [one])
+        alive = writer.memories.living_for([one.newest.id])
+        return Applied(number, alive.get(one.newest.id, one.newest))
 
     def apply_in_order(self, writer: Writer, todo: Sequence[Application]) -> list[Applied]:
-        """What was decided about new memories of which none has arrived.
+        """What was decided in one run about new memories of which none has arrived."""
+        numbers = [
+            number for some in _without_effect(writer, todo) for number in self._write(writer, some)
+        ]
+        alive = writer.memories.living_for([one.newest.id for one in todo if not _is_plain(one)])
+        return [
+            Applied(number, alive.get(one.newest.id, one.newest))
+            for number, one in zip(numbers, todo, strict=True)
+        ]
 
-        Those that nothing stands against are stored together, as far as they follow each other.
-        """
-        applied: list[Applied] = []
-        for plain, some in groupby(todo, key=_is_plain):
-            if plain:
-                these = [(one.arrival, one.decision, one.run) for one in some]
-                new = [(arrival, decision) for arrival, decision, _ in these if arrival is not None]
-                applied += self.add_all(writer, new, these[0][2])
-                continue
-            for one in some:
-                done = self.apply(writer, one)
-                assert isinstance(done, Applied), "nobody else writes, and it has not arrived"
-                applied.append(done)
-        return applied
-
-    def told_apart(self, writer: Writer, decision: Decision, bound_by: tuple[Judge, ...]) -> str:
+    def told_apart(
+        self, writer: Writer, decisions: Sequence[Decision], bound_by: tuple[Judge, ...]
+    ) -> str:
         """Whom somebody has told from what is to stand for it, if anyone."""
-        content = {member.id: member.content for member in decision.members}
-        for survivor in decision.survivors:
-            successor = survivor.memory
-            key = text_key(successor.content)
-            distinct = writer.distinct.of(self._scope_of(successor), key, bound_by) - {key}
+        decided = [(one, survivor) for one in decisions for survivor in one.survivors]
+        texts = [(self._scope_of(s.memory), text_key(s.memory.content)) for _, s in decided]
+        known = writer.distinct.of_all(texts, bound_by) if texts else []
+        for (one, survivor), (_, key), distinct in zip(decided, texts, known, strict=True):
+            content = {member.id: member.content for member in one.members}
             for name in survivor.stands_for:
-                if name in content and text_key(content[name]) in distinct:
-                    return f"{name} is distinct from {successor.id}"
+                if name in content and text_key(content[name]) in distinct - {key}:
+                    return f"{name} is distinct from {survivor.memory.id}"
         return ""
 
     # --- what must hold ---
@@ -217,7 +221,7 @@ class Applier:
         if isinstance(condition, WhileUnchanged):
             yield _changed(writer, one)
         if isinstance(condition, WhileMergeable):
-            yield self.told_apart(writer, one.decision, condition.bound_by)
+            yield self.told_apart(writer, [one.decision], condition.bound_by)
         if isinstance(condition, WhileUnanswered):
             yield self._answered(writer, one.decision)
         if isinstance(condition, WhileNearest):
@@ -273,32 +277,50 @@ class Applier:
 
     # --- what is done ---
 
-    def _write(self, writer: Writer, one: Application) -> int:
-        decision, arrival = one.decision, one.arrival
-        if arrival is not None:
-            writer.memories.insert(arrival.memory)
-        stored = [member.id for member in decision.members]
-        told = decision.survivors or decision.judge == "person"
-        before = writer.memories.image(stored if told else [])
-        for survivor in decision.survivors:
-            _let_live(writer, survivor, known=set(stored))
-        self._cache.keep(writer, [*one.vectors, *([arrival] if arrival is not None else [])])
-        before = self._mark_distinct(writer, decision, before)
-        self._count_failure(writer, one)
-        if not decision.pending and (arrival is None or len(stored) > 1):
-            writer.decisions.close_about(set(stored))
-        return writer.decisions.record(decision, before, self._clock(), one.run)
+    def _write(self, writer: Writer, some: Sequence[Application]) -> list[int]:
+        """The numbers of decisions of one run; none changes what another is about."""
+        made = [memory for one in some for memory in _made(one)]
+        if made:
+            writer.memories.insert_all(made)
+        self._cache.keep(writer, [new for one in some for new in one.embedded])
+        images = writer.memories.images([one.undone_from for one in some])
+        _let_live(writer, [(one, survivor) for one in some for survivor in one.decision.survivors])
+        self._mark_distinct(writer, [one.decision for one in some])
+        recorded = [
+            (one.decision, self._told_by_person(writer, one.decision, before))
+            for one, before in zip(some, images, strict=True)
+        ]
+        for one in some:
+            self._count_failure(writer, one)
+        numbers = writer.decisions.record_all(recorded, self._clock(), some[0].run)
+        writer.decisions.close_about(
+            [
+                (one.names, number)
+                for one, number in zip(some, numbers, strict=True)
+                if not one.decision.pending and (one.arrival is None or len(one.names) > 1)
+            ]
+        )
+        return numbers
 
-    def _mark_distinct(self, writer: Writer, decision: Decision, before: str) -> str:
+    def _mark_distinct(self, writer: Writer, decisions: Iterable[Decision]) -> None:
+        """What models told apart; a person's word is another matter."""
+        pairs: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
+        for one in decisions:
+            if one.distinct and one.judge != "person":
+                by_id = _involved(one)
+                told = [(by_id[a], by_id[b]) for a, b in one.distinct]
+                pairs.setdefault(one.judge, []).extend(
+                    (self._scope_of(a), text_key(a.content), text_key(b.content), one.reason)
+                    for a, b in told
+                )
+        for judge, some in pairs.items():
+            writer.distinct.mark_all(some, judge)
+
+    def _told_by_person(self, writer: Writer, decision: Decision, before: str) -> str:
         """The image of what was before, with what was known of pairs that a person tells apart."""
-        by_id = {member.id: member for member in decision.members}
-        by_id |= {survivor.memory.id: survivor.memory for survivor in decision.survivors}
         if decision.judge != "person":
-            keys = {name: text_key(member.content) for name, member in by_id.items()}
-            scopes = {name: self._scope_of(member) for name, member in by_id.items()}
-            pairs = [(scopes[a], keys[a], keys[b]) for a, b in decision.distinct]
-            writer.distinct.mark_all(pairs, decision.reason, decision.judge)
             return before
+        by_id = _involved(decision)
         known = []
         for a, b in decision.distinct:
             scope = self._scope_of(by_id[a])
@@ -320,9 +342,45 @@ class Applier:
 
 
 def _is_plain(one: Application) -> bool:
-    """Whether nothing but its arrival is written."""
+    """Whether its arrival is stored just as it came."""
     linked = one.arrival is not None and one.arrival.memory.linked_ids
-    return one.decision.action is Action.ADD and not one.decision.pending and not linked
+    return one.decision.action is Action.ADD and not linked
+
+
+def _without_effect(writer: Writer, todo: Sequence[Application]) -> Iterator[list[Application]]:
+    """The same in order, cut so that in no part one changes what another is about, or a link."""
+    names = {name for one in todo for name in one.names}
+    linked = {name for link in writer.links.touching(sorted(names)) for name in link[:2]}
+    part: list[Application] = []
+    changed: set[str] = set()
+    for one in todo:
+        ends = {end.target_id for member in one.decision.members for end in member.linked_ids}
+        linked |= {one.newest.id, *ends} if ends else set()
+        alone = bool(linked & one.names)
+        if part and (alone or changed & one.names):
+            yield part
+            part, changed = [], set()
+        part.append(one)
+        changed |= one.names | one.changes if alone else one.changes
+    if part:
+        yield part
+
+
+def _made(one: Application) -> Iterator[Memory]:
+    """What it stores anew: its arrival, then each successor that was made, and former wordings."""
+    if one.arrival is not None:
+        yield one.arrival.memory
+    for survivor in one.decision.survivors:
+        if survivor.memory.id not in one.names:
+            yield survivor.memory.model_copy(update={"linked_ids": ()})
+        if survivor.version is not None:
+            yield survivor.version
+
+
+def _involved(decision: Decision) -> dict[str, Memory]:
+    """Members and survivors, by id."""
+    members = {member.id: member for member in decision.members}
+    return members | {survivor.memory.id: survivor.memory for survivor in decision.survivors}
 
 
 def _changed(writer: Writer, one: Application) -> str:
@@ -341,17 +399,12 @@ def _unlinked(memory: Memory) -> Memory:
     return memory.model_copy(update={"linked_ids": ()})
 
 
-def _let_live(writer: Writer, survivor: Survivor, known: set[str]) -> None:
-    """A member with new values, or a memory that was made; those it stands for are retired."""
-    memory = survivor.memory
-    if memory.id in known:
-        writer.memories.rewrite(memory)
-    else:
-        writer.memories.insert(memory.model_copy(update={"linked_ids": ()}))
-    if survivor.version is not None:
-        writer.memories.insert(survivor.version)
-    for retired in survivor.stands_for:
-        writer.memories.retire(retired, memory.id)
+def _let_live(writer: Writer, survivors: Sequence[tuple[Application, Survivor]]) -> None:
+    """Members with new values; those that a survivor stands for are retired."""
+    kept = [one.memory for application, one in survivors if one.memory.id in application.names]
+    writer.memories.rewrite(kept)
+    retired = [(name, one.memory.id) for _, one in survivors for name in one.stands_for]
+    writer.memories.retire(retired)
 
 
 class Probe(NamedTuple):

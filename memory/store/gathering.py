@@ -117,8 +117,7 @@ def apply_all(
     with store.ledger.writing() as writer:
         if writer.revision() != revision:
             return Conflict("something was written meanwhile")
-        apart = (applier.told_apart(writer, decision, bound_by) for _, decision in decided)
-        if why := next(filter(None, apart), ""):
+        if why := applier.told_apart(writer, [decision for _, decision in decided], bound_by):
             return Conflict(why)
         done = applier.apply_in_order(writer, todo)
     count(zip((decision for _, decision in decided), done, strict=True))

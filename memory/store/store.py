@@ -44,6 +44,7 @@ from memory.protocols import Clock, Embedder, Index, Query
 from memory.store import undoing
 from memory.store.applying import (
     Anyway,
+    Application,
     Applied,
     Applier,
     Condition,
@@ -427,9 +428,8 @@ class MemoryStore:
         new = [one for one, row in zip(some, rows, strict=True) if row is None]
         taken = writer.memories.taken([one.memory.id for one in new])
         own = [replace(one, memory=self._renamed(one.memory, taken)) for one in new]
-        decided = [(one, _addition(one.memory)) for one in own]
-        self.applier.add_all(writer, decided, run)
-        return len(own)
+        todo = [Application(_addition(one.memory), Anyway(), one, (), run) for one in own]
+        return len(self.applier.apply_in_order(writer, todo))
 
     def _under_own_id(self, reader: Reader, memory: Memory) -> Memory:
         """The memory, under a new id where another one has its id already."""

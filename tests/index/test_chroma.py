@@ -96,7 +96,7 @@ def test_it_agrees_with_exact_search_while_memories_come_and_go(
     agree(index, ledger, rng, MIA)
     with ledger.writing() as writer:
         for name in kept[:45]:
-            writer.memories.retire(name, kept[-1])
+            writer.memories.retire([(name, kept[-1])])
     agree(index, ledger, rng, MIA)
     index.close()
     again = opened(folder, ledger)
@@ -152,7 +152,7 @@ def test_what_is_written_is_copied_and_not_copied_again(
     ids = write(ledger, rng, 70)
     index.close()
     with ledger.writing() as writer:
-        writer.memories.retire(ids[0], ids[1])
+        writer.memories.retire([(ids[0], ids[1])])
     client = client_of(folder)
     collection = client.get_collection("memories", embedding_function=None)
     assert set(collection.get(include=[])["ids"]) == set(ids)

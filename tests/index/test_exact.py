@@ -78,13 +78,13 @@ def _write(
         name = sorted(live)[n % len(live)]
         memory, vector = live.pop(name)
         if kind == "r":
-            writer.memories.retire(name, "mem_000000000000")
+            writer.memories.retire([(name, "mem_000000000000")])
         else:
             memory = memory.model_copy(
                 update={"user": "Mia", "content": f"new {rng.integers(10**9)}"}
             )
             vector = unit(rng)
-            writer.memories.rewrite(memory)
+            writer.memories.rewrite([memory])
             writer.vectors.put({text_key(memory.content): vector})
             live[name] = (memory, vector)
 

@@ -171,8 +171,8 @@ def test_a_retired_memory_keeps_its_text_and_names_who_lives_for_it(
     with ledger.writing() as writer:
         for memory in (first, second, third):
             writer.memories.insert(memory)
-        writer.memories.retire(first.id, second.id)
-        writer.memories.retire(second.id, third.id)
+        writer.memories.retire([(first.id, second.id)])
+        writer.memories.retire([(second.id, third.id)])
     with ledger.reading() as reader:
         row = reader.memories.row(first.id)
         assert row is not None
@@ -218,7 +218,7 @@ def test_a_decision_is_recorded_with_the_state_before_it(ledger: Ledger, tell: T
         assert reader.counts().decisions == {"keep_both": 1}
         assert reader.counts().pending == 1
     with ledger.writing() as writer:
-        writer.decisions.close_about([memory.id])
+        writer.decisions.close_about([([memory.id], 10)])
         assert writer.counts().pending == 0
 
 
@@ -244,7 +244,7 @@ def test_an_arrival_is_known_again_whatever_became_of_its_row(ledger: Ledger, te
     later = told.timestamp + timedelta(days=9)
     with ledger.writing() as writer:
         writer.memories.insert(told)
-        writer.memories.rewrite(told.model_copy(update={"timestamp": later, "external_id": "8"}))
+        writer.memories.rewrite([told.model_copy(update={"timestamp": later, "external_id": "8"})])
         again = told.model_copy(update={"id": "mem_000000000001"})
         assert writer.memories.earlier_arrival(again) is not None
 
@@ -258,7 +258,7 @@ def test_links_to_what_has_not_arrived_follow_whoever_is_retired(
     with ledger.writing() as writer:
         writer.memories.insert(first)
         writer.memories.insert(successor)
-        writer.memories.retire(first.id, successor.id)
+        writer.memories.retire([(first.id, successor.id)])
     with ledger.writing() as writer:
         writer.memories.insert(friend)
         writer.memories.insert(stand_in)
@@ -266,7 +266,7 @@ def test_links_to_what_has_not_arrived_follow_whoever_is_retired(
             end.target_id
             for end in writer.memories.rows([successor.id])[successor.id].memory.linked_ids
         ] == [friend.id]
-        writer.memories.retire(friend.id, stand_in.id)
+        writer.memories.retire([(friend.id, stand_in.id)])
     with ledger.reading() as reader:
         rows = reader.memories.rows([successor.id, stand_in.id])
     [there], [back] = rows[successor.id].memory.linked_ids, rows[stand_in.id].memory.linked_ids
@@ -287,7 +287,7 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, te
         writer.decisions.record(
             decision, writer.memories.image([secret.id, successor.id]), START, None
         )
-        writer.memories.retire(secret.id, successor.id)
+        writer.memories.retire([(secret.id, successor.id)])
     with ledger.writing() as writer:
         erase(writer, successor.id, START)
     with ledger.reading() as reader:
