@@ -417,7 +417,9 @@ def build_words(config: Config) -> Embed | None:
     plain = config.memory.embedding.scale == "plain" or config.memory.thresholds_without_scale
     if plain or config.memory.embedding.provider != "wordllama":
         return None
-    return build_embedder(config).embed
+    from memory.providers import KnownWords
+
+    return KnownWords(build_embedder(config).embed)
 
 
 def build_scale(config: Config, embedder: Embedder) -> Scale:
