@@ -180,12 +180,6 @@ class Memories(TableGroup):
         ends = {name: _end(name, states) for name in wanted}
         return {name: end for name, end in ends.items() if end is not None and states[end].live}
 
-    def living_for(self, ids: Iterable[str]) -> dict[str, Memory]:
-        """The same, and the memories themselves."""
-        ends = self.living_ids(ids)
-        rows = self.rows(list(dict.fromkeys(ends.values())))
-        return {name: rows[end].memory for name, end in ends.items()}
-
     def resolved(self, ids: Iterable[str]) -> dict[str, str]:
         """As `living_ids`; what has not arrived yet, or is being retired, is named itself.
 

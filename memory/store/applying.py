@@ -179,7 +179,7 @@ class Applier:
         if conflict:
             return Conflict(conflict)
         [number] = self._write(writer, [one])
-        alive = writer.memories.living_for([one.newest.id])
+        alive = _living_for(writer, [one.newest.id])
         return Applied(number, alive.get(one.newest.id, one.newest))
 
     def apply_in_order(self, writer: Writer, todo: Sequence[Application]) -> list[Applied]:
@@ -187,7 +187,7 @@ class Applier:
         numbers = [
             number for some in _without_effect(writer, todo) for number in self._write(writer, some)
         ]
-        alive = writer.memories.living_for([one.newest.id for one in todo if not _is_plain(one)])
+        alive = _living_for(writer, [one.newest.id for one in todo if not _is_plain(one)])
         return [
             Applied(number, alive.get(one.newest.id, one.newest))
             for number, one in zip(numbers, todo, strict=True)
@@ -364,6 +364,13 @@ def _without_effect(writer: Writer, todo: Sequence[Application]) -> Iterator[lis
         changed |= one.names | one.changes if alone else one.changes
     if part:
         yield part
+
+
+def _living_for(reader: Reader, ids: Sequence[str]) -> dict[str, Memory]:
+    """Who lives for each of these memories today."""
+    ends = reader.memories.living_ids(ids)
+    rows = reader.memories.rows(list(dict.fromkeys(ends.values())))
+    return {name: rows[end].memory for name, end in ends.items()}
 
 
 def _made(one: Application) -> Iterator[Memory]:
