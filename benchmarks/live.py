@@ -2,7 +2,8 @@
 
 A loopback Gemini answers after `--latency`; the bot hears `--rate` turns a second over `--users`
 conversations for `--seconds`. Reported: what was extracted by then, calls per 1,000 turns, how long
-a turn waited until it was extracted, and how long `hear` took.
+a turn waited until it was extracted, and how long `hear` took; with `--rows`, how long it took
+while so many rows, written before, were copied into Chroma.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from pydantic import SecretStr
 from memory.assembly import build_chat_memory, build_model, open_store
 from memory.chat_memory import ChatMemory
 from memory.config import Config, LLMConfig, MemoryConfig
-from memory.models import ExtractionResult, Turn
+from memory.index import ChromaIndex
+from memory.models import ExtractionResult, Memory, Turn
+from memory.store import MemoryStore
 from tests.gemini_server import Asked, GeminiServer, said
 from tests.loopback import Raw
 
@@ -58,6 +61,8 @@ class Load:
     latency_s: float = 1.0
     seconds: float = 60.0
     wait_s: float = 45.0
+    rows: int = 0
+    """Memories that the index does not know yet when the bot begins."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,10 @@ class Measured:
     longest_wait_s: float
     hear_p50_ms: float
     hear_p99_ms: float
+    copying_s: float
+    """How long the rows were being copied."""
+    heard_while_copying: int
+    hear_p99_while_copying_ms: float | None
     left_at_the_end: int
 
 
@@ -82,7 +91,9 @@ class Bot:
         self.load = load
         self.heard_at: dict[str, float] = {}
         self.waited: list[float] = []
-        self.took: list[float] = []
+        self.took: list[tuple[float, float]] = []
+        """When each `hear` began, and how long it took."""
+        self.began = self.copied_at = 0.0
         self.calls = 0
         self.judgements = 0
         self._lock = threading.Lock()
@@ -104,6 +115,13 @@ class Bot:
         self.calls += 1
         for outcome in result.outcomes:
             self.waited.append(now - self.heard_at[str(outcome.memory.metadata["turn"])])
+
+    def watch(self, store: MemoryStore) -> None:
+        """Until the rows are copied."""
+        index = store.index.serving
+        assert isinstance(index, ChromaIndex)
+        index.settle()
+        self.copied_at = time.monotonic()
 
     async def run(self, memory: ChatMemory) -> None:
         """Speak at the rate, whoever's turn it is; never wait for a slow `hear`."""
@@ -128,15 +146,25 @@ class Bot:
         )
         self.heard_at[str(n)] = started = time.monotonic()
         await memory.hear(turn)
-        self.took.append(time.monotonic() - started)
+        self.took.append((started, time.monotonic() - started))
 
 
 def _memory(one: dict[str, Any]) -> str:
     return f"{one['speaker']} {one['text'].removeprefix('I ')}"
 
 
+def old(rows: int) -> list[Memory]:
+    """Memories of other people, no two alike."""
+    return [
+        Memory(
+            content=f"Guest {n} has room {7 * n}.", user=f"guest {n}", timestamp=datetime.now(UTC)
+        )
+        for n in range(rows)
+    ]
+
+
 def measure(load: Load, folder: Path) -> Measured:
-    """Run the load on an empty store in the folder."""
+    """Run the load in a store that is made in the folder."""
     bot = Bot(load)
     with GeminiServer(bot.answer).running() as server:
         kept = MemoryConfig(data_dir=str(folder), extraction_wait=load.wait_s)
@@ -147,18 +175,25 @@ def measure(load: Load, folder: Path) -> Measured:
             model = build_model(config)
             with open_store(config) as store:
                 _ = store.index.serving  # a bot that has run for a while has loaded Chroma
+                store.add_batch(old(load.rows))
                 async with (
                     aclosing(model),
                     build_chat_memory(store, config, model, on_extracted=bot.stored) as memory,
                 ):
+                    bot.began = time.monotonic()
+                    copying = threading.Thread(target=bot.watch, args=(store,))
+                    copying.start()
                     await bot.run(memory)
+                    copying.join()
                     then = len(bot.waited), bot.calls, bot.judgements
                     await memory.settle()
                     assert await memory.waiting() == 0
             return then
 
         extracted, calls, judgements = asyncio.run(live())
-    waits, took = np.array(bot.waited[:extracted]), np.array(bot.took) * 1_000
+    waits = np.array(bot.waited[:extracted])
+    took = [1_000 * took for _, took in bot.took]
+    meanwhile = [1_000 * took for at, took in bot.took if at < bot.copied_at]
     return Measured(
         heard=len(took),
         extracted=extracted,
@@ -166,10 +201,17 @@ def measure(load: Load, folder: Path) -> Measured:
         judgements=judgements,
         median_wait_s=round(float(np.median(waits)), 2),
         longest_wait_s=round(float(waits.max()), 2),
-        hear_p50_ms=round(float(np.percentile(took, 50)), 1),
-        hear_p99_ms=round(float(np.percentile(took, 99)), 1),
+        hear_p50_ms=percentile(took, 50),
+        hear_p99_ms=percentile(took, 99),
+        copying_s=round(bot.copied_at - bot.began, 1),
+        heard_while_copying=len(meanwhile),
+        hear_p99_while_copying_ms=percentile(meanwhile, 99) if meanwhile else None,
         left_at_the_end=len(took) - extracted,
     )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    return round(float(np.percentile(values, share)), 1)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

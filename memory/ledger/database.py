@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
@@ -188,6 +189,7 @@ class SqliteDatabase(Database):
         self._path = path
         self._file = _file_at(path.absolute())
         self._view = _view_of(path, read_only=read_only)
+        self._turn_to_write = threading.Lock()
         engine = self._new_engine(read_only=read_only)
         super().__init__(engine, str(path), read_only=read_only)
 
@@ -209,6 +211,17 @@ class SqliteDatabase(Database):
             self._check_unchanged(exc)
             raise
         self._check_unchanged()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """As everywhere; this process's threads wake each other, while SQLite naps and looks."""
+        if not self._turn_to_write.acquire(timeout=_PATIENCE_S):
+            raise LedgerError(f"the ledger {self.name} is busy", "try again")
+        try:
+            with super().writing() as connection:
+                yield connection
+        finally:
+            self._turn_to_write.release()
 
     def _look_again(self) -> None:
         """Where the file was taken for one that nobody writes, somebody may write it by now."""
