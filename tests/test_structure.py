@@ -16,7 +16,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 RANKS = [
-    "errors", "text", "models", "protocols", "config", "threads", "files", "signals", "telemetry",
+    "errors", "text", "models", "protocols", "config", "threads", "files", "signals",
+    "listening", "telemetry",
     "ledger", "index", "decide", "providers", "store",
     "judging", "batch", "spreading", "deduplicator",
     "leasing", "extractor", "background", "chat_memory",
@@ -43,7 +44,7 @@ HOME_OF = {
     "tenacity": {"providers.calls"},
     "distributed": {"assembly"},
     "starlette": {"review.gate", "review.server"},
-    "uvicorn": {"review.server", "agent.over_http"},
+    "uvicorn": {"listening"},
 }
 MOST_PUBLIC_METHODS = 20
 

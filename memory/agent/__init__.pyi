@@ -1,8 +1,8 @@
 from .consolidation import ConsolidationEngine as ConsolidationEngine
 from .memory_store import MemoryStore as MemoryStore
 from .memory_store import OnSaved as OnSaved
-from .over_http import Address as Address
 from .over_http import Gate as Gate
+from .over_http import called as called
 from .over_http import serve_over_http as serve_over_http
 from .saving import Distances as Distances
 from .scaffolds import compose_response as compose_response

@@ -1,24 +1,15 @@
-"""The agent's server over HTTP: where it listens, whom it lets in, and how it ends."""
+"""The agent's server over HTTP: by which names it is called, and whom it lets in."""
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
-
-import uvicorn
 
 from memory.agent.server import USER, AgentServer
 from memory.agent.tokens import Tokens
-from memory.errors import InputError
+from memory.listening import THIS_MACHINE, Address, serve_until
 from memory.signals import stop_event
-
-_PATIENCE_S = 10
-"""How long the end waits for answers that are under way."""
-_HERE = ("127.0.0.1", "localhost", "[::1]")
 
 Asgi = Callable[
     [
@@ -30,53 +21,10 @@ Asgi = Callable[
 ]
 
 
-@dataclass(frozen=True)
-class Address:
-    """Where to listen."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def read(cls, text: str) -> Address:
-        """`127.0.0.1:8765`, `[::1]:8765`; port 0 is any that is free.
-
-        Raises: InputError.
-        """
-        try:
-            parts = urlsplit(f"//{text}")
-            if not parts.hostname or parts.port is None or parts.netloc != text or "@" in text:
-                raise ValueError
-        except ValueError as exc:
-            raise InputError("--http", f"{text!r} is no HOST:PORT", "say 127.0.0.1:8765") from exc
-        return cls(parts.hostname, parts.port)
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether nobody but this machine can reach it."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
-
-    @property
-    def is_every(self) -> bool:
-        """Whether it is no name that a client could call."""
-        return self.host in ("0.0.0.0", "::")  # noqa: S104 - asked for, not chosen
-
-    def listen(self) -> socket.socket:
-        """Raises: InputError."""
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        try:
-            return socket.create_server((self.host, self.port), family=family)
-        except OSError as exc:
-            problem = f"cannot listen on {self.host}:{self.port}: {exc.strerror or exc}"
-            raise InputError("--http", problem, "choose another port or address") from exc
-
-    def called(self, names: Sequence[str]) -> tuple[str, ...]:
-        """By which names clients may call it: this machine's, its own, and those given."""
-        own = f"[{self.host}]" if ":" in self.host else self.host
-        return tuple(dict.fromkeys((*_HERE, *names, *(() if self.is_every else (own,)))))
+def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
+    """By which names clients may call a server: the machine's, its address, and those given."""
+    own = () if address.is_every else (address.name,)
+    return tuple(dict.fromkeys((*THIS_MACHINE, *names, *own)))
 
 
 class Gate:
@@ -102,14 +50,6 @@ class Gate:
 
 async def serve_over_http(server: AgentServer, app: Asgi, listening: socket.socket) -> None:
     """Until SIGTERM or Ctrl-C; calls under way are finished."""
-    settings = uvicorn.Config(
-        app,
-        lifespan="on",
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=_PATIENCE_S,
-    )
-    with stop_event():  # its own handlers give the signal back once it has ended
-        await uvicorn.Server(settings).serve(sockets=[listening])
+    with stop_event() as stop:
+        await serve_until(stop, app, listening, lifespan="on")
         await server.finish()

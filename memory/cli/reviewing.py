@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import webbrowser
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +19,8 @@ from memory.config import Config
 
 if TYPE_CHECKING:
     import socket
+
+    from memory.listening import Address
 
 
 def apply(
@@ -63,32 +67,36 @@ def review(
     ] = False,
 ) -> None:
     """Go through the groups in a browser: apply, keep, leave one out, write the text, undo."""
-    from memory.review import listen
+    from memory.listening import Address
 
-    at = listen(host, port)
-    asyncio.run(_review(context.obj, at, host, blind=blind, open_browser=not no_browser))
+    where = Address(host, port)
+    with where.listen() as at:
+        where = replace(where, port=at.getsockname()[1])
+        asyncio.run(_review(context.obj, where, at, blind=blind, open_browser=not no_browser))
     err().print("stopped; every answer that was given is kept")
 
 
 async def _review(
-    config: Config, at: socket.socket, host: str, *, blind: bool, open_browser: bool
+    config: Config, where: Address, at: socket.socket, *, blind: bool, open_browser: bool
 ) -> None:
-    from memory.review import Gate, ReviewServer, serve_until
+    from memory.listening import serve_until
+    from memory.review import Gate, ReviewServer
     from memory.signals import stop_event
 
-    gate = Gate(host, at.getsockname()[1])
-
-    async def ready() -> None:
-        address = gate.address()
-        sys.stdout.write(f"{address}\n")
-        sys.stdout.flush()
-        err().print("the address works once; Ctrl-C ends the review")
-        if open_browser:
-            await asyncio.to_thread(webbrowser.open, address)
-
-    with at, assembly.open_existing_store(config) as store:
+    gate = Gate(where)
+    with assembly.open_existing_store(config) as store:
         async with aclosing(assembly.build_model(config)) as model:
             made = assembly.build_review(store, config, model, blind=blind)
             await made.look()
             with stop_event() as stop:
-                await serve_until(stop, ReviewServer(made, gate), at, ready)
+                _tell(gate.address(), open_browser)
+                await serve_until(stop, ReviewServer(made, gate).app(), at)
+
+
+def _tell(address: str, open_browser: bool) -> None:
+    """Where to look; a browser is not waited for, since some stay until they are closed."""
+    sys.stdout.write(f"{address}\n")
+    sys.stdout.flush()
+    err().print("the address works once; Ctrl-C ends the review")
+    if open_browser:
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

@@ -14,8 +14,9 @@ from memory.cli.shell import err
 from memory.errors import InputError
 
 if TYPE_CHECKING:
-    from memory.agent import Address, AgentServer, AgentTools, Tokens
+    from memory.agent import AgentServer, AgentTools, Tokens
     from memory.config import Config
+    from memory.listening import Address
     from memory.store import MemoryStore
 
 _TOKENS = "MEMORY_AGENT_TOKENS"
@@ -69,7 +70,8 @@ def _over_stdio(config: Config) -> None:
 
 
 def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -> None:
-    from memory.agent import Address, Gate, serve_over_http
+    from memory.agent import Gate, called, serve_over_http
+    from memory.listening import Address
 
     address = Address.read(http)
     tokens = _tokens(file)
@@ -78,9 +80,8 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
         assembly.keep_workspace(config, store.ledger)
         server = _server(store, config, tokens)
         port = listening.getsockname()[1]
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        err().print(f"serving at http://{host}:{port}/mcp", soft_wrap=True, highlight=False)
-        app = Gate(server.over_http(address.called(names)), tokens)
+        err().print(f"serving at http://{address.name}:{port}/mcp", soft_wrap=True, highlight=False)
+        app = Gate(server.over_http(called(address, names)), tokens)
         asyncio.run(serve_over_http(server, app, listening))
 
 

@@ -19,8 +19,6 @@ from .report import audit_report as audit_report
 from .report import batch_report as batch_report
 from .report import history_report as history_report
 from .server import ReviewServer as ReviewServer
-from .server import listen as listen
-from .server import serve_until as serve_until
 from .session import Review as Review
 from .writing import check_report_name as check_report_name
 from .writing import write_report as write_report

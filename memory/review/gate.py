@@ -17,9 +17,10 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memory.listening import THIS_MACHINE, Address
+
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 _SAFE = {"GET", "HEAD"}
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -38,22 +39,21 @@ class Gate:
     """Tokens that work once, and the cookie that each becomes."""
 
     def __init__(
-        self, host: str, port: int, new_secret: Callable[[], str] = secrets.token_urlsafe
+        self, where: Address, new_secret: Callable[[], str] = secrets.token_urlsafe
     ) -> None:
-        """`host` and `port` are where the server listens."""
-        self._port = port
-        self._host = host
+        """`where` the server listens, with the port that it has."""
+        self._where = where
         self._new_secret = new_secret
         self._session = new_secret()
         self._tokens: set[str] = set()
-        self.cookie = f"memory_review_{port}"
+        self.cookie = f"memory_review_{where.port}"
         """Browsers send a host's cookies to all its ports."""
 
     def address(self) -> str:
         """Where to begin; it works once."""
         token = self._new_secret()
         self._tokens.add(token)
-        return f"http://{self._name}:{self._port}/?{TOKEN}={token}"
+        return f"http://{self._name}:{self._where.port}/?{TOKEN}={token}"
 
     def refused(self, request: HTTPConnection, method: str) -> str:
         """Why a request is not answered; empty where it is."""
@@ -83,9 +83,7 @@ class Gate:
 
     @property
     def _name(self) -> str:
-        if self._host in ("0.0.0.0", "::", ""):  # noqa: S104 - asked for
-            return socket.gethostname()
-        return f"[{self._host}]" if ":" in self._host else self._host
+        return socket.gethostname() if self._where.is_every else self._where.name
 
     def _is_ours(self, host: str) -> bool:
         """Whether a browser that names this host cannot have been led here by another name."""
@@ -94,9 +92,9 @@ class Gate:
             name, port = parts.hostname or "", parts.port or 80
         except ValueError:
             return False
-        known = {one.strip("[]") for one in (*_LOOPBACK, self._name.lower())}
-        everywhere = self._host in ("0.0.0.0", "::", "")  # noqa: S104 - asked for
-        return port == self._port and (name in known or (everywhere and _is_address(name)))
+        known = {one.strip("[]") for one in (*THIS_MACHINE, self._name.lower())}
+        by_number = self._where.is_every and _is_address(name)
+        return port == self._where.port and (name in known or by_number)
 
 
 def _is_address(name: str) -> bool:

@@ -1,17 +1,13 @@
-"""The review page's server: reads a form, asks the review, renders. It listens on loopback."""
+"""The review page's server: reads a form, asks the review, renders."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import logging
-import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
-import uvicorn
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -285,58 +281,3 @@ async def _asset(request: Request) -> Response:
         raise HTTPException(404)
     folder = "" if name == "style.css" else "review/"
     return Response(source(f"{folder}{name}"), media_type=_ASSETS[name])
-
-
-# --- serving --------------------------------------------------------------------------------------
-
-
-class _Uvicorn(uvicorn.Server):
-    """Stops when it is told to; signals are the business of whoever runs it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket at this place; port 0 is a free one.
-
-    Raises: InputError.
-    """
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        found = socket.socket(family, socket.SOCK_STREAM)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen()
-    except OSError as exc:
-        remedy = "choose another --port, or none for a free one"
-        raise InputError(f"{host}:{port}", str(exc.strerror or exc), remedy) from exc
-    return found
-
-
-async def serve_until(
-    stop: asyncio.Event,
-    server: ReviewServer,
-    at: socket.socket,
-    when_ready: Callable[[], Awaitable[None]],
-) -> None:
-    """Answer requests until `stop` is set; those under way are finished."""
-    config = uvicorn.Config(
-        server.app(),
-        log_level="warning",
-        access_log=False,  # it would hold the token
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=10,
-    )
-    running = _Uvicorn(config)
-    serving = asyncio.create_task(running.serve(sockets=[at]))
-    stopping = asyncio.create_task(stop.wait())
-    await when_ready()
-    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    running.should_exit = True
-    await serving
-    stopping.cancel()

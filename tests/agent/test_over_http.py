@@ -18,10 +18,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 from typer.testing import CliRunner
 
-from memory.agent.over_http import Address
 from memory.agent.tokens import Tokens, read_tokens
 from memory.cli import app
 from memory.errors import InputError
+from memory.listening import Address
 from tests.agent.driving import text_of
 from tests.agent.serving import serving
 
@@ -169,7 +169,7 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str, **env:
     ("options", "line"),
     [
         (["--http", "0.0.0.0:0"], "0.0.0.0 can be reached by others, and asks for no token"),
-        (["--http", "8765"], "--http: '8765' is no HOST:PORT; say 127.0.0.1:8765"),
+        (["--http", "8765"], "'8765': is no HOST:PORT; say 127.0.0.1:8765"),
         (["--http", "0.0.0.0:0", "--tokens", "tokens"], "say with --allow-host what they call it"),
         (["--http", "127.0.0.1:0", "--tokens", "tokens", "--user", "Mia"], "both name users"),
         (
@@ -198,7 +198,7 @@ def test_a_port_that_is_taken_is_one_line(store: Path, monkeypatch: pytest.Monke
     with Address("127.0.0.1", 0).listen() as taken:
         port = taken.getsockname()[1]
         said = refused(store, monkeypatch, "--http", f"127.0.0.1:{port}")
-    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in said
+    assert f"127.0.0.1:{port}: cannot listen there: Address already in use" in said
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -236,15 +236,3 @@ def test_a_file_that_others_can_read_is_warned_of(
     file.chmod(0o644)
     read_tokens(file)
     assert "can be read by others" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("text", "host", "port"),
-    [("127.0.0.1:80", "127.0.0.1", 80), ("[::1]:0", "::1", 0), ("localhost:1", "localhost", 1)],
-)
-def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int) -> None:
-    address = Address.read(text)
-    assert (address.host, address.port, address.is_loopback) == (host, port, True)
-    for wrong in ("", ":", ":80", "host", "host:", "host:x", "host:99999", "u@host:1", "h:1/x"):
-        with pytest.raises(InputError):
-            Address.read(wrong)

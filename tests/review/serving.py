@@ -14,13 +14,14 @@ import httpx2
 from memory.deduplicator import MemoryDeduplicator
 from memory.judging import Judging
 from memory.ledger import DecisionRecord
+from memory.listening import Address, serve_until
 from memory.models import PERSON, Rules
 from memory.protocols import LanguageModel
 from memory.providers import OfflineModel
 from memory.review.answers import Answers
 from memory.review.gate import Gate
 from memory.review.proposals import Proposals
-from memory.review.server import ReviewServer, listen, serve_until
+from memory.review.server import ReviewServer
 from memory.review.session import Review
 from memory.store import Asker, MemoryStore
 from memory.threads import LoopThread
@@ -95,14 +96,14 @@ def served(
         follow_undo,
         blind=blind,
     )
-    at = listen("127.0.0.1", 0)
-    gate = Gate("127.0.0.1", at.getsockname()[1])
+    at = Address("127.0.0.1", 0).listen()
+    gate = Gate(Address(*at.getsockname()))
     loop = LoopThread("review")
     stop = asyncio.Event()
 
     async def serve() -> None:
         await review.look()
-        await serve_until(stop, ReviewServer(review, gate), at, _at_once)
+        await serve_until(stop, ReviewServer(review, gate).app(), at)
 
     serving = loop.start(serve())
     try:
@@ -111,7 +112,3 @@ def served(
         loop.soon(stop.set)
         serving.result(20)
         loop.stop()
-
-
-async def _at_once() -> None:
-    """Nothing is waited for."""
