@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
 import numpy as np
@@ -11,9 +11,9 @@ import pytest
 
 from memory.decide import Matching, Planner
 from memory.deduplicator import MemoryDeduplicator
-from memory.models import Action, Decision, Memory, Rules
+from memory.models import Action, Decision, Memory, Rules, Survivor, Vectors
 from memory.providers import OfflineModel
-from memory.store import Anyway, Applied, Gathering, MemoryStore
+from memory.store import Anyway, Applied, Conflict, Gathering, MemoryStore
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
 
@@ -98,6 +98,28 @@ def test_decisions_that_wait_share_a_transaction_until_it_was_held_long_enough(
     applied = asyncio.run(apply_all(Gathering(store, 0.5, clock), decisions))
     assert len({one.number for one in applied}) == 9
     assert revision(store) - before <= transactions
+
+
+def test_who_cannot_be_embedded_fails_alone(
+    store: MemoryStore, embedder: PlacedEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decisions = additions(store)
+    made = store.new_memory("the worst text")
+    alone = decisions[4].members
+    decisions[4] = Decision(Action.MERGE, "one", alone, (Survivor(made, (alone[0].id,)),))
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        raise MemoryError("the worst text")
+
+    async def run() -> list[Applied | Conflict | BaseException]:
+        gathering = Gathering(store)
+        waiting = (gathering.apply(one, Anyway(), "run") for one in decisions)
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    monkeypatch.setattr(embedder, "embed", embed)
+    done = asyncio.run(run())
+    assert [isinstance(one, Applied) for one in done] == [n != 4 for n in range(9)]
+    assert isinstance(done[4], MemoryError)
 
 
 def test_who_is_cancelled_leaves_the_others_done(store: MemoryStore) -> None:

@@ -8,12 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memory.models import JUDGES, Decision, Embedded, Judge
-from memory.store.applying import Anyway, Applied, Condition, Conflict, count
+from memory.store.applying import Anyway, Application, Applied, Condition, Conflict, count
 from memory.store.store import MemoryStore
 from memory.threads import in_thread
 
 _MOST_HELD_S = 0.04
 """From then on no further decision joins a transaction: nobody waits for long."""
+
+
+_Answer = Applied | Conflict | Exception
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Gathering:
     async def _apply_some(self) -> None:
         self._queue = [one for one in self._queue if not one.done.done()]
         some = list(self._queue)
-        answers: list[Applied | Conflict | Exception] = []
+        answers: list[_Answer] = []
 
         def work() -> None:
             try:
@@ -76,22 +79,32 @@ class Gathering:
             for one, answer in zip(some, answers, strict=False):
                 _tell(one.done, answer)
 
-    def _in_one_transaction(self, some: Sequence[_Waiting]) -> list[Applied | Conflict]:
+    def _in_one_transaction(self, some: Sequence[_Waiting]) -> list[_Answer]:
         """The answers of as many of them as the time allows, one at least."""
-        applier = self._store.applier
-        wanted = [applier.application(one.decision, one.condition, run=one.run) for one in some]
-        answers: list[Applied | Conflict] = []
+        wanted = [self._wanted(one) for one in some]
+        answers: list[_Answer] = []
         with self._store.ledger.writing() as writer:
             until = self._clock() + self._most_held_s
             for one in wanted:
-                answers.append(applier.apply(writer, one))
+                if isinstance(one, Application):
+                    answers.append(self._store.applier.apply(writer, one))
+                else:
+                    answers.append(one)
                 if self._clock() >= until:
                     break
-        count(zip((one.decision for one in some), answers, strict=False))
+        done = zip((one.decision for one in some), answers, strict=False)
+        count((told, answer) for told, answer in done if not isinstance(answer, Exception))
         return answers
 
+    def _wanted(self, one: _Waiting) -> Application | Exception:
+        """What is to be applied, with its vectors; what they fail at fails nobody else."""
+        try:
+            return self._store.applier.application(one.decision, one.condition, run=one.run)
+        except Exception as exc:  # whatever it is, its asker is told
+            return exc
 
-def _tell(done: asyncio.Future[Applied | Conflict], answer: Applied | Conflict | Exception) -> None:
+
+def _tell(done: asyncio.Future[Applied | Conflict], answer: _Answer) -> None:
     if done.cancelled():
         return
     if isinstance(answer, Exception):
