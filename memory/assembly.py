@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from memory.config import Config, configured
+from memory.config import Config, configured, server_url
 from memory.errors import ConfigError, InputError, LedgerOutdated
 
 if TYPE_CHECKING:
@@ -499,6 +499,10 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAI
 
     url = base_url or config.openai_url
     if url is not None:
+        try:
+            server_url(url)
+        except ValueError as exc:
+            raise ConfigError("OPENAI_BASE_URL", "", str(exc)) from exc
         return OpenAIServer(config.openai_key, url)
     if config.openai_key is None:
         remedy = "set OPENAI_API_KEY, or name a server that needs none in llm.base_url"

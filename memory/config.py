@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
+from urllib.parse import urlsplit
 
 import platformdirs
 import yaml
@@ -60,6 +61,23 @@ def _one_of(*names: str) -> AfterValidator:
     return AfterValidator(checked)
 
 
+def server_url(told: str | None) -> str | None:
+    """Raises: ValueError where it is no address of a server over HTTP."""
+    if told is None:
+        return None
+    try:
+        parts = urlsplit(told)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise ValueError(f"{told!r} is no URL of a server: say http://HOST:PORT/..., or https://")
+    return told
+
+
+ServerUrl = Annotated[str | None, AfterValidator(server_url)]
+
+
 class ChromaConfig(Frozen):
     """Where the index runs: in this process, or on a server when `host` is set."""
 
@@ -79,7 +97,7 @@ class EmbeddingConfig(Frozen):
     """Of a server; None is Gemini's or OpenAI's usual one."""
     dim: int | None = Field(default=None, ge=16, le=8192)
     """Of a server's vectors; None is that of the usual model."""
-    base_url: str | None = None
+    base_url: ServerUrl = None
     """Of an OpenAI-compatible server; None is the language model's, where that is one too."""
     scale: Scale | Literal["plain"] | None = None
     """From cosine to similarity; None is the embedder's own, `plain` the cosine itself."""
@@ -152,7 +170,7 @@ class LLMConfig(Frozen):
     """One of these, or one's own: `package.module:factory`."""
     model: str | None = None
     """None is Gemini's usual one; another server's has a name of its own."""
-    base_url: str | None = None
+    base_url: ServerUrl = None
     structured: Literal["auto", "schema", "json", "prompt"] = "auto"
     """How an OpenAI-compatible server is told the form of an answer; Gemini takes schemas."""
     timeout_s: float = Field(default=30.0, gt=0.0)

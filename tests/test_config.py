@@ -8,7 +8,7 @@ import platformdirs
 import pytest
 import yaml
 
-from memory.assembly import build_scale
+from memory.assembly import build_model, build_scale
 from memory.config import Config, configured, load_config
 from memory.errors import ConfigError
 from memory.models import PLAIN, Scale, scale_of
@@ -266,6 +266,19 @@ def test_settings_stand_above_the_environment_and_the_file(tmp_path: Path) -> No
 def test_an_unknown_setting_is_named() -> None:
     with pytest.raises(ConfigError, match="llm_modle: is not known; did you mean llm_model"):
         load_config(SHIPPED, {}, {"llm_modle": "x"})
+
+
+@pytest.mark.parametrize("url", ["localhost:11434/v1", "api.openai.com", "ftp://x", "http://"])
+def test_a_server_is_named_with_its_scheme(tmp_path: Path, url: str) -> None:
+    with pytest.raises(ConfigError, match=r"config.yaml:2: llm.base_url: .* say http://HOST"):
+        load_config(written(tmp_path, f"llm:\n  base_url: '{url}'\n"), {})
+    with pytest.raises(ConfigError, match=r"MEMORY_EMBEDDING_BASE_URL: .* is no URL of a server"):
+        load_config(None, {"MEMORY_EMBEDDING_BASE_URL": url})
+    named = load_config(
+        None, {"OPENAI_BASE_URL": url}, {"llm_provider": "openai", "llm_model": "m"}
+    )
+    with pytest.raises(ConfigError, match=r"OPENAI_BASE_URL: .* is no URL of a server"):
+        build_model(named)
 
 
 @pytest.mark.parametrize("section", ["llm", "memory.embedding"])

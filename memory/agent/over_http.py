@@ -11,6 +11,9 @@ from memory.agent.tokens import Tokens
 from memory.listening import THIS_MACHINE, Address, serve_until
 from memory.signals import stop_event
 
+_REFUSED = 1008
+"""WebSocket's code for what a server does not allow."""
+
 Asgi = Callable[
     [
         MutableMapping[str, Any],
@@ -35,7 +38,10 @@ class Gate:
         self._tokens = tokens
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if self._tokens is None or scope["type"] != "http":
+        if scope["type"] not in ("http", "lifespan"):  # a token is asked for in no other
+            await send({"type": f"{scope['type']}.close", "code": _REFUSED})
+            return
+        if self._tokens is None or scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
             return
         given = dict(scope["headers"]).get(b"authorization", b"")

@@ -74,7 +74,10 @@ def read_tokens(path: Path) -> Tokens:
     """
     try:
         with open_regular(path) as file:
-            text = file.read(_MOST_BYTES).decode()
+            read = file.read(_MOST_BYTES + 1)
+        if len(read) > _MOST_BYTES:
+            raise InputError(path, f"has more than {_MOST_BYTES:,} bytes", _FORM)
+        text = read.decode()
         if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
             logger.warning("%s can be read by others; chmod 600 makes it yours alone", path)
     except (OSError, UnicodeDecodeError) as exc:

@@ -6,9 +6,10 @@ What a server refuses (a schema, JSON mode, a temperature) is left out from then
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -32,6 +33,8 @@ _REFUSED_AS_ASKED = frozenset({400, 422})
 _NAMES_THE_FORMAT = re.compile(r"response.?format|json.?(schema|object|mode)|grammar", re.I)
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
 _ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
+_MORE_HEADERS = "OPENAI_CUSTOM_HEADERS"
+"""What the SDK adds to every request, a header a line; meant for OpenAI's own server."""
 
 Structure = Literal["schema", "json", "prompt"]
 _WEAKER: dict[Structure, Structure] = {"schema": "json", "json": "prompt"}
@@ -56,25 +59,40 @@ class OpenAIServer:
         return "localhost" if host in _LOOPBACK else host
 
     @property
+    def is_openai(self) -> bool:
+        """Whether it is the one that the SDK's other variables are meant for."""
+        return self.host == urlsplit(OPENAI).hostname
+
+    @property
     def client(self) -> dict[str, Any]:
         """How the SDK's client is made; it keeps no connection, for a loop may end any time."""
+        key = self.key.get_secret_value() if self.key else "none"
+        # Told here, no other server gets the environment's.
+        whose = {} if self.is_openai else {"Authorization": f"Bearer {key}"}
         return {
-            "api_key": self.key.get_secret_value() if self.key else "none",
+            "api_key": key,
             "base_url": self.base_url,
             "max_retries": 0,
-            "default_headers": {"Connection": "close"},
+            "default_headers": {"Connection": "close"} | whose,
         }
 
     @property
     def request(self) -> Any:
         """How each is sent: what people said follows to no other host; no key is no header.
 
-        Whose account it is, as the environment tells the SDK, is for OpenAI alone.
+        Whose account it is, and what else the environment tells the SDK, is for OpenAI alone.
         """
         left_out = [] if self.key else ["Authorization"]
-        if self.host != urlsplit(OPENAI).hostname:
-            left_out += _ACCOUNT
+        if not self.is_openai:
+            left_out += [*_ACCOUNT, *_named_in(os.environ.get(_MORE_HEADERS, ""))]
         return {"follow_redirects": False, "headers": dict.fromkeys(left_out, openai.Omit())}
+
+
+def _named_in(headers: str) -> Iterator[str]:
+    for line in headers.split("\n"):
+        name = line.partition(":")[0].strip()
+        if name and name.lower() not in ("authorization", "connection"):
+            yield name
 
 
 class OpenAIModel(RemoteModel):

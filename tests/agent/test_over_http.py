@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 from typer.testing import CliRunner
 
+from memory.agent.over_http import Gate
 from memory.agent.tokens import Tokens, read_tokens
 from memory.cli import app
 from memory.errors import InputError
@@ -226,6 +227,30 @@ def test_a_wrong_line_is_named_and_no_token_is_told(text: str, line: str) -> Non
         Tokens.read("tokens", text)
     assert str(caught.value).startswith(line)
     assert MIA not in str(caught.value)
+
+
+def test_a_file_of_tokens_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(LINES + "#" * 10_000_000)
+    with pytest.raises(InputError, match="has more than 10,000,000 bytes"):
+        read_tokens(file)
+
+
+@pytest.mark.parametrize("tokens", [None, Tokens.read("tokens", LINES)], ids=["open", "tokened"])
+def test_nobody_comes_in_over_anything_but_http(tokens: Tokens | None) -> None:
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def inner(*_: object) -> None:
+        raise AssertionError("somebody came in")
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    asyncio.run(Gate(inner, tokens)({"type": "websocket", "headers": []}, receive, send))
+    assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
 def test_a_file_that_others_can_read_is_warned_of(

@@ -119,10 +119,23 @@ def test_a_server_of_ones_own_needs_no_key_and_is_sent_none(
     """Nor whose account it is at OpenAI, which the SDK reads from the environment too."""
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, KEY)
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"x-gateway: {KEY}\nAuthorization: Bearer {KEY}")
     server.script = [NONE]
     judge(server, question, key=None)
     assert KEY not in str(server.asked[0].headers)
     assert server.asked[0].authorization is None
+    server.script = [NONE]
+    judge(server, question, key="its own")
+    assert KEY not in str(server.asked[1].headers)
+    assert server.asked[1].authorization == "Bearer its own"
+
+
+def test_openai_itself_is_sent_what_the_environment_says_of_the_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "x-gateway: mine")
+    assert list(Server(None, "https://example.org/v1").request["headers"])[-1] == "x-gateway"
+    assert Server(SecretStr(KEY)).request["headers"] == {}
 
 
 def test_nothing_follows_to_another_host(server: OpenAIServer, question: Question) -> None:
