@@ -50,6 +50,7 @@ from memory.store import (
     Insistence,
     Known,
     MemoryStore,
+    Pace,
     UnlessRepeated,
     Unsearched,
     WhileHeld,
@@ -71,8 +72,6 @@ _MOST_ANSWERS = 2
 _OFF = "deduplication is off"
 _HEARSAY = "the nearest stands for a text that this one is not like"
 _EMBED_AT_ONCE = 256
-_AT_ONCE = 48
-"""Memories of an import that are stored in one go: others who write wait that long."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +114,7 @@ class MemoryDeduplicator:
         self._budget_s = budget_s
         self._words = words
         self._judging = Judging(store, model, self._rules)
+        self._pace = Pace()
         self._hourly = HourlyCalls(self._config.dedup_calls_per_hour)
 
     @classmethod
@@ -190,7 +190,8 @@ class MemoryDeduplicator:
         for some in strangers(embedded):
             done = 0
             while done < len(some):
-                outcomes = await self._write_together(some[done : done + _AT_ONCE], run, calls)
+                part = some[done : done + self._pace.size]
+                outcomes = await self._write_together(part, run, calls)
                 done += len(outcomes)
                 for outcome in outcomes:
                     yield outcome
@@ -211,7 +212,9 @@ class MemoryDeduplicator:
             prepared, revision = [], 0  # one by one it is stored whatever fails
         outcomes, decided = await self._decided_together(prepared, calls)
         if decided:
-            done = await in_thread(apply_all, self._store, decided, revision, run, asker.bound_by)
+            done = await in_thread(
+                apply_all, self._store, decided, revision, run, asker.bound_by, self._pace
+            )
             outcomes = [] if isinstance(done, Conflict) else _with_living(outcomes, decided, done)
         return outcomes or [await self._traced(new[0], run, calls, None)]
 

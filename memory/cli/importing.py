@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from memory.models import Memory, Outcome
     from memory.store import MemoryStore
 
-_BATCH = 200
-"""Memories that are stored in one go with --raw: others who write wait that long."""
-
 
 @with_source
 def import_(
@@ -82,11 +79,15 @@ def _brought(file: Path | None, source: Source) -> Brought:
 
 
 def _add_raw(store: MemoryStore, memories: list[Memory], _config: Config) -> Counter[str]:
-    added = 0
+    from memory.store import Pace
+
+    added = done = 0
+    pace = Pace()
     with progress("importing") as tell:
-        for start in range(0, len(memories), _BATCH):
-            added += store.add_batch(memories[start : start + _BATCH])
-            tell(min(start + _BATCH, len(memories)), len(memories))
+        for some in pace.parts(memories):
+            added += store.add_batch(some, pace=pace)
+            done += len(some)
+            tell(done, len(memories))
     return Counter({"add": added, "already there": len(memories) - added}) + Counter()
 
 

@@ -17,6 +17,7 @@ from .forgetting import forget_user as forget_user
 from .gathering import Gathering as Gathering
 from .gathering import apply_all as apply_all
 from .lineage import is_like_all_of as is_like_all_of
+from .pace import Pace as Pace
 from .ranking import nearest_of as nearest_of
 from .store import Arrival as Arrival
 from .store import Known as Known

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from memory.models import JUDGES, Decision, Embedded, Judge
 from memory.store.applying import Anyway, Application, Applied, Condition, Conflict, count
+from memory.store.pace import Pace
 from memory.store.store import MemoryStore
 from memory.threads import in_thread
 
@@ -119,6 +120,7 @@ def apply_all(
     revision: int,
     run: str | None,
     bound_by: tuple[Judge, ...] = JUDGES,
+    pace: Pace | None = None,
 ) -> list[Applied] | Conflict:
     """Do what was decided about new memories, in order, in one transaction.
 
@@ -127,7 +129,7 @@ def apply_all(
     """
     applier = store.applier
     todo = [applier.application(one, Anyway(), arrival, run) for arrival, one in decided]
-    with store.ledger.writing() as writer:
+    with (pace or Pace()).writing(store.ledger, len(decided)) as writer:
         if writer.revision() != revision:
             return Conflict("something was written meanwhile")
         if why := applier.told_apart(writer, [decision for _, decision in decided], bound_by):

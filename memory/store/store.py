@@ -58,6 +58,7 @@ from memory.store.applying import (
 from memory.store.asking import NOBODY, Asker
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
+from memory.store.pace import Pace
 from memory.store.undoing import Afterwards
 from memory.text import clean, text_key
 
@@ -335,10 +336,15 @@ class MemoryStore:
             return added.memory
         return self.add(memory)  # it came by another way meanwhile
 
-    def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
-        """Store memories as they are, all or none; gives how many were not there before."""
+    def add_batch(
+        self, memories: Sequence[Memory], *, run: str | None = None, pace: Pace | None = None
+    ) -> int:
+        """Store memories as they are, all or none; gives how many were not there before.
+
+        `pace` learns how long that takes.
+        """
         embedded = self.embeddings.embed(memories)
-        with self.ledger.writing() as writer:
+        with (pace or Pace()).writing(self.ledger, len(memories)) as writer:
             added = sum(self._add_new(writer, some, run) for some in strangers(embedded))
         self.index.follow()
         return added

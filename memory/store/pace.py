@@ -1,0 +1,54 @@
+"""How many go into one transaction: as many as let others who write wait for a moment only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from memory.ledger import Ledger, Writer
+
+_LONG_S = 0.04
+"""A transaction that took longer was too large."""
+_SHORT_S = 0.02
+"""After one that took less, the next may be larger."""
+
+T = TypeVar("T")
+
+
+class Pace:
+    """The size of the next transaction, by how long the last one took on this machine."""
+
+    def __init__(
+        self, first: int = 24, most: int = 256, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock` is in seconds and never goes back."""
+        self.size = first
+        self._most = most
+        self._clock = clock
+
+    def parts(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
+        """All in order, each part as large as it may be once the one before it is written."""
+        start = 0
+        while start < len(items):
+            part = items[start : start + self.size]
+            yield part
+            start += len(part)
+
+    @contextmanager
+    def writing(self, ledger: Ledger, count: int) -> Iterator[Writer]:
+        """A transaction that writes so many; what counts is from its beginning to its commit.
+
+        Raises: LedgerError.
+        """
+        with ledger.writing() as writer:
+            began = self._clock()
+            yield writer
+        self._learn(count, self._clock() - began)
+
+    def _learn(self, count: int, seconds: float) -> None:
+        if seconds > _LONG_S:
+            self.size = max(1, min(self.size, count) // 2)
+        elif seconds < _SHORT_S and count >= self.size:
+            self.size = min(self._most, self.size + self.size // 4 + 1)
