@@ -36,15 +36,14 @@ from memory.cli import (
     show_audit,
     version_option,
 )
-from memory.config import Config, load_config
 from memory.errors import InputError, MemoryPipelineError, ModelError
-from memory.models import MAX_CONTENT
 from memory.signals import stop_event
 from memory.threads import in_thread
 
 if TYPE_CHECKING:
     from memory.agent import WorkspaceMemorySync
     from memory.chat_memory import ChatMemory
+    from memory.config import Config
     from memory.models import ExtractionResult, Memory, Outcome, Turn
     from memory.protocols import LanguageModel
     from memory.store import MemoryStore
@@ -102,6 +101,8 @@ def chat(
 
     Lines from a pipe are answered too.
     """
+    from memory.config import load_config
+
     set_up_logging(debug)
     if not user.strip():
         raise InputError("--user", "is empty", "name who is talking")
@@ -289,6 +290,8 @@ class Chat:
         return command
 
     async def _answer(self, memory: ChatMemory, text: str) -> None:
+        from memory.models import MAX_CONTENT
+
         if len(text) > MAX_CONTENT:
             _dim(f"too long: {len(text):,} characters, at most {MAX_CONTENT:,}")
             return

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from memory.config import Config, configured, server_url
 from memory.errors import ConfigError, InputError, LedgerOutdated
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from memory.agent import AgentTools, OnSaved, WorkspaceMemorySync
     from memory.background import OnExtracted
     from memory.chat_memory import ChatMemory
+    from memory.config import Config
     from memory.decide import Embed
     from memory.deduplicator import MemoryDeduplicator
     from memory.extractor import MemoryExtractor
@@ -261,6 +261,8 @@ def open_chat_memory(
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
+    from memory.config import configured
+
     config = configured(config, settings)
     language = build_model(config, model)
     store = open_store(config, embedder=embedder)
@@ -495,6 +497,7 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAI
 
     Raises: ConfigError.
     """
+    from memory.config import server_url
     from memory.providers import OpenAIServer
 
     url = base_url or config.openai_url

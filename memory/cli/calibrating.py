@@ -11,9 +11,9 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import err, progress, show
-from memory.config import Config
 
 if TYPE_CHECKING:
+    from memory.config import Config
     from memory.protocols import LanguageModel
     from memory.upkeep import AlikePair, Answer, Band, CalibrationLog, Counted, Price
 

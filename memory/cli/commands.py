@@ -25,7 +25,6 @@ from memory.cli.reviewing import apply, review
 from memory.cli.serving import serve
 from memory.cli.shell import ConfigFile, Debug, run_shell, set_up_logging, version_option
 from memory.cli.writing_back import write_back
-from memory.config import load_config
 
 app = typer.Typer(
     name="memory-dedup",
@@ -48,6 +47,8 @@ def _common(
     debug: Debug = False,
     version: Annotated[bool, version_option("memory-dedup")] = False,  # noqa: ARG001 - typer calls back
 ) -> None:
+    from memory.config import load_config
+
     set_up_logging(debug)
     context.obj = load_config(config)
 

@@ -10,12 +10,12 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import progress, show
-from memory.config import Config
 from memory.errors import InputError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from memory.config import Config
     from memory.models import DeduplicationReport
     from memory.store import MemoryStore
 

@@ -21,10 +21,10 @@ from memory.cli.sources import (
     warn_of_agents,
     with_source,
 )
-from memory.config import Config
 from memory.errors import InputError
 
 if TYPE_CHECKING:
+    from memory.config import Config
     from memory.models import Memory, Outcome
     from memory.store import MemoryStore
 

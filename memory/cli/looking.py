@@ -16,7 +16,6 @@ from memory import assembly
 from memory.cli.reporting import ReportFile, check_report, report_audit, report_history
 from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json, show_paged
 from memory.cli.sources import Source, brought_from, warn_of_agents, with_source
-from memory.config import Config
 from memory.errors import InputError, LedgerMissing, MemoryNotFound
 from memory.text import shortened
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from memory.batch import Audit
+    from memory.config import Config
     from memory.decide import Chosen
     from memory.ledger import DecisionRecord, Row
     from memory.models import SearchResult

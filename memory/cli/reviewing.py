@@ -15,11 +15,11 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import EXIT_PROBLEM, err
-from memory.config import Config
 
 if TYPE_CHECKING:
     import socket
 
+    from memory.config import Config
     from memory.listening import Address
 
 

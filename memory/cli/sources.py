@@ -15,10 +15,10 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import err
-from memory.config import Config
 from memory.errors import InputError
 
 if TYPE_CHECKING:
+    from memory.config import Config
     from memory.interchange import Found, Reading
     from memory.models import Memory
     from memory.store import MemoryStore

@@ -13,11 +13,11 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import EXIT_PROBLEM, err, progress, show
-from memory.config import Config
 from memory.errors import ConfigError, InputError
 from memory.text import shortened
 
 if TYPE_CHECKING:
+    from memory.config import Config
     from memory.index import ChromaServer
     from memory.interchange import LeftAlone, Reading, WriteBackPlan
     from memory.models import Vector
