@@ -54,6 +54,8 @@ class Scale(Frozen):
         not; after that what lies below 0.95 stays below it, and no near-copy is made by rounding.
         """
         rounded = np.round(cosines, _PLACES)
+        if isinstance(strict, bool):
+            return _curve(rounded, self.strict_anchor if strict else self.anchor)
         plain = _curve(rounded, self.anchor)
         return np.where(strict, _curve(rounded, self.strict_anchor), plain)
 

@@ -101,8 +101,9 @@ def _bars(spread: Spread) -> Iterator[Bar]:
 def card_data(card: Card) -> dict[str, Any]:
     """A card as `cards.js` renders it; texts as eyes see them, cut into what differs."""
     told: dict[str, Any] = card.model_dump(
-        mode="json", include={"key", "similarity", "highest", "action", "certainty"}
+        mode="json", include={"key", "similarity", "action", "certainty"}
     )
+    told["alike"] = _alike(card)
     told["user"] = visible(card.user) if card.user is not None else None
     told["private"] = card.is_private
     told["reason"] = one_line(card.reason)
@@ -110,6 +111,14 @@ def card_data(card: Card) -> dict[str, Any]:
     told["kept"] = [_kept_data(one, card.members) for one in card.kept]
     told["recorded"] = card.recorded and card.recorded.model_dump(mode="json")
     return told
+
+
+def _alike(card: Card) -> str | None:
+    """The least and the greatest similarity, rounded as everywhere."""
+    if card.similarity is None or card.highest is None:
+        return None
+    low, high = f"{card.similarity:.2f}", f"{card.highest:.2f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _marked(members: Sequence[CardMember]) -> list[tuple[str, ...]]:
@@ -126,7 +135,7 @@ def _member_data(member: CardMember, text: tuple[str, ...]) -> dict[str, Any]:
         "user": visible(member.user) if member.user is not None else None,
         "at": member.timestamp.isoformat(timespec="minutes"),
         "fate": member.fate,
-        "alike": member.alike,
+        "alike": None if member.alike is None else f"{member.alike:.2f}",
         "text": text,
     }
 

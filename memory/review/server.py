@@ -20,7 +20,7 @@ from memory.ledger import Reader
 from memory.models import first_problem
 from memory.review import figures, overview
 from memory.review.answers import Already, Given, Objected, Outcome
-from memory.review.cards import Card, recorded_cards
+from memory.review.cards import recorded_cards
 from memory.review.decisions_file import Answer, Answered
 from memory.review.gate import Gate, Guarded
 from memory.review.pages import card_data, environment, source
@@ -206,16 +206,16 @@ class ReviewServer:
 
         return await in_thread(read)
 
-    async def _said(self, number: str | None) -> Card | None:
-        """The decision that the last answer became."""
+    async def _said(self, number: str | None) -> dict[str, Any] | None:
+        """The decision that the last answer became, as a card."""
         wanted = _number(number, 0)
 
-        def look(reader: Reader) -> Card | None:
+        def look(reader: Reader) -> dict[str, Any] | None:
             record = reader.decisions.get(wanted) if wanted else None
-            return recorded_cards(reader, [record])[0] if record is not None else None
+            return card_data(recorded_cards(reader, [record])[0]) if record is not None else None
 
-        card: Card | None = await self._read(look)
-        return card
+        told: dict[str, Any] | None = await self._read(look)
+        return told
 
 
 def _to_ask(judges: Sequence[str], shown: Shown) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import httpx2
@@ -245,6 +246,16 @@ def test_blind_hides_similarity_and_plan_until_the_group_is_answered(filled: Mem
 
 
 # --- what is shown ------------------------------------------------------------------------------
+
+
+def test_similarity_is_rounded_here_as_it_is_everywhere(browser: Browser) -> None:
+    """In float32 a cosine of 0.93 is a little less."""
+    for answer in ("keep_all", "keep_all"):
+        assert re.search(r"· 0\.9[37] alike", browser.get("/").text)
+        browser.say(answer)
+    told = browser.get("/history").text
+    assert "0.93 alike" in told
+    assert "0.97 alike" in told
 
 
 def test_a_hostile_text_is_only_ever_text(

@@ -20,8 +20,6 @@ const Cards = (() => {
     return document.getElementById(id).content.firstElementChild.cloneNode(true);
   }
 
-  const score = (value) => (value === null ? "" : value.toFixed(2));
-
   /** Words in an element of their own; the space after them stands outside. */
   function worded(tag, text, into) {
     const said = text.trimEnd();
@@ -61,7 +59,7 @@ const Cards = (() => {
     time.dateTime = member.at;
     if (member.user !== card.user) meta.append(make("bdi", "", member.user ?? "everyone"), " ");
     meta.append(time, " ", make("code", "", member.id));
-    if (member.alike !== null) meta.append(` · ${score(member.alike)} to the newest`);
+    if (member.alike !== null) meta.append(` · ${member.alike} to the newest`);
     return made;
   }
 
@@ -79,9 +77,7 @@ const Cards = (() => {
 
   function figures(card) {
     const count = `${card.members.length} ${card.members.length === 1 ? "memory" : "memories"}`;
-    if (card.similarity === null) return count;
-    const [low, high] = [score(card.similarity), score(card.highest)];
-    return `${count} · ${low === high ? low : `${low} to ${high}`} alike`;
+    return card.alike === null ? count : `${count} · ${card.alike} alike`;
   }
 
   function provenance(recorded) {
@@ -115,5 +111,5 @@ const Cards = (() => {
 
   const action = (name) => ACTIONS[name] ?? name;
 
-  return { element, make, data, score, action };
+  return { element, make, data, action };
 })();
