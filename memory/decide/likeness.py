@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -27,19 +27,42 @@ class Likeness:
         self._snapshot = snapshot
         self._scale = scale
         self._keys: dict[str, str] = {}
+        self._learned: dict[tuple[str, str], float] = {}
+
+    def learn(self, groups: Iterable[Sequence[Memory]]) -> None:
+        """Work out every two of each group together, which is faster than one by one."""
+        text: dict[str, str] = {}
+        pairs: set[tuple[str, str]] = set()
+        for members in groups:
+            keys = {self._key(one): one.content for one in members}
+            keys = {key: told for key, told in keys.items() if self.has(key)}
+            pairs.update(combinations(sorted(keys), 2))
+            text.update(keys)
+        vectors, order = self._snapshot.vectors, list(pairs)
+        i, j = (vectors.places(pair[end] for pair in order) for end in (0, 1))
+        strict = {key: has_kana_or_han(told) for key, told in text.items()}
+        either = np.array([strict[a] or strict[b] for a, b in order], np.bool_)
+        scores = self.on_scale(scores_of(vectors.matrix, i, j), either)
+        self._learned = dict(zip(order, scores.tolist(), strict=True))
 
     def of(self, a: Memory, b: Memory) -> float:
         """On the scale; 1 for the same text, 0 where one has no vector."""
-        if not self._keys:
-            self._keys = {row.memory.id: row.text_key for row in self._snapshot.rows}
-        left, right = self._keys[a.id], self._keys[b.id]
+        left, right = self._key(a), self._key(b)
         if left == right:
             return 1.0
+        learned = self._learned.get((min(left, right), max(left, right)))
+        if learned is not None:
+            return learned
         vectors = self._snapshot.vectors
         if left not in vectors or right not in vectors:
             return 0.0
         cosine = similarity(vectors[left], vectors[right])
         return self._scale.similarity(cosine, a.content, b.content)
+
+    def _key(self, memory: Memory) -> str:
+        if not self._keys:
+            self._keys = {row.memory.id: row.text_key for row in self._snapshot.rows}
+        return self._keys[memory.id]
 
     def cosines(self, keys: Sequence[str]) -> tuple[Ints, Ints, Floats]:
         """Of every two of some texts that have vectors, `i < j`: three arrays (m,)."""

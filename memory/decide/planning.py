@@ -50,13 +50,17 @@ class RoundPlan:
     """What a round would do, and what it saw."""
 
     groups: tuple[GroupPlan, ...]
-    similarity: Callable[[Memory, Memory], float]
+    likeness: Likeness
     memories: int
     pairs: dict[str, int]
     revision: int
     waiting: int = 0
     """Pairs that a model failed at and that are not asked about now."""
     just_below: JustBelow | None = None
+
+    def similarity(self, a: Memory, b: Memory) -> float:
+        """Of any two memories that it saw."""
+        return self.likeness.of(a, b)
 
 
 def plan_round(
@@ -110,7 +114,7 @@ class Planner:
         matching = self._matching
         return RoundPlan(
             tuple(groups),
-            Likeness(snapshot, matching.scale).of,
+            Likeness(snapshot, matching.scale),
             len(snapshot.rows),
             {f"{band:.2f}": bands[band] for band in BANDS},
             snapshot.revision,
@@ -174,7 +178,7 @@ def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundP
     alike = AlikeGroup(snapshot.rows, likeness)
     members = [row.memory for row in snapshot.rows]
     plan = alike.with_cosine(plan_group(members, alike.of, rules))
-    return RoundPlan((plan,), likeness.of, len(members), {}, snapshot.revision)
+    return RoundPlan((plan,), likeness, len(members), {}, snapshot.revision)
 
 
 def _just_below(bands: Counter[float], lower: float, reach: float) -> JustBelow | None:

@@ -123,7 +123,7 @@ class Answers:
         rest = tuple(one for one in members if one.id not in answered.left_out)
         plan = plan_again(among(snapshot, rest), self._rules, self._store.scale)
         whole = plan_again(snapshot, self._rules, self._store.scale)
-        return _Group(replace(plan, similarity=whole.similarity), members, rest)
+        return _Group(replace(plan, likeness=whole.likeness), members, rest)
 
     def _decided(
         self, answered: Answered, group: _Group, proposal: Decision | None

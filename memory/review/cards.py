@@ -94,6 +94,7 @@ def least_certain_first(cards: Iterable[Card]) -> list[Card]:
 
 def cards_of(plan: RoundPlan) -> list[Card]:
     """Every group of a round, in its order."""
+    plan.likeness.learn(group.members for group in plan.groups)
     return [planned_card(group, plan) for group in plan.groups]
 
 

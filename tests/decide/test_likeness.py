@@ -1,0 +1,26 @@
+"""How alike memories of a snapshot are: together as one by one."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from memory.decide.likeness import Likeness
+from memory.models import Scale
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import PlacedEmbedder
+
+
+def test_pairs_worked_out_together_are_as_alike_as_one_by_one(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place("one")
+    embedder.place("two", 0.8, "one")
+    embedder.place("三つ", 0.9, "one")
+    store.add_batch([tell(text) for text in ("one", "two", "三つ", "ONE", "alone")])
+    snapshot, scale = store.snapshot(), Scale(anchor=0.7, anchor_kana_han=0.88)
+    one_by_one, together = Likeness(snapshot, scale), Likeness(snapshot, scale)
+    memories = [row.memory for row in snapshot.rows]
+    together.learn([memories[:4], memories[4:], []])
+    for a, b in combinations(memories, 2):
+        assert together.of(a, b) == together.of(b, a) == one_by_one.of(a, b)
