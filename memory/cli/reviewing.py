@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from memory.listening import Address
 
 
+_INSIST = 'if you insist, say so in the report, or write "insist": true in this line'
+
+
 def apply(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A decisions file, as a report's page saves it.")],
 ) -> None:
     """Do what a person answered in a report; what no longer fits is refused, with the reason."""
     from memory.errors import InputError
-    from memory.review import Already, Given, read_decisions
+    from memory.review import Already, Given, Objected, read_decisions
 
     found = read_decisions(file)
     given = already = refused = 0
@@ -43,7 +46,8 @@ def apply(
                 err().print(f"refused: {outcome}")
                 refused += 1
             elif not isinstance(outcome, (Given, Already)):
-                err().print(f"refused: {InputError(file, outcome.why, line=number)}")
+                remedy = _INSIST if isinstance(outcome, Objected) else ""
+                err().print(f"refused: {InputError(file, outcome.why, remedy, number)}")
                 refused += 1
     undo = f"; `memory-dedup undo {answers.run}` takes them back" if given else ""
     err().print(f"{given:,} applied, {already:,} were already, {refused:,} refused{undo}")

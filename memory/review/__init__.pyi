@@ -1,6 +1,7 @@
 from .answers import Already as Already
 from .answers import Answers as Answers
 from .answers import Given as Given
+from .answers import Objected as Objected
 from .cards import Card as Card
 from .cards import card_key as card_key
 from .cards import cards_of as cards_of

@@ -100,6 +100,19 @@ def test_what_no_longer_fits_is_refused_by_line_and_the_rest_is_done(home: Path)
     assert {one.content for one in live(home)} == {*TEXTS[:2], TEXTS[3]}
 
 
+def test_a_text_that_is_objected_to_is_applied_where_the_person_insists(home: Path) -> None:
+    a, b, *_ = live(home)
+    said = "Mia runs 13 km."
+    refused = run("apply", written(home, {"decisions": 1}, line([a, b], "apply", text=said)))
+    assert "13" in refused.stderr
+    assert 'write "insist": true in this line' in refused.stderr
+    insisting = line([a, b], "apply", text=said, insist=True)
+    done = run("apply", written(home, {"decisions": 1}, insisting))
+    assert done.exit_code == 0, done.stderr
+    told = run("show", next(one.id for one in live(home) if one.content == said)).stdout
+    assert "told by a person, who insists: " in " ".join(told.split())
+
+
 def test_another_file_is_refused_whole(home: Path, tmp_path: Path) -> None:
     file = written(home, {"decisions": 2}, line(live(home)[:2], "keep_all"))
     with pytest.raises(InputError, match=r"line 1 is not \{"):

@@ -124,7 +124,7 @@ def test_answers_given_by_keyboard_are_saved_as_a_decisions_file(
         )
         driver.get(page.as_uri())
         press(driver, "j", "1", "n", "u", "e")
-        press(driver, " Or not.", Keys.ESCAPE, "y", "n", "s", "y", "u")
+        press(driver, " Or not.", Keys.ESCAPE, "i", "y", "n", "s", "y", "u")
         assert driver.find_element(By.ID, "answered-count").text == "3 of 45 answered"
         driver.find_element(By.ID, "save").click()
         saved = tmp_path / "decisions.jsonl"
@@ -133,8 +133,24 @@ def test_answers_given_by_keyboard_are_saved_as_a_decisions_file(
     told = [one for _, one in read_decisions(saved) if isinstance(one, Answered)]
     assert [one.answer.value for one in told] == ["apply", "keep_all", "later"]
     assert told[0].text == "Mia paints a red boat.! Or not."
+    assert [one.insist for one in told] == [True, False, False]
     assert told[0].left_out == (told[0].members[0].id,)
     assert json.loads(saved.read_text().splitlines()[0]) == {"decisions": 1}
+
+
+def test_what_is_written_into_an_answered_card_opens_it_again(page: Path) -> None:
+    with chromium() as driver:
+        driver.get(page.as_uri())
+        press(driver, "j", "e", "!", Keys.ESCAPE, "y", "k")
+        assert driver.find_element(By.ID, "answered-count").text == "1 of 45 answered"
+        area = driver.find_element(By.TAG_NAME, "textarea")
+        area.send_keys(Keys.END)
+        press(driver, "?", "?")
+        area = driver.find_element(By.TAG_NAME, "textarea")
+        assert area.get_attribute("value") == "Mia paints a red boat.!!??"
+        assert not driver.find_element(By.ID, "answered").is_displayed()
+        assert driver.find_elements(By.CSS_SELECTOR, ".is-answered") == []
+        assert complaints(driver) == []
 
 
 def test_it_is_read_on_paper_too(page: Path) -> None:

@@ -103,14 +103,15 @@
   const drafts = new Map();
 
   const draft = (card) => {
-    if (!drafts.has(card.key)) drafts.set(card.key, { out: new Set(), text: null });
+    if (!drafts.has(card.key)) drafts.set(card.key, { out: new Set(), text: null, insist: false });
     return drafts.get(card.key);
   };
+  const drafted = (answer) => ({ out: new Set(answer.left_out), text: answer.text, insist: answer.insist });
   const goes = (card) => card.members.filter((one) => one.fate === "retire").map((one) => one.id);
 
   function addAnswers(element, card) {
     const answer = answers.get(card.key);
-    const { out, text } = answer ? { out: new Set(answer.left_out), text: answer.text } : draft(card);
+    const { out, text, insist } = answer ? drafted(answer) : draft(card);
     element.classList.toggle("is-answered", Boolean(answer));
     if (card.members.length > 2) {
       element.querySelectorAll(".member").forEach((one, n) => addLeaveOut(one, card, n, out));
@@ -130,7 +131,7 @@
     write.addEventListener("click", () => edit(card, text === null));
     row.append(button("apply", text === null ? "Apply" : "Apply this text", !can), button("keep_all", "Keep all", false),
       button("later", "Later", false), write);
-    if (text !== null) row.append(editor(card, text));
+    if (text !== null) row.append(editor(card, text, insist));
   }
 
   function addLeaveOut(element, card, n, out) {
@@ -143,46 +144,69 @@
     element.querySelector(".meta").append(Cards.make("label", "leave", box, "leave out"));
   }
 
-  function editor(card, text) {
+  function editor(card, text, insist) {
     const area = Cards.make("textarea");
     area.rows = 3;
     area.dir = "auto";
     area.id = `text-${card.key}`;
     area.value = text;
-    area.addEventListener("input", () => { draft(card).text = area.value; forgetAnswer(card); });
+    area.addEventListener("input", () => write(card, area));
     const label = Cards.make("label", "", "What they become, in your words; it is held against them when it is applied");
     label.htmlFor = area.id;
-    return Cards.make("div", "editor", label, area);
+    const box = Cards.make("input");
+    box.type = "checkbox";
+    box.checked = insist;
+    box.addEventListener("change", () => insistOn(card));
+    const insisting = Cards.make("label", "insist", box, "I insist, whatever is found against it: it is recorded that I do");
+    return Cards.make("div", "editor", label, area, insisting);
   }
 
-  /** What was said of a card no longer counts: something of it was changed. */
-  function forgetAnswer(card) {
-    if (!answers.delete(card.key)) return;
+  /** What is typed counts; a card that was answered is open again, and typing goes on. */
+  function write(card, area) {
+    const { value, selectionStart } = area;
+    const wasAnswered = reopen(card);
+    draft(card).text = value;
+    if (!wasAnswered) return;
+    redraw(card, "textarea");
+    document.getElementById(area.id).setSelectionRange(selectionStart, selectionStart);
+  }
+
+  function insistOn(card) {
+    reopen(card);
+    if (draft(card).text === null) return;
+    draft(card).insist = !draft(card).insist;
+    redraw(card);
+  }
+
+  /** What was said of a card no longer counts, but is where it goes on; whether anything was said. */
+  function reopen(card) {
+    const answer = answers.get(card.key);
+    if (!answer) return false;
+    drafts.set(card.key, drafted(answer));
+    answers.delete(card.key);
     order = order.filter((one) => one.card !== card);
     count();
+    return true;
   }
 
   function edit(card, start) {
-    const kept = answers.get(card.key);
-    if (kept) drafts.set(card.key, { out: new Set(kept.left_out), text: kept.text });
-    forgetAnswer(card);
-    draft(card).text = start ? card.members.at(-1).text.join("") : null;
+    reopen(card);
+    const text = start ? card.members.at(-1).text.join("") : null;
+    Object.assign(draft(card), { text, insist: false });
     redraw(card, start ? "textarea" : "");
   }
 
   function leaveOut(card, n) {
     const { id } = card.members[n] ?? {};
     if (!id || card.members.length < 3) return;
-    const kept = answers.get(card.key);
-    if (kept) drafts.set(card.key, { out: new Set(kept.left_out), text: kept.text });
-    forgetAnswer(card);
+    reopen(card);
     const { out } = draft(card);
     if (!out.delete(id)) out.add(id);
     redraw(card);
   }
 
   function give(card, name) {
-    const { out, text } = draft(card);
+    const { out, text, insist } = draft(card);
     const apply = name === "apply";
     if (apply && !goes(card).length && !text?.trim()) return;
     const before = answers.get(card.key);
@@ -190,7 +214,8 @@
     const left_out = apply ? [...out] : [];
     const own = apply && text?.trim() ? text.trim() : null;
     const retired = apply && own === null && !left_out.length ? goes(card) : null;
-    answers.set(card.key, { key: card.key, members, answer: name, left_out, text: own, retired });
+    const insists = own !== null && insist;
+    answers.set(card.key, { key: card.key, members, answer: name, left_out, text: own, insist: insists, retired });
     order.push({ card, before });
     count();
     redraw(card);
@@ -251,6 +276,7 @@
     const names = { y: "apply", n: "keep_all", s: "later" };
     if (key in names) give(card, names[key]);
     else if (key === "e") edit(card, draft(card).text === null && !answers.get(card.key)?.text);
+    else if (key === "i") insistOn(card);
     else if (/^[1-9]$/.test(key)) leaveOut(card, Number(key) - 1);
     else return false;
     return true;
