@@ -36,7 +36,7 @@ from memory.cli import (
     show_audit,
     version_option,
 )
-from memory.errors import InputError, MemoryPipelineError, ModelError
+from memory.errors import InputError, MemoryPipelineError, ModelError, WrongArgument
 from memory.signals import stop_event
 from memory.threads import in_thread
 
@@ -105,17 +105,17 @@ def chat(
 
     set_up_logging(debug)
     if not user.strip():
-        raise InputError("--user", "is empty", "name who is talking")
+        raise WrongArgument("--user", "is empty", "name who is talking")
     settings = load_config(config).with_calls_per_run(max_calls)
     if dedup_dry_run:
         if transcript is not None:
-            raise InputError(
+            raise WrongArgument(
                 "--dedup-dry-run", "changes nothing", "remember the transcript first, without it"
             )
         show_audit(settings, Showing(report=report))
         return
     if report is not None and not deduplicate_memories:
-        raise InputError("--report", "has nothing to tell", "give --deduplicate-memories too")
+        raise WrongArgument("--report", "has nothing to tell", "give --deduplicate-memories too")
     check_report(report)
     turns = list(_transcript(transcript)) if transcript is not None else None
     with assembly.open_store(settings) as store:

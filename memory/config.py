@@ -45,6 +45,10 @@ from memory.models import (
 logger = logging.getLogger(__name__)
 
 DEFAULT_FILE = Path("config.yaml")
+TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
+"""The tokens of an agent's server: lines of TOKEN USER."""
+_NEARLY = 0.8
+"""How alike a name is to one of ours, in 0..1, that is taken for a slip of the pen."""
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -270,6 +274,7 @@ def load_config(
     Raises: ConfigError, naming the file and line or the variable, the key and what to do.
     """
     _warn_of_old_names(environ)
+    _warn_of_misspelt_names(environ)
     values, sources = _read(path) if path is not None else _found(DEFAULT_FILE)
     if path is None and values:
         path = DEFAULT_FILE
@@ -473,6 +478,15 @@ def _warn_of_old_names(environ: Mapping[str, str]) -> None:
     if renamed:
         told = ", ".join(renamed)
         logger.warning("variables that memory-dedup does not read any more: %s", told)
+
+
+def _warn_of_misspelt_names(environ: Mapping[str, str]) -> None:
+    """Of what is nearly one of ours; other programs have variables of their own."""
+    known = {_variable(key_path) for key_path, _ in _all_leaves()} | {TOKENS_VARIABLE}
+    for name in sorted(environ):
+        if name.startswith("MEMORY_") and name not in known:
+            for close in difflib.get_close_matches(name, known, 1, _NEARLY):
+                logger.warning("%s is not known, and not read; did you mean %s?", name, close)
 
 
 def _settings(settings: Mapping[str, Any]) -> Iterator[tuple[_KeyPath, str, Any]]:

@@ -3,6 +3,7 @@
 MemoryPipelineError
 ├── ConfigError            the configuration is wrong: fix the named key
 ├── InputError             a file or argument from outside is wrong: fix the named place
+│   └── WrongArgument      the words of a command are wrong: give others
 ├── LedgerError            the record cannot be read or written: nothing was changed
 │   ├── LedgerMissing      there is no store here yet
 │   ├── LedgerDamaged      its files are broken: restore a backup
@@ -65,6 +66,10 @@ class InputError(MemoryPipelineError):
     def __str__(self) -> str:
         where = f"{self.source}:{self.line}" if self.line is not None else str(self.source)
         return f"{where}: {super().__str__()}"
+
+
+class WrongArgument(InputError):
+    """An argument of a command is wrong, or does not go with the others; nothing was looked at."""
 
 
 class LedgerError(MemoryPipelineError):

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from memory.errors import InputError
+from memory.errors import InputError, WrongArgument
 
 THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
 """By which names a machine calls itself, as they stand in a URL."""
@@ -43,7 +43,7 @@ class Address:
             if not parts.hostname or parts.port is None or parts.netloc != text or "@" in text:
                 raise ValueError
         except ValueError as exc:
-            raise InputError(repr(text), "is no HOST:PORT", "say 127.0.0.1:8765") from exc
+            raise WrongArgument(repr(text), "is no HOST:PORT", "say 127.0.0.1:8765") from exc
         return cls(parts.hostname, parts.port)
 
     @property

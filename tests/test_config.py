@@ -263,6 +263,17 @@ def test_settings_stand_above_the_environment_and_the_file(tmp_path: Path) -> No
     assert configured(config, {"llm_concurrency": 9}).llm.concurrency == 9
 
 
+def test_a_variable_that_is_nearly_one_of_ours_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = ("MEMORY_LLM_MODLE", "MEMORY_DATADIR", "MEMORY_AGENT_TOKENS", "MEMORY_LIMIT")
+    load_config(SHIPPED, dict.fromkeys(names, "x"))
+    assert [record.getMessage() for record in caplog.records] == [
+        "MEMORY_DATADIR is not known, and not read; did you mean MEMORY_DATA_DIR?",
+        "MEMORY_LLM_MODLE is not known, and not read; did you mean MEMORY_LLM_MODEL?",
+    ]
+
+
 def test_an_unknown_setting_is_named() -> None:
     with pytest.raises(ConfigError, match="llm_modle: is not known; did you mean llm_model"):
         load_config(SHIPPED, {}, {"llm_modle": "x"})

@@ -94,7 +94,7 @@ def test_bytes_that_are_no_text_do_not_end_the_chat(folder: Path) -> None:
 
 def test_a_name_is_needed(folder: Path) -> None:
     done = chat(folder, "--user", " ")
-    assert (done.returncode, done.stderr.startswith("error: --user: is empty")) == (1, True)
+    assert (done.returncode, done.stderr.startswith("error: --user: is empty")) == (2, True)
 
 
 def test_dedup_runs_before_the_chat(folder: Path) -> None:
@@ -106,7 +106,7 @@ def test_dedup_runs_before_the_chat(folder: Path) -> None:
 
 def test_a_transcript_is_not_left_out_of_a_dry_run_in_silence(folder: Path) -> None:
     done = chat(folder, "--dedup-dry-run", "--transcript", transcript(folder))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("error: --dedup-dry-run: changes nothing")
 
 

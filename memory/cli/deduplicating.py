@@ -10,7 +10,7 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import progress, show
-from memory.errors import InputError
+from memory.errors import WrongArgument
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -37,7 +37,7 @@ def dedup(
     from memory.cli.report import view
 
     if workers is not None and dask is not None:
-        raise InputError("dedup", "takes --workers or --dask", "give one of them")
+        raise WrongArgument("dedup", "takes --workers or --dask", "give one of them")
     config: Config = context.obj
     with (
         assembly.open_existing_store(config) as store,

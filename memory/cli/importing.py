@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memory import assembly
+from memory.cli.looking import warn_of_missing_vectors
 from memory.cli.shell import EXIT_PROBLEM, err, progress
 from memory.cli.sources import (
     Brought,
@@ -21,7 +22,7 @@ from memory.cli.sources import (
     warn_of_agents,
     with_source,
 )
-from memory.errors import InputError
+from memory.errors import WrongArgument
 
 if TYPE_CHECKING:
     from memory.config import Config
@@ -53,6 +54,7 @@ def import_(
         actions = bring_in(store, brought.memories, config.with_calls_per_run(max_calls))
         brought.keep_origin(store)
         after = store.counts()
+        missing = warn_of_missing_vectors(store)
     said = ", ".join(f"{n:,} {name}" for name, n in actions.most_common()) or "nothing"
     count = len(brought.memories)
     err().print(f"imported {count:,}: {said}; memories {before.live:,} -> {after.live:,}")
@@ -61,19 +63,20 @@ def import_(
         err().print(f"{waiting:,} questions wait for the model: memory-dedup retry asks them")
     if brought.left_out:
         err().print(f"{brought.left_out:,} left out; the reasons are above")
+    if brought.left_out or missing:
         raise typer.Exit(EXIT_PROBLEM)
 
 
 def _brought(file: Path | None, source: Source) -> Brought:
     """Raises: InputError."""
     if (file is not None) + source.stores != 1:
-        raise InputError("import", "needs exactly one source", "give FILE, or one --from option")
+        raise WrongArgument("import", "needs exactly one source", "give FILE, or one --from option")
     if file is None:
         return brought_from(source)
     from memory.interchange import read_memories
 
     if source.reading.model_copy(update={"assume_utc": False}) != type(source.reading)():
-        raise InputError("import", "the keys and --no-user are for other people's stores")
+        raise WrongArgument("import", "the keys and --no-user are for other people's stores")
     memories, left_out = sorted_out(read_memories(file, assume_utc=source.reading.assume_utc))
     return Brought(memories, left_out)
 

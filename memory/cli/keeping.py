@@ -14,7 +14,7 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json
-from memory.errors import InputError
+from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
     from memory.ledger import Run
@@ -101,7 +101,7 @@ def forget(
     from memory.agent import forget_everywhere, forget_user_everywhere
 
     if (memory_id is None) == (user is None):
-        raise InputError("forget", "needs a memory's id or a user", "give ID, or --user USER")
+        raise WrongArgument("forget", "needs a memory's id or a user", "give ID, or --user USER")
     with assembly.open_existing_store(context.obj) as store:
         workspace = assembly.build_workspace(context.obj, store.ledger)
         if user is not None:

@@ -16,7 +16,7 @@ from memory import assembly
 from memory.cli.reporting import ReportFile, check_report, report_audit, report_history
 from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json, show_paged
 from memory.cli.sources import Source, brought_from, warn_of_agents, with_source
-from memory.errors import InputError, LedgerMissing, MemoryNotFound
+from memory.errors import LedgerMissing, MemoryNotFound, WrongArgument
 from memory.text import shortened
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def search(
 
     scope = Scope((("user", user),)) if user is not None else None
     with assembly.read_store(context.obj) as store:
-        _warn_of_missing_vectors(store)
+        warn_of_missing_vectors(store)
         found = store.search(query, k, scope=scope)
     if not found:
         err().print("nothing found")
@@ -87,7 +87,7 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
 
     with assembly.read_store(context.obj) as store:
         counts = store.counts()
-        _warn_of_missing_vectors(store)
+        warn_of_missing_vectors(store)
         with store.ledger.reading() as reader:
             embedder = reader.meta("embedder") or "none yet"
     if as_json:
@@ -110,15 +110,16 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
     show(table(rows))
 
 
-def _warn_of_missing_vectors(store: MemoryStore) -> None:
-    """Their embedder failed: nothing is found near them until they have some."""
+def warn_of_missing_vectors(store: MemoryStore) -> int:
+    """Their embedder failed: nothing is found near them until they have some; gives how many."""
     with store.ledger.reading() as reader:
         missing = len(reader.vectors.missing_texts())
     if missing:
         err().print(
-            f"warning: {missing:,} texts have no vector, so nothing is found near them; "
-            "run `memory-dedup doctor --fix`"
+            f"warning: {missing:,} texts have no vector: their memories are kept, but nothing is "
+            "found near them; run `memory-dedup doctor --fix`"
         )
+    return missing
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def audit(
         show_audit(context.obj, showing)
         return
     if source.stores > 1:
-        raise InputError("audit", "needs one store at a time", "give one --from option")
+        raise WrongArgument("audit", "needs one store at a time", "give one --from option")
     _show_foreign_audit(context.obj, source, showing)
 
 
@@ -208,7 +209,7 @@ def show_audit(config: Config, showing: Showing | None = None) -> None:
             return await assembly.build_deduplicator(store, config, model).audit(showing.chosen)
 
     with store:
-        _warn_of_missing_vectors(store)
+        warn_of_missing_vectors(store)
         found = asyncio.run(look())
         if showing.report is not None:
             report_audit(showing.report, store, found, config.memory.rules)
@@ -325,7 +326,7 @@ def _show_wordings(config: Config, memory_id: str | None) -> None:
     from memory.cli.tables import grid
 
     if memory_id is None:
-        raise InputError("history", "--text needs a memory's id", "see `memory-dedup search`")
+        raise WrongArgument("history", "--text needs a memory's id", "see `memory-dedup search`")
     with assembly.read_store(config) as store, store.ledger.reading() as reader:
         found = reader.memories.rows([memory_id, *reader.memories.ancestors(memory_id)])
     rows = [row for row in found.values() if not row.forgotten]

@@ -86,7 +86,10 @@ def _left_over(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
     if report.left:
         yield "left", f"{report.left:,} groups, for the next run; the calls are spent"
     if report.undecided:
-        yield "undecided", f"{report.undecided:,} pairs that the model failed at before"
+        yield (
+            "undecided",
+            f"{report.undecided:,} pairs that the model failed at before; see retry --all",
+        )
 
 
 def _not_shown(report: DeduplicationReport) -> Iterator[tuple[str, str]]:

@@ -11,15 +11,13 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import err
-from memory.errors import InputError
+from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
     from memory.agent import AgentServer, AgentTools, Tokens
     from memory.config import Config
     from memory.listening import Address
     from memory.store import MemoryStore
-
-_TOKENS = "MEMORY_AGENT_TOKENS"
 
 
 def serve(
@@ -33,7 +31,7 @@ def serve(
     ] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option(help=f"Over HTTP: lines of TOKEN USER; else those in {_TOKENS}."),
+        typer.Option(help="Over HTTP: lines of TOKEN USER; else those in MEMORY_AGENT_TOKENS."),
     ] = None,
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Over HTTP: a name by which clients call the server.")
@@ -44,7 +42,7 @@ def serve(
 ) -> None:
     """Serve the agent's tools to MCP clients: over stdio to the one that starts this, or HTTP."""
     if user is not None and not user.strip():
-        raise InputError("--user", "is empty", "name the user, or leave it out")
+        raise WrongArgument("--user", "is empty", "name the user, or leave it out")
     given = {
         "user": user,
         "workspace_dir": str(workspace.absolute()) if workspace else None,
@@ -53,12 +51,28 @@ def serve(
     set_here = {key: value for key, value in given.items() if value is not None}
     agent = context.obj.agent.model_copy(update=set_here)
     config = context.obj.model_copy(update={"agent": agent})
+    _check_workspace(config, named=workspace is not None)
     if http is not None:
         _over_http(config, http, tokens, allow_host or [])
         return
     if tokens is not None or allow_host:
-        raise InputError("--tokens, --allow-host", "are for HTTP", "give --http HOST:PORT too")
+        raise WrongArgument("--tokens, --allow-host", "are for HTTP", "give --http HOST:PORT too")
     _over_stdio(config)
+
+
+def _check_workspace(config: Config, *, named: bool) -> None:
+    """Where it is not there, nothing public can be saved; a configured one may come back.
+
+    Raises: InputError where it was just named.
+    """
+    kept = assembly.build_workspace(config)
+    try:
+        if kept is not None:
+            kept.check()
+    except InputError as exc:
+        if named:
+            raise
+        err().print(f"warning: {exc}; nothing public is saved until then")
 
 
 def _over_stdio(config: Config) -> None:
@@ -88,11 +102,12 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
 def _tokens(file: Path | None) -> Tokens | None:
     """Raises: InputError."""
     from memory.agent import Tokens, read_tokens
+    from memory.config import TOKENS_VARIABLE
 
     if file is not None:
         return read_tokens(file)
-    told = os.environ.get(_TOKENS, "")
-    return Tokens.read(_TOKENS, told) if told.strip() else None
+    told = os.environ.get(TOKENS_VARIABLE, "")
+    return Tokens.read(TOKENS_VARIABLE, told) if told.strip() else None
 
 
 def _check(config: Config, address: Address, tokens: Tokens | None, names: list[str]) -> None:
@@ -103,16 +118,16 @@ def _check(config: Config, address: Address, tokens: Tokens | None, names: list[
     if tokens is None:
         if not address.is_loopback:
             problem = f"{address.host} can be reached by others, and asks for no token"
-            raise InputError("--http", problem, "give --tokens FILE, or listen on 127.0.0.1")
+            raise WrongArgument("--http", problem, "give --tokens FILE, or listen on 127.0.0.1")
         return
     if address.is_every and not names:
         problem = f"{address.host} is no name that a client calls"
-        raise InputError("--http", problem, "say with --allow-host what they call it")
+        raise WrongArgument("--http", problem, "say with --allow-host what they call it")
     if config.agent.user is not None:
-        raise InputError("--user", "and tokens both name users", "leave out one of them")
+        raise WrongArgument("--user", "and tokens both name users", "leave out one of them")
     if config.agent.workspace_dir is not None:
         problem = "shows the memories of all users of the tokens"
-        raise InputError("--workspace", problem, "leave it out")
+        raise WrongArgument("--workspace", problem, "leave it out")
     if "user" not in config.memory.dedup_scope:
         problem = "lets memories of different users meet"
         raise InputError("memory.dedup_scope", problem, "put user into it, or use no tokens")

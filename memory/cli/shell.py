@@ -19,11 +19,13 @@ import typer
 from rich.console import Console, RenderableType
 
 from memory import __version__
-from memory.errors import MemoryPipelineError
+from memory.errors import MemoryPipelineError, WrongArgument
 from memory.signals import terminate_as_interrupt
 from memory.text import visible
 
 EXIT_PROBLEM = 1
+EXIT_USAGE = 2
+"""As the option parser itself ends where a command line is wrong."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 _STILL_S = 10.0
@@ -110,7 +112,7 @@ def run_shell(main: Callable[[], None]) -> None:
             sys.stdout.flush()  # here, where a full disk can still be said
     except MemoryPipelineError as exc:
         err().print(f"error: {exc}")
-        sys.exit(EXIT_PROBLEM)
+        sys.exit(EXIT_USAGE if isinstance(exc, WrongArgument) else EXIT_PROBLEM)
     except KeyboardInterrupt:
         err().print("interrupted")
         sys.exit(EXIT_TERMINATED if terminated() else EXIT_INTERRUPTED)

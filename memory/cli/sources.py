@@ -15,7 +15,7 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import err
-from memory.errors import InputError
+from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
     from memory.config import Config
@@ -152,7 +152,7 @@ def _time(given: str) -> datetime:
     try:
         read = datetime.fromisoformat(given)
     except ValueError as exc:
-        raise InputError("--default-time", f"{given!r} is not ISO 8601", "2025-01-01") from exc
+        raise WrongArgument("--default-time", f"{given!r} is not ISO 8601", "2025-01-01") from exc
     return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
 
 

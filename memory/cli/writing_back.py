@@ -13,7 +13,7 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import EXIT_PROBLEM, err, progress, show
-from memory.errors import ConfigError, InputError
+from memory.errors import ConfigError, InputError, WrongArgument
 from memory.text import shortened
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ def write_back(
     Only rows that were imported, and are as they were imported, are touched.
     """
     if undo is not None:
+        if any(one is not None for one in (to_mem0, collection, embedder, undo_file)):
+            problem = "names what was written, and where"
+            raise WrongArgument(
+                "--undo", problem, "give it alone, or with --to-chroma where it moved"
+            )
         _take_back(undo, to_chroma)
         return
     target = _target(to_chroma, to_mem0, collection)
@@ -80,7 +85,9 @@ def _target(to_chroma: str | None, to_mem0: Path | None, collection: str | None)
     from memory.interchange import MEM0_COLLECTION, is_qdrant, vector_folder
 
     if (to_chroma is None) == (to_mem0 is None):
-        raise InputError("write-back", "needs one place", "give --to-chroma PATH or --to-mem0 PATH")
+        raise WrongArgument(
+            "write-back", "needs one place", "give --to-chroma PATH or --to-mem0 PATH"
+        )
     if to_mem0 is None:
         assert to_chroma is not None
         return _Target(assembly.chroma_place(to_chroma), collection or "memories")

@@ -181,7 +181,7 @@ def certainty(group: GroupPlan) -> float:
 
 def _kind_of(reason: str) -> str:
     """The general part of a reason, for counting."""
-    return reason.partition(":")[0]
+    return reason.partition(": ")[0]
 
 
 class Steps(NamedTuple):

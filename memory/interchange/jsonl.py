@@ -129,7 +129,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _object(raw: bytes) -> dict[str, Any]:
     try:
-        fields = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+        fields = json.loads(raw.decode("utf-8"), parse_constant=_no_constant, parse_int=_integer)
     except UnicodeDecodeError as exc:
         raise ValueError("is not UTF-8 text") from exc
     except json.JSONDecodeError as exc:
@@ -143,6 +143,13 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError as exc:  # Python reads no more, for that would take long
+        raise ValueError(f"has a number of {len(digits):,} digits") from exc
 
 
 def _refuse_other_use(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from memory.errors import InputError
+from memory.errors import InputError, WrongArgument
 from memory.files import write_whole
 from memory.review.cards import Card
 from memory.review.pages import report_page
@@ -27,7 +27,7 @@ def check_report_name(path: Path) -> None:
     """Before any work is done. Raises: InputError where no report ends like that."""
     if path.suffix.lower() not in _FORMATS:
         named = ", ".join(_FORMATS)
-        raise InputError(path, f"ends in none of {named}", "name the report by its format")
+        raise WrongArgument(path, f"ends in none of {named}", "name the report by its format")
     if not path.resolve().parent.is_dir():
         raise InputError(path, "its folder is not there", "make the folder first")
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -422,9 +423,9 @@ def test_the_doctor_names_an_index_that_cannot_be_opened_beside_the_rest(
 # --- what can go wrong --------------------------------------------------------------------------
 
 
-def failed(done: subprocess.CompletedProcess[str]) -> str:
+def failed(done: subprocess.CompletedProcess[str], code: int = 1) -> str:
     """The one line that a failed command says."""
-    assert done.returncode == 1
+    assert done.returncode == code
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
     return line
@@ -450,7 +451,6 @@ def test_a_bad_line_is_named_and_the_rest_is_imported(run: Run, tmp_path: Path) 
     [
         (("import", "none.jsonl"), "error: none.jsonl: cannot be read: No such file"),
         (("import", "."), "error: .: cannot be read: Is a directory"),
-        (("import",), "error: import: needs exactly one source"),
         (("import", "--from-chroma", "."), "error: .: is not a Chroma folder"),
         (("export",), "error: there are no memories at"),
         (("search", "tea"), "error: there are no memories at"),
@@ -458,6 +458,66 @@ def test_a_bad_line_is_named_and_the_rest_is_imported(run: Run, tmp_path: Path) 
 )
 def test_a_wrong_argument_is_one_clear_line(run: Run, args: tuple[str, ...], said: str) -> None:
     assert failed(run("memory-dedup", *args, ok=False)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ("import", "import: needs exactly one source"),
+        ("import in.jsonl --text-key t", "import: the keys and --no-user are for"),
+        ("import --from-mem0 x --default-time soon", "--default-time: 'soon' is not ISO 8601"),
+        ("audit --from-mem0 x --from-langgraph y", "audit: needs one store at a time"),
+        ("audit --report plan.pdf", "plan.pdf: ends in none of"),
+        ("history --text", "history: --text needs a memory's id"),
+        ("dedup --workers 2 --dask tcp://x", "dedup: takes --workers or --dask"),
+        ("forget", "forget: needs a memory's id or a user"),
+        ("write-back", "write-back: needs one place"),
+        ("write-back --undo x.jsonl --to-mem0 y", "--undo: names what was written, and where"),
+        ("serve --user ''", "--user: is empty"),
+        ("serve --tokens x", "--tokens, --allow-host: are for HTTP"),
+        ("serve --http nowhere", "'nowhere': is no HOST:PORT"),
+        ("serve --http 0.0.0.0:0", "--http: 0.0.0.0 can be reached by others"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2_as_an_unknown_option_does(
+    run: Run, args: str, said: str
+) -> None:
+    assert run("memory-dedup", "import", "--colour", ok=False).returncode == 2
+    assert failed(run("memory-dedup", *shlex.split(args), ok=False), 2).startswith(f"error: {said}")
+
+
+def test_a_workspace_that_is_not_there_is_said_before_anything_is_served(
+    run: Run, tmp_path: Path
+) -> None:
+    said = failed(run("memory-dedup", "serve", "--workspace", "none", ok=False))
+    assert "none: the workspace is not a folder; create the folder" in said
+    (tmp_path / "config.yaml").write_text(
+        "memory: {data_dir: data}\nagent: {workspace_dir: none}\n"
+    )
+    served = run("memory-dedup", "serve")
+    assert "warning: " in served.stderr
+    assert "nothing public is saved until then" in served.stderr
+
+
+def test_an_import_without_vectors_keeps_everything_and_says_what_is_missing(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "memory:\n  data_dir: data\n  embedding: {provider: openai, model: m, dim: 64, "
+        "base_url: 'http://127.0.0.1:9/v1'}\nllm: {max_attempts: 1, provider: offline}\n"
+    )
+    for _ in range(2):
+        done = run("memory-dedup", "import", lines(tmp_path, *COPIES), ok=False)
+        assert done.returncode == 1
+        assert "3 texts have no vector: their memories are kept" in done.stderr
+    assert len(exported(run)) == 4
+
+
+def test_a_number_of_too_many_digits_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+    told = f'{{"content": "one", "timestamp": "{WHEN}", "n": {"9" * 5000}}}'
+    (tmp_path / "in.jsonl").write_text(told)
+    done = run("memory-dedup", "import", "in.jsonl", ok=False)
+    assert "in.jsonl:1: has a number of 5,000 digits; this line is left out" in done.stderr
 
 
 def test_a_wrong_configuration_is_one_clear_line(run: Run, tmp_path: Path) -> None:
@@ -731,7 +791,7 @@ def test_all_about_a_user_is_erased_once_somebody_has_said_so(run: Run, tmp_path
     assert b"adopted" not in (tmp_path / "data" / "ledger.db").read_bytes()
     assert "nothing about 'Mia'" in failed(run("memory-dedup", "forget", "--user", "Mia", ok=False))
     for wrong in ((), ("mem_000000000000", "--user", "Jonas")):
-        said = failed(run("memory-dedup", "forget", *wrong, ok=False))
+        said = failed(run("memory-dedup", "forget", *wrong, ok=False), 2)
         assert "needs a memory's id or a user" in said
 
 
