@@ -20,15 +20,13 @@ from memory.errors import LedgerMissing, MemoryNotFound, WrongArgument
 from memory.text import shortened
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.text import Text
 
     from memory.batch import Audit
     from memory.config import Config
     from memory.decide import Chosen
-    from memory.ledger import DecisionRecord, Row
+    from memory.ledger import DecisionRecord
     from memory.models import SearchResult
-    from memory.review import Card, Lineage
     from memory.store import MemoryStore
 
 Order = Literal["certain", "size", "time"]
@@ -261,6 +259,7 @@ def show_memory(
     as_json: AsJson = False,
 ) -> None:
     """Show one memory: every wording it stands for, and what was decided about it, by whom."""
+    from memory.cli.lineage import as_data, as_text
     from memory.review import lineage
 
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
@@ -268,54 +267,9 @@ def show_memory(
     if found is None:
         raise MemoryNotFound(memory_id)
     if as_json:
-        show_json(_lineage_told(found))
+        show_json(as_data(found))
     else:
-        show_paged(_lineage_view(found))
-
-
-def _lineage_told(found: Lineage) -> dict[str, object]:
-    return {
-        "living": found.living,
-        "wordings": [
-            {
-                **one.row.memory.model_dump(mode="json"),
-                "live": one.row.live,
-                "successor": one.successor,
-            }
-            for one in found.wordings
-        ],
-        "decisions": [card.model_dump(mode="json") for card in found.decisions],
-    }
-
-
-def _lineage_view(found: Lineage) -> RenderableType:
-    from rich.console import Group
-
-    from memory.cli.tables import grid, table
-
-    wordings = grid((_wording_row(one.row) for one in found.wordings), fixed=3)
-    decisions = grid((_card_row(card) for card in found.decisions), fixed=3)
-    living = table([("lives today", found.living or "nobody")])
-    return Group(wordings, "", decisions, "", living)
-
-
-def _wording_row(row: Row) -> tuple[str, str, str, Text]:
-    from rich.text import Text
-
-    state = "live" if row.live else "retired"
-    at = f"{row.memory.timestamp:%Y-%m-%d %H:%M}"
-    return at, row.memory.id, state, Text(row.memory.content)
-
-
-def _card_row(card: Card) -> tuple[str, str, str, Text]:
-    from rich.text import Text
-
-    recorded = card.recorded
-    assert recorded is not None
-    verified = f", verified {recorded.verified}" if recorded.verified else ""
-    state = " (undone)" if recorded.undone else " (pending)" if recorded.pending else ""
-    told = f"{card.reason}, by {recorded.by}{verified}{state}"
-    return str(recorded.number), f"{recorded.at:%Y-%m-%d %H:%M}", card.action, Text(told)
+        show_paged(as_text(found))
 
 
 def _show_wordings(config: Config, memory_id: str | None) -> None:
@@ -323,6 +277,7 @@ def _show_wordings(config: Config, memory_id: str | None) -> None:
 
     Raises: InputError, MemoryNotFound.
     """
+    from memory.cli.lineage import wording_row
     from memory.cli.tables import grid
 
     if memory_id is None:
@@ -333,7 +288,7 @@ def _show_wordings(config: Config, memory_id: str | None) -> None:
     if not rows:
         raise MemoryNotFound(memory_id)
     rows.sort(key=lambda row: (row.live, row.memory.timestamp, row.seq))
-    show(grid(map(_wording_row, rows), fixed=3))
+    show(grid(map(wording_row, rows), fixed=3))
 
 
 def _decision_row(one: DecisionRecord) -> tuple[str | Text, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -12,6 +13,9 @@ from rich.text import Text
 from memory.cli.shell import err
 from memory.cli.tables import grid, table
 from memory.models import DeduplicationReport, GroupReport, MemberReport, Usage
+
+if TYPE_CHECKING:
+    from memory.review import CardMember
 
 _FATE_STYLE = {"keep": "green", "retire": "red", "judge": "yellow"}
 
@@ -126,13 +130,14 @@ def _group(group: GroupReport, number: str) -> RenderableType:
         f"  {group.user or 'everyone'}{privacy}  {_span(group)}  ",
         (group.action, "bold"),
     )
-    members = grid(map(_member_row, group.members), fixed=2)
+    members = grid(map(member_row, group.members), fixed=2)
     why = table([("because", group.reason), *(("differs", line) for line in group.differences[:3])])
     return Group(title, Padding(members, (0, 0, 0, 2)), Padding(why, (0, 0, 0, 2)))
 
 
-def _member_row(member: MemberReport) -> tuple[Text, str, Text]:
-    fate = Text(f"{member.fate:6}", style=_FATE_STYLE[member.fate])
+def member_row(member: MemberReport | CardMember) -> tuple[Text, str, Text]:
+    """What becomes of a memory, when it was told, its text and its id."""
+    fate = Text(f"{member.fate:6}", style=_FATE_STYLE.get(member.fate, ""))
     told = Text.assemble(member.content, (f"  {member.id}", "dim"))
     return fate, f"{member.timestamp:%Y-%m-%d}", told
 

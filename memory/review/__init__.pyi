@@ -3,6 +3,7 @@ from .answers import Answers as Answers
 from .answers import Given as Given
 from .answers import Objected as Objected
 from .cards import Card as Card
+from .cards import CardMember as CardMember
 from .cards import card_key as card_key
 from .cards import cards_of as cards_of
 from .cards import content_hash as content_hash

@@ -12,7 +12,8 @@ from memory.decide import GroupPlan, RoundPlan, certainty, planned_steps, simila
 from memory.ledger import DecisionRecord, Reader, Row
 from memory.models import Action, Decision, Frozen
 
-Fate = Literal["keep", "retire", "judge", "forgotten"]
+Fate = Literal["keep", "retire", "judge", "beside", "forgotten"]
+"""`beside`: it was looked at with the others, and what was decided about them left it alone."""
 NO_MODEL = "the rules, without a model"
 
 
@@ -51,6 +52,8 @@ class Recorded(Frozen):
     verified: str | None
     pending: bool
     undone: bool
+    reversible: bool
+    """Whether it can be taken back, unless it was."""
 
 
 class Card(Frozen):
@@ -204,8 +207,10 @@ def _member_then(name: str, row: dict[str, Any] | None, record: DecisionRecord) 
     if row is None:
         return _member(name, "", None, record.at, "forgotten")
     retired = {gone for _, stood_for in record.survivors for gone in stood_for}
+    touched = retired | {survivor for survivor, _ in record.survivors}
+    stays = "beside" if touched and name not in touched else "keep"
     at = datetime.fromisoformat(row["timestamp"])
-    return _member(name, row["content"], row["user"], at, "retire" if name in retired else "keep")
+    return _member(name, row["content"], row["user"], at, "retire" if name in retired else stays)
 
 
 def _kept_then(
@@ -232,6 +237,7 @@ def _recorded(record: DecisionRecord) -> Recorded:
         verified=record.verified,
         pending=record.pending,
         undone=record.undone,
+        reversible=record.reversible,
     )
 
 

@@ -238,8 +238,14 @@ def test_one_memory_is_shown_with_all_it_stands_for(run: Run, tmp_path: Path) ->
         "mia adopted a cat in 2023",
     ]
     assert told["decisions"][-1]["recorded"]["by"] == "the rules, without a model"
-    assert "retired" in run("memory-dedup", "show", str(live["id"])).stdout
     [decided] = json.loads(run("memory-dedup", "history", "--json").stdout)
+    shown = run("memory-dedup", "show", str(live["id"])).stdout
+    assert "retired Mia adopted a cat in 2023." in shown
+    told = shown.partition(f"decision {decided['number']}")[2]
+    assert re.search(
+        r"retire .* Mia adopted.*\n +keep .* mia adopted.*\n +because  same text", told
+    )
+    assert f"to undo  memory-dedup undo {decided['number']}" in shown
     assert decided["survivors"][0]["id"] == live["id"]
     assert json.loads(run("memory-dedup", "stats", "--json").stdout)["live"] == 1
     assert len(json.loads(run("memory-dedup", "runs", "--json").stdout)) == 1

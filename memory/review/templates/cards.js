@@ -2,7 +2,7 @@
 /* Cards of a page. Texts only ever become text nodes. */
 const Cards = (() => {
   const LONG = 1500;
-  const FATES = { keep: "stays", retire: "goes", judge: "to judge", forgotten: "forgotten" };
+  const FATES = { keep: "stays", retire: "goes", judge: "to judge", beside: "beside", forgotten: "forgotten" };
   const ACTIONS = {
     replace: "Replace", judge: "Ask the judge", "replace + judge": "Replace, then ask the judge", merge: "Merged",
     keep_both: "Kept apart", update: "Reworded", undo: "Taken back", forget: "Forgotten", add: "Added",

@@ -1,0 +1,70 @@
+"""One memory for people and for programs: every wording, then each decision with its texts."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from memory.cli.report import member_row
+from memory.cli.tables import grid, table
+from memory.ledger import Row
+from memory.models import Action
+from memory.review import Card, Lineage
+
+
+def as_data(found: Lineage) -> dict[str, object]:
+    """For programs."""
+    return {
+        "living": found.living,
+        "wordings": [
+            {
+                **one.row.memory.model_dump(mode="json"),
+                "live": one.row.live,
+                "successor": one.successor,
+            }
+            for one in found.wordings
+        ],
+        "decisions": [card.model_dump(mode="json") for card in found.decisions],
+    }
+
+
+def as_text(found: Lineage) -> RenderableType:
+    """For people: why these texts are one memory, and how each decision is taken back."""
+    wordings = grid((wording_row(one.row) for one in found.wordings), fixed=3)
+    decisions = [Padding(_decision(card), (1, 0, 0, 0)) for card in found.decisions]
+    living = table([("lives today", found.living or "nobody")])
+    return Group(wordings, *decisions, "", living)
+
+
+def wording_row(row: Row) -> tuple[str, str, str, Text]:
+    """One text, and whether it lives."""
+    state = "live" if row.live else "retired"
+    at = f"{row.memory.timestamp:%Y-%m-%d %H:%M}"
+    return at, row.memory.id, state, Text(row.memory.content)
+
+
+def _decision(card: Card) -> RenderableType:
+    """A title, what became of each member, and why; of an addition the title says it all."""
+    recorded = card.recorded
+    assert recorded is not None
+    state = "undone" if recorded.undone else "pending" if recorded.pending else ""
+    alike = "" if card.similarity is None else f"{card.similarity:.2f}"
+    facts = (f"{recorded.at:%Y-%m-%d %H:%M}", alike, (card.action, "bold"), state)
+    told = [part for fact in facts if fact for part in ("  ", fact)]
+    title = Text.assemble((f"decision {recorded.number}", "bold"), *told)
+    if card.action == Action.ADD:
+        return Text.assemble(title, "  ", card.reason)
+    members = grid(map(member_row, card.members), fixed=2)
+    return Group(title, *(Padding(one, (0, 0, 0, 2)) for one in (members, table(_why(card)))))
+
+
+def _why(card: Card) -> list[tuple[str, str]]:
+    recorded = card.recorded
+    assert recorded is not None
+    verified = f", verified {recorded.verified}" if recorded.verified else ""
+    made = [("becomes", f"{one.text}  {one.id}") for one in card.kept if one.is_new and one.text]
+    told = [*made, ("because", card.reason), ("by", f"{recorded.by}{verified}")]
+    if recorded.reversible and not recorded.undone:
+        told.append(("to undo", f"memory-dedup undo {recorded.number}"))
+    return told
