@@ -5,6 +5,7 @@ from .account import planned_steps as planned_steps
 from .account import similarities as similarities
 from .groups import cohesive as cohesive
 from .groups import connected as connected
+from .likeness import AlikeGroup as AlikeGroup
 from .nominate import FLOOR as FLOOR
 from .nominate import NOMINATED as NOMINATED
 from .nominate import Embed as Embed

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, NamedTuple
 
+from memory.decide.likeness import AlikeGroup
 from memory.decide.planning import RoundPlan
 from memory.decide.policy import GroupPlan, differences
 from memory.ledger import TextPair
@@ -19,6 +20,7 @@ from memory.models import (
     GroupReport,
     Judge,
     MemberReport,
+    Memory,
     Usage,
 )
 from memory.text import normalise
@@ -126,7 +128,7 @@ class Account:
             update={
                 "dry_run": True,
                 "found": len(groups),
-                "groups": tuple(_planned_report(group, self.first) for group in shown),
+                "groups": tuple(_planned_reports(shown, self.first)),
                 "retired": sum(len(g.replacement.retired) for g in groups if g.replacement),
                 "seconds": self._seconds(),
             }
@@ -204,17 +206,20 @@ def planned_steps(group: GroupPlan) -> Steps:
     return Steps(" + ".join(names), "; then ".join(step.reason for step in steps), fates)
 
 
-def _planned_report(group: GroupPlan, plan: RoundPlan) -> GroupReport:
-    return _group_report(group, plan, planned_steps(group))
+def _planned_reports(groups: Sequence[GroupPlan], plan: RoundPlan) -> Iterator[GroupReport]:
+    alike = plan.likeness.groups([group.members for group in groups])
+    for group, its in zip(groups, alike, strict=True):
+        yield _group_report(group, its, planned_steps(group))
 
 
 def _decided_report(group: GroupPlan, decision: Decision, plan: RoundPlan) -> GroupReport:
     fates = {member.id: "keep" for member in group.members}
     fates |= dict.fromkeys(decision.retired, "retire")
-    return _group_report(group, plan, Steps(decision.action.value, decision.reason, fates))
+    steps = Steps(decision.action.value, decision.reason, fates)
+    return _group_report(group, plan.likeness.among(group.members), steps)
 
 
-def _group_report(group: GroupPlan, plan: RoundPlan, steps: Steps) -> GroupReport:
+def _group_report(group: GroupPlan, alike: AlikeGroup, steps: Steps) -> GroupReport:
     members = group.members
     return GroupReport(
         user=members[0].user,
@@ -225,14 +230,14 @@ def _group_report(group: GroupPlan, plan: RoundPlan, steps: Steps) -> GroupRepor
             MemberReport(id=m.id, content=m.content, timestamp=m.timestamp, fate=steps.fates[m.id])
             for m in members
         ),
-        similarities=tuple(similarities(group, plan)),
+        similarities=tuple(similarities(members, alike)),
         differences=differences(members),
         needs_model=group.question is not None,
     )
 
 
-def similarities(group: GroupPlan, plan: RoundPlan) -> Iterator[tuple[int, int, float]]:
+def similarities(members: Sequence[Memory], alike: AlikeGroup) -> Iterator[tuple[int, int, float]]:
     """How alike every two different texts of a group are, by their members' positions."""
-    texts = {normalise(member.content): n for n, member in enumerate(group.members)}
+    texts = {normalise(member.content): n for n, member in enumerate(members)}
     for i, j in combinations(sorted(texts.values()), 2):
-        yield i, j, plan.similarity(group.members[i], group.members[j])
+        yield i, j, alike.of(members[i], members[j])

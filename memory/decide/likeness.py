@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from functools import lru_cache
+from itertools import combinations, islice
+from math import comb
 
 import numpy as np
 import numpy.typing as npt
 
 from memory.decide.policy import GroupPlan
 from memory.index import scores_of, similarities, similarity, slack
-from memory.ledger import Row, Snapshot
+from memory.ledger import Snapshot
 from memory.models import COPIES_FROM, Memory, Scale, Vectors
 from memory.text import has_kana_or_han
 
@@ -27,32 +29,12 @@ class Likeness:
         self._snapshot = snapshot
         self._scale = scale
         self._keys: dict[str, str] = {}
-        self._learned: dict[tuple[str, str], float] = {}
-
-    def learn(self, groups: Iterable[Sequence[Memory]]) -> None:
-        """Work out every two of each group together, which is faster than one by one."""
-        text: dict[str, str] = {}
-        pairs: set[tuple[str, str]] = set()
-        for members in groups:
-            keys = {self._key(one): one.content for one in members}
-            keys = {key: told for key, told in keys.items() if self.has(key)}
-            pairs.update(combinations(sorted(keys), 2))
-            text.update(keys)
-        vectors, order = self._snapshot.vectors, list(pairs)
-        i, j = (vectors.places(pair[end] for pair in order) for end in (0, 1))
-        strict = {key: has_kana_or_han(told) for key, told in text.items()}
-        either = np.array([strict[a] or strict[b] for a, b in order], np.bool_)
-        scores = self.on_scale(scores_of(vectors.matrix, i, j), either)
-        self._learned = dict(zip(order, scores.tolist(), strict=True))
 
     def of(self, a: Memory, b: Memory) -> float:
         """On the scale; 1 for the same text, 0 where one has no vector."""
         left, right = self._key(a), self._key(b)
         if left == right:
             return 1.0
-        learned = self._learned.get((min(left, right), max(left, right)))
-        if learned is not None:
-            return learned
         vectors = self._snapshot.vectors
         if left not in vectors or right not in vectors:
             return 0.0
@@ -64,34 +46,64 @@ class Likeness:
             self._keys = {row.memory.id: row.text_key for row in self._snapshot.rows}
         return self._keys[memory.id]
 
-    def cosines(self, keys: Sequence[str]) -> tuple[Ints, Ints, Floats]:
-        """Of every two of some texts that have vectors, `i < j`: three arrays (m,)."""
-        i, j = np.triu_indices(len(keys), 1)
-        of_these = self._snapshot.vectors.of(keys)
-        return i, j, scores_of(of_these, i, j)
+    def among(self, members: Sequence[Memory]) -> AlikeGroup:
+        """Of every two of these."""
+        [group] = self.groups([members])
+        return group
 
-    def has(self, key: str) -> bool:
-        """Whether there is a vector of this text."""
-        return key in self._snapshot.vectors
+    def groups(self, groups: Sequence[Sequence[Memory]]) -> list[AlikeGroup]:
+        """Of every two of each group; the cosines of all groups are worked out together."""
+        vectors = self._snapshot.vectors
+        keys_of = [{member.id: self._key(member) for member in members} for members in groups]
+        told = [[key for key in dict.fromkeys(keys.values()) if key in vectors] for keys in keys_of]
+        text = {self._key(one): one.content for members in groups for one in members}
+        rows = vectors.places([key for keys in told for key in keys])
+        strict = np.array([has_kana_or_han(text[key]) for keys in told for key in keys], np.bool_)
+        i, j = _pairs_within([len(keys) for keys in told])
+        cosines = scores_of(vectors.matrix, rows[i], rows[j])
+        scores = self.on_scale(cosines, strict[i] | strict[j]).tolist()
+        pairs = iter(zip(cosines.tolist(), scores, strict=True))
+        return [
+            AlikeGroup(keys, named, islice(pairs, comb(len(named), 2)))
+            for keys, named in zip(keys_of, told, strict=True)
+        ]
 
     def on_scale(self, cosines: Floats, strict: Flags) -> Floats:
         """Similarities (m,); `strict` where kana or Han stands in either text of the pair."""
         return self._scale.similarities(cosines, strict)
 
 
-class AlikeGroup:
-    """Of every two rows of one group, worked out together."""
+def _pairs_within(sizes: Sequence[int]) -> tuple[Ints, Ints]:
+    """Every two rows `i < j` of each group, where the groups lie one behind the other."""
+    starts = np.cumsum([0, *sizes])
+    within = [_every_two(size) + start for size, start in zip(sizes, starts.tolist(), strict=False)]
+    whole = np.concatenate([np.zeros((2, 0), np.int64), *within], axis=1)
+    return whole[0], whole[1]
 
-    def __init__(self, rows: Sequence[Row], likeness: Likeness) -> None:
-        text = {row.text_key: row.memory.content for row in rows if likeness.has(row.text_key)}
-        place = {key: n for n, key in enumerate(text)}
-        self._keys = {row.memory.id: row.text_key for row in rows}
-        self._place = {row.memory.id: place.get(row.text_key, -1) for row in rows}
-        i, j, cosines = likeness.cosines(list(text))
-        strict = np.array([has_kana_or_han(one) for one in text.values()], np.bool_)
-        self._cosines = _both_ways(len(text), i, j, cosines)
-        on_scale = likeness.on_scale(cosines, strict[i] | strict[j])
-        self._scores = _both_ways(len(text), i, j, on_scale)
+
+@lru_cache(maxsize=64)
+def _every_two(size: int) -> Ints:
+    return np.array(np.triu_indices(size, 1), np.int64)
+
+
+class AlikeGroup:
+    """Of every two memories of one group."""
+
+    def __init__(
+        self, keys: Mapping[str, str], told: Sequence[str], pairs: Iterable[tuple[float, float]]
+    ) -> None:
+        """Use `Likeness.groups`: the text of each member, by its id, and those with a vector.
+
+        Of every two of these, `i < j`, the cosine and the similarity.
+        """
+        place = {key: n for n, key in enumerate(told)}
+        self._keys = keys
+        self._place = {name: place.get(key, -1) for name, key in keys.items()}
+        self._cosines = [[1.0] * len(told) for _ in told]
+        self._scores = [[1.0] * len(told) for _ in told]
+        for (i, j), (cosine, score) in zip(combinations(range(len(told)), 2), pairs, strict=True):
+            self._cosines[i][j] = self._cosines[j][i] = cosine
+            self._scores[i][j] = self._scores[j][i] = score
 
     def of(self, a: Memory, b: Memory) -> float:
         """On the scale; 1 for the same text, 0 where one has no vector."""
@@ -113,13 +125,6 @@ class AlikeGroup:
             copies=frozenset(pair for pair, cosine in cosines.items() if cosine >= COPIES_FROM),
         )
         return replace(plan, question=question)
-
-
-def _both_ways(size: int, i: Ints, j: Ints, values: Floats) -> list[list[float]]:
-    whole = np.ones((size, size))
-    whole[i, j] = whole[j, i] = values
-    rows: list[list[float]] = whole.tolist()
-    return rows
 
 
 def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -> bool:

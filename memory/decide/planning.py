@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from memory.decide.families import families, tables
 from memory.decide.groups import cohesive, connected
-from memory.decide.likeness import AlikeGroup, Likeness, all_alike
+from memory.decide.likeness import Likeness, all_alike
 from memory.decide.nominate import FLOOR, Embed, OwnedText, scores
 from memory.decide.policy import MOST_ASKED, GroupPlan, nomination, plan_group, table_plan
 from memory.decide.searching import Here, PairSearch, Terms, Work
@@ -175,8 +175,8 @@ def _by_scope(pairs: Iterable[TextPair]) -> dict[str, frozenset[TextPair]]:
 def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundPlan:
     """The plan of one group: of all the memories in a snapshot, however alike they are."""
     likeness = Likeness(snapshot, scale)
-    alike = AlikeGroup(snapshot.rows, likeness)
     members = [row.memory for row in snapshot.rows]
+    alike = likeness.among(members)
     plan = alike.with_cosine(plan_group(members, alike.of, rules))
     return RoundPlan((plan,), likeness, len(members), {}, snapshot.revision)
 
@@ -292,6 +292,9 @@ class _Scope:
         self._work = work
         # Ties go by position: the same groups whatever order they came in.
         self._keys = sorted(key for key in nodes if key in snapshot.vectors)
+        self._places = self._vectors.places(self._keys)
+        self._made = {n for n, key in enumerate(self._keys) if self._ancestors_of(key)}
+        """Texts of which a row was synthesised."""
         self._texts = [nodes[key][0].memory.content for key in self._keys]
         self._strict = np.array([has_kana_or_han(text) for text in self._texts], np.bool_)
         self._lower = matching.scale.cosines(rules.lower, self._strict)
@@ -376,8 +379,9 @@ class _Scope:
     def _table(self, nodes: Sequence[int]) -> GroupPlan:
         rows = [self._nodes[self._keys[n]][-1] for n in nodes]
         rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
-        alike = AlikeGroup(rows, self._likeness)
-        return alike.with_cosine(table_plan([row.memory for row in rows], alike.of))
+        members = [row.memory for row in rows]
+        alike = self._likeness.among(members)
+        return alike.with_cosine(table_plan(members, alike.of))
 
     def _plans(self) -> list[GroupPlan]:
         groups = []
@@ -385,9 +389,9 @@ class _Scope:
             rows = [row for key in keys for row in self._mergeable(key)]
             if len(rows) > 1:
                 rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
-                members = tuple(row.memory for row in rows)
-                groups.append((members, AlikeGroup(rows, self._likeness)))
-        return self._work.plan(groups, self._rules)
+                groups.append(tuple(row.memory for row in rows))
+        alike = self._likeness.groups(groups)
+        return self._work.plan(list(zip(groups, alike, strict=True)), self._rules)
 
     def _texts_together(self) -> list[list[str]]:
         close = self._scores >= self._rules.lower
@@ -413,6 +417,8 @@ class _Scope:
             (min(i, j), max(i, j)) in self._distinct for i in left for j in right
         ):
             return False
+        if len(left) == len(right) == 1 and self._made.isdisjoint((*left, *right)):
+            return True  # they are asked about because they are near enough
         (rows, lower), (columns, least) = self._lineages(left), self._lineages(right)
         return all_alike(self._vectors.matrix, rows, columns, np.maximum.outer(lower, least))
 
@@ -421,14 +427,19 @@ class _Scope:
 
         And the cosine that is near enough for each of them.
         """
+        if self._made.isdisjoint(nodes):
+            return self._places[nodes], self._lower[nodes]
         keys = [(n, key) for n in nodes for key in self._lineage(self._keys[n])]
         return self._vectors.places(key for _, key in keys), self._lower[[n for n, _ in keys]]
 
     def _lineage(self, key: str) -> list[str]:
         """The text, and all that one of its rows was synthesised from."""
+        keys = dict.fromkeys([key, *self._ancestors_of(key)])
+        return [one for one in keys if one in self._vectors]
+
+    def _ancestors_of(self, key: str) -> list[str]:
         made = (self._ancestors.get(row.memory.id, ()) for row in self._nodes[key])
-        keys = [key, *(ancestor for of_row in made for ancestor in of_row)]
-        return [one for one in dict.fromkeys(keys) if one in self._vectors]
+        return [ancestor for of_row in made for ancestor in of_row]
 
     # --- nominations ---
 

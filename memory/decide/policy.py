@@ -118,11 +118,14 @@ def _nearest_first(members: tuple[Memory, ...], similarity: Similarity) -> tuple
     """At most so many as one question may show: the two nearest, and who is nearest to them."""
     if len(members) <= MOST_ASKED:
         return members
-    chosen = list(max(combinations(members, 2), key=lambda pair: similarity(*pair)))
+    chosen = {
+        one.id: one for one in max(combinations(members, 2), key=lambda two: similarity(*two))
+    }
     while len(chosen) < MOST_ASKED:
-        left = [member for member in members if member not in chosen]
-        chosen.append(max(left, key=lambda one: sum(similarity(one, other) for other in chosen)))
-    return tuple(member for member in members if member in chosen)
+        left = (member for member in members if member.id not in chosen)
+        near = max(left, key=lambda one: sum(similarity(one, other) for other in chosen.values()))
+        chosen[near.id] = near
+    return tuple(member for member in members if member.id in chosen)
 
 
 def nomination(members: tuple[Memory, ...], found: SearchResult) -> Question:

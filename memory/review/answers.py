@@ -68,7 +68,7 @@ class _Group:
     @property
     def similarity(self) -> float:
         """Of the two that are least alike."""
-        return min(self.plan.similarity(a, b) for a, b in combinations(self.members, 2))
+        return min(self.plan.likeness.of(a, b) for a, b in combinations(self.members, 2))
 
 
 class Answers:

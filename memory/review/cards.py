@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from memory.decide import GroupPlan, RoundPlan, certainty, planned_steps, similarities
+from memory.decide import AlikeGroup, GroupPlan, RoundPlan, certainty, planned_steps, similarities
 from memory.ledger import DecisionRecord, Reader, Row
 from memory.models import Action, Decision, Frozen
 
@@ -97,29 +97,31 @@ def least_certain_first(cards: Iterable[Card]) -> list[Card]:
 
 def cards_of(plan: RoundPlan) -> list[Card]:
     """Every group of a round, in its order."""
-    plan.likeness.learn(group.members for group in plan.groups)
-    return [planned_card(group, plan) for group in plan.groups]
+    alike = plan.likeness.groups([group.members for group in plan.groups])
+    return [_card(group, its) for group, its in zip(plan.groups, alike, strict=True)]
 
 
 def planned_card(group: GroupPlan, plan: RoundPlan) -> Card:
     """A group of a round, as its report tells it."""
+    return _card(group, plan.likeness.among(group.members))
+
+
+def _card(group: GroupPlan, alike: AlikeGroup) -> Card:
     steps = planned_steps(group)
-    found = {(i, j): score for i, j, score in similarities(group, plan)}
+    scores = [score for _, _, score in similarities(group.members, alike)]
     *older, newest = group.members
-    alike = [
-        found.get((n, len(older))) or plan.similarity(one, newest) for n, one in enumerate(older)
-    ]
+    to_newest = [alike.of(one, newest) for one in older]
     members = tuple(
         _member(one.id, one.content, one.user, one.timestamp, steps.fates[one.id], score)
-        for one, score in zip(group.members, [*alike, None], strict=True)
+        for one, score in zip(group.members, [*to_newest, None], strict=True)
     )
     return Card(
         key=_key(members),
         user=members[0].user,
         is_private=group.members[0].is_private,
         members=members,
-        similarity=min(found.values(), default=1.0),
-        highest=max(found.values(), default=1.0),
+        similarity=min(scores, default=1.0),
+        highest=max(scores, default=1.0),
         action=steps.action,
         reason=steps.reason,
         kept=_kept(group.replacement, members) if group.replacement else (),

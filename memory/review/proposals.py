@@ -77,4 +77,4 @@ def question_about(plan: RoundPlan) -> Question:
 
 def _lowest(plan: RoundPlan, members: tuple[Memory, ...]) -> float:
     pairs = ((a, b) for n, a in enumerate(members) for b in members[n + 1 :])
-    return min((plan.similarity(a, b) for a, b in pairs), default=1.0)
+    return min((plan.likeness.of(a, b) for a, b in pairs), default=1.0)

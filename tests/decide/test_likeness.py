@@ -18,9 +18,9 @@ def test_pairs_worked_out_together_are_as_alike_as_one_by_one(
     embedder.place("two", 0.8, "one")
     embedder.place("三つ", 0.9, "one")
     store.add_batch([tell(text) for text in ("one", "two", "三つ", "ONE", "alone")])
-    snapshot, scale = store.snapshot(), Scale(anchor=0.7, anchor_kana_han=0.88)
-    one_by_one, together = Likeness(snapshot, scale), Likeness(snapshot, scale)
-    memories = [row.memory for row in snapshot.rows]
-    together.learn([memories[:4], memories[4:], []])
-    for a, b in combinations(memories, 2):
-        assert together.of(a, b) == together.of(b, a) == one_by_one.of(a, b)
+    likeness = Likeness(store.snapshot(), Scale(anchor=0.7, anchor_kana_han=0.88))
+    memories = list(store.memories())
+    groups = [memories[:4], memories[4:], [], memories]
+    for members, alike in zip(groups, likeness.groups(groups), strict=True):
+        for a, b in combinations(members, 2):
+            assert alike.of(a, b) == alike.of(b, a) == likeness.of(a, b)
