@@ -1,5 +1,5 @@
 """`python -m memory` is `memory-dedup`."""
 
-from memory.cli import main
+from memory.starting import dedup
 
-main()
+dedup()

@@ -28,6 +28,12 @@ def terminate_as_interrupt() -> Callable[[], bool]:
     return lambda: terminated
 
 
+def end_quietly() -> None:
+    """All is closed: from here on another Ctrl-C ends this process without a word."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def stop_event() -> Iterator[asyncio.Event]:
     """An event that Ctrl-C and SIGTERM set, instead of what they did before."""

@@ -22,7 +22,7 @@ RANKS = [
     "judging", "batch", "spreading", "deduplicator",
     "leasing", "extractor", "background", "chat_memory",
     "upkeep", "interchange", "review", "agent", "adapters",
-    "assembly", "cli", "__main__", "orchestrator",
+    "assembly", "cli", "orchestrator", "starting", "__main__",
 ]  # fmt: skip
 """The rooms bottom up, as ARCHITECTURE.md lists them: each may import those before it."""
 SHELLS = {

@@ -20,7 +20,7 @@ from rich.console import Console, RenderableType
 
 from memory import __version__
 from memory.errors import MemoryPipelineError, WrongArgument
-from memory.signals import terminate_as_interrupt
+from memory.signals import end_quietly, terminate_as_interrupt
 from memory.text import visible
 
 EXIT_PROBLEM = 1
@@ -114,18 +114,25 @@ def run_shell(main: Callable[[], None]) -> None:
         err().print(f"error: {exc}")
         sys.exit(EXIT_USAGE if isinstance(exc, WrongArgument) else EXIT_PROBLEM)
     except KeyboardInterrupt:
-        err().print("interrupted")
-        sys.exit(EXIT_TERMINATED if terminated() else EXIT_INTERRUPTED)
+        _interrupted("interrupted", terminated=terminated())
     except SystemExit as exc:  # typer has turned Ctrl-C into its exit code by now
         if exc.code != EXIT_INTERRUPTED:
             raise
-        err().print("interrupted: what was decided is kept, the rest is untouched")
-        sys.exit(EXIT_TERMINATED if terminated() else EXIT_INTERRUPTED)
+        told = "interrupted: what was decided is kept, the rest is untouched"
+        _interrupted(told, terminated=terminated())
     except BrokenPipeError:  # the reader of a pipe had enough; nothing more can be said to it
         _give_up_stdout()
     except OSError as exc:
         err().print(f"error: {exc.filename or 'standard output'}: {exc.strerror or exc}")
         _give_up_stdout()
+    finally:
+        end_quietly()
+
+
+def _interrupted(told: str, *, terminated: bool) -> NoReturn:
+    end_quietly()
+    err().print(told)
+    sys.exit(EXIT_TERMINATED if terminated else EXIT_INTERRUPTED)
 
 
 def _give_up_stdout() -> NoReturn:
