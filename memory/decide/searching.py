@@ -58,8 +58,13 @@ class PairSearch:
             weights=np.concatenate([self.weights, other.weights]),
         )
 
-    def find(self, vectors: VectorTable, across: int | None = None) -> CandidatePairs:
-        """The pairs above the floor; with `across`, of so many first texts with the others."""
+    def find(
+        self, vectors: VectorTable, across: int | None = None, threads: int | None = None
+    ) -> CandidatePairs:
+        """The pairs above the floor; with `across`, of so many first texts with the others.
+
+        `threads` None is one for each core.
+        """
         terms = self.terms
         scale = terms.scale
         if len(self.keys) < 2:
@@ -73,6 +78,7 @@ class PairSearch:
             [scale.cosines(band, self.strict) for band in terms.bands],
             self.weights,
             across=across,
+            threads=threads,
         )
 
 

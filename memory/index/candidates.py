@@ -48,6 +48,7 @@ def candidate_pairs(
     weights: Ints | None = None,
     blocks: Blocks | None = None,
     across: int | None = None,
+    threads: int | None = None,
 ) -> CandidatePairs:
     """Every pair at or above `upper`, and below it the k nearest of each row, exactly.
 
@@ -56,7 +57,7 @@ def candidate_pairs(
     keeping the pairs; where rows have a weight (n,), a pair counts as often as the product of its
     two. With `across`, a part of a larger search, only pairs of one of so many first rows with one
     of the others count. All thresholds are cosines. Beside the vectors and the answer the memory
-    used is about three copies of the vectors.
+    used is about three copies of the vectors. `threads` None is one for each core.
     """
     rows = len(vectors)
     levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
@@ -69,7 +70,7 @@ def candidate_pairs(
         levels = [level[order] for level in levels]
     blocks = blocks or Blocks.fitting(rows)
     search = _Search(vectors, levels, weights, _Best(order, k), blocks, across)
-    upper_pairs, counts = search.run()
+    upper_pairs, counts = search.run(threads)
     return CandidatePairs(_placed(upper_pairs, order), _placed(search.best.pairs(), order), counts)
 
 
@@ -176,13 +177,13 @@ class _Search:
         self._found: list[Pairs] = []
         self._lock = threading.Lock()
 
-    def run(self) -> tuple[Pairs, Ints]:
+    def run(self, threads: int | None) -> tuple[Pairs, Ints]:
         """All pairs at or above upper, and the number of pairs in each band."""
         if self._is_whole:
-            for _ in by_strips(self._seed, self._products):
+            for _ in by_strips(self._seed, self._products, threads):
                 pass
         counts = np.zeros(len(self._bands), np.int64)
-        for some in by_strips(self._strip, self._products):
+        for some in by_strips(self._strip, self._products, threads):
             counts += some
         upper = joined(self._found)
         for n, band in enumerate(self._bands):

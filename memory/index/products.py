@@ -106,14 +106,16 @@ class Products:
         return i, j
 
 
-def by_strips(work: Callable[[int], T], products: Products) -> Iterator[T]:
-    """The work's answer for each strip of tiles, in order, several at once."""
+def by_strips(
+    work: Callable[[int], T], products: Products, threads: int | None = None
+) -> Iterator[T]:
+    """The work's answer for each strip of tiles, in order, so many at once; None is all cores."""
     strips = products.strips()
-    if len(strips) < 2:
+    if len(strips) < 2 or threads == 1:
         yield from map(work, strips)
         return
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        yield from threads.map(work, strips)
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        yield from pool.map(work, strips)
 
 
 def together(parts: Iterable[Places]) -> Places:
