@@ -61,6 +61,8 @@ class Progress:
     answered: int
     left: int
     later: int
+    can_go_back: bool
+    """Whether an answer was given in this review, and not taken back."""
 
 
 class Review:
@@ -91,6 +93,7 @@ class Review:
         self._left: dict[str, Planned] = {}
         self._later: set[frozenset[str]] = set()
         self._answered = 0
+        self._given = 0
         self._at = -1
         self._one_at_a_time = asyncio.Lock()
 
@@ -109,7 +112,7 @@ class Review:
 
     async def progress(self) -> Progress:
         later = sum(one.ids in self._later for one in self._left.values())
-        return Progress(self._answered, len(self._left) - later, later)
+        return Progress(self._answered, len(self._left) - later, later, self._given > 0)
 
     async def next_key(self) -> str | None:
         """The group to show next: those left for later come last; None where none is left.
@@ -201,6 +204,7 @@ class Review:
         """
         async with self._one_at_a_time:
             record = await in_thread(self._answers.take_back)
+            self._given = 0 if record is None else self._given - 1
             if record is not None:
                 await in_thread(self._followed, [record])
                 ids = frozenset(record.members)
@@ -288,6 +292,7 @@ class Review:
 
     async def _settled(self, answered: Answered, *, new: bool) -> None:
         """The group leaves the row; what only a reader could tell of it comes in its place."""
+        self._given += new
         one = self._left.pop(answered.key, None)
         ids = frozenset(member.id for member in answered.members)
         if answered.answer is Answer.LATER:

@@ -139,6 +139,14 @@ def test_each_answer_is_a_decision_by_a_person_and_the_last_is_taken_back(
     assert "12 km" in browser.get("/").text
 
 
+def test_taking_back_is_offered_while_there_is_an_answer(browser: Browser) -> None:
+    assert "Undo the last" not in browser.get("/").text
+    browser.say("keep_all")
+    assert "Undo the last" in browser.get("/").text
+    browser.post("/back")
+    assert "Undo the last" not in browser.get("/").text
+
+
 def test_leaving_one_of_three_out_shows_first_what_becomes_of_the_others(
     filled: MemoryStore, embedder: PlacedEmbedder, tell: Tell
 ) -> None:

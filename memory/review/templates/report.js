@@ -131,6 +131,7 @@
     write.addEventListener("click", () => edit(card, text === null));
     row.append(button("apply", text === null ? "Apply" : "Apply this text", !can), button("keep_all", "Keep all", false),
       button("later", "Later", false), write);
+    if (!can) row.append(Cards.make("span", "hint", "only a reader can tell: keep all, or write one text"));
     if (text !== null) row.append(editor(card, text, insist));
   }
 
