@@ -191,7 +191,7 @@ def build_deduplicator(
         store,
         model,
         config.memory,
-        words=build_words(config),
+        words=_words(store, config),
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
         price=llm.price,
@@ -411,7 +411,7 @@ def embedder_from(config: Config, given: str) -> Embedder:
     return _own_embedder(_made(config, "--embedder", given))
 
 
-def build_words(config: Config) -> Embed | None:
+def _words(store: MemoryStore, config: Config) -> Embed | None:
     """What embeds single words, so that they may nominate pairs; only what costs next to nothing.
 
     None where similarity is plain cosine: who sets that wants no other signal.
@@ -421,7 +421,9 @@ def build_words(config: Config) -> Embed | None:
         return None
     from memory.providers import KnownWords
 
-    return KnownWords(build_embedder(config).embed)
+    embedder, embeddings = build_embedder(config), store.embeddings
+    same = embedder.fingerprint == embeddings.fingerprint  # and loaded already
+    return KnownWords(embeddings.words if same else embedder.embed)
 
 
 def build_scale(config: Config, embedder: Embedder) -> Scale:

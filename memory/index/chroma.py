@@ -22,9 +22,9 @@ from memory.index.chroma_client import (
     COLLECTION,
     SLACK,
     ChromaServer,
-    Client,
-    Collection,
+    Holder,
     Metadata,
+    Rows,
     chroma_faults,
     close_client,
     fresh_client,
@@ -33,6 +33,7 @@ from memory.index.chroma_client import (
     open_collection,
     persistent_client,
 )
+from memory.index.chroma_process import ChromaProcess
 from memory.index.copying import Beside
 from memory.index.exact import LiveVectors
 from memory.index.folder import IndexFolder
@@ -43,8 +44,8 @@ from memory.protocols import Query, Shortlist
 logger = logging.getLogger(__name__)
 
 
-_BATCH = 10
-"""Rows in one write: Chroma's writes hold the interpreter, some 1.5 ms a row."""
+_BATCH = 50
+"""Rows in one write: a search that needs Chroma waits for the one that is under way."""
 _BESIDE = 200
 """Rows that are read in one go while others search."""
 _PAGE = 1_000
@@ -83,7 +84,7 @@ class _Named(NamedTuple):
 class _Page:
     """Changes that are to be copied into a collection which has followed so far."""
 
-    collection: Collection
+    collection: Rows
     after: int
     changes: Sequence[Change]
 
@@ -93,18 +94,20 @@ class ChromaIndex:
 
     def __init__(
         self,
-        client: Client,
+        client: Holder,
         name: str,
         ledger: Ledger,
         folder: IndexFolder | None,
         following: Following,
     ) -> None:
         """Use `embedded` or `served`; `folder` is what this process owns of an embedded one."""
-        self._client: Client | None = client
+        self._client: Holder | None = client
         self._name = name
         self._ledger = ledger
         self._folder = folder
         self._following = following
+        self._writing = threading.Lock()
+        """Held, before the other, by whoever writes Chroma's rows or closes it."""
         self._lock = threading.Lock()
         self._faulty = False
         """Whether a query or a copy has failed: then the next start looks at the folder closely."""
@@ -162,7 +165,7 @@ class ChromaIndex:
 
     @classmethod
     def _on(
-        cls, client: Client, ledger: Ledger, folder: IndexFolder, following: Following
+        cls, client: Holder, ledger: Ledger, folder: IndexFolder, following: Following
     ) -> ChromaIndex:
         """Raises: IndexFault, and then the client is closed."""
         try:
@@ -265,7 +268,7 @@ class ChromaIndex:
 
         Raises: IndexFault.
         """
-        with self._lock:
+        with self._writing, self._lock:
             self._start_again()
             self._copy_all(on_progress or (lambda _done, _total: None))
 
@@ -277,7 +280,7 @@ class ChromaIndex:
 
         Raises: IndexFault.
         """
-        with self._lock:
+        with self._writing, self._lock:
             self._catch_up()
             if self._served and self._copy_all():
                 with self._ledger.writing() as writer:
@@ -286,7 +289,7 @@ class ChromaIndex:
     def close(self) -> None:
         """Copy some of what Chroma does not know yet, and let go of the folder."""
         self._copying.stop()
-        with self._lock:
+        with self._writing, self._lock:
             if self._client is None:
                 return
             try:
@@ -307,7 +310,7 @@ class ChromaIndex:
     def let_go(self) -> None:
         """Close the files as they are, and let another process have them."""
         self._copying.stop()
-        with self._lock:
+        with self._writing, self._lock:
             self._close_client()
             if self._folder is not None:
                 if not self._faulty:
@@ -323,7 +326,7 @@ class ChromaIndex:
     # --- following the ledger ---
 
     @property
-    def _open_client(self) -> Client:
+    def _open_client(self) -> Holder:
         """Raises: IndexFault once it is closed."""
         if self._client is None:
             raise IndexFault("the index is closed")
@@ -415,6 +418,7 @@ class ChromaIndex:
     def _copied_beside(self) -> Steps[None]:
         """Copy what is more than may be searched exactly; others come between any two steps."""
         try:
+            self._move_out()
             while (yield from self._page_beside()):
                 pass
         except (IndexFault, LedgerError) as exc:
@@ -422,6 +426,29 @@ class ChromaIndex:
                 self._faulty = True
                 self._fault = exc if isinstance(exc, IndexFault) else None
             logger.warning("the index is behind (%s)", exc)
+
+    def _move_out(self) -> None:
+        """From here on an embedded Chroma has a process of its own, where it holds up nobody here.
+
+        Starting one takes a second, which is worth it once there is much to copy. Where none can
+        be started, Chroma stays here.
+        """
+        if self._folder is None or isinstance(self._client, ChromaProcess):
+            return
+        try:
+            process = ChromaProcess()
+        except IndexFault as exc:
+            logger.warning("Chroma stays in this process (%s)", exc)
+            return
+        with self._writing, self._lock:
+            if self._client is None:
+                process.close()
+                return
+            close_client(self._client)
+            self._client = process
+            process.open(self._folder.path)
+            threshold = self._following.sync_threshold
+            self._collection = open_collection(process, self._name, threshold)
 
     def _page_beside(self) -> Steps[bool]:
         """Copy the next page; False where there is none, or another process is at it."""
@@ -431,16 +458,32 @@ class ChromaIndex:
             if page is None:
                 return False
             for some in _batches(page.changes):
-                with self._lock:
-                    if not self._continues(page):
-                        return True
-                    self._write(some)
+                if not self._write_beside(page, some):
+                    return True
                 yield
             with self._lock:
                 if self._continues(page):
                     self._note(page.changes[-1].revision)
                     self._search_the_rest_exactly()
             return True
+
+    def _write_beside(self, page: _Page, some: Sequence[Change]) -> bool:
+        """Write some rows while others search; False where the page is not to be copied any more.
+
+        They need not wait for Chroma where all that is live is searched exactly.
+        """
+        with self._writing:
+            with self._lock:
+                if not self._continues(page):
+                    return False
+            try:
+                self._write(page.collection, some)
+            except IndexFault:
+                with self._lock:
+                    if self._continues(page):
+                        raise
+                return False  # it was closed, or made again, meanwhile
+        return True
 
     def _next_page(self) -> _Page | None:
         with self._ledger.reading() as reader:
@@ -486,7 +529,7 @@ class ChromaIndex:
             waiting = reader.followers.lag(self._copied)
             changes = reader.followers.changes(self._copied, limit=_PAGE)
         if changes:
-            self._write(changes)
+            self._write(self._collection, changes)
             self._note(changes[-1].revision)
         return len(changes), waiting - len(changes)
 
@@ -521,18 +564,18 @@ class ChromaIndex:
                 held |= dict(zip(page["ids"], page["embeddings"], strict=True))
         return held
 
-    def _write(self, changes: Sequence[Change]) -> None:
+    def _write(self, collection: Rows, changes: Sequence[Change]) -> None:
         live = [(one, one.vector) for one in changes if one.live and one.vector is not None]
         gone = [one.id for one in changes if not one.live or one.vector is None]
         with chroma_faults():
             for some in _batches(live):
-                self._collection.upsert(
+                collection.upsert(
                     ids=[change.id for change, _ in some],
                     embeddings=np.stack([vector for _, vector in some]),
                     metadatas=[_scope_values(change) for change, _ in some],
                 )
             for ids in _batches(gone):
-                self._collection.delete(ids=list(ids))
+                collection.delete(ids=list(ids))
 
     def _query(self, queries: Sequence[Query]) -> list[list[_Named]]:
         """What Chroma names for each; nothing while all that is live is searched exactly."""

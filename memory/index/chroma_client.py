@@ -44,19 +44,35 @@ class Nearest(TypedDict, total=False):
     distances: list[list[float]]
 
 
-class Collection(Protocol):
-    """As much of Chroma's as is used here."""
+class Rows(Protocol):
+    """As much of Chroma's collection as an index uses."""
 
     @property
     def id(self) -> UUID: ...
 
     @property
-    def name(self) -> str: ...
-
-    @property
     def configuration_json(self) -> Mapping[str, Any]: ...
 
     def count(self) -> int: ...
+
+    def get(self, *, limit: int, offset: int, include: Sequence[str]) -> Page: ...
+
+    def query(
+        self, *, query_embeddings: Sequence[Vector], n_results: int, include: Sequence[str]
+    ) -> Nearest: ...
+
+    def upsert(
+        self, *, ids: Sequence[str], embeddings: Vectors, metadatas: Sequence[Metadata]
+    ) -> None: ...
+
+    def delete(self, *, ids: Sequence[str]) -> None: ...
+
+
+class Collection(Rows, Protocol):
+    """As much of Chroma's as is used here."""
+
+    @property
+    def name(self) -> str: ...
 
     def get(
         self,
@@ -74,10 +90,6 @@ class Collection(Protocol):
         n_results: int,
         include: Sequence[str],
     ) -> Nearest: ...
-
-    def upsert(
-        self, *, ids: Sequence[str], embeddings: Vectors, metadatas: Sequence[Metadata]
-    ) -> None: ...
 
     def add(
         self,
@@ -97,12 +109,22 @@ class Collection(Protocol):
         metadatas: Sequence[Mapping[str, Any] | None],
     ) -> None: ...
 
-    def delete(self, *, ids: Sequence[str]) -> None: ...
-
     def modify(self, *, configuration: Mapping[str, Any]) -> None: ...
 
 
-class Client(Protocol):
+class Holder(Protocol):
+    """As much of Chroma's client as an index uses."""
+
+    def get_or_create_collection(
+        self, name: str, *, configuration: Mapping[str, Any], embedding_function: None
+    ) -> Rows: ...
+
+    def delete_collection(self, name: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Client(Holder, Protocol):
     """As much of Chroma's as is used here."""
 
     def list_collections(self) -> Sequence[Collection]: ...
@@ -112,10 +134,6 @@ class Client(Protocol):
     def get_or_create_collection(
         self, name: str, *, configuration: Mapping[str, Any], embedding_function: None
     ) -> Collection: ...
-
-    def delete_collection(self, name: str) -> None: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -173,7 +191,7 @@ def http_client(server: ChromaServer) -> Client:
         return client
 
 
-def close_client(client: Client) -> None:
+def close_client(client: Holder) -> None:
     """Let go of files and connections, whatever state they are in."""
     with contextlib.suppress(Exception):  # nothing is left to save
         client.close()
@@ -184,9 +202,11 @@ def close_client(client: Client) -> None:
 
 def _sessions(client: Any) -> list[Any]:
     """Chroma has no other way to say how long its calls may take, nor to close its connections."""
-    servers = [getattr(part, "_server", None) for part in (client, client._admin_client)]
+    servers = [
+        getattr(part, "_server", None) for part in (client, getattr(client, "_admin_client", None))
+    ]
     found = (getattr(server, "_session", None) for server in servers)
-    return [session for session in found if session is not None]  # an embedded client has none
+    return [session for session in found if session is not None]  # only a server's client has one
 
 
 def load_chroma() -> tuple[Any, Any]:
@@ -207,7 +227,7 @@ def chroma_faults() -> Iterator[None]:
         raise IndexFault(f"Chroma failed: {first_line}") from exc
 
 
-def open_collection(client: Client, name: str, sync_threshold: int | None) -> Collection:
+def open_collection(client: Holder, name: str, sync_threshold: int | None) -> Rows:
     """One that measures cosine; a new one rewrites its files after so many writes.
 
     Raises: IndexFault.

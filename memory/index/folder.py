@@ -11,19 +11,16 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import filelock
 
 from memory import files
 from memory.errors import IndexFault
-from memory.index.probe import PROBE_CODE, STARTED
+from memory.index.probe import PROBE_CODE, STARTED, alone_at, python_that
 
 _PROBE_S = 120
 """How long looking at a folder may take before it counts as damaged."""
-_PACKAGES = Path(__file__).absolute().parents[2]
-"""Where this package is found."""
 _RECORD_BYTES = 1_000_000
 """More than any record of ours: a larger one is somebody else's."""
 
@@ -76,7 +73,9 @@ class IndexFolder:
 
         Raises: IndexFault where that process did not get as far as looking.
         """
-        return self._missing() or self._seen_by_another()
+        with alone_at(self.path):
+            missing = self._missing()
+        return missing or self._seen_by_another()
 
     def _missing(self) -> str:
         if not (self.path / "chroma.sqlite3").exists():
@@ -90,10 +89,7 @@ class IndexFolder:
         return ""
 
     def _seen_by_another(self) -> str:
-        """The other one finds modules where this one does, and never in the current folder."""
-        found_in = [str(_PACKAGES), *filter(os.path.isabs, sys.path)]
-        folder = str(self.path.absolute())
-        command = [sys.executable, "-I", "-c", PROBE_CODE, folder, json.dumps(found_in)]
+        command = python_that(PROBE_CODE, str(self.path.absolute()))
         try:
             seen = subprocess.run(  # noqa: S603 - our own code
                 command, capture_output=True, text=True, timeout=_PROBE_S, check=False

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import filelock
 
 from memory.errors import IndexFault
 from memory.index.chroma_client import (
@@ -19,15 +25,41 @@ _PROBED = 100
 """Of each page, how many vectors are searched for when a folder is looked at."""
 
 
+_PATIENCE_S = 30.0
+"""How long a process waits for the one before it, whose owner was killed, to close the folder."""
+_PACKAGES = Path(__file__).absolute().parents[2]
+"""Where this package is found."""
+_FIND_CODE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv.pop(1))
+"""
+
 STARTED = "looking"
 """The line that says that all was loaded: what goes wrong from here on is the folder's doing."""
 PROBE_CODE = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[2])
 from memory.index.probe import look
 look(sys.argv[1])
 """
-"""Python that looks at a folder; its arguments are the folder and where modules are found."""
+"""Python that looks at a folder, which is its argument."""
+
+
+def python_that(code: str, *arguments: str) -> list[str]:
+    """A command that finds modules where this process does, and never in the current folder."""
+    found_in = [str(_PACKAGES), *filter(os.path.isabs, sys.path)]
+    return [sys.executable, "-I", "-c", _FIND_CODE + code, json.dumps(found_in), *arguments]
+
+
+@contextlib.contextmanager
+def alone_at(folder: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
+    """While the block runs, no other process of ours has the folder open.
+
+    Raises: IndexFault.
+    """
+    try:
+        with filelock.FileLock(folder.with_suffix(".open"), timeout=patience_s):
+            yield
+    except filelock.Timeout as exc:
+        raise IndexFault(f"{folder} is still open in a process whose owner has ended") from exc
 
 
 def look(path: str) -> None:
@@ -48,8 +80,8 @@ def probe(path: str) -> None:
 
     Raises: IndexFault with what is wrong.
     """
-    client = persistent_client(Path(path))
-    with chroma_faults():
+    with alone_at(Path(path)), chroma_faults():
+        client = persistent_client(Path(path))
         if COLLECTION not in [collection.name for collection in client.list_collections()]:
             return
         collection = client.get_collection(COLLECTION, embedding_function=None)
