@@ -170,27 +170,32 @@ def measure(load: Load, folder: Path) -> Measured:
         kept = MemoryConfig(data_dir=str(folder), extraction_wait=load.wait_s)
         config = Config(memory=kept, llm=LLMConfig(base_url=server.url))
         config = config.model_copy(update={"api_key": SecretStr("none")})
+        counts = asyncio.run(live(bot, config))
+    return figures(bot, *counts)
 
-        async def live() -> tuple[int, int, int]:
-            model = build_model(config)
-            with open_store(config) as store:
-                _ = store.index.serving  # a bot that has run for a while has loaded Chroma
-                store.add_batch(old(load.rows))
-                async with (
-                    aclosing(model),
-                    build_chat_memory(store, config, model, on_extracted=bot.stored) as memory,
-                ):
-                    bot.began = time.monotonic()
-                    copying = threading.Thread(target=bot.watch, args=(store,))
-                    copying.start()
-                    await bot.run(memory)
-                    copying.join()
-                    then = len(bot.waited), bot.calls, bot.judgements
-                    await memory.settle()
-                    assert await memory.waiting() == 0
-            return then
 
-        extracted, calls, judgements = asyncio.run(live())
+async def live(bot: Bot, config: Config) -> tuple[int, int, int]:
+    """What the bot's life comes to: turns extracted while it ran, calls, judgements."""
+    model = build_model(config)
+    with open_store(config) as store:
+        _ = store.index.serving  # a bot that has run for a while has loaded Chroma
+        store.add_batch(old(bot.load.rows))
+        async with (
+            aclosing(model),
+            build_chat_memory(store, config, model, on_extracted=bot.stored) as memory,
+        ):
+            bot.began = time.monotonic()
+            copying = threading.Thread(target=bot.watch, args=(store,))
+            copying.start()
+            await bot.run(memory)
+            copying.join()
+            then = len(bot.waited), bot.calls, bot.judgements
+            await memory.settle()
+            assert await memory.waiting() == 0
+    return then
+
+
+def figures(bot: Bot, extracted: int, calls: int, judgements: int) -> Measured:
     waits = np.array(bot.waited[:extracted])
     took = [1_000 * took for _, took in bot.took]
     meanwhile = [1_000 * took for at, took in bot.took if at < bot.copied_at]

@@ -27,27 +27,33 @@ _TEXT = 200
 _NO_EMBEDDER = "no embedder here makes vectors like the collection's: see --embedder"
 
 
+ToChroma = Annotated[
+    str | None, typer.Option("--to-chroma", help="A Chroma folder, or http://HOST:PORT.")
+]
+ToMem0 = Annotated[
+    Path | None, typer.Option("--to-mem0", help="mem0's folder, or its Chroma folder.")
+]
+InCollection = Annotated[
+    str | None, typer.Option(help="The collection [default: memories, mem0's mem0].")
+]
+Embedding = Annotated[
+    str | None, typer.Option(help="Who embeds merged texts: package.module:factory.")
+]
+UndoFile = Annotated[
+    Path | None, typer.Option(help="Where the old rows go [default: COLLECTION.undo-N.jsonl].")
+]
+Undo = Annotated[Path | None, typer.Option(help="Take back what was written, by its undo file.")]
+
+
 def write_back(
     context: typer.Context,
-    to_chroma: Annotated[
-        str | None, typer.Option("--to-chroma", help="A Chroma folder, or http://HOST:PORT.")
-    ] = None,
-    to_mem0: Annotated[
-        Path | None, typer.Option("--to-mem0", help="mem0's folder, or its Chroma folder.")
-    ] = None,
-    collection: Annotated[
-        str | None, typer.Option(help="The collection [default: memories, mem0's mem0].")
-    ] = None,
-    embedder: Annotated[
-        str | None, typer.Option(help="Who embeds merged texts: package.module:factory.")
-    ] = None,
-    undo_file: Annotated[
-        Path | None, typer.Option(help="Where the old rows go [default: COLLECTION.undo-N.jsonl].")
-    ] = None,
+    to_chroma: ToChroma = None,
+    to_mem0: ToMem0 = None,
+    collection: InCollection = None,
+    embedder: Embedding = None,
+    undo_file: UndoFile = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
-    undo: Annotated[
-        Path | None, typer.Option(help="Take back what was written, by its undo file.")
-    ] = None,
+    undo: Undo = None,
 ) -> None:
     """Delete from a collection what was absorbed, and update what was merged, after a question.
 
