@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from memory.cli.report import member_row
@@ -32,9 +33,11 @@ def as_data(found: Lineage) -> dict[str, object]:
 def as_text(found: Lineage) -> RenderableType:
     """For people: why these texts are one memory, and how each decision is taken back."""
     wordings = grid((wording_row(one.row) for one in found.wordings), fixed=3)
-    decisions = [Padding(_decision(card), (1, 0, 0, 0)) for card in found.decisions]
+    added = [_title(card) for card in found.decisions if card.action == Action.ADD]
+    others = [card for card in found.decisions if card.action != Action.ADD]
+    decisions = [Padding(_decision(card), (1, 0, 0, 0)) for card in others]
     living = table([("lives today", found.living or "nobody")])
-    return Group(wordings, *decisions, "", living)
+    return Group(wordings, "", *added, *decisions, "", living)
 
 
 def wording_row(row: Row) -> tuple[str, str, str, Text]:
@@ -45,21 +48,24 @@ def wording_row(row: Row) -> tuple[str, str, str, Text]:
 
 
 def _decision(card: Card) -> RenderableType:
-    """A title, what became of each member, and why; of an addition the title says it all."""
+    """What became of each member, and why."""
+    members = grid(map(member_row, card.members), fixed=2)
+    return Group(_title(card), *(Padding(one, (0, 0, 0, 2)) for one in (members, _why(card))))
+
+
+def _title(card: Card) -> Text:
+    """Of an addition it says it all."""
     recorded = card.recorded
     assert recorded is not None
     state = "undone" if recorded.undone else "pending" if recorded.pending else ""
     alike = "" if card.similarity is None else f"{card.similarity:.2f}"
-    facts = (f"{recorded.at:%Y-%m-%d %H:%M}", alike, (card.action, "bold"), state)
+    stored = card.reason if card.action == Action.ADD else ""
+    facts = (f"{recorded.at:%Y-%m-%d %H:%M}", alike, (card.action, "bold"), state, stored)
     told = [part for fact in facts if fact for part in ("  ", fact)]
-    title = Text.assemble((f"decision {recorded.number}", "bold"), *told)
-    if card.action == Action.ADD:
-        return Text.assemble(title, "  ", card.reason)
-    members = grid(map(member_row, card.members), fixed=2)
-    return Group(title, *(Padding(one, (0, 0, 0, 2)) for one in (members, table(_why(card)))))
+    return Text.assemble((f"decision {recorded.number}", "bold"), *told)
 
 
-def _why(card: Card) -> list[tuple[str, str]]:
+def _why(card: Card) -> Table:
     recorded = card.recorded
     assert recorded is not None
     verified = f", verified {recorded.verified}" if recorded.verified else ""
@@ -67,4 +73,4 @@ def _why(card: Card) -> list[tuple[str, str]]:
     told = [*made, ("because", card.reason), ("by", f"{recorded.by}{verified}")]
     if recorded.reversible and not recorded.undone:
         told.append(("to undo", f"memory-dedup undo {recorded.number}"))
-    return told
+    return table(told)

@@ -228,7 +228,7 @@ def history(
     as_json: AsJson = False,
     report: ReportFile = None,
 ) -> None:
-    """Show what was decided, when and why, oldest first; `undo` takes the number."""
+    """Show what was decided, when and why, oldest first; `undo` takes the number, `show` an id."""
     from memory.cli.tables import grid
 
     check_report(report)

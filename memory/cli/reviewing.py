@@ -50,7 +50,7 @@ def apply(
                 err().print(f"refused: {InputError(file, outcome.why, remedy, number)}")
                 refused += 1
     undo = f"; `memory-dedup undo {answers.run}` takes them back" if given else ""
-    err().print(f"{given:,} applied, {already:,} were already, {refused:,} refused{undo}")
+    err().print(f"{given:,} applied, {already:,} applied before, {refused:,} refused{undo}")
     if refused:
         raise typer.Exit(EXIT_PROBLEM)
 

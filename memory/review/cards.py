@@ -15,6 +15,8 @@ from memory.models import Action, Decision, Frozen
 Fate = Literal["keep", "retire", "judge", "beside", "forgotten"]
 """`beside`: it was looked at with the others, and what was decided about them left it alone."""
 NO_MODEL = "the rules, without a model"
+ON_REQUEST = "whoever asked for it"
+_REQUESTED = {Action.UPDATE, Action.UNDO, Action.FORGET}
 
 
 class CardMember(Frozen):
@@ -235,12 +237,18 @@ def _recorded(record: DecisionRecord) -> Recorded:
         number=record.number,
         run=record.run,
         at=record.at,
-        by="a person" if record.by_person else record.model or NO_MODEL,
+        by=_by(record),
         verified=record.verified,
         pending=record.pending,
         undone=record.undone,
         reversible=record.reversible,
     )
+
+
+def _by(record: DecisionRecord) -> str:
+    if record.by_person:
+        return "a person"
+    return record.model or (ON_REQUEST if record.action in _REQUESTED else NO_MODEL)
 
 
 # --- both -------------------------------------------------------------------------------------

@@ -807,6 +807,6 @@ def test_the_retired_wordings_of_a_memory_are_shown(run: Run, tmp_path: Path) ->
     first, last = run("memory-dedup", "history", "--text", str(memory["id"])).stdout.splitlines()
     assert "retired Mia adopted a cat in 2023." in first
     assert last.endswith(f"{memory['id']} live    mia adopted a cat in 2023")
-    assert "needs a memory's id" in failed(run("memory-dedup", "history", "--text", ok=False))
+    assert "needs a memory's id" in failed(run("memory-dedup", "history", "--text", ok=False), 2)
     unknown = failed(run("memory-dedup", "history", "--text", "mem_000000000000", ok=False))
     assert "no live memory has the id" in unknown

@@ -66,12 +66,12 @@ def test_it_does_exactly_what_it_says_and_twice_changes_nothing(home: Path) -> N
     )
     done = run("apply", file)
     assert done.exit_code == 0, done.stderr
-    assert "2 applied, 0 were already, 0 refused" in done.stderr
+    assert "2 applied, 0 applied before, 0 refused" in done.stderr
     assert {one.content for one in live(home)} == {TEXTS[1], TEXTS[3]}
     before = (home / "data" / "ledger.db").read_bytes()
     again = run("apply", file)
     assert again.exit_code == 0
-    assert again.stderr == "0 applied, 2 were already, 0 refused\n"
+    assert again.stderr == "0 applied, 2 applied before, 0 refused\n"
     assert (home / "data" / "ledger.db").read_bytes() == before
     undone = run("undo", done.stderr.split("undo ")[1].split("`")[0])
     assert undone.exit_code == 0
@@ -96,7 +96,7 @@ def test_what_no_longer_fits_is_refused_by_line_and_the_rest_is_done(home: Path)
     assert f"refused: {file}:2: {a.id} has another text now" in done.stderr
     assert f"refused: {file}:3: answer" in done.stderr
     assert f"refused: {file}:4: " in done.stderr
-    assert "1 applied, 0 were already, 3 refused" in done.stderr
+    assert "1 applied, 0 applied before, 3 refused" in done.stderr
     assert {one.content for one in live(home)} == {*TEXTS[:2], TEXTS[3]}
 
 
