@@ -63,7 +63,7 @@ class OfflineModel:
             left = [index for index in left if index not in group]
             if len(group) > 1:
                 parts.append(MergeGroup(members=group, text=text))
-        reason = "said in one text" if parts else "values conflict"
+        reason = "said in one text" if parts else _why_apart(question)
         return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
 
     async def reread(self, doubt: Doubt) -> SecondReading:
@@ -130,6 +130,14 @@ def _told_as_one(question: Question, left: Sequence[int]) -> tuple[tuple[int, ..
         if joined is not None and _is_believed(joined, [members[n].content for n in wider]):
             group, text = wider, joined
     return group, text
+
+
+def _why_apart(question: Question) -> str:
+    """As far as words tell."""
+    *others, newest = (member.content for member in question.members)
+    found = [compare(newest, other) for other in others]
+    adds = all(one.a_covers_b or one.b_covers_a for one in found)
+    return "one only adds to the other" if adds else "values conflict"
 
 
 def _alike_rows(question: Question) -> tuple[MergeGroup, ...]:

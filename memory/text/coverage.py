@@ -44,11 +44,13 @@ class Comparison:
 
     @property
     def summary(self) -> str:
-        """`"October 15" / "October 16"`; empty where nothing differs."""
-        a, b = " ".join(self.only_a), " ".join(self.only_b)
-        if a == b:
-            return a
-        return f'"{a}" / "{b}"' if a and b else f'one adds "{a or b}"'
+        """`"October 15" / "October 16"`, and what stands against the other; empty for nothing."""
+        a, b = (
+            " ".join(word for word in words if word not in self.conflict)
+            for words in (self.only_a, self.only_b)
+        )
+        told = f'"{a}" / "{b}"' if a and b else f'one adds "{a or b}"' if a or b else ""
+        return "; ".join(filter(None, (told, " ".join(self.conflict))))
 
 
 _SAME = Comparison((), ())

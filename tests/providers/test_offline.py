@@ -115,6 +115,12 @@ def test_values_that_conflict_are_kept_both(tell: Tell, a: str, b: str) -> None:
     assert (verdict.parts, verdict.reason) == ((), "values conflict")
 
 
+def test_what_only_adds_conflicts_with_nothing(tell: Tell) -> None:
+    members = (tell("Mia has a cat."), tell("Mia has a tabby cat."))
+    verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.92, 0.8)))
+    assert (verdict.parts, verdict.reason) == ((), "one only adds to the other")
+
+
 @settings(deadline=None)
 @given(st.lists(texts, min_size=2, max_size=4, unique=True))
 def test_whatever_it_merges_is_believed(told: list[str]) -> None:

@@ -83,6 +83,7 @@ def test_a_difference_is_said_in_words() -> None:
     assert compare("Mia has a cat.", "Mia has a tabby cat.").summary == 'one adds "tabby"'
     assert compare("Mia saw Jo.", "Jo saw Mia.").summary == "word order"
     assert compare("Mia saw Jo.", "mia saw Jo").summary == ""
+    assert compare("Mia saw Jo.", "Mia did not see Bo.").summary.endswith("; not")
 
 
 def test_capitals_that_are_a_word_of_their_own_are_content() -> None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from memory.text.coverage import compare, covers
+from memory.text.coverage import Comparison, compare, covers
 from memory.text.japanese import japanese_tokens
 
 SAME = [
@@ -72,6 +72,12 @@ CHANGED = [
 @pytest.mark.parametrize(("a", "b"), SAME)
 def test_wordings_that_say_the_same_are_told_one_way(a: str, b: str) -> None:
     assert compare(a, b).summary == ""
+
+
+def test_a_not_is_told_beside_the_words_that_differ() -> None:
+    assert (
+        Comparison(("べる", "not"), ("べない", "not"), ("not",)).summary == '"べる" / "べない"; not'
+    )
 
 
 @pytest.mark.parametrize(("short", "long"), MORE)
