@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from memory.text.wording import Term, Wording
 
 _FEW_WORDS = 3
+_MOST_PAIRS = 2_000_000
+"""Of texts that repeat themselves so often nothing counts as said otherwise: both must stay."""
 _MOSTLY = 0.5
 """How much of two texts must be the same for a difference to stand in the same place."""
 
@@ -18,8 +21,10 @@ def outdated(older: Wording, newer: Wording) -> frozenset[str]:
     A number for a number, a name for a name, as many words for a few.
     """
     before, after = ([term.key for term in told.terms] for told in (older, newer))
+    if _pairs(before, after) > _MOST_PAIRS:
+        return frozenset()
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if matcher.ratio() < _MOSTLY:
+    if matcher.quick_ratio() < _MOSTLY or matcher.ratio() < _MOSTLY:
         return frozenset()
     return frozenset(
         key
@@ -27,6 +32,12 @@ def outdated(older: Wording, newer: Wording) -> frozenset[str]:
         if change == "replace" and max(b - a, d - c) <= _FEW_WORDS
         for key in _exchanged(older.terms[a:b], newer.terms[c:d])
     )
+
+
+def _pairs(before: Sequence[str], after: Sequence[str]) -> int:
+    """How many places of the two have the same word: what it takes to compare them."""
+    there = Counter(after)
+    return sum(n * there[key] for key, n in Counter(before).items())
 
 
 def _exchanged(before: Sequence[Term], after: Sequence[Term]) -> Iterator[str]:

@@ -48,7 +48,8 @@ def counts(told: Wording) -> Iterator[tuple[str, str]]:
             continue
         if told.language == "ja" and place and told.terms[place - 1].role:
             yield term.key, told.terms[place - 1].key
-        for thing in told.terms[place + 1 :]:
+        for behind in range(place + 1, len(told.terms)):
+            thing = told.terms[behind]
             if not thing.joined or thing.sort is not Sort.WORD:
                 break
             yield term.key, thing.key
@@ -57,9 +58,9 @@ def counts(told: Wording) -> Iterator[tuple[str, str]]:
 def _other_tense(terms: Sequence[Term], told: Sequence[Wording], language: str) -> Iterator[str]:
     """Words that every source which has them tells as past, or none does."""
     forms = frozenset[str]().union(*(source.forms for source in told))
-    keys = frozenset[str]().union(*(source.keys for source in told))
+    keys = frozenset[str]().union(*(source.keys for source in told)) - REPORTING
     for term in terms:
-        told_of = term.sort is Sort.WORD and term.key in keys - REPORTING
+        told_of = term.sort is Sort.WORD and term.key in keys
         if told_of and not _told_so(term, forms, language):
             yield term.surface
 
@@ -73,8 +74,9 @@ def _told_so(term: Term, forms: frozenset[str], language: str) -> bool:
 
 def tense_lost(merged: Wording, newest: Wording) -> Iterator[str]:
     """Words of the newest source that the merged text tells in an older one's tense."""
+    keys = merged.keys - REPORTING
     for term in newest.terms:
-        told_of = term.sort is Sort.WORD and term.key in merged.keys - REPORTING
+        told_of = term.sort is Sort.WORD and term.key in keys
         if told_of and not _told_so(term, merged.forms, newest.language):
             yield term.surface
 
@@ -167,15 +169,16 @@ def _stand_so(first: Term, second: Term, merged: Wording, told: Sequence[Wording
         return japanese and not _qualifies(first, second, merged)
     return any(
         (second.surface.casefold(), first.surface.casefold()) in source.predicates
-        or _changed_places(first, second, source)
         or _neighbours(first, second, source, merged)
+        or _changed_places(first, second, source)
         for source in both
     )
 
 
 def _has_rival(term: Term, merged: Wording) -> bool:
     """Whether something else stands in the same part of a Japanese sentence."""
-    return len(merged.roles[term.role] | {term.key}) > 1
+    there = merged.roles[term.role]
+    return len(there) > 1 or term.key not in there
 
 
 def _moves_freely(term: Term) -> bool:
@@ -244,18 +247,25 @@ _LONGEST_PHRASE = 5
 
 def _neighbours(first: Term, second: Term, source: Wording, merged: Wording) -> bool:
     words = (first.surface.casefold(), second.surface.casefold())
-    moved = frozenset() if words in merged.stood_in else merged.keys - {first.key, second.key}
-    ends = [
-        place
-        for place in source.places_of(second)
-        if (source.terms[place].role == "by") == (second.role == "by")
-    ]
+    moved = frozenset() if words in merged.stood_in else merged.keys
+    own = (first.key, second.key)
     for start in source.places_of(first):
-        end = bisect_right(ends, start)
-        gap = source.terms[start + 1 : ends[end]] if end < len(ends) else None
-        if gap is not None and not any(term.key in moved for term in gap):
+        end = _next_place(second, source, start)
+        if end is None:
+            return False
+        gap = (source.terms[place].key for place in range(start + 1, end))
+        if not any(key in moved and key not in own for key in gap):
             return True
     return False
+
+
+def _next_place(term: Term, source: Wording, start: int) -> int | None:
+    """Where it stands next behind a place, by somebody or not as here."""
+    places = source.places_of(term)
+    for n in range(bisect_right(places, start), len(places)):
+        if (source.terms[places[n]].role == "by") == (term.role == "by"):
+            return places[n]
+    return None
 
 
 _KATAKANA = re.compile("^[\u30a1-\u30fc]+$")
@@ -265,7 +275,6 @@ def _other_sequence(terms: Sequence[Term], told: Sequence[Wording]) -> Iterator[
     """Names and numbers of a Japanese text that every source which has both turns around."""
     marked = [term for term in terms if term.sort in _OWN_FACTS or _KATAKANA.match(term.key)]
     for first, second in pairwise(marked):
-        orders = [[term.key for term in source.terms] for source in told]
-        both = [keys for keys in orders if {first.key, second.key} <= set(keys)]
-        if both and not any(second.key in keys[keys.index(first.key) + 1 :] for keys in both):
+        both = [source.places for source in told if {first.key, second.key} <= source.keys]
+        if both and not any(of[second.key][-1] > of[first.key][0] for of in both):
             yield f"{first.surface} {second.surface}"

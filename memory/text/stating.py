@@ -46,12 +46,12 @@ def _stated_by(other: Wording, own: Wording) -> frozenset[str]:
 
 def _spelled_out(own: Wording, other: Wording) -> Iterator[str]:
     """What stands in one text in full and in the other as U.S., and the reverse."""
-    short = {term.key for term in other.terms if _is_abbreviation(term)}
-    for run in _runs(own):
-        if _initials(run) in short:
-            yield from (term.key for term in run)
-    written_out = {_initials(run) for run in _runs(other)}
-    yield from (t.key for t in own.terms if _is_abbreviation(t) and t.key in written_out)
+    if short := {term.key for term in other.terms if _is_abbreviation(term)}:
+        for run in _runs(own):
+            if _initials(run) in short:
+                yield from (term.key for term in run)
+    if abbreviated := {term.key for term in own.terms if _is_abbreviation(term)}:
+        yield from abbreviated.intersection(_initials(run) for run in _runs(other))
 
 
 def _is_abbreviation(term: Term) -> bool:
@@ -61,10 +61,12 @@ def _is_abbreviation(term: Term) -> bool:
 def _runs(told: Wording) -> Iterator[Sequence[Term]]:
     """Stretches of words with a capital."""
     for start in range(len(told.terms)):
-        for end in range(start + 2, start + _LONGEST_ABBREVIATION + 1):
-            run = told.terms[start:end]
-            if end <= len(told.terms) and all(term.surface[:1].isupper() for term in run):
-                yield run
+        most = min(start + _LONGEST_ABBREVIATION, len(told.terms))
+        for end in range(start, most):
+            if not told.terms[end].surface[:1].isupper():
+                break
+            if end > start:
+                yield told.terms[start : end + 1]
 
 
 def _initials(run: Sequence[Term]) -> str:

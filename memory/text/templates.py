@@ -13,6 +13,7 @@ _PIECE = re.compile(
     "[\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]"  # kana and Han stand alone
     r"|[^\W\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]+(?:['’.,:/-]\w+)*|[^\w\s]"
 )
+_MOST_PIECES = 2_000
 _Spans = list[tuple[int, int]]
 
 
@@ -57,8 +58,13 @@ def _same_at_the_start(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def template_of(texts: Sequence[str]) -> Template | None:
-    """The pattern of all these texts; None where less than half of one of them is common to all."""
+    """The pattern of all these texts; None where less than half of one of them is common to all.
+
+    Nor have texts of thousands of pieces one: nobody reads them in a table.
+    """
     split = [pieces(text) for text in texts]
+    if max(map(len, split)) > _MOST_PIECES:
+        return None
     common = list(split[0])
     for one in split[1:]:
         blocks = SequenceMatcher(None, common, one, autojunk=False).get_matching_blocks()

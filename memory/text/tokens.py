@@ -178,7 +178,7 @@ def _content(low: str) -> tuple[str, bool]:
 _HAN_DIGITS = {digit: n for n, digit in enumerate("〇一二三四五六七八九")} | {"零": 0, "两": 2}
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1_000}
 _HAN_MYRIADS = {"万": 10**4, "萬": 10**4, "億": 10**8, "亿": 10**8}
-_HAN_NUMBER = re.compile("^[〇零一二三四五六七八九十百千万萬億亿两]+")
+_HAN_NUMBER = re.compile("[〇零一二三四五六七八九十百千万萬億亿两]+")
 COUNTERS = frozenset(
     "人名位口頭头匹只隻条條本枚張张台輛辆个個冊册杯羽回次歳才岁月年日号時时分秒点円元块週周階层軒家"
     "件足着皿艘校州番種种倍組组対双つヶか"
@@ -240,12 +240,13 @@ def _han_run(run: str) -> Iterator[Token]:
 
 def _han_characters(run: str) -> Iterator[Token]:
     """Chinese by the character; words between which only closed-class characters stand."""
-    place = 0
+    place = looked_at = 0
     while place < len(run):
-        number = _HAN_NUMBER.match(run[place:])
-        if number is not None and run[place + number.end() : place + number.end() + 1] in COUNTERS:
+        number = _HAN_NUMBER.match(run, place) if place >= looked_at else None
+        looked_at = looked_at if number is None else number.end()
+        if number is not None and run[looked_at : looked_at + 1] in COUNTERS:
             yield Token(han_value(number.group()), Kind.NUMBER, number.group())
-            place += number.end()
+            place = looked_at
             continue
         char = run[place]
         kind = Kind.FILLER if char in _HAN_ZH_FILLERS else Kind.CONTENT

@@ -80,9 +80,10 @@ def _doubts(lost: Sequence[Lost], new: Sequence[str]) -> str:
 def _lost(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> Iterator[Lost]:
     for place, source in enumerate(told):
         gone = frozenset[str]().union(*(outdated(source, newer) for newer in told[place + 1 :]))
+        reports = _how_it_reports(sources[place])
         for term in unstated(source, [merged]):
             kept = term.key in gone or _is_derived(term, merged)
-            if not (kept or term.sort.is_hard or _only_reports(term.surface, sources[place])):
+            if not (kept or term.sort.is_hard or term.surface == reports):
                 yield Lost(place, term.surface)
     yield from (Lost(len(told) - 1, words) for words in tense_lost(merged, told[-1]))
 
@@ -100,10 +101,10 @@ _REPORT = re.compile(
 )
 
 
-def _only_reports(word: str, source: str) -> bool:
-    """Whether it is what somebody does who tells of themselves: Mia said that she sails."""
+def _how_it_reports(source: str) -> str | None:
+    """What somebody does who tells of themselves: Mia said that she sails."""
     found = _REPORT.match(source)
-    return found is not None and found["verb"] == word
+    return None if found is None else found["verb"]
 
 
 def _new(merged: Wording, told: Sequence[Wording]) -> Iterator[str]:

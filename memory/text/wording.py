@@ -159,6 +159,7 @@ _SCALES = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn
 _SHORT_SCALE = re.compile(r"([$€£¥]\s?\d[\d.,]*)[\s-]?(k|mn?|bn?)\b", re.IGNORECASE)
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _TITLES = frozenset("mr mrs ms dr sir mister herr frau 氏 様 君 殿".split())
+_SAYING_NOTHING = _TITLES | FORMAL_NOUNS
 _INDEFINITE = frozenset("one ein eine eins".split())
 """Written out, one is hardly ever a count."""
 
@@ -194,7 +195,7 @@ def _terms(text: str, read: Parse, language: str, names: frozenset[str]) -> Iter
     phrase_role = ""
     for word, following in zip_longest(read.words, read.words[1:]):
         phrase_role = word.role or (phrase_role if word.joined else "")
-        says_nothing = word.key in _TITLES | FORMAL_NOUNS or _is_article(word, following)
+        says_nothing = word.key in _SAYING_NOTHING or _is_article(word, following)
         if says_nothing or (language == "ja" and is_ending(word.key, word.joined)):
             continue
         yield Term(

@@ -44,3 +44,9 @@ def test_texts_with_little_in_common_have_no_pattern() -> None:
 def test_pairs_of_one_pattern(a: str, b: str, share: bool) -> None:
     assert share_a_pattern(pieces(a), pieces(b)) is share
     assert share_a_pattern(pieces(b), pieces(a)) is share
+
+
+def test_texts_of_thousands_of_pieces_have_no_pattern() -> None:
+    long = "the cat sat on a mat " * 300
+    assert template_of([f"{long} 1", f"{long} 2"]) is not None
+    assert template_of([f"{long * 2} 1", f"{long * 2} 2"]) is None

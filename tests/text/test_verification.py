@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.text.outdating import outdated
 from memory.text.verification import Belief, Lost, verify
+from memory.text.wording import wordings
 from tests.text import merged_texts
 
 SMALL = [
@@ -150,3 +152,10 @@ def test_whatever_the_texts_there_is_an_answer_with_its_reason(
 @given(ENGLISH, ENGLISH)
 def test_one_text_after_the_other_states_what_both_state(older: str, newer: str) -> None:
     assert verify(f"{older.rstrip('.')}. {newer}", (older, newer)).reason == ""
+
+
+def test_of_texts_that_repeat_themselves_thousands_of_times_nothing_is_outdated() -> None:
+    """To tell what stands in whose place would take minutes; so all that is told has to stay."""
+    for times, gone in ((2, {"three"}), (2_000, set[str]())):
+        older, newer = wordings(["red " * times + f"and {sort}" for sort in ("three", "four")])
+        assert {term.surface for term in older.terms if term.key in outdated(older, newer)} == gone
