@@ -38,14 +38,16 @@ from memory.index.copying import Beside
 from memory.index.exact import LiveVectors
 from memory.index.folder import IndexFolder
 from memory.ledger import RESTORED, Change, Ledger
-from memory.models import SCOPE_FIELDS, Vector
+from memory.models import SCOPE_FIELDS, Scope, Vector
 from memory.protocols import Query, Shortlist
 
 logger = logging.getLogger(__name__)
 
 
-_BATCH = 50
+_BATCH = 100
 """Rows in one write: a search that needs Chroma waits for the one that is under way."""
+_SEARCHED_EXACTLY = 100_000
+"""Up to so many rows, all are searched exactly while many are copied: nobody waits for Chroma."""
 _BESIDE = 200
 """Rows that are read in one go while others search."""
 _PAGE = 1_000
@@ -108,9 +110,11 @@ class ChromaIndex:
         self._following = following
         self._writing = threading.Lock()
         """Held, before the other, by whoever writes Chroma's rows or closes it."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._faulty = False
         """Whether a query or a copy has failed: then the next start looks at the folder closely."""
+        self._moving = False
+        """Whether Chroma is just being closed here and opened in a process of its own."""
         self._fault: IndexFault | None = None
         """What copying beside has met; the next query says so."""
         self._copying = Beside("index", self._copied_beside)
@@ -405,6 +409,8 @@ class ChromaIndex:
             state = reader.followers.state(str(self._collection.id))
             recent = self._recent
             recent.catch_up(reader)
+        if self._moving:
+            return
         if state is None:  # another process made the collection again
             self._start_following()
         elif state.stale and not self._served:
@@ -421,6 +427,7 @@ class ChromaIndex:
             self._move_out()
             while (yield from self._page_beside()):
                 pass
+            self._serve_again()
         except (IndexFault, LedgerError) as exc:
             with self._lock:
                 self._faulty = True
@@ -440,15 +447,53 @@ class ChromaIndex:
         except IndexFault as exc:
             logger.warning("Chroma stays in this process (%s)", exc)
             return
-        with self._writing, self._lock:
-            if self._client is None:
+        with self._writing:
+            nobody_waits = self._search_all_exactly()
+            with contextlib.nullcontext() if nobody_waits else self._lock:
+                self._exchange_for(process, self._folder)
+
+    def _search_all_exactly(self) -> bool:
+        """Whether Chroma is asked nothing any more, until `_serve_again`."""
+        if self._seen == 0:
+            return True
+        with self._ledger.reading() as reader:
+            if reader.followers.lag(0) > _SEARCHED_EXACTLY:
+                return False
+            everything = LiveVectors()
+            everything.catch_up(reader)
+        with self._lock:
+            self._seen, self._recent = 0, everything
+        return True
+
+    def _exchange_for(self, process: ChromaProcess, folder: IndexFolder) -> None:
+        with self._lock:
+            client, self._moving = self._client, True
+        try:
+            if client is None:  # closed meanwhile
                 process.close()
                 return
-            close_client(self._client)
-            self._client = process
-            process.open(self._folder.path)
+            close_client(client)
             threshold = self._following.sync_threshold
-            self._collection = open_collection(process, self._name, threshold)
+            rows = open_collection(process.open(folder.path), self._name, threshold)
+            with self._lock:
+                self._client, self._collection = process, rows
+        except IndexFault:
+            process.close()
+            raise
+        finally:
+            self._moving = False
+
+    def _serve_again(self) -> None:
+        """Ask Chroma again; its first answer, for which it loads its files, is nobody's."""
+        with self._writing:
+            with self._ledger.reading() as reader:
+                dim = reader.vectors.dim()
+            if self._client is not None and dim is not None:
+                ones = Query(np.ones(dim, np.float32), Scope(()), 1)
+                self._asked([ones])
+            with self._lock:
+                if self._client is not None:
+                    self._search_the_rest_exactly()
 
     def _page_beside(self) -> Steps[bool]:
         """Copy the next page; False where there is none, or another process is at it."""
@@ -464,7 +509,6 @@ class ChromaIndex:
             with self._lock:
                 if self._continues(page):
                     self._note(page.changes[-1].revision)
-                    self._search_the_rest_exactly()
             return True
 
     def _write_beside(self, page: _Page, some: Sequence[Change]) -> bool:
@@ -581,6 +625,9 @@ class ChromaIndex:
         """What Chroma names for each; nothing while all that is live is searched exactly."""
         if self._seen == 0 and not self._served:
             return [[] for _ in queries]
+        return self._asked(queries)
+
+    def _asked(self, queries: Sequence[Query]) -> list[list[_Named]]:
         with chroma_faults():
             answer = self._collection.query(
                 query_embeddings=[query.vector for query in queries],

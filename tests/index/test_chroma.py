@@ -132,6 +132,24 @@ def test_what_is_many_is_copied_beside_those_who_search(
     client.close()
 
 
+def test_the_nearest_are_found_at_every_moment_while_much_is_copied_onto_what_serves(
+    folder: Path, ledger: Ledger, rng: np.random.Generator
+) -> None:
+    write(ledger, rng, 30)
+    opened(folder, ledger).close()
+    index, exact = opened(folder, ledger), ExactIndex(ledger)
+    for _ in range(5):
+        write(ledger, rng, 60)
+        query = unit(rng)
+        shortlist = nearest(index, query, MIA, 3, -1.0)
+        assert shortlist.complete
+        assert set(nearest(exact, query, MIA, 1, -1.0).ids) <= set(shortlist.ids)
+    index.settle()
+    agree(index, ledger, rng, MIA)
+    assert index.disagreement() == ""
+    index.close()
+
+
 def test_a_rebuild_comes_between_the_steps_of_copying_and_nothing_is_missing(
     folder: Path, ledger: Ledger, rng: np.random.Generator
 ) -> None:
