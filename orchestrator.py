@@ -261,7 +261,7 @@ class Chat:
     async def _wait_for(self, memory: ChatMemory, interrupted: asyncio.Event) -> None:
         """Give the hook time to finish; a Ctrl-C leaves the rest for the next start."""
         waiting = await memory.waiting()
-        if waiting and self._tty:
+        if waiting:
             _dim(f"remembering the last {waiting} turns (Ctrl-C leaves them for the next start)")
         await _first(self._settled(memory), interrupted)
         if left := await memory.waiting():

@@ -128,7 +128,7 @@ def test_what_ones_own_model_raises_is_a_failed_call_and_loses_nothing(
         async with open_chat_memory(data_dir=str(tmp_path), model=model) as memory:
             await memory.hear(heard(memory))
             failed = await memory.settle()
-            assert (failed.extracted, failed.pending) == (0, 1)
+            assert (failed.extracted, failed.pending, failed.usage.calls) == (0, 1, 1)
             assert f"broken-1 failed ({type(raised).__name__}" in failed.problem
             model.raises = None
             assert (await memory.settle()).extracted == 1

@@ -12,6 +12,7 @@ from memory.errors import (
     EmbeddingError,
     MemoryPipelineError,
     ModelAnswerError,
+    ModelError,
     ModelUnavailable,
 )
 from memory.models import (
@@ -22,6 +23,7 @@ from memory.models import (
     Reply,
     SecondReading,
     Turn,
+    Usage,
     Vectors,
     Verdict,
 )
@@ -29,6 +31,7 @@ from memory.protocols import Embedder, LanguageModel
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Failure = TypeVar("Failure", bound=ModelError)
 _MODEL = ("name", "judge", "reread", "extract", "reply", "aclose")
 _EMBEDDER = ("fingerprint", "embed")
 
@@ -97,11 +100,12 @@ class OwnModel:
             raise self._failure(exc) from exc
         if not isinstance(answer, kind):
             told, wanted = type(answer).__name__, kind.__name__
-            raise ModelAnswerError(f"{self.name} answered with {told}, not with {wanted}")
+            wrong = ModelAnswerError(f"{self.name} answered with {told}, not with {wanted}")
+            raise _asked_once(wrong)
         return answer
 
     def _failure(self, exc: BaseException) -> ModelUnavailable:
-        return ModelUnavailable(f"{self.name} failed ({_told(exc)})")
+        return _asked_once(ModelUnavailable(f"{self.name} failed ({_told(exc)})"))
 
 
 class OwnEmbedder:
@@ -121,6 +125,12 @@ class OwnEmbedder:
             raise
         except Exception as exc:  # somebody else's code: whatever it raises
             raise EmbeddingError(f"{self.fingerprint} failed ({_told(exc)})") from exc
+
+
+def _asked_once(failure: Failure) -> Failure:
+    """It was asked, whatever came of it; what that cost it has not said."""
+    Usage(calls=1).put_upon(failure)
+    return failure
 
 
 def _is_cancelled() -> bool:
