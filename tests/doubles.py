@@ -18,6 +18,7 @@ from memory.models import (
     Reply,
     SecondReading,
     Turn,
+    Usage,
     Vector,
     Vectors,
     Verdict,
@@ -89,6 +90,7 @@ class ScriptedModel:
         self.asked.append(question)
         answer = self._answers.pop(0)
         if isinstance(answer, ModelError):
+            Usage(calls=1).put_upon(answer)
             raise answer
         return answer if isinstance(answer, Verdict) else answer(question)
 

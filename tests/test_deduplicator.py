@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from memory.config import MemoryConfig
 from memory.decide import Chosen
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import ModelError
+from memory.errors import ModelError, ModelUnavailable
 from memory.index import similarity
 from memory.ledger import Ledger, Lineage, Snapshot
 from memory.models import DeduplicationReport, Memory, MergeGroup, Question, Verdict
-from memory.providers import OfflineModel
+from memory.providers import CircuitBreaker, OfflineModel
 from memory.review import cards_of
 from memory.store import Asker, MemoryStore, reopen_pending
 from tests.conftest import Tell
@@ -316,6 +316,24 @@ def test_a_failing_model_keeps_both_where_neither_covers_and_a_later_run_settles
     assert batch(deduplicator).decisions == {"keep_both": 1}
     assert store.counts().pending == 0
     assert batch(deduplicator).decisions == {}
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_question_that_nobody_was_let_ask_counts_as_no_attempt(
+    store: MemoryStore, tell: Tell
+) -> None:
+    now_s = [0.0]
+    model = ScriptedModel(ModelUnavailable("503"), APART)
+    breaker = CircuitBreaker(model, failures=1, clock=lambda: now_s[0])
+    deduplicator = MemoryDeduplicator(store, breaker)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    minutes_pass(store, 60)
+    for _ in range(6):
+        assert batch(deduplicator).pending == 1
+    assert len(model.asked) == 1
+    now_s[0] = 3_600.0
+    assert batch(deduplicator).decisions == {"keep_both": 1}
 
 
 @pytest.mark.usefixtures("close_pair")
