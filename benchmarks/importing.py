@@ -122,7 +122,7 @@ def config_of(folder: Path, url: str | None = None) -> Config:
 def raw(config: Config, count: int) -> Imported:
     """As `import --raw` brings them in."""
     told, embedder = list(memories(count, USERS)), TimedEmbedder()
-    with open_store(config, embedder=embedder) as store, held() as transactions:
+    with open_store(config, Following(lag=count), embedder) as store, held() as transactions:
         started, pace = time.perf_counter(), Pace()
         for some in pace.parts(told):
             store.add_batch(some, pace=pace)
