@@ -11,12 +11,13 @@ from memory.errors import EmbedderMismatch, EmbeddingError
 from memory.ledger import Ledger, Reader, Writer
 from memory.models import Embedded, Memory, Vector, Vectors
 from memory.protocols import Embedder
+from memory.store.pace import Pace
 from memory.text import normalise, text_key
 
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 1_000
-"""Texts in one call of the embedder, and in one transaction."""
+"""Texts in one call of the embedder."""
 _EMBEDDER = "embedder"
 """Where the ledger says whose vectors it holds."""
 _ZERO = 1e-6
@@ -115,14 +116,15 @@ class EmbeddingCache:
         """
         with self._ledger.reading() as reader:
             texts = reader.vectors.missing_texts()
+        pace = Pace()
         for start in range(0, len(texts), _AT_ONCE):
             some = texts[start : start + _AT_ONCE]
-            vectors = self._embed(some)
-            with self._ledger.writing() as writer:
-                self._claim(writer)
-                keys = [text_key(text) for text in some]
-                writer.vectors.put(dict(zip(keys, vectors, strict=True)))
-                writer.drop_unused_texts(set(keys))  # forgotten meanwhile
+            keys = [text_key(text) for text in some]
+            for part in pace.parts(list(zip(keys, self._embed(some), strict=True))):
+                with pace.writing(self._ledger, len(part)) as writer:
+                    self._claim(writer)
+                    writer.vectors.put(dict(part))
+                    writer.drop_unused_texts({key for key, _ in part})  # forgotten meanwhile
         return len(texts)
 
     def _claim(self, writer: Writer) -> None:
