@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,9 @@ from memory.models import Memory, new_memory_id
 from memory.store import MemoryStore
 from tests import servers
 from tests.doubles import START, PlacedEmbedder, ScriptedModel, ticking
+
+# Who is started in the background ignores Ctrl-C, and so would every command that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -90,7 +90,8 @@ class ScriptedModel:
         self.asked.append(question)
         answer = self._answers.pop(0)
         if isinstance(answer, ModelError):
-            Usage(calls=1).put_upon(answer)
+            if not answer.calls:
+                Usage(calls=1).put_upon(answer)
             raise answer
         return answer if isinstance(answer, Verdict) else answer(question)
 
