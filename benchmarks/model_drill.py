@@ -377,7 +377,7 @@ def unexplained(store: MemoryStore, witness: Witness) -> list[tuple[str, ...]]:
 
 
 def _explains(decision: DecisionRecord, failure: str, witness: Witness) -> bool:
-    if not decision.reason or decision.model != witness.name:
+    if not decision.reason or decision.model not in (witness.name, None):  # None was not asked
         return False
     return not failure or (decision.pending and failure in decision.reason)
 

@@ -197,6 +197,9 @@ class Batch:
                 account.leave(group)
                 return
             decision = await self._ask(group.question, self._calls)
+            if decision.pending and decision.model is None:
+                account.leave(group)  # the model is left alone for now
+                return
             if group.question.table is not None and decision.pending:
                 account.usage += decision.usage
                 return  # the next round asks about its pairs

@@ -385,7 +385,8 @@ class MemoryDeduplicator:
         cost = 1
         try:
             decision = await self._judging.decide(question, budget, most_answers)
-            cost = max(decision.usage.calls, int(decision.pending))
+            failed = decision.pending and decision.model is not None
+            cost = max(decision.usage.calls, int(failed))
         finally:
             calls.settle(cost)
         return decision

@@ -178,6 +178,10 @@ class ModelUnavailable(ModelError):
         self.retry_after_s = retry_after_s
 
 
+class ModelNotAsked(ModelUnavailable):
+    """It is left alone after failures: the question was not even asked."""
+
+
 class ModelTooSlow(ModelUnavailable):
     """No answer in the time that the question was given; others may have been answered."""
 

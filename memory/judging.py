@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 from memory.decide import Doubted, after_failure, resolve, still_wrong
-from memory.errors import ModelError
+from memory.errors import ModelError, ModelNotAsked
 from memory.models import Decision, Question, Rules, Usage
 from memory.protocols import LanguageModel
 from memory.providers import Budget, Spent
@@ -38,7 +38,8 @@ class Judging:
                 answer = await self._answer(question, budget, spent)
             except ModelError as exc:
                 paid = spent.usage + Usage.of_failure(exc)
-                return self._failed(question, str(exc), paid)
+                asked = spent.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
+                return self._failed(question, str(exc), paid, asked)
             if isinstance(answer, Decision):
                 _log_merges(answer)
                 return replace(answer, usage=spent.usage)
@@ -63,13 +64,14 @@ class Judging:
                 return wrong
         return replace(answer.decision, verified="by a second reading")
 
-    def _failed(self, question: Question, why: str, usage: Usage) -> Decision:
+    def _failed(self, question: Question, why: str, usage: Usage, asked: bool = True) -> Decision:
+        """The fallback; it names the model where that was asked."""
         decision = after_failure(question, why, self._rules)
         fallback = "replace" if decision.survivors else "keep both"
         logger.warning(
             "DEDUP_FAIL: LLM merge failed, falling back to %s (%s)", fallback, decision.reason
         )
-        return replace(decision, model=self._model.name, usage=usage)
+        return replace(decision, model=self._model.name if asked else None, usage=usage)
 
 
 def _log_merges(decision: Decision) -> None:

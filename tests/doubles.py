@@ -18,7 +18,6 @@ from memory.models import (
     Reply,
     SecondReading,
     Turn,
-    Usage,
     Vector,
     Vectors,
     Verdict,
@@ -90,8 +89,6 @@ class ScriptedModel:
         self.asked.append(question)
         answer = self._answers.pop(0)
         if isinstance(answer, ModelError):
-            if not answer.calls:
-                Usage(calls=1).put_upon(answer)
             raise answer
         return answer if isinstance(answer, Verdict) else answer(question)
 

@@ -19,10 +19,19 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelError, ModelUnavailable
 from memory.index import similarity
 from memory.ledger import Ledger, Lineage, Snapshot
-from memory.models import DeduplicationReport, Memory, MergeGroup, Question, Verdict
+from memory.models import (
+    Action,
+    Decision,
+    DeduplicationReport,
+    Memory,
+    MergeGroup,
+    Question,
+    Survivor,
+    Verdict,
+)
 from memory.providers import CircuitBreaker, OfflineModel
 from memory.review import cards_of
-from memory.store import Asker, MemoryStore, reopen_pending
+from memory.store import Anyway, Applied, Asker, MemoryStore, reopen_pending
 from tests.conftest import Tell
 from tests.doubles import (
     START,
@@ -329,9 +338,11 @@ def test_a_question_that_nobody_was_let_ask_counts_as_no_attempt(
     write(deduplicator, tell(CAT))
     write(deduplicator, tell(DOG))
     minutes_pass(store, 60)
+    decisions = len(store.history())
     for _ in range(6):
-        assert batch(deduplicator).pending == 1
-    assert len(model.asked) == 1
+        report = batch(deduplicator)
+        assert (report.pending, report.left, report.usage.calls) == (0, 1, 0)
+    assert (len(model.asked), len(store.history())) == (1, decisions)
     now_s[0] = 3_600.0
     assert batch(deduplicator).decisions == {"keep_both": 1}
 
@@ -394,6 +405,27 @@ def test_a_retry_that_dies_before_it_asked_leaves_the_question_open(
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
     asyncio.run(deduplicator.retry_pending())
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 0)
+
+
+def test_a_question_about_what_was_forgotten_in_part_is_asked_as_things_are(
+    store: MemoryStore, tell: Tell
+) -> None:
+    first, second, third = (
+        store.add(tell(text))
+        for text in ("Mia sails.", "Mia sails a boat.", "Mia sails a red boat.")
+    )
+    for older, newer in ((first, second), (second, third)):
+        kept = Survivor(newer, (older.id,))
+        pending = Decision(
+            Action.REPLACE, "no model", (older, newer), (kept,), model="any", pending=True
+        )
+        assert isinstance(store.apply(pending, Anyway()), Applied)
+        if older is first:
+            reopen_pending(store.ledger, lambda _reader: set(), store.scope_of, 10)
+    store.forget(first.id)
+    [question] = reopen_pending(store.ledger, lambda _reader: set(), store.scope_of, 10)
+    assert (question.members, question.scrubbed) == ((second.id, third.id), True)
+    assert live(store) == {third.content}
 
 
 def test_more_copies_than_candidates_do_not_keep_a_new_one_waiting(

@@ -33,7 +33,8 @@ def cohesive(
 
     A chain a~b~c whose ends are unlike must not be merged on b's word: a merge would state of one
     text what only another said. So groups grow by complete linkage: the closest pair first, and
-    two groups join only where all of one are `together` with all of the other. Ties go by position,
+    two groups join only where all of one are `together` with all of the other; of two singles it is
+    asked only where they have an edge. Ties go by position,
     so members in a canonical order give the same groups whatever order they arrived in.
     """
     group_of = {member: member for member in component}

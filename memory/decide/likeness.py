@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import combinations, islice
 from math import comb
 
@@ -75,15 +74,11 @@ class Likeness:
 
 def _pairs_within(sizes: Sequence[int]) -> tuple[Ints, Ints]:
     """Every two rows `i < j` of each group, where the groups lie one behind the other."""
-    starts = np.cumsum([0, *sizes])
-    within = [_every_two(size) + start for size, start in zip(sizes, starts.tolist(), strict=False)]
+    starts = np.cumsum([0, *sizes]).tolist()
+    every_two = {size: np.array(np.triu_indices(size, 1), np.int64) for size in set(sizes)}
+    within = [every_two[size] + start for size, start in zip(sizes, starts, strict=False)]
     whole = np.concatenate([np.zeros((2, 0), np.int64), *within], axis=1)
     return whole[0], whole[1]
-
-
-@lru_cache(maxsize=64)
-def _every_two(size: int) -> Ints:
-    return np.array(np.triu_indices(size, 1), np.int64)
 
 
 class AlikeGroup:

@@ -109,10 +109,12 @@ class ChromaIndex:
         self._folder = folder
         self._following = following
         self._writing = threading.Lock()
-        """Held, before the other, by whoever writes Chroma's rows or closes it."""
+        """Held, before the other, by whoever writes Chroma's rows, moves it or reads them all."""
         self._lock = threading.RLock()
         self._faulty = False
         """Whether a query or a copy has failed: then the next start looks at the folder closely."""
+        self._stays = False
+        """Whether no process of its own could be started for Chroma."""
         self._moving = False
         """Whether Chroma is just being closed here and opened in a process of its own."""
         self._fault: IndexFault | None = None
@@ -252,7 +254,7 @@ class ChromaIndex:
 
         Raises: IndexFault.
         """
-        with self._lock, self._ledger.reading() as reader:
+        with self._writing, self._lock, self._ledger.reading() as reader:
             expected = {
                 change.id: change.vector
                 for change in reader.followers.changes(0)
@@ -297,8 +299,9 @@ class ChromaIndex:
             if self._client is None:
                 return
             try:
-                self._catch_up()
-                self._copy_some()
+                with self._noted_faults():
+                    self._catch_up()
+                    self._copy_some()
             except (IndexFault, LedgerError) as exc:
                 logger.warning("the index is behind (%s); the next start catches up", exc)
         self.let_go()
@@ -326,6 +329,8 @@ class ChromaIndex:
         client, self._client = self._client, None
         if client is not None:
             close_client(client)
+        if isinstance(client, ChromaProcess) and not client.ended_well:
+            self._faulty = True
 
     # --- following the ledger ---
 
@@ -426,7 +431,7 @@ class ChromaIndex:
         try:
             self._move_out()
             while (yield from self._page_beside()):
-                pass
+                self._move_out()  # it may have been made again here
             self._serve_again()
         except (IndexFault, LedgerError) as exc:
             with self._lock:
@@ -440,17 +445,24 @@ class ChromaIndex:
         Starting one takes a second, which is worth it once there is much to copy. Where none can
         be started, Chroma stays here.
         """
-        if self._folder is None or isinstance(self._client, ChromaProcess):
+        if self._folder is None or self._client is None or self._stays:
+            return
+        if isinstance(self._client, ChromaProcess):
             return
         try:
             process = ChromaProcess()
         except IndexFault as exc:
             logger.warning("Chroma stays in this process (%s)", exc)
+            self._stays = True
             return
-        with self._writing:
-            nobody_waits = self._search_all_exactly()
-            with contextlib.nullcontext() if nobody_waits else self._lock:
-                self._exchange_for(process, self._folder)
+        try:
+            with self._writing:
+                nobody_waits = self._search_all_exactly()
+                with contextlib.nullcontext() if nobody_waits else self._lock:
+                    self._exchange_for(process, self._folder)
+        except BaseException:  # nobody else would end it
+            process.close()
+            raise
 
     def _search_all_exactly(self) -> bool:
         """Whether Chroma is asked nothing any more, until `_serve_again`."""
@@ -477,9 +489,6 @@ class ChromaIndex:
             rows = open_collection(process.open(folder.path), self._name, threshold)
             with self._lock:
                 self._client, self._collection = process, rows
-        except IndexFault:
-            process.close()
-            raise
         finally:
             self._moving = False
 
@@ -488,12 +497,26 @@ class ChromaIndex:
         with self._writing:
             with self._ledger.reading() as reader:
                 dim = reader.vectors.dim()
+            collection = self._collection
             if self._client is not None and dim is not None:
                 ones = Query(np.ones(dim, np.float32), Scope(()), 1)
-                self._asked([ones])
+                try:
+                    self._asked([ones])
+                except IndexFault:
+                    with self._lock:
+                        if self._is_current(collection):
+                            raise
+                    return  # it was closed, or made again, meanwhile
             with self._lock:
                 if self._client is not None:
                     self._search_the_rest_exactly()
+
+    def _is_current(self, collection: Rows) -> bool:
+        """Whether this is open, and the ledger knows no newer one."""
+        with self._ledger.reading() as reader:
+            state = reader.followers.state(str(collection.id))
+        mine = self._client is not None and self._collection is collection
+        return mine and state is not None and not state.stale
 
     def _page_beside(self) -> Steps[bool]:
         """Copy the next page; False where there is none, or another process is at it."""
@@ -514,7 +537,7 @@ class ChromaIndex:
     def _write_beside(self, page: _Page, some: Sequence[Change]) -> bool:
         """Write some rows while others search; False where the page is not to be copied any more.
 
-        They need not wait for Chroma where all that is live is searched exactly.
+        Where all that is live is searched exactly, no search waits for Chroma meanwhile.
         """
         with self._writing:
             with self._lock:

@@ -66,6 +66,8 @@ class ChromaProcess:
         """
         self._lock = threading.Lock()
         self._closed = False
+        self.ended_well = False
+        """Whether it has closed its files and ended by itself."""
         try:
             # A session of its own: Ctrl-C is for whoever started it, who closes it in order.
             self._process = subprocess.Popen(  # noqa: S603 - our own code
@@ -104,8 +106,10 @@ class ChromaProcess:
 
     def close(self) -> None:
         """Close the files and end the process, once what it is at is done. May be called twice."""
+        answered = self.ended_well
         with contextlib.suppress(IndexFault):
             self.ask("close")
+            answered = True
         with self._lock:
             self._closed = True
             for pipe in (self._process.stdin, self._process.stdout):
@@ -117,6 +121,7 @@ class ChromaProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self.ended_well = answered and self._process.returncode == 0
 
     def ask(
         self,

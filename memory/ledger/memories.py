@@ -70,8 +70,16 @@ class Memories(TableGroup):
         return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
 
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
-        """Live memories of the scope above a revision."""
-        return self._live_in(scope, t.memories.c.revision > revision)
+        """Live memories of the scope above a revision, in order of arrival.
+
+        They are few, however many the scope has: in no order, SQLite finds them by the revision.
+        """
+        newer = sa.and_(
+            t.memories.c.revision > revision, t.memories.c.live, *_in_scope(scope, indexed=False)
+        )
+        names = list(self._connection.scalars(sa.select(t.memories.c.id).where(newer)))
+        found = sorted(self.rows(names).values(), key=lambda row: row.seq) if names else []
+        return _held(scope, found)
 
     def newest(self, limit: int, scope: Scope, since: datetime | None = None) -> list[Row]:
         """The live memories of the scope that were recorded last, newest first."""
@@ -87,7 +95,7 @@ class Memories(TableGroup):
 
     def count_with_texts(self, keys: Iterable[str], scope: Scope) -> int:
         """How many live memories of the scope have one of these texts."""
-        inside = (t.memories.c.live, *_in_scope(scope))
+        inside = (t.memories.c.live, *_in_scope(scope, indexed=False))
         among = [t.memories.c.text_key.in_(some) for some in chunks(sorted(keys))]
         if scope.of_metadata:
             return sum(len(self._live_in(scope, one)) for one in among)
@@ -244,7 +252,9 @@ class Memories(TableGroup):
         }
 
     def _live_in(self, scope: Scope, condition: sa.ColumnElement[bool]) -> list[Row]:
-        query = sa.select(t.memories).where(condition, t.memories.c.live, *_in_scope(scope))
+        query = sa.select(t.memories).where(
+            condition, t.memories.c.live, *_in_scope(scope, indexed=False)
+        )
         return _held(scope, self._found(query))
 
     def _pages(self, condition: sa.ColumnElement[bool]) -> Iterator[Row]:
@@ -416,14 +426,19 @@ def _end(name: str, states: dict[str, _State]) -> str | None:
     return None
 
 
-def _in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
-    """What columns can say of it; `_held` looks at the rest."""
-    columns = t.memories.c
-    return [
-        columns[name].is_(value) if value is None else columns[name] == value
-        for name, value in scope.values
-        if name in SCOPE_FIELDS
-    ]
+def _in_scope(scope: Scope, *, indexed: bool = True) -> list[sa.ColumnElement[bool]]:
+    """What columns can say of it; `_held` looks at the rest.
+
+    Not `indexed`, where another condition finds fewer rows: SQLite takes every user for a rare one.
+    """
+    found = []
+    for name, value in scope.values:
+        if name in SCOPE_FIELDS:
+            column: sa.ColumnElement[Any] = t.memories.c[name]
+            if not indexed and isinstance(column.type, sa.Text):
+                column = column.concat("")
+            found.append(column.is_(value) if value is None else column == value)
+    return found
 
 
 def _held(scope: Scope, rows: list[Row]) -> list[Row]:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 from memory import telemetry
-from memory.errors import ModelError, ModelUnavailable
+from memory.errors import ModelError, ModelNotAsked, ModelUnavailable
 from memory.models import (
     Doubt,
     Extraction,
@@ -72,11 +72,11 @@ class CircuitBreaker:
         return self._model.name
 
     async def judge(self, question: Question) -> Verdict:
-        """Raises: ModelError; ModelUnavailable at once while it is open."""
+        """Raises: ModelError; ModelNotAsked at once while it is open."""
         return await self._asked("judge", self._model.judge, question)
 
     async def reread(self, doubt: Doubt) -> SecondReading:
-        """Raises: ModelError; ModelUnavailable at once while it is open."""
+        """Raises: ModelError; ModelNotAsked at once while it is open."""
         return await self._asked("reread", self._model.reread, doubt)
 
     async def extract(
@@ -86,13 +86,13 @@ class CircuitBreaker:
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
-        """Raises: ModelError; ModelUnavailable at once while it is open."""
+        """Raises: ModelError; ModelNotAsked at once while it is open."""
         return await self._asked(
             "extract", self._model.extract, turns, context=context, remembered=remembered
         )
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """Raises: ModelError; ModelUnavailable at once while it is open."""
+        """Raises: ModelError; ModelNotAsked at once while it is open."""
         return await self._asked("reply", self._model.reply, turns, recalled)
 
     async def aclose(self) -> None:
@@ -129,7 +129,7 @@ class CircuitBreaker:
     def _admit(self) -> bool:
         """Whether this question is the one on trial.
 
-        Raises: ModelUnavailable where it must not be asked.
+        Raises: ModelNotAsked where it must not be asked.
         """
         if not self._open:
             return False
@@ -139,9 +139,9 @@ class CircuitBreaker:
         self._on_trial = True
         return True
 
-    def _refusal(self, left_s: float) -> ModelUnavailable:
+    def _refusal(self, left_s: float) -> ModelNotAsked:
         ago_s = self._clock() - self._first_at_s
-        return ModelUnavailable(
+        return ModelNotAsked(
             f"the model is not asked: {self._failures} questions in a row failed ({self._why}), "
             f"the first {_in_words(ago_s)} ago",
             f"it is tried again in {_in_words(left_s)}" if left_s else "it is being tried again",

@@ -334,8 +334,6 @@ class Applier:
         decision = one.decision
         if not decision.pending or decision.model is None or decision.judge == "person":
             return
-        if not decision.usage.calls:  # a breaker let nobody ask
-            return
         pause = BATCH_PAUSE if one.arrival is None else timedelta(0)
         now = self._clock()
         for a, b in combinations(decision.members, 2):

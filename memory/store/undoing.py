@@ -114,8 +114,8 @@ def reopen_pending(
     """Take back what was decided for want of a model, to be asked again; gives the questions.
 
     At most so many, the oldest first, and none with a pair that is not to be asked about. They
-    count as open until `close_pending`. What later decisions build on stays as it is, and is asked
-    again with them.
+    count as open until `close_pending`. What later decisions build on, and of what a part was
+    forgotten, stays as it is, and is asked again with them.
     """
     with ledger.reading() as reader:
         if not reader.decisions.count_pending():
@@ -128,8 +128,8 @@ def reopen_pending(
             if not _pairs_of(writer, record, scope_of) & closed
         ][:most]
         for record in reversed(questions):
-            reversible = record.action in REVERSIBLE and not record.undone
-            if reversible and not writer.decisions.after(record):
+            whole = not record.undone and not record.scrubbed
+            if record.action in REVERSIBLE and whole and not writer.decisions.after(record):
                 _take_back(writer, record)
                 writer.decisions.mark_undone(record.number, pending=True)
     return questions

@@ -57,6 +57,15 @@ def test_its_death_is_a_fault_and_not_the_end_of_who_asks(process: ChromaProcess
         rows.count()
 
 
+def test_only_one_that_closed_its_files_ended_well(process: ChromaProcess, tmp_path: Path) -> None:
+    process.close()
+    process.close()
+    killed = ChromaProcess().open(tmp_path / "chroma")
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.close()
+    assert (process.ended_well, killed.ended_well) == (True, False)
+
+
 def test_nobody_else_has_the_folder_until_it_has_closed_its_files(
     process: ChromaProcess, tmp_path: Path
 ) -> None:
