@@ -88,10 +88,7 @@ def cost(model: str, usage: Usage, money: float | None) -> str:
 def _left_over(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
     """What another run has to do, where there is something."""
     if report.left:
-        yield (
-            "left",
-            f"{report.left:,} groups, for the next run (calls spent, or the model rests)",
-        )
+        yield "left", f"{report.left:,} groups, for the next run (calls spent, or the model rests)"
     if report.undecided:
         yield (
             "undecided",
