@@ -80,7 +80,7 @@ class ChromaProcess:
             raise IndexFault(f"no process could be started for it: {exc.strerror}") from exc
         try:
             self._received()
-        except BaseException:
+        except BaseException:  # Ctrl-C too must not leave it running
             self.close()
             raise
 

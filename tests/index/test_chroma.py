@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from memory.errors import IndexFault, InputError
 from memory.index.chroma import ChromaIndex, Following
 from memory.index.chroma_client import ChromaServer
 from memory.index.exact import ExactIndex
+from memory.index.folder import IndexFolder
 from memory.interchange import read_collection
 from memory.ledger import IndexState, Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
@@ -130,6 +133,26 @@ def test_what_is_many_is_copied_beside_those_who_search(
     found = client.get_collection("memories", embedding_function=None).get(include=[])
     assert set(found["ids"]) == set(ids)
     client.close()
+
+
+def test_a_folder_whose_chroma_died_is_looked_at_closely_by_the_next_start(
+    folder: Path, ledger: Ledger, rng: np.random.Generator
+) -> None:
+    index = opened(folder, ledger)
+    write(ledger, rng, 90)
+    index.follow()
+    index.settle()
+    for name in Path("/proc/self/task").glob("*/children"):
+        for child in name.read_text().split():
+            if b"chroma_process" in Path(f"/proc/{child}/cmdline").read_bytes():
+                os.kill(int(child), signal.SIGKILL)
+    write(ledger, rng, 30)
+    index.close()
+    assert not IndexFolder(folder).closed_whole()
+    again = opened(folder, ledger)
+    agree(again, ledger, rng, MIA)
+    again.close()
+    assert IndexFolder(folder).closed_whole()
 
 
 def test_the_nearest_are_found_at_every_moment_while_much_is_copied_onto_what_serves(

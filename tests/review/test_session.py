@@ -20,18 +20,7 @@ from memory.review.session import Review, Shown
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder
-
-OLD, NEW, OTHER = "Mia runs 12 km.", "Mia runs 12 km on Sundays.", "Mia runs 21 km."
-
-
-@pytest.fixture
-def three(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> list[Memory]:
-    """Of these the older goes; whether the other number is meant, only a reader can tell."""
-    embedder.place(OLD)
-    embedder.place(NEW, 0.97, OLD)
-    embedder.place(OTHER, 0.96, OLD)
-    store.add_batch([tell(text, user="Mia") for text in (OLD, NEW, OTHER)])
-    return list(store.memories())
+from tests.review.conftest import NEW, OLD, OTHER
 
 
 @pytest.fixture
