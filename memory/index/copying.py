@@ -1,48 +1,176 @@
-"""Work beside others: small steps in a thread of its own, each followed by as long a pause."""
+"""Copying what is many into Chroma beside those who search, in a process of Chroma's own."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
-import time
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Generator, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from memory.errors import IndexFault, LedgerError
+from memory.index import rows
+from memory.index.beside import Beside
+from memory.index.chroma_process import ChromaProcess
+from memory.index.following import Follower, Page
+from memory.index.place import Place
+from memory.ledger import Change, Ledger
+from memory.models import Scope
+from memory.protocols import Query
+
+logger = logging.getLogger(__name__)
+
+_SEARCHED_EXACTLY = 100_000
+"""Up to so many rows, all are searched exactly while many are copied: nobody waits for Chroma."""
+_BESIDE = 200
+"""Rows that are read in one go while others search."""
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work that gives way between its steps, and its outcome."""
 
 
-class Beside:
-    """Some work that nobody waits for; it is under way once at a time, and stopped between steps.
+class Locks:
+    """How those who search and those who copy take turns."""
 
-    A step may hold the interpreter all the while, as Chroma's writes do: in the pause after it
-    those who were held up come first.
-    """
+    def __init__(self) -> None:
+        self.writing = threading.Lock()
+        """Held, before the other, by whoever writes Chroma's rows, moves it or reads them all."""
+        self.searching = threading.RLock()
+        """Held by whoever searches, or changes what is searched."""
 
-    def __init__(self, name: str, work: Callable[[], Generator[None, None, None]]) -> None:
-        """`work` makes what is done step by step; a thread that has ended it is not kept."""
-        self._name = name
-        self._work = work
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+    @contextlib.contextmanager
+    def both(self) -> Iterator[None]:
+        with self.writing, self.searching:
+            yield
+
+
+class Copying:
+    """Copies what is more than may be searched exactly; others come between any two steps."""
+
+    def __init__(self, place: Place, follower: Follower, ledger: Ledger, locks: Locks) -> None:
+        self._place = place
+        self._follower = follower
+        self._ledger = ledger
+        self._locks = locks
+        self._beside = Beside("index", self._steps)
+        self._stays = False
+        """Whether no process of its own could be started for Chroma."""
+        self._fault: IndexFault | None = None
 
     def start(self) -> None:
         """Begin, unless it is under way or was stopped for good."""
-        if self._stopped.is_set() or (self._thread is not None and self._thread.is_alive()):
-            return
-        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-        self._thread.start()
+        self._beside.start()
 
     def wait(self) -> None:
-        """Until what is under way has come to its end."""
-        if self._thread is not None:
-            self._thread.join()
+        """Until what is under way is copied."""
+        self._beside.wait()
 
     def stop(self) -> None:
         """End after the step that is under way, for good."""
-        self._stopped.set()
-        self.wait()
+        self._beside.stop()
 
-    def _run(self) -> None:
-        with closing(self._work()) as steps:
-            began = time.monotonic()
-            for _ in steps:
-                if self._stopped.wait(time.monotonic() - began):
-                    return
-                began = time.monotonic()
+    def must_be_well(self) -> None:
+        """Raises: IndexFault, what copying has met."""
+        if self._fault is not None:
+            raise self._fault
+
+    def _steps(self) -> Steps[None]:
+        try:
+            self._move_out()
+            while (yield from self._copy_page()):
+                self._move_out()  # it may have been made again here
+            self._serve_again()
+        except (IndexFault, LedgerError) as exc:
+            with self._locks.searching:
+                self._place.suspect()
+                self._fault = exc if isinstance(exc, IndexFault) else None
+            logger.warning("the index is behind (%s)", exc)
+
+    def _move_out(self) -> None:
+        """From here on an embedded Chroma has a process of its own, where it holds up nobody here.
+
+        Starting one takes a second, which is worth it once there is much to copy. Where none can
+        be started, Chroma stays here.
+        """
+        if self._stays or not self._place.may_move:
+            return
+        try:
+            process = ChromaProcess()
+        except IndexFault as exc:
+            logger.warning("Chroma stays in this process (%s)", exc)
+            self._stays = True
+            return
+        try:
+            with self._locks.writing:
+                nobody_waits = self._search_all_exactly()
+                with contextlib.nullcontext() if nobody_waits else self._locks.searching:
+                    self._place.move_to(process, self._locks.searching)
+        except BaseException:  # nobody else would end it
+            process.close()
+            raise
+
+    def _search_all_exactly(self) -> bool:
+        """Whether Chroma is asked nothing any more, until `_serve_again`."""
+        if self._follower.searches_all_exactly:
+            return True
+        everything = self._follower.everything(_SEARCHED_EXACTLY)
+        if everything is None:
+            return False
+        with self._locks.searching:
+            self._follower.search_exactly(everything)
+        return True
+
+    def _copy_page(self) -> Steps[bool]:
+        """Copy the next page; False where there is none, or another process is at it."""
+        with self._follower.only_one() as mine:
+            with self._locks.searching:
+                page = self._follower.next_page(_BESIDE) if mine else None
+            if page is None:
+                return False
+            for some in rows.batches(page.changes):
+                if not self._write(page, some):
+                    return True
+                yield
+            with self._locks.searching:
+                if self._follower.continues(page):
+                    self._follower.copied(page)
+            return True
+
+    def _write(self, page: Page, some: Sequence[Change]) -> bool:
+        """Write some rows while others search; False where the page is not to be copied any more.
+
+        Where all that is live is searched exactly, no search waits for Chroma meanwhile.
+        """
+        with self._locks.writing:
+            with self._locks.searching:
+                if not self._follower.continues(page):
+                    return False
+            try:
+                rows.write(page.rows, some)
+            except IndexFault:
+                with self._locks.searching:
+                    if self._follower.continues(page):
+                        raise
+                return False  # it was closed, or made again, meanwhile
+        return True
+
+    def _serve_again(self) -> None:
+        """Ask Chroma again; its first answer, for which it loads its files, is nobody's."""
+        with self._locks.writing:
+            with self._ledger.reading() as reader:
+                dim = reader.vectors.dim()
+            collection = self._place.rows
+            if self._place.is_open and dim is not None:
+                try:
+                    rows.named(collection, [Query(np.ones(dim, np.float32), Scope(()), 1)])
+                except IndexFault:
+                    with self._locks.searching:
+                        if self._follower.is_current(collection):
+                            raise
+                    return  # it was closed, or made again, meanwhile
+            with self._locks.searching:
+                if self._place.is_open:
+                    self._follower.search_the_rest_exactly()

@@ -3,90 +3,21 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import sys
 from pathlib import Path
-from typing import Any
 
-import chromadb
 import numpy as np
 import pytest
-from chromadb.config import Settings
 
 from memory.errors import IndexFault, InputError
-from memory.index.chroma import ChromaIndex, Following
+from memory.index.chroma import ChromaIndex
 from memory.index.chroma_client import ChromaServer
-from memory.index.exact import ExactIndex
-from memory.index.folder import IndexFolder
 from memory.interchange import read_collection
-from memory.ledger import IndexState, Ledger
-from memory.models import Memory, Scope, Vector, new_memory_id
-from memory.protocols import Index, Query, Shortlist
+from memory.ledger import Ledger
+from memory.models import Memory
 from memory.text import text_key
 from tests.doubles import START
-
-MIA = Scope((("is_private", False), ("user", "Mia")))
-DIM = 16
-
-
-def unit(rng: np.random.Generator) -> Vector:
-    raw = rng.standard_normal(DIM)
-    vector: Vector = (raw / np.linalg.norm(raw)).astype(np.float32)
-    return vector
-
-
-def write(ledger: Ledger, rng: np.random.Generator, n: int, user: str | None = "Mia") -> list[str]:
-    ids = []
-    with ledger.writing() as writer:
-        for _ in range(n):
-            memory = Memory(
-                id=new_memory_id(), content=f"{rng.integers(10**12)}", user=user, timestamp=START
-            )
-            writer.memories.insert(memory)
-            writer.vectors.put({text_key(memory.content): unit(rng)})
-            ids.append(memory.id)
-    return ids
-
-
-def opened(folder: Path, ledger: Ledger) -> ChromaIndex:
-    index = ChromaIndex.embedded(folder, ledger, Following(lag=40))
-    assert index is not None
-    return index
-
-
-def nearest(index: Index, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
-    [found] = index.nearest([Query(vector, scope, k, min_cosine)])
-    return found
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "chroma"
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(5)
-
-
-def client_of(folder: Path) -> Any:
-    settings = Settings(anonymized_telemetry=False, chroma_server_ssl_verify=True)
-    return chromadb.PersistentClient(str(folder), settings=settings)
-
-
-def agree(index: ChromaIndex, ledger: Ledger, rng: np.random.Generator, scope: Scope) -> None:
-    exact = ExactIndex(ledger)
-    complete = 0
-    nearest(index, unit(rng), scope, 5, -1.0)
-    index.settle()
-    for _ in range(20):
-        query = unit(rng)
-        [best] = nearest(exact, query, scope, 1, -1.0).ids
-        shortlist = nearest(index, query, scope, 5, -1.0)
-        complete += shortlist.complete
-        assert not shortlist.complete or best in shortlist.ids
-    assert complete >= 15, "it answers by itself, and does not leave everything to exact search"
+from tests.index.vectors import MIA, agree, client_of, nearest, opened, unit, write
 
 
 def test_it_agrees_with_exact_search_while_memories_come_and_go(
@@ -120,88 +51,6 @@ def test_where_all_that_chroma_names_is_out_of_scope_it_says_so(
     index.close()
 
 
-def test_what_is_many_is_copied_beside_those_who_search(
-    folder: Path, ledger: Ledger, rng: np.random.Generator
-) -> None:
-    index = opened(folder, ledger)
-    ids = write(ledger, rng, 90)
-    assert len(nearest(index, unit(rng), MIA, 5, -1.0).ids) == 5
-    index.settle()
-    assert index.disagreement() == ""
-    index.let_go()  # which copies nothing
-    client = client_of(folder)
-    found = client.get_collection("memories", embedding_function=None).get(include=[])
-    assert set(found["ids"]) == set(ids)
-    client.close()
-
-
-def test_a_folder_whose_chroma_died_is_looked_at_closely_by_the_next_start(
-    folder: Path, ledger: Ledger, rng: np.random.Generator
-) -> None:
-    index = opened(folder, ledger)
-    write(ledger, rng, 90)
-    index.follow()
-    index.settle()
-    for name in Path("/proc/self/task").glob("*/children"):
-        for child in name.read_text().split():
-            if b"chroma_process" in Path(f"/proc/{child}/cmdline").read_bytes():
-                os.kill(int(child), signal.SIGKILL)
-    write(ledger, rng, 30)
-    index.close()
-    assert not IndexFolder(folder).closed_whole()
-    again = opened(folder, ledger)
-    agree(again, ledger, rng, MIA)
-    again.close()
-    assert IndexFolder(folder).closed_whole()
-
-
-def test_the_nearest_are_found_at_every_moment_while_much_is_copied_onto_what_serves(
-    folder: Path, ledger: Ledger, rng: np.random.Generator
-) -> None:
-    write(ledger, rng, 30)
-    opened(folder, ledger).close()
-    index, exact = opened(folder, ledger), ExactIndex(ledger)
-    for _ in range(5):
-        write(ledger, rng, 60)
-        query = unit(rng)
-        shortlist = nearest(index, query, MIA, 3, -1.0)
-        assert shortlist.complete
-        assert set(nearest(exact, query, MIA, 1, -1.0).ids) <= set(shortlist.ids)
-    index.settle()
-    agree(index, ledger, rng, MIA)
-    assert index.disagreement() == ""
-    index.close()
-
-
-def test_a_rebuild_comes_between_the_steps_of_copying_and_nothing_is_missing(
-    folder: Path, ledger: Ledger, rng: np.random.Generator
-) -> None:
-    index = opened(folder, ledger)
-    for _ in range(4):
-        write(ledger, rng, 50)
-    nearest(index, unit(rng), MIA, 5, -1.0)
-    index.rebuild()
-    index.settle()
-    assert index.disagreement() == ""
-    index.close()
-
-
-def test_what_is_written_is_copied_and_not_copied_again(
-    folder: Path, ledger: Ledger, rng: np.random.Generator
-) -> None:
-    index = opened(folder, ledger)
-    ids = write(ledger, rng, 70)
-    index.close()
-    with ledger.writing() as writer:
-        writer.memories.retire([(ids[0], ids[1])])
-    client = client_of(folder)
-    collection = client.get_collection("memories", embedding_function=None)
-    assert set(collection.get(include=[])["ids"]) == set(ids)
-    with ledger.reading() as reader:
-        assert reader.followers.state(str(collection.id)) == IndexState(1, stale=False)
-    client.close()
-
-
 def test_the_folder_belongs_to_one_at_a_time(folder: Path, ledger: Ledger) -> None:
     index = opened(folder, ledger)
     assert ChromaIndex.embedded(folder, ledger) is None
@@ -233,25 +82,6 @@ def test_a_folder_that_was_deleted_is_made_again(
     folder.rename(folder.with_name("gone"))
     again = opened(folder, ledger)
     agree(again, ledger, rng, MIA)
-    again.close()
-
-
-def test_after_a_change_of_dimension_it_is_made_again(
-    folder: Path, ledger: Ledger, rng: np.random.Generator
-) -> None:
-    index = opened(folder, ledger)
-    write(ledger, rng, 60)
-    index.close()
-    with ledger.writing() as writer:
-        rows = list(writer.memories.live())
-        writer.vectors.drop_all()
-        writer.followers.start_all_again()
-        for row in rows:
-            wide = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
-            writer.vectors.put({text_key(row.memory.content): wide})
-    again = opened(folder, ledger)
-    query = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
-    assert len(nearest(again, query, MIA, 5, -1.0).ids) == 5
     again.close()
 
 
