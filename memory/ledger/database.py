@@ -512,7 +512,7 @@ class PostgresDatabase(Database):
         )
 
     def _become_the_writer(self, connection: Connection) -> None:
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'")
+        connection.execute(_AS_WRITER)
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
 
     def _check_place(self) -> None:
@@ -527,6 +527,18 @@ class PostgresDatabase(Database):
 
 
 _IN_PAGES = {"yield_per": 1_000}
+_AS_WRITER = sa.select(
+    *(
+        sa.func.set_config(name, value, True)
+        for name, value in (
+            ("lock_timeout", f"{_PATIENCE_S}s"),
+            # A writer finds rows by their keys. Of a table that was empty a minute ago the server
+            # knows nothing yet, and would read all of it for some rows, or compile to read it.
+            ("enable_seqscan", "off"),
+            ("jit", "off"),
+        )
+    )
+)
 
 
 def _as_on_any_database(_inspector: Any, _table: sa.Table, column: Any) -> None:

@@ -178,10 +178,9 @@ class DecisionsWriter(Decisions):
         """The same for several, in this order."""
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]
-        last = self._connection.scalar(_HIGHEST) or 0
         self._connection.execute(t.decisions.insert(), rows)
         self._transaction.numbered = True
-        numbers = list(self._connection.scalars(_ABOVE, {"last": last}))
+        numbers = sorted(self._connection.scalars(_LAST, {"count": len(rows)}))
         mentions = [
             mention
             for number, (decision, before) in zip(numbers, decided, strict=True)
@@ -297,13 +296,12 @@ def _involving(ids: Sequence[str]) -> sa.ColumnElement[bool]:
     return t.decisions.c.seq.in_(query)
 
 
-_HIGHEST = sa.select(sa.func.max(t.decisions.c.seq))
-_ABOVE = (
+_LAST = (
     sa.select(t.decisions.c.seq)
-    .where(t.decisions.c.seq > sa.bindparam("last"))
-    .order_by(t.decisions.c.seq)
+    .order_by(t.decisions.c.seq.desc())
+    .limit(sa.bindparam("count", type_=sa.Integer))
 )
-"""In the order in which they were written: nobody else writes meanwhile."""
+"""The highest numbers are of those written last: nobody else writes meanwhile."""
 
 
 def _columns(decision: Decision, before: str) -> dict[str, Any]:

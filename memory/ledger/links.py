@@ -40,12 +40,12 @@ class Links(TableGroup):
         return self._transaction.count(t.links, ends)
 
     def _touching(self, links: sa.Select[Any], ids: Sequence[str]) -> list[sa.Row[Any]]:
-        found: dict[tuple[str, str], sa.Row[Any]] = {}
-        for some in chunks(ids):
-            touching = sa.or_(t.links.c.low_id.in_(some), t.links.c.high_id.in_(some))
-            for link in self._connection.execute(links.where(touching)):
-                found[link.low_id, link.high_id] = link
-        return [found[key] for key in sorted(found)]
+        if not ids:
+            return []
+        among = self._transaction.among
+        touching = sa.or_(among(t.links.c.low_id, ids), among(t.links.c.high_id, ids))
+        found = self._connection.execute(links.where(touching))
+        return sorted(found, key=lambda link: (link.low_id, link.high_id))
 
 
 class LinksWriter(Links):

@@ -17,8 +17,6 @@ from memory.ledger.transaction import TableGroup, Transaction, chunks
 from memory.models import SCOPE_FIELDS, Embedded, Memory, MemoryLink, Scope
 
 _PAGE = 2_000
-_ARRIVALS = 150
-"""Arrivals that are looked up in one query: an id and two hashes each."""
 _NEVER_RESTORED = {"seq", "revision"}
 
 
@@ -41,11 +39,10 @@ class Memories(TableGroup):
 
     def rows(self, ids: Sequence[str]) -> dict[str, Row]:
         """Live and retired, by id; unknown ids are left out."""
-        found: dict[str, Row] = {}
-        for some in chunks(ids):
-            query = sa.select(t.memories).where(t.memories.c.id.in_(some))
-            found |= {row.memory.id: row for row in self._found(query)}
-        return found
+        if not ids:
+            return {}
+        query = sa.select(t.memories).where(self._transaction.among(t.memories.c.id, ids))
+        return {row.memory.id: row for row in self._found(query)}
 
     def all(self) -> Iterator[Row]:
         """Live, retired and forgotten, in order of arrival, page by page."""
@@ -108,11 +105,7 @@ class Memories(TableGroup):
         forgotten; or one of the same external id (or none), user, privacy, time and text, which
         includes the one that was stored under another id because this one's was taken.
         """
-        return [
-            row
-            for start in range(0, len(memories), _ARRIVALS)
-            for row in self._arrivals_of(memories[start : start + _ARRIVALS])
-        ]
+        return list(self._arrivals_of(memories))
 
     def earlier_arrival(self, memory: Memory) -> Row | None:
         """The same for one."""
@@ -121,8 +114,9 @@ class Memories(TableGroup):
     def _arrivals_of(self, memories: Sequence[Memory]) -> Iterator[Row | None]:
         told = [_identities(memory) for memory in memories]
         names = [memory.id for memory in memories]
-        known = t.memories.c.identity_hash.in_({name for both in told for name in both})
-        either = sa.or_(t.memories.c.id.in_(names), known)
+        among = self._transaction.among
+        known = among(t.memories.c.identity_hash, {name for both in told for name in both})
+        either = sa.or_(among(t.memories.c.id, names), known)
         rows = self._found(sa.select(t.memories).where(either))
         by_id = {row.memory.id: row for row in rows}
         by_identity = {row.identity_hash: row for row in reversed(rows)}
@@ -145,12 +139,10 @@ class Memories(TableGroup):
 
     def taken(self, ids: Sequence[str]) -> set[str]:
         """Which of these ids some memory has, live or not."""
-        query = sa.select(t.memories.c.id)
-        return {
-            name
-            for some in chunks(ids)
-            for name in self._connection.scalars(query.where(t.memories.c.id.in_(some)))
-        }
+        if not ids:
+            return set()
+        among = self._transaction.among(t.memories.c.id, ids)
+        return set(self._connection.scalars(sa.select(t.memories.c.id).where(among)))
 
     def has_arrived(self, memory: Memory) -> bool:
         """Whether its id is taken, or the same arrival is here under another one."""
@@ -247,8 +239,9 @@ class Memories(TableGroup):
         query = sa.select(memories.id, memories.live, memories.successor_id, memories.text_key)
         return {
             row.id: _State(row.live, row.successor_id, row.text_key == t.FORGOTTEN_KEY)
-            for some in chunks(ids)
-            for row in self._connection.execute(query.where(memories.id.in_(some)))
+            for row in self._connection.execute(
+                query.where(self._transaction.among(memories.id, ids))
+            )
         }
 
     def _live_in(self, scope: Scope, condition: sa.ColumnElement[bool]) -> list[Row]:
@@ -349,11 +342,7 @@ class MemoriesWriter(Memories):
     def images(self, wanted: Sequence[Sequence[str]]) -> list[str]:
         """The same for several groups of memories."""
         ids = list(dict.fromkeys(name for some in wanted for name in some))
-        rows: dict[str, Any] = {}
-        for some in chunks(ids):
-            query = sa.select(t.memories).where(t.memories.c.id.in_(some))
-            for row in self._connection.execute(query).mappings():
-                rows[row["id"]] = dict(row)
+        rows = self._columns(ids) if ids else {}
         links = [list(link) for link in self._links.touching(ids)]
         images = []
         for some in wanted:
@@ -361,6 +350,11 @@ class MemoriesWriter(Memories):
             image = {"rows": {name: rows.get(name) for name in some}, "links": touching}
             images.append(json.dumps(image))
         return images
+
+    def _columns(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """All that the table says of these memories, by id."""
+        query = sa.select(t.memories).where(self._transaction.among(t.memories.c.id, ids))
+        return {row["id"]: dict(row) for row in self._connection.execute(query).mappings()}
 
     def restore(self, image: str) -> None:
         """The rows of an image as they were; their links are another matter."""
@@ -410,8 +404,7 @@ def _identities(memory: Memory) -> tuple[str, str]:
     if memory.external_id is not None:
         told = t.identity_hash(memory)
         return told, told
-    renamed = memory.model_copy(update={"external_id": memory.id})
-    return t.identity_hash(memory), t.identity_hash(renamed)
+    return t.identity_hash(memory), t.identity_hash(memory, memory.id)
 
 
 def _end(name: str, states: dict[str, _State]) -> str | None:

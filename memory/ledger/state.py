@@ -19,7 +19,7 @@ from memory.ledger.leases import Leases, LeasesWriter
 from memory.ledger.links import Links, LinksWriter
 from memory.ledger.memories import Memories, MemoriesWriter
 from memory.ledger.records import Counts
-from memory.ledger.transaction import Transaction, chunks
+from memory.ledger.transaction import Transaction
 from memory.ledger.turns import Turns, TurnsWriter
 from memory.ledger.vectors import TextVectors, TextVectorsWriter
 
@@ -149,6 +149,7 @@ class Writer(Reader):
             return
         number = transaction.revision
         self._connection.execute(t.counter.update().values(value=number))
-        for some in chunks(sorted(transaction.touched)):
-            written = t.memories.update().where(t.memories.c.id.in_(some))
+        if transaction.touched:
+            touched = transaction.among(t.memories.c.id, transaction.touched)
+            written = t.memories.update().where(touched)
             self._connection.execute(written.values(revision=number))

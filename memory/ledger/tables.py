@@ -188,10 +188,13 @@ index_state = sa.Table(
 # --- rows and memories ----------------------------------------------------------------------------
 
 
-def identity_hash(memory: Memory) -> str:
-    """What makes two arrivals under an external id the same one; it never changes."""
+def identity_hash(memory: Memory, external_id: str | None = None) -> str:
+    """What makes two arrivals under an external id the same one; it never changes.
+
+    `external_id` is for a memory that has none yet.
+    """
     told = [
-        memory.external_id,
+        external_id or memory.external_id,
         memory.user,
         memory.is_private,
         memory.timestamp.isoformat(),
@@ -202,7 +205,7 @@ def identity_hash(memory: Memory) -> str:
 
 def to_columns(memory: Memory) -> dict[str, Any]:
     return {
-        **memory.model_dump(include=_PLAIN),
+        **{name: getattr(memory, name) for name in _PLAIN},
         "text_key": text_key(memory.content),
         "timestamp": memory.timestamp.isoformat(),
         "tags": json.dumps(memory.tags),

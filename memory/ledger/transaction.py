@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -51,6 +52,14 @@ class Transaction:
     def counted(self, query: sa.Select[Any]) -> dict[Any, int]:
         """The answer of a query for values and their counts."""
         return {row[0]: row[1] for row in self.connection.execute(query)}
+
+    def among(self, column: sa.ColumnElement[str], values: Iterable[str]) -> Any:
+        """Whether a column has one of these values: the same statement for any number of them."""
+        if self.dialect == "postgresql":
+            listed = sa.bindparam(None, list(values), postgresql.ARRAY(sa.Text), unique=True)
+            return column == sa.any_(listed)
+        told = sa.bindparam(None, json.dumps(list(values)), sa.Text, unique=True)
+        return column.in_(sa.select(sa.func.json_each(told).table_valued("value").c.value))
 
     def upsert(self, table: sa.Table) -> Any:
         """An INSERT that can say what to do on a conflict, in the dialect of this database."""

@@ -65,12 +65,11 @@ class TextVectors(TableGroup):
 
     def of(self, keys: Iterable[str]) -> dict[str, Vector]:
         """Known vectors by text key; unknown ones are left out."""
-        found: dict[str, Vector] = {}
-        for some in chunks(list(dict.fromkeys(keys))):
-            query = sa.select(t.vectors).where(t.vectors.c.text_key.in_(some))
-            for row in self._connection.execute(query):
-                found[row.text_key] = np.frombuffer(row.vector, dtype=np.float32)
-        return found
+        among = self._transaction.among(t.vectors.c.text_key, dict.fromkeys(keys))
+        return {
+            row.text_key: np.frombuffer(row.vector, dtype=np.float32)
+            for row in self._connection.execute(sa.select(t.vectors).where(among))
+        }
 
     def missing_texts(self) -> list[str]:
         """One text for each key that no vector is known for."""
@@ -98,23 +97,21 @@ class TextVectorsWriter(TextVectors):
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
         """Remember vectors by text key; known ones stay. Whoever follows reads their rows again."""
-        keys = list(vectors)
-        known = {key for some in chunks(keys) for key in self._known(some)}
-        fresh = [key for key in keys if key not in known]
+        known = set(self._known(vectors))
+        fresh = [key for key in vectors if key not in known]
         if not fresh:
             return
         rows = [{"text_key": key, "vector": _blob(vectors[key])} for key in fresh]
         self._connection.execute(t.vectors.insert(), rows)
-        for some in chunks(fresh):
-            holders = sa.select(t.memories.c.id).where(
-                t.memories.c.text_key.in_(some),
-                t.memories.c.revision < self._transaction.revision,
-            )
-            self._transaction.touched |= set(self._connection.scalars(holders))
+        before = t.memories.c.revision + 0 < self._transaction.revision
+        # + 0: few have the text and nearly all came before, whatever PostgreSQL thinks it knows
+        these = self._transaction.among(t.memories.c.text_key, fresh)
+        holders = sa.select(t.memories.c.id).where(these, before)
+        self._transaction.touched |= set(self._connection.scalars(holders))
 
-    def _known(self, keys: Sequence[str]) -> sa.ScalarResult[str]:
-        query = sa.select(t.vectors.c.text_key).where(t.vectors.c.text_key.in_(keys))
-        return self._connection.scalars(query)
+    def _known(self, keys: Iterable[str]) -> sa.ScalarResult[str]:
+        among = self._transaction.among(t.vectors.c.text_key, keys)
+        return self._connection.scalars(sa.select(t.vectors.c.text_key).where(among))
 
     def drop_all(self) -> None:
         """Forget every vector: the next come from another embedder."""

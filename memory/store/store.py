@@ -343,9 +343,9 @@ class MemoryStore:
 
         `pace` learns how long that takes.
         """
-        embedded = self.embeddings.embed(memories)
+        parts = list(strangers(self.embeddings.embed(memories)))
         with (pace or Pace()).writing(self.ledger, len(memories)) as writer:
-            added = sum(self._add_new(writer, some, run) for some in strangers(embedded))
+            added = sum(self._add_new(writer, some, run) for some in parts)
         self.index.follow()
         return added
 

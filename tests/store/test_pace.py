@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 
 from memory.ledger import Ledger
@@ -57,3 +58,19 @@ def test_a_batch_tells_its_pace_how_long_it_took(
     store, pace = MemoryStore(ledger, PlacedEmbedder()), Pace(clock=clock(lambda: 1.0))
     assert store.add_batch([tell(f"Mia has {n} cats.") for n in range(8)], pace=pace) == 8
     assert pace.size == 4
+
+
+def test_garbage_is_not_looked_for_while_others_wait_to_write(ledger: Ledger) -> None:
+    with Pace().writing(ledger, 1):
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_whoever_looks_for_no_garbage_is_left_alone(ledger: Ledger) -> None:
+    gc.disable()
+    try:
+        with Pace().writing(ledger, 1):
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
