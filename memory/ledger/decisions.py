@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
+from memory.ledger.among import among
 from memory.ledger.records import REVERSIBLE, VERDICTS, DecisionRecord, Run, Step, with_verdicts
 from memory.ledger.transaction import TableGroup, chunks
 from memory.models import PERSON, Action, Decision, Memory, Usage
@@ -143,7 +144,7 @@ class Decisions(TableGroup):
                     found[name] = t.to_row(columns, ()).memory
         return found
 
-    def _found(self, query: sa.Select[Any]) -> list[DecisionRecord]:
+    def _found(self, query: sa.Select[Any], **told: Any) -> list[DecisionRecord]:
         return [
             DecisionRecord(
                 number=row.seq,
@@ -161,7 +162,7 @@ class Decisions(TableGroup):
                 cosine=row.cosine,
                 verified=row.verified,
             )
-            for row in self._connection.execute(query.order_by(t.decisions.c.seq))
+            for row in self._connection.execute(query.order_by(t.decisions.c.seq), told)
         ]
 
 
@@ -178,7 +179,7 @@ class DecisionsWriter(Decisions):
         """The same for several, in this order."""
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]
-        self._connection.execute(t.decisions.insert(), rows)
+        self._connection.execute(_INSERT, rows)
         self._transaction.numbered = True
         numbers = sorted(self._connection.scalars(_LAST, {"count": len(rows)}))
         mentions = [
@@ -187,7 +188,7 @@ class DecisionsWriter(Decisions):
             for mention in _mentions(number, decision, before)
         ]
         if mentions:
-            self._connection.execute(t.mentions.insert(), mentions)
+            self._connection.execute(_MENTION, mentions)
         return numbers
 
     def close(self, numbers: Iterable[int]) -> None:
@@ -201,16 +202,15 @@ class DecisionsWriter(Decisions):
         Each is given by its members' ids and its number.
         """
         ids = {name for names, _ in answered for name in names}
-        open_ones = sa.select(t.decisions).where(t.decisions.c.pending)
-        for some in chunks(sorted(ids)):
-            about = self._found(open_ones.where(_involving(some)))
-            told = [
-                one.number
-                for one in about
-                if any(one.number < n and set(one.members) <= set(names) for names, n in answered)
-            ]
-            if told:
-                self.close(told)
+        if not ids:
+            return
+        told = [
+            one.number
+            for one in self._found(_OPEN_ABOUT, ids=ids)
+            if any(one.number < n and set(one.members) <= set(names) for names, n in answered)
+        ]
+        if told:
+            self.close(told)
 
     def mark_undone(self, number: int, *, pending: bool) -> None:
         """It was taken back; its question may be open again."""
@@ -296,6 +296,16 @@ def _involving(ids: Sequence[str]) -> sa.ColumnElement[bool]:
     return t.decisions.c.seq.in_(query)
 
 
+_OPEN_ABOUT = sa.select(t.decisions).where(
+    t.decisions.c.pending,
+    t.decisions.c.seq.in_(
+        sa.select(t.mentions.c.decision).where(
+            among(t.mentions.c.memory_id, "ids"), t.mentions.c.involved
+        )
+    ),
+)
+_INSERT = t.decisions.insert()
+_MENTION = t.mentions.insert()
 _LAST = (
     sa.select(t.decisions.c.seq)
     .order_by(t.decisions.c.seq.desc())

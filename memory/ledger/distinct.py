@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
+from memory.ledger.among import among
 from memory.ledger.records import KnownPair
-from memory.ledger.transaction import TableGroup, chunks
+from memory.ledger.transaction import TableGroup, chunks, upsert
 from memory.models import JUDGES, Judge, Scope
 from memory.text import text_key
 
 TextPair = tuple[str, str, str]
 """(scope key, lower text key, higher text key)."""
+
+
+_ABOUT = sa.select(
+    t.distinct_pairs.c.scope,
+    t.distinct_pairs.c.low_key,
+    t.distinct_pairs.c.high_key,
+    t.distinct_pairs.c.by,
+).where(
+    sa.or_(among(t.distinct_pairs.c.low_key, "keys"), among(t.distinct_pairs.c.high_key, "keys")),
+    among(t.distinct_pairs.c.by, "by"),
+)
 
 
 class DistinctPairs(TableGroup):
@@ -31,14 +45,11 @@ class DistinctPairs(TableGroup):
         self, texts: Sequence[tuple[Scope, str]], by: Sequence[Judge] = JUDGES
     ) -> list[set[str]]:
         """The same of several texts, each in its scope."""
-        pairs = t.distinct_pairs.c
-        query = sa.select(pairs.scope, pairs.low_key, pairs.high_key, pairs.by)
         known: dict[str, set[tuple[str, str, str]]] = {}
-        for some in chunks(list(dict.fromkeys(key for _, key in texts))):
-            either = sa.or_(pairs.low_key.in_(some), pairs.high_key.in_(some))
-            for where, a, b, who in self._connection.execute(query.where(either, pairs.by.in_(by))):
-                known.setdefault(a, set()).add((b, where, who))
-                known.setdefault(b, set()).add((a, where, who))
+        told = {"keys": {key for _, key in texts}, "by": by}
+        for where, a, b, who in self._connection.execute(_ABOUT, told):
+            known.setdefault(a, set()).add((b, where, who))
+            known.setdefault(b, set()).add((a, where, who))
         return [
             {other for other, where, who in known.get(key, ()) if _holds(scope, where, who)}
             for scope, key in texts
@@ -82,13 +93,7 @@ class DistinctPairsWriter(DistinctPairs):
             for scope, a, b, reason in pairs
         ]
         if rows:
-            statement = self._transaction.upsert(t.distinct_pairs)
-            column = t.distinct_pairs.c.by  # IN does not go with many rows
-            lower = sa.or_(sa.false(), *(column == one for one in JUDGES[: JUDGES.index(by)]))
-            verdict = {"reason": statement.excluded.reason, "by": statement.excluded.by}
-            keys = ["scope", "low_key", "high_key"]
-            update = statement.on_conflict_do_update(index_elements=keys, set_=verdict, where=lower)
-            self._connection.execute(update, rows)
+            self._connection.execute(_marking(self._transaction.dialect, by), rows)
 
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
         """Pairs are again what was said of them before, by whom; the last one first."""
@@ -115,6 +120,17 @@ class DistinctPairsWriter(DistinctPairs):
         for table in (t.distinct_pairs, t.attempts):
             either = sa.or_(table.c.low_key == key, table.c.high_key == key)
             self._connection.execute(table.delete().where(either))
+
+
+@cache
+def _marking(dialect: str, by: Judge) -> Any:
+    """Insert pairs; what a lower judge said of one gives way."""
+    statement = upsert(dialect, t.distinct_pairs)
+    column = t.distinct_pairs.c.by  # IN does not go with many rows
+    lower = sa.or_(sa.false(), *(column == one for one in JUDGES[: JUDGES.index(by)]))
+    verdict = {"reason": statement.excluded.reason, "by": statement.excluded.by}
+    keys = ["scope", "low_key", "high_key"]
+    return statement.on_conflict_do_update(index_elements=keys, set_=verdict, where=lower)
 
 
 def _holds(scope: Scope, where: str, who: str) -> bool:

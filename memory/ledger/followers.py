@@ -20,6 +20,17 @@ _OF_A_CHANGE = (
 )
 
 
+_ABOVE = t.memories.c.revision > sa.bindparam("after")
+_REVISIONS = sa.select(t.memories.c.revision).where(_ABOVE).order_by(t.memories.c.revision)
+_CHANGES = (
+    sa.select(*_OF_A_CHANGE)
+    .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
+    .where(_ABOVE)
+    .order_by(t.memories.c.revision, t.memories.c.seq)
+)
+_STATE = sa.select(t.index_state).where(t.index_state.c.collection == sa.bindparam("collection"))
+
+
 class Followers(TableGroup):
     """What a follower asks."""
 
@@ -28,19 +39,12 @@ class Followers(TableGroup):
 
         With `limit`, at least that many where there are, and never part of a revision.
         """
-        above = t.memories.c.revision > after
         last = None
         if limit is not None:
-            at_limit = sa.select(t.memories.c.revision).where(above)
-            at_limit = at_limit.order_by(t.memories.c.revision).offset(limit - 1).limit(1)
-            last = self._connection.scalar(at_limit)
-        query = (
-            sa.select(*_OF_A_CHANGE)
-            .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
-            .where(above if last is None else sa.and_(above, t.memories.c.revision <= last))
-            .order_by(t.memories.c.revision, t.memories.c.seq)
-        )
-        return [_to_change(*row) for row in self._connection.execute(query).all()]
+            at_limit = _REVISIONS.offset(limit - 1).limit(1)
+            last = self._connection.scalar(at_limit, {"after": after})
+        query = _CHANGES if last is None else _CHANGES.where(t.memories.c.revision <= last)
+        return [_to_change(*row) for row in self._connection.execute(query, {"after": after}).all()]
 
     def lag(self, after: int) -> int:
         """How many rows are above a revision."""
@@ -48,8 +52,7 @@ class Followers(TableGroup):
 
     def state(self, collection: str) -> IndexState | None:
         """How far a collection has followed the ledger; None where it never did."""
-        query = sa.select(t.index_state).where(t.index_state.c.collection == collection)
-        row = self._connection.execute(query).first()
+        row = self._connection.execute(_STATE, {"collection": collection}).first()
         return None if row is None else IndexState(row.watermark, row.stale)
 
     def others(self, place: str, collection: str) -> list[IndexState]:

@@ -8,8 +8,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.transaction import TableGroup, chunks
+from memory.ledger.among import among
+from memory.ledger.transaction import TableGroup
 from memory.models import INVERSE_LINK, MemoryLink
+
+_TOUCHING = sa.or_(among(t.links.c.low_id, "ids"), among(t.links.c.high_id, "ids"))
+_ALL = sa.select(t.links).where(_TOUCHING)
+_LIVE = t.LIVE_LINKS.where(_TOUCHING)
 
 
 class Links(TableGroup):
@@ -19,14 +24,14 @@ class Links(TableGroup):
         """The links of each of these memories that lead to a live one."""
         ends: dict[str, list[MemoryLink]] = {}
         wanted = set(ids)
-        for link in self._touching(t.LIVE_LINKS, ids):
+        for link in self._touching(_LIVE, ids):
             for source in wanted & {link.low_id, link.high_id}:
                 ends.setdefault(source, []).append(seen_from(source, link))
         return {source: tuple(found) for source, found in ends.items()}
 
     def touching(self, ids: Sequence[str]) -> list[sa.Row[Any]]:
         """The rows of all their links, of those too that lead to what has not arrived yet."""
-        return self._touching(sa.select(t.links), ids)
+        return self._touching(_ALL, ids)
 
     def between(self, a: str, b: str) -> sa.Row[Any] | None:
         low, high = sorted((a, b))
@@ -42,10 +47,7 @@ class Links(TableGroup):
     def _touching(self, links: sa.Select[Any], ids: Sequence[str]) -> list[sa.Row[Any]]:
         if not ids:
             return []
-        among = self._transaction.among
-        touching = sa.or_(among(t.links.c.low_id, ids), among(t.links.c.high_id, ids))
-        found = self._connection.execute(links.where(touching))
-        return sorted(found, key=lambda link: (link.low_id, link.high_id))
+        return sorted(self._connection.execute(links, {"ids": ids}), key=_ends)
 
 
 class LinksWriter(Links):
@@ -72,9 +74,7 @@ class LinksWriter(Links):
         """All links of these memories."""
         for link in self.touching(ids):
             self._transaction.touched |= {link.low_id, link.high_id}
-        for some in chunks(ids):
-            touching = sa.or_(t.links.c.low_id.in_(some), t.links.c.high_id.in_(some))
-            self._connection.execute(t.links.delete().where(touching))
+        self._connection.execute(t.links.delete().where(_TOUCHING), {"ids": ids})
 
     def trust(self, a: str, b: str, confidence: float) -> None:
         """A new confidence for the link between the two."""
@@ -92,6 +92,10 @@ class LinksWriter(Links):
         self._transaction.touched |= {memory_id, end.target_id}
         low, high = sorted((memory_id, end.target_id))
         return {"low_id": low, "high_id": high, **_values(memory_id, end)}
+
+
+def _ends(link: sa.Row[Any]) -> tuple[str, str]:
+    return link.low_id, link.high_id
 
 
 def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
+from memory.ledger.among import among
 from memory.ledger.links import Links, LinksWriter, seen_from
 from memory.ledger.records import Row
-from memory.ledger.transaction import TableGroup, Transaction, chunks
+from memory.ledger.transaction import TableGroup, Transaction
 from memory.models import SCOPE_FIELDS, Embedded, Memory, MemoryLink, Scope
 
 _PAGE = 2_000
 _NEVER_RESTORED = {"seq", "revision"}
+
+_AMONG_IDS = among(t.memories.c.id, "ids")
+_ARRIVALS = sa.or_(_AMONG_IDS, among(t.memories.c.identity_hash, "hashes"))
+_PAGES = sa.select(t.memories).order_by(t.memories.c.seq).limit(_PAGE)
+_OF_IDS = sa.select(t.memories).where(_AMONG_IDS)
+_ARRIVED = sa.select(t.memories).where(_ARRIVALS)
+_HAS_ARRIVED = sa.select(t.memories.c.seq).where(_ARRIVALS).limit(1)
+_TAKEN = sa.select(t.memories.c.id).where(_AMONG_IDS)
+_RETIRED_FOR = sa.select(t.memories.c.id).where(among(t.memories.c.successor_id, "ids"))
+_STATES = sa.select(
+    t.memories.c.id, t.memories.c.live, t.memories.c.successor_id, t.memories.c.text_key
+).where(_AMONG_IDS)
+_INSERT = t.memories.insert()
+_UPDATE = t.memories.update().where(_AMONG_IDS)
 
 
 @dataclass(frozen=True)
@@ -41,8 +58,7 @@ class Memories(TableGroup):
         """Live and retired, by id; unknown ids are left out."""
         if not ids:
             return {}
-        query = sa.select(t.memories).where(self._transaction.among(t.memories.c.id, ids))
-        return {row.memory.id: row for row in self._found(query)}
+        return {row.memory.id: row for row in self._found(_OF_IDS, ids=ids)}
 
     def all(self) -> Iterator[Row]:
         """Live, retired and forgotten, in order of arrival, page by page."""
@@ -60,10 +76,10 @@ class Memories(TableGroup):
         """Oldest first: by timestamp, then by order of arrival."""
         return sorted(self.live(), key=lambda row: row.memory.timestamp)
 
-    def live_with_texts(self, keys: Sequence[str], scope: Scope) -> list[Row]:
+    def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
         """Live memories of the scope with one of these normalised texts, newest first."""
-        this_text = t.memories.c.text_key
-        found = [row for some in chunks(keys) for row in self._live_in(scope, this_text.in_(some))]
+        query = _with_texts(_fields(scope))
+        found = _held(scope, self._found(query, keys=keys, **_told(scope)))
         return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
 
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
@@ -71,12 +87,9 @@ class Memories(TableGroup):
 
         They are few, however many the scope has: in no order, SQLite finds them by the revision.
         """
-        newer = sa.and_(
-            t.memories.c.revision > revision, t.memories.c.live, *_in_scope(scope, indexed=False)
-        )
-        names = list(self._connection.scalars(sa.select(t.memories.c.id).where(newer)))
-        found = sorted(self.rows(names).values(), key=lambda row: row.seq) if names else []
-        return _held(scope, found)
+        told = {"after": revision, **_told(scope)}
+        names = list(self._connection.scalars(_written_after(_fields(scope)), told))
+        return _held(scope, list(self.rows(names).values()))
 
     def newest(self, limit: int, scope: Scope, since: datetime | None = None) -> list[Row]:
         """The live memories of the scope that were recorded last, newest first."""
@@ -92,11 +105,13 @@ class Memories(TableGroup):
 
     def count_with_texts(self, keys: Iterable[str], scope: Scope) -> int:
         """How many live memories of the scope have one of these texts."""
-        inside = (t.memories.c.live, *_in_scope(scope, indexed=False))
-        among = [t.memories.c.text_key.in_(some) for some in chunks(sorted(keys))]
+        wanted = set(keys)
+        if not wanted:
+            return 0
         if scope.of_metadata:
-            return sum(len(self._live_in(scope, one)) for one in among)
-        return sum(self._transaction.count(t.memories, sa.and_(one, *inside)) for one in among)
+            return len(self.live_with_texts(wanted, scope))
+        query = _count_with_texts(_fields(scope))
+        return int(self._connection.scalar(query, {"keys": wanted, **_told(scope)}) or 0)
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[Row | None]:
         """The row of an earlier arrival of each of these very memories.
@@ -105,23 +120,20 @@ class Memories(TableGroup):
         forgotten; or one of the same external id (or none), user, privacy, time and text, which
         includes the one that was stored under another id because this one's was taken.
         """
-        return list(self._arrivals_of(memories))
+        told = [_identities(memory) for memory in memories]
+        names = [memory.id for memory in memories]
+        hashes = {name for both in told for name in both}
+        rows = self._found(_ARRIVED, ids=names, hashes=hashes)
+        by_id = {row.memory.id: row for row in rows}
+        by_identity = {row.identity_hash: row for row in reversed(rows)}
+        return [
+            self._arrival_of(memory, both, by_id.get(memory.id), by_identity)
+            for memory, both in zip(memories, told, strict=True)
+        ]
 
     def earlier_arrival(self, memory: Memory) -> Row | None:
         """The same for one."""
         return self.earlier_arrivals([memory])[0]
-
-    def _arrivals_of(self, memories: Sequence[Memory]) -> Iterator[Row | None]:
-        told = [_identities(memory) for memory in memories]
-        names = [memory.id for memory in memories]
-        among = self._transaction.among
-        known = among(t.memories.c.identity_hash, {name for both in told for name in both})
-        either = sa.or_(among(t.memories.c.id, names), known)
-        rows = self._found(sa.select(t.memories).where(either))
-        by_id = {row.memory.id: row for row in rows}
-        by_identity = {row.identity_hash: row for row in reversed(rows)}
-        for memory, both in zip(memories, told, strict=True):
-            yield self._arrival_of(memory, both, by_id.get(memory.id), by_identity)
 
     def _arrival_of(
         self,
@@ -139,16 +151,12 @@ class Memories(TableGroup):
 
     def taken(self, ids: Sequence[str]) -> set[str]:
         """Which of these ids some memory has, live or not."""
-        if not ids:
-            return set()
-        among = self._transaction.among(t.memories.c.id, ids)
-        return set(self._connection.scalars(sa.select(t.memories.c.id).where(among)))
+        return set(self._connection.scalars(_TAKEN, {"ids": ids}))
 
     def has_arrived(self, memory: Memory) -> bool:
         """Whether its id is taken, or the same arrival is here under another one."""
-        same = t.memories.c.identity_hash == t.identity_hash(memory)
-        here = sa.or_(t.memories.c.id == memory.id, same)
-        return bool(self._transaction.count(t.memories, here))
+        told = {"ids": [memory.id], "hashes": [t.identity_hash(memory)]}
+        return self._connection.scalar(_HAS_ARRIVED, told) is not None
 
     def _once_said(self, row: Row, memory: Memory) -> bool:
         known = row.memory
@@ -199,11 +207,8 @@ class Memories(TableGroup):
         found: dict[str, None] = {}
         todo = [memory_id]
         while todo:
-            query = sa.select(t.memories.c.id)
-            fresh: list[str] = []
-            for some in chunks(todo):
-                retired = query.where(t.memories.c.successor_id.in_(some))
-                fresh += [name for name in self._connection.scalars(retired) if name not in found]
+            retired = self._connection.scalars(_RETIRED_FOR, {"ids": todo})
+            fresh = [name for name in retired if name not in found]
             found |= dict.fromkeys(fresh)
             todo = fresh
         return list(found)
@@ -235,36 +240,29 @@ class Memories(TableGroup):
         return found
 
     def _states_of(self, ids: Sequence[str]) -> dict[str, _State]:
-        memories = t.memories.c
-        query = sa.select(memories.id, memories.live, memories.successor_id, memories.text_key)
         return {
             row.id: _State(row.live, row.successor_id, row.text_key == t.FORGOTTEN_KEY)
-            for row in self._connection.execute(
-                query.where(self._transaction.among(memories.id, ids))
-            )
+            for row in self._connection.execute(_STATES, {"ids": ids})
         }
-
-    def _live_in(self, scope: Scope, condition: sa.ColumnElement[bool]) -> list[Row]:
-        query = sa.select(t.memories).where(
-            condition, t.memories.c.live, *_in_scope(scope, indexed=False)
-        )
-        return _held(scope, self._found(query))
 
     def _pages(self, condition: sa.ColumnElement[bool]) -> Iterator[Row]:
         last = 0
         while True:
-            query = sa.select(t.memories).where(t.memories.c.seq > last, condition)
-            page = self._found(query.limit(_PAGE))
+            page = self._found(_PAGES.where(t.memories.c.seq > last, condition))
             yield from page
             if len(page) < _PAGE:
                 return
             last = page[-1].seq
 
-    def _found(self, query: sa.Select[Any]) -> list[Row]:
-        """Rows of a query on memories, in order of arrival."""
-        found = self._connection.execute(query.order_by(t.memories.c.seq)).mappings().all()
+    def _found(self, query: sa.Select[Any], **told: Any) -> list[Row]:
+        """Rows of a query on memories, in order of arrival, each with its links.
+
+        Where the query itself asks for an order, SQLite reads the whole table in that order.
+        """
+        found = self._connection.execute(query, told).mappings().all()
         links = self._links.of([row["id"] for row in found])
-        return [t.to_row(row, links.get(row["id"], ())) for row in found]
+        rows = [t.to_row(row, links.get(row["id"], ())) for row in found]
+        return sorted(rows, key=attrgetter("seq"))
 
 
 class MemoriesWriter(Memories):
@@ -286,9 +284,11 @@ class MemoriesWriter(Memories):
             written | {"identity_hash": t.identity_hash(memory)} | t.to_columns(memory)
             for memory in memories
         ]
-        self._connection.execute(t.memories.insert(), rows)
+        self._connection.execute(_INSERT, rows)
         transaction.numbered = True
         links = [(memory.id, link) for memory in memories for link in memory.linked_ids]
+        if not links:
+            return
         targets = self.resolved(link.target_id for _, link in links)
         self._links.put_all([found for link in links for found in _resolved(*link, targets)])
 
@@ -342,7 +342,8 @@ class MemoriesWriter(Memories):
     def images(self, wanted: Sequence[Sequence[str]]) -> list[str]:
         """The same for several groups of memories."""
         ids = list(dict.fromkeys(name for some in wanted for name in some))
-        rows = self._columns(ids) if ids else {}
+        found = self._connection.execute(_OF_IDS, {"ids": ids}).mappings() if ids else ()
+        rows = {row["id"]: dict(row) for row in found}
         links = [list(link) for link in self._links.touching(ids)]
         images = []
         for some in wanted:
@@ -351,20 +352,13 @@ class MemoriesWriter(Memories):
             images.append(json.dumps(image))
         return images
 
-    def _columns(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """All that the table says of these memories, by id."""
-        query = sa.select(t.memories).where(self._transaction.among(t.memories.c.id, ids))
-        return {row["id"]: dict(row) for row in self._connection.execute(query).mappings()}
-
     def restore(self, image: str) -> None:
         """The rows of an image as they were; their links are another matter."""
         for name, columns in json.loads(image)["rows"].items():
             self._update([name], {key: columns[key] for key in columns.keys() - _NEVER_RESTORED})
 
     def _update(self, ids: Sequence[str], values: dict[str, Any]) -> None:
-        for some in chunks(ids):
-            where = t.memories.c.id.in_(some)
-            self._connection.execute(t.memories.update().where(where).values(values))
+        self._connection.execute(_UPDATE.values(values), {"ids": ids})
         self._transaction.touched |= set(ids)
 
     def _update_each(self, values: Mapping[str, Mapping[str, Any]]) -> None:
@@ -419,19 +413,49 @@ def _end(name: str, states: dict[str, _State]) -> str | None:
     return None
 
 
-def _in_scope(scope: Scope, *, indexed: bool = True) -> list[sa.ColumnElement[bool]]:
-    """What columns can say of it; `_held` looks at the rest.
+# --- scopes: what columns can say of one; `_held` looks at the rest ------------------------------
 
-    Not `indexed`, where another condition finds fewer rows: SQLite takes every user for a rare one.
-    """
-    found = []
-    for name, value in scope.values:
-        if name in SCOPE_FIELDS:
-            column: sa.ColumnElement[Any] = t.memories.c[name]
-            if not indexed and isinstance(column.type, sa.Text):
-                column = column.concat("")
-            found.append(column.is_(value) if value is None else column == value)
-    return found
+
+def _in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
+    return [t.memories.c[name] == value for name, value in scope.values if name in SCOPE_FIELDS]
+
+
+@cache
+def _with_texts(fields: tuple[str, ...]) -> sa.Select[Any]:
+    """Live memories with one of the texts, in a scope of these fields."""
+    return sa.select(t.memories).where(
+        among(t.memories.c.text_key, "keys"), t.memories.c.live, *_same_in(fields)
+    )
+
+
+@cache
+def _count_with_texts(fields: tuple[str, ...]) -> sa.Select[Any]:
+    """How many they are."""
+    return _with_texts(fields).with_only_columns(sa.func.count())
+
+
+@cache
+def _written_after(fields: tuple[str, ...]) -> sa.Select[Any]:
+    """Ids of live memories above a revision, in a scope of these fields."""
+    newer = t.memories.c.revision > sa.bindparam("after")
+    return sa.select(t.memories.c.id).where(newer, t.memories.c.live, *_same_in(fields))
+
+
+def _same_in(fields: tuple[str, ...]) -> Iterator[sa.ColumnElement[bool]]:
+    """By no index: another condition finds fewer rows; SQLite takes every user for a rare one."""
+    for name in fields:
+        column: sa.ColumnElement[Any] = t.memories.c[name]
+        if isinstance(column.type, sa.Text):
+            column = column.concat("")
+        yield column.is_not_distinct_from(sa.bindparam(f"scope_{name}", type_=column.type))
+
+
+def _fields(scope: Scope) -> tuple[str, ...]:
+    return tuple(name for name, _ in scope.values if name in SCOPE_FIELDS)
+
+
+def _told(scope: Scope) -> dict[str, str | bool | None]:
+    return {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
 
 
 def _held(scope: Scope, rows: list[Row]) -> list[Row]:

@@ -21,6 +21,7 @@ from memory.ledger.database import Database
 
 _PAGE = 1_000
 _VERSION = t.meta.c.key == "schema_version"
+_STORED_VERSION = sa.select(t.meta.c.value).where(_VERSION)
 
 
 def version_of(connection: Connection) -> str | None:
@@ -30,7 +31,7 @@ def version_of(connection: Connection) -> str | None:
 
 def stored_version(connection: Connection) -> str | None:
     """The same where the tables are known to be there: one look, cheap enough for every write."""
-    return connection.scalar(sa.select(t.meta.c.value).where(_VERSION))
+    return connection.scalar(_STORED_VERSION)
 
 
 def make_schema(connection: Connection) -> None:

@@ -24,6 +24,7 @@ from memory.ledger.turns import Turns, TurnsWriter
 from memory.ledger.vectors import TextVectors, TextVectorsWriter
 
 _PAGE = 2_000
+_META = sa.select(t.meta.c.value).where(t.meta.c.key == sa.bindparam("key"))
 
 
 class Reader:
@@ -58,11 +59,11 @@ class Reader:
 
     def revision(self) -> int:
         """The latest committed transaction's number, 0 for a new ledger."""
-        return int(self._connection.scalar(sa.select(t.counter.c.value)) or 0)
+        return self._transaction.latest
 
     def meta(self, key: str) -> str | None:
         """A fact about the store itself; None where it was never set."""
-        return self._connection.scalar(sa.select(t.meta.c.value).where(t.meta.c.key == key))
+        return self._connection.scalar(_META, {"key": key})
 
     def counts(self) -> Counts:
         count = sa.func.count()
@@ -144,12 +145,9 @@ class Writer(Reader):
 
     def take_revision(self) -> None:
         """Number what this transaction wrote; the last step before the commit."""
-        transaction = self._transaction
-        if not (transaction.touched or transaction.numbered):
-            return
-        number = transaction.revision
-        self._connection.execute(t.counter.update().values(value=number))
-        if transaction.touched:
-            touched = transaction.among(t.memories.c.id, transaction.touched)
-            written = t.memories.update().where(touched)
-            self._connection.execute(written.values(revision=number))
+        self._transaction.take_revision()
+
+    @property
+    def has_written(self) -> bool:
+        """Whether this transaction has changed anything that a revision counts."""
+        return self._transaction.has_written

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from memory.ledger import tables as t
+from memory.ledger.among import among
 
 _IN = 500
 """Values in one IN (...): far below SQLite's 32,766 variables."""
@@ -20,6 +20,10 @@ _NOW_S = {
     "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
 }
 _LATEST = sa.select(t.counter.c.value)
+_NUMBER = t.counter.update().values(value=sa.bindparam("number"))
+_TOUCH = (
+    t.memories.update().where(among(t.memories.c.id, "ids")).values(revision=sa.bindparam("number"))
+)
 
 
 class Transaction:
@@ -37,9 +41,27 @@ class Transaction:
         return self.connection.dialect.name
 
     @cached_property
+    def latest(self) -> int:
+        """The number of the last transaction that was committed, 0 for a new ledger."""
+        return int(self.connection.scalar(_LATEST) or 0)
+
+    @property
     def revision(self) -> int:
         """The number that it commits under: writers follow each other, so the next is known."""
-        return int(self.connection.scalar(_LATEST) or 0) + 1
+        return self.latest + 1
+
+    @property
+    def has_written(self) -> bool:
+        """Whether it has changed what a revision counts."""
+        return self.numbered or bool(self.touched)
+
+    def take_revision(self) -> None:
+        """Number what it wrote; the last step before the commit."""
+        if not self.has_written:
+            return
+        self.connection.execute(_NUMBER, {"number": self.revision})
+        if self.touched:
+            self.connection.execute(_TOUCH, {"ids": sorted(self.touched), "number": self.revision})
 
     def now_s(self) -> float:
         """The database's clock, in seconds since 1970: one for all processes and machines."""
@@ -53,18 +75,9 @@ class Transaction:
         """The answer of a query for values and their counts."""
         return {row[0]: row[1] for row in self.connection.execute(query)}
 
-    def among(self, column: sa.ColumnElement[str], values: Iterable[str]) -> Any:
-        """Whether a column has one of these values: the same statement for any number of them."""
-        if self.dialect == "postgresql":
-            listed = sa.bindparam(None, list(values), postgresql.ARRAY(sa.Text), unique=True)
-            return column == sa.any_(listed)
-        told = sa.bindparam(None, json.dumps(list(values)), sa.Text, unique=True)
-        return column.in_(sa.select(sa.func.json_each(told).table_valued("value").c.value))
-
     def upsert(self, table: sa.Table) -> Any:
         """An INSERT that can say what to do on a conflict, in the dialect of this database."""
-        insert = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-        return insert[self.dialect](table)
+        return upsert(self.dialect, table)
 
 
 class TableGroup:
@@ -73,6 +86,12 @@ class TableGroup:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._connection = transaction.connection
+
+
+def upsert(dialect: str, table: sa.Table) -> Any:
+    """An INSERT that can say what to do on a conflict, in this dialect."""
+    insert = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+    return insert[dialect](table)
 
 
 def chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -9,8 +9,18 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
+from memory.ledger.among import among
 from memory.ledger.transaction import TableGroup, chunks
 from memory.models import Vector, Vectors
+
+_OF_KEYS = sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys"))
+_KNOWN = sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys"))
+_INSERT = t.vectors.insert()
+_HOLDERS = sa.select(t.memories.c.id).where(
+    among(t.memories.c.text_key, "keys"),
+    t.memories.c.revision + 0 < sa.bindparam("revision"),
+)
+"""+ 0: few have the text and nearly all came before, whatever a database thinks it knows."""
 
 
 class VectorTable(Mapping[str, Vector]):
@@ -65,11 +75,9 @@ class TextVectors(TableGroup):
 
     def of(self, keys: Iterable[str]) -> dict[str, Vector]:
         """Known vectors by text key; unknown ones are left out."""
-        among = self._transaction.among(t.vectors.c.text_key, dict.fromkeys(keys))
-        return {
-            row.text_key: np.frombuffer(row.vector, dtype=np.float32)
-            for row in self._connection.execute(sa.select(t.vectors).where(among))
-        }
+        wanted = set(keys)
+        rows = self._connection.execute(_OF_KEYS, {"keys": wanted}) if wanted else ()
+        return {key: np.frombuffer(vector, dtype=np.float32) for key, vector in rows}
 
     def missing_texts(self) -> list[str]:
         """One text for each key that no vector is known for."""
@@ -97,21 +105,14 @@ class TextVectorsWriter(TextVectors):
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
         """Remember vectors by text key; known ones stay. Whoever follows reads their rows again."""
-        known = set(self._known(vectors))
+        known = set(self._connection.scalars(_KNOWN, {"keys": vectors}))
         fresh = [key for key in vectors if key not in known]
         if not fresh:
             return
         rows = [{"text_key": key, "vector": _blob(vectors[key])} for key in fresh]
-        self._connection.execute(t.vectors.insert(), rows)
-        before = t.memories.c.revision + 0 < self._transaction.revision
-        # + 0: few have the text and nearly all came before, whatever PostgreSQL thinks it knows
-        these = self._transaction.among(t.memories.c.text_key, fresh)
-        holders = sa.select(t.memories.c.id).where(these, before)
-        self._transaction.touched |= set(self._connection.scalars(holders))
-
-    def _known(self, keys: Iterable[str]) -> sa.ScalarResult[str]:
-        among = self._transaction.among(t.vectors.c.text_key, keys)
-        return self._connection.scalars(sa.select(t.vectors.c.text_key).where(among))
+        self._connection.execute(_INSERT, rows)
+        holders = {"keys": fresh, "revision": self._transaction.revision}
+        self._transaction.touched |= set(self._connection.scalars(_HOLDERS, holders))
 
     def drop_all(self) -> None:
         """Forget every vector: the next come from another embedder."""

@@ -178,15 +178,17 @@ class Applier:
         conflict = self._conflict(writer, one)
         if conflict:
             return Conflict(conflict)
-        [number] = self._write(writer, [one])
-        alive = _living_for(writer, [one.newest.id])
-        return Applied(number, alive.get(one.newest.id, one.newest))
+        return self._written(writer, [[one]])[0]
 
     def apply_in_order(self, writer: Writer, todo: Sequence[Application]) -> list[Applied]:
         """What was decided in one run about new memories of which none has arrived."""
-        numbers = [
-            number for some in _without_effect(writer, todo) for number in self._write(writer, some)
-        ]
+        return self._written(writer, _without_effect(writer, todo))
+
+    def _written(self, writer: Writer, parts: Iterable[list[Application]]) -> list[Applied]:
+        todo, numbers = [], []
+        for some in parts:
+            numbers += self._write(writer, some)
+            todo += some
         alive = _living_for(writer, [one.newest.id for one in todo if not _is_plain(one)])
         return [
             Applied(number, alive.get(one.newest.id, one.newest))
@@ -224,7 +226,7 @@ class Applier:
             yield self.told_apart(writer, [one.decision], condition.bound_by)
         if isinstance(condition, WhileUnanswered):
             yield self._answered(writer, one.decision)
-        if isinstance(condition, WhileNearest):
+        if isinstance(condition, WhileNearest) and not _is_latest(writer, condition):
             yield self._repeated(writer, one, condition.revision)
             yield self._newcomer(writer, one, condition)
 
@@ -368,6 +370,8 @@ def _without_effect(writer: Writer, todo: Sequence[Application]) -> Iterator[lis
 
 def _living_for(reader: Reader, ids: Sequence[str]) -> dict[str, Memory]:
     """Who lives for each of these memories today."""
+    if not ids:
+        return {}
     ends = reader.memories.living_ids(ids)
     rows = reader.memories.rows(list(dict.fromkeys(ends.values())))
     return {name: rows[end].memory for name, end in ends.items()}
@@ -388,6 +392,11 @@ def _involved(decision: Decision) -> dict[str, Memory]:
     """Members and survivors, by id."""
     members = {member.id: member for member in decision.members}
     return members | {survivor.memory.id: survivor.memory for survivor in decision.survivors}
+
+
+def _is_latest(writer: Writer, condition: WhileNearest) -> bool:
+    """Whether nothing at all was written since its revision, by this transaction either."""
+    return condition.revision == writer.revision() and not writer.has_written
 
 
 def _changed(writer: Writer, one: Application) -> str:

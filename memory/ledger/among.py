@@ -1,0 +1,60 @@
+"""`column IN (...)` with all its values in one parameter, so that the statement stays the same.
+
+A statement that is made once is compiled once, by SQLAlchemy and by the database, however many
+values it is asked about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+
+class among(FunctionElement[bool]):  # noqa: N801 - read as the operator that it is
+    """Whether a column of texts has one of the texts that are given under this name."""
+
+    type = sa.Boolean()
+    inherit_cache = True
+
+    def __init__(self, column: sa.ColumnElement[Any], name: str) -> None:
+        super().__init__(column, sa.bindparam(name, type_=_Texts()))
+
+    def self_group(self, against: Any = None) -> Any:  # noqa: ARG002 - whatever it stands in
+        """As it is: no index would be used for the `... = 1` that SQLite's booleans become."""
+        return self
+
+
+class _Texts(TypeDecorator[Collection[str]]):
+    """Any number of texts: a JSON array in SQLite, an array in PostgreSQL."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        array = dialect.name == "postgresql"
+        return dialect.type_descriptor(postgresql.ARRAY(sa.Text()) if array else sa.Text())
+
+    def process_bind_param(self, value: Collection[str] | None, dialect: Dialect) -> Any:
+        texts = list(value or ())
+        return texts if dialect.name == "postgresql" else json.dumps(texts)
+
+
+@compiles(among, "sqlite")
+def _in_sqlite(element: among, compiler: SQLCompiler, **settings: Any) -> str:
+    column, texts = (compiler.process(one, **settings) for one in element.clauses)
+    return f"{column} IN (SELECT value FROM json_each({texts}))"  # noqa: S608 - no value in it
+
+
+@compiles(among, "postgresql")
+def _in_postgresql(element: among, compiler: SQLCompiler, **settings: Any) -> str:
+    column, texts = (compiler.process(one, **settings) for one in element.clauses)
+    return f"{column} = ANY ({texts})"
