@@ -35,11 +35,19 @@ def stored_version(connection: Connection) -> str | None:
 
 
 def make_schema(connection: Connection) -> None:
-    """Make the tables of this version where there are none."""
+    """Make the tables of this version where there are none, and indexes that some are without."""
     if not sa.inspect(connection).has_table(t.meta.name):
         t.schema.create_all(connection)
         connection.execute(t.counter.insert().values(value=0))
         connection.execute(t.meta.insert().values(key="schema_version", value=t.SCHEMA_VERSION))
+    elif stored_version(connection) == t.SCHEMA_VERSION:
+        _add_indexes(connection)
+
+
+def _add_indexes(connection: Connection) -> None:
+    """Those that a ledger of this version may be without: any process works with or without."""
+    for index in t.LATER_INDEXES:
+        index.create(connection, checkfirst=True)
 
 
 def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None:
@@ -55,6 +63,8 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
         with database.writing() as connection:
             found = stored_version(connection)
             if found is None or found not in STEPS:
+                if copy is not None:
+                    _add_indexes(connection)
                 return copy
             following = str(int(found) + 1)
             if copy is None:

@@ -113,6 +113,11 @@ distinct_pairs = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("by", sa.Text, nullable=False),
 )
+LATER_INDEXES = tuple(
+    sa.Index(f"ix_distinct_pairs_{column.name}", column)
+    for column in (distinct_pairs.c.low_key, distinct_pairs.c.high_key)
+)
+"""A ledger of this version that was made before them gets them when it is next written."""
 attempts = sa.Table(
     "attempts",
     schema,

@@ -16,7 +16,6 @@ from memory.index import similarities
 from memory.ledger import BATCH_PAUSE, Lease, Reader, Row, Writer, with_verdicts
 from memory.models import (
     JUDGES,
-    Action,
     Decision,
     Embedded,
     Judge,
@@ -189,7 +188,7 @@ class Applier:
         for some in parts:
             numbers += self._write(writer, some)
             todo += some
-        alive = _living_for(writer, [one.newest.id for one in todo if not _is_plain(one)])
+        alive = _living_for(writer, [one.newest.id for one in todo if not _stays(one)])
         return [
             Applied(number, alive.get(one.newest.id, one.newest))
             for number, one in zip(numbers, todo, strict=True)
@@ -343,10 +342,11 @@ class Applier:
             writer.attempts.count(self._scope_of(a), *texts, decision.model, now, pause)
 
 
-def _is_plain(one: Application) -> bool:
-    """Whether its arrival is stored just as it came."""
-    linked = one.arrival is not None and one.arrival.memory.linked_ids
-    return one.decision.action is Action.ADD and not linked
+def _stays(one: Application) -> bool:
+    """Whether its arrival is stored just as it came; a link may lead to another end."""
+    return (
+        one.arrival is not None and not one.decision.survivors and not one.arrival.memory.linked_ids
+    )
 
 
 def _without_effect(writer: Writer, todo: Sequence[Application]) -> Iterator[list[Application]]:
@@ -401,13 +401,9 @@ def _is_latest(writer: Writer, condition: WhileNearest) -> bool:
 
 def _changed(writer: Writer, one: Application) -> str:
     new = one.arrival.memory.id if one.arrival is not None else None
-    stored = [member for member in one.decision.members if member.id != new]
-    rows = writer.memories.rows([member.id for member in stored])
-    for member in stored:
-        row = rows.get(member.id)
-        if row is None or not row.live or _unlinked(row.memory) != _unlinked(member):
-            return f"{member.id} changed"
-    return ""
+    stored = [_unlinked(member) for member in one.decision.members if member.id != new]
+    alive = writer.memories.live_without_links([member.id for member in stored])
+    return next((f"{one.id} changed" for one in stored if alive.get(one.id) != one), "")
 
 
 def _unlinked(memory: Memory) -> Memory:
