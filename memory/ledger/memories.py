@@ -60,11 +60,6 @@ class Memories(TableGroup):
             return {}
         return {row.memory.id: row for row in self._found(_OF_IDS, ids=ids)}
 
-    def live_without_links(self, ids: Sequence[str]) -> dict[str, Memory]:
-        """Those of these memories that live, by id, and nothing of their links."""
-        found = self._connection.execute(_OF_IDS, {"ids": ids}).mappings() if ids else ()
-        return {row["id"]: t.to_row(row, ()).memory for row in found if row["live"]}
-
     def all(self) -> Iterator[Row]:
         """Live, retired and forgotten, in order of arrival, page by page."""
         return self._pages(sa.true())

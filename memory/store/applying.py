@@ -401,9 +401,13 @@ def _is_latest(writer: Writer, condition: WhileNearest) -> bool:
 
 def _changed(writer: Writer, one: Application) -> str:
     new = one.arrival.memory.id if one.arrival is not None else None
-    stored = [_unlinked(member) for member in one.decision.members if member.id != new]
-    alive = writer.memories.live_without_links([member.id for member in stored])
-    return next((f"{one.id} changed" for one in stored if alive.get(one.id) != one), "")
+    stored = [member for member in one.decision.members if member.id != new]
+    rows = writer.memories.rows([member.id for member in stored])
+    for member in stored:
+        row = rows.get(member.id)
+        if row is None or not row.live or _unlinked(row.memory) != _unlinked(member):
+            return f"{member.id} changed"
+    return ""
 
 
 def _unlinked(memory: Memory) -> Memory:
