@@ -33,6 +33,7 @@ from memory.assembly import open_store, read_store
 from memory.config import Config, MemoryConfig
 from memory.interchange import (
     Reading,
+    TheirChroma,
     as_memories,
     note_reading,
     plan_write_back,
@@ -134,7 +135,9 @@ def kills(folder: Path, count: int, chance: random.Random) -> None:
         run.kill()
         run.wait()
         header, rows = read_undo_file(undo)
-        back_again = undo_write_back(place, header, rows, lambda _done, _whole: None)
+        back_again = undo_write_back(
+            TheirChroma(place, NAME), header, rows, lambda _done, _whole: None
+        )
         written.append(back_again.restored)
         lost += held(place) != before
     inside = sum(0 < n < ABSORBED + 2 * MERGED for n in written)
@@ -209,7 +212,7 @@ def back(place: Path, data: Path, undo: Path) -> None:
     with read_store(config(data)) as store:
         plan = plan_write_back(rows, Reading(), store.ledger)
     made = {one.text: np.array(word_vector(one.text), np.float32) for one in plan.updates}
-    write_back(place, NAME, plan, Reading(), undo, datetime.now(UTC), made, tell)
+    write_back(TheirChroma(place, NAME), plan, Reading(), undo, datetime.now(UTC), made, tell)
 
 
 def held(place: Path) -> dict[str, Any]:

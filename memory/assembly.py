@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from memory.deduplicator import MemoryDeduplicator
     from memory.extractor import MemoryExtractor
     from memory.index import ChromaServer, Following
+    from memory.interchange import Kind, Theirs
     from memory.ledger import Ledger
     from memory.models import Scale
     from memory.protocols import Embedder, Index, LanguageModel
@@ -565,6 +566,20 @@ def _open_index(ledger: Ledger, config: Config, following: Following | None) -> 
         return ChromaIndex.served(server, ledger, ledger.store_id(), following)
     folder = Path(config.memory.data_dir) / "chroma"
     return ChromaIndex.embedded(folder, ledger, following) or ExactIndex(ledger)
+
+
+def their_collection(kind: Kind, place: str, name: str) -> Theirs:
+    """Somebody else's collection, to write to.
+
+    Raises: InputError.
+    """
+    from memory.interchange import TheirChroma, TheirQdrant, langgraph_at
+
+    if kind == "langgraph":
+        return langgraph_at(place)
+    if kind == "qdrant":
+        return TheirQdrant(Path(place), name)
+    return TheirChroma(chroma_place(place), name)
 
 
 def chroma_place(given: str) -> Path | ChromaServer:

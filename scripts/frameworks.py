@@ -1,6 +1,6 @@
-"""Each adapter, and mem0's stores, beside the newest release. Needs `uv` (pip install uv).
+"""Each adapter, and others' stores, beside the newest release. Needs `uv` (pip install uv).
 
-    python scripts/frameworks.py [langgraph adk strands mem0]
+    python scripts/frameworks.py [langgraph langgraph-stores adk strands mem0 qdrant]
 
 For each framework an environment of its own: ours with its extra, as a user installs it. There the
 example runs, and must print what docs/adapters.md shows; then the tests marked `framework`; for
@@ -47,6 +47,14 @@ FRAMEWORKS = {
     "strands": Framework(
         "strands-agents", "examples/strands_memory.py", "tests/adapters/test_strands.py"
     ),
+    "langgraph-stores": Framework(
+        "langgraph-checkpoint-postgres",
+        None,
+        "tests/interchange/test_langgraph_back.py",
+        ("langgraph-checkpoint-postgres", "langgraph-checkpoint-sqlite"),
+        "langgraph",
+    ),
+    "qdrant": Framework("qdrant-client", None, "tests/interchange/test_qdrant_back.py"),
     "mem0": Framework("mem0ai", None, "tests/frameworks/test_mem0.py", ("mem0ai",), "qdrant"),
 }
 

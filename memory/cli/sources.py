@@ -19,7 +19,7 @@ from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
     from memory.config import Config
-    from memory.interchange import Found, Reading
+    from memory.interchange import ForeignRow, Found, Reading
     from memory.models import Memory
     from memory.store import MemoryStore
 
@@ -31,7 +31,11 @@ FromMem0 = Annotated[
     Path | None, typer.Option("--from-mem0", help="mem0's folder, or its Chroma or Qdrant folder.")
 ]
 FromLangGraph = Annotated[
-    Path | None, typer.Option("--from-langgraph", help="The file of LangGraph's SqliteStore.")
+    str | None,
+    typer.Option(
+        "--from-langgraph",
+        help="The file of LangGraph's SqliteStore, or postgresql://... of its PostgresStore.",
+    ),
 ]
 FromMcpMemory = Annotated[
     Path | None,
@@ -72,7 +76,7 @@ class Source:
     collection: str | None = None
     chroma: str | None = None
     mem0: Path | None = None
-    langgraph: Path | None = None
+    langgraph: str | None = None
     mcp_memory: Path | None = None
 
     @property
@@ -169,12 +173,9 @@ def brought_from(source: Source) -> Brought:
     if source.mem0 is not None:
         return _collection(_mem0(source), str(source.mem0), reading)
     if source.langgraph is not None:
-        from memory.interchange import read_langgraph
-
-        rows = read_langgraph(source.langgraph, reading.text_key)
         whose = reading.user_key or "namespace"
-        reading = reading.model_copy(update={"user_key": whose})
-        return Brought(*sorted_out(as_memories(rows, str(source.langgraph), reading)))
+        by_namespace = reading.model_copy(update={"user_key": whose})
+        return _langgraph(source.langgraph, by_namespace)
     from memory.interchange import read_graph
 
     assert source.mcp_memory is not None
@@ -196,7 +197,20 @@ def _mem0(source: Source) -> Found:
 
     assert source.mem0 is not None
     found = read_mem0(source.mem0, source.collection or MEM0_COLLECTION)
-    rows = list(unexpired(found.rows, datetime.now(UTC).date()))
+    return _without_expired(found, unexpired(found.rows, datetime.now(UTC).date()))
+
+
+def _langgraph(place: str, reading: Reading) -> Brought:
+    from memory.interchange import langgraph_at, unexpired_items
+
+    theirs = langgraph_at(place)
+    found = theirs.found()
+    current = unexpired_items(found.rows, datetime.now(UTC))
+    return _collection(_without_expired(found, current), theirs.said, reading)
+
+
+def _without_expired(found: Found, current: Iterable[ForeignRow]) -> Found:
+    rows = list(current)
     if len(rows) < len(found.rows):
         err().print(f"{len(found.rows) - len(rows):,} have expired, and are left where they are")
     return replace(found, rows=rows)

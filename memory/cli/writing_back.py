@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,20 +18,22 @@ from memory.text import shortened
 
 if TYPE_CHECKING:
     from memory.config import Config
-    from memory.index import ChromaServer
-    from memory.interchange import LeftAlone, Reading, WriteBackPlan
+    from memory.interchange import ForeignRow, Kind, LeftAlone, Reading, Theirs, WriteBackPlan
     from memory.models import Vector
 
 _TEXT = 200
 """Characters of a text in the plan."""
-_NO_EMBEDDER = "no embedder here makes vectors like the collection's: see --embedder"
 
 
 ToChroma = Annotated[
     str | None, typer.Option("--to-chroma", help="A Chroma folder, or http://HOST:PORT.")
 ]
 ToMem0 = Annotated[
-    Path | None, typer.Option("--to-mem0", help="mem0's folder, or its Chroma folder.")
+    Path | None, typer.Option("--to-mem0", help="mem0's folder, or its Chroma or Qdrant folder.")
+]
+ToLangGraph = Annotated[
+    str | None,
+    typer.Option("--to-langgraph", help="The file of a SqliteStore, or postgresql://..."),
 ]
 InCollection = Annotated[
     str | None, typer.Option(help="The collection [default: memories, mem0's mem0].")
@@ -49,6 +51,7 @@ def write_back(
     context: typer.Context,
     to_chroma: ToChroma = None,
     to_mem0: ToMem0 = None,
+    to_langgraph: ToLangGraph = None,
     collection: InCollection = None,
     embedder: Embedding = None,
     undo_file: UndoFile = None,
@@ -59,82 +62,81 @@ def write_back(
 
     Only rows that were imported, and are as they were imported, are touched.
     """
+    from memory.interchange import vector_folder
+    from memory.store import utc_now
+
+    of_mem0 = None if to_mem0 is None else str(vector_folder(to_mem0))
+    given = [one for one in (to_chroma, of_mem0, to_langgraph) if one is not None]
     if undo is not None:
-        if any(one is not None for one in (to_mem0, collection, embedder, undo_file)):
+        if len(given) > 1 or any(one is not None for one in (collection, embedder, undo_file)):
             problem = "names what was written, and where"
-            raise WrongArgument(
-                "--undo", problem, "give it alone, or with --to-chroma where it moved"
-            )
-        _take_back(undo, to_chroma)
+            raise WrongArgument("--undo", problem, "give it alone, or with --to where it moved")
+        _take_back(undo, *given)
         return
-    target = _target(to_chroma, to_mem0, collection)
+    if len(given) != 1:
+        raise WrongArgument(
+            "write-back",
+            "needs one place",
+            "give --to-chroma, --to-mem0 or --to-langgraph",
+        )
+    theirs = _theirs(to_chroma, of_mem0, to_langgraph, collection)
+    now = utc_now()
     with progress("comparing"):
-        rows, reading, plan = _planned(context.obj, target)
-        plan, made = _with_vectors(context.obj, target, rows, reading, plan, embedder)
+        rows, reading, plan = _planned(context.obj, theirs)
+        plan, made = _with_vectors(context.obj, theirs, plan, rows, reading, now, embedder)
     _show_plan(plan)
     if not plan.changes:
         err().print("nothing to write back")
         return
-    _confirm(target, yes)
-    _write(target, plan, reading, undo_file or _free_name(target.collection), made)
+    _confirm(theirs, yes)
+    _write(theirs, plan, reading, undo_file or _free_name(theirs.name), now, made)
 
 
-@dataclass(frozen=True)
-class _Target:
+def _theirs(
+    to_chroma: str | None, of_mem0: str | None, to_langgraph: str | None, collection: str | None
+) -> Theirs:
     """Whose collection is to change."""
+    from memory.interchange import MEM0_COLLECTION, is_qdrant
 
-    place: Path | ChromaServer
-    collection: str
-
-
-def _target(to_chroma: str | None, to_mem0: Path | None, collection: str | None) -> _Target:
-    from memory.interchange import MEM0_COLLECTION, is_qdrant, vector_folder
-
-    if (to_chroma is None) == (to_mem0 is None):
-        raise WrongArgument(
-            "write-back", "needs one place", "give --to-chroma PATH or --to-mem0 PATH"
-        )
-    if to_mem0 is None:
-        assert to_chroma is not None
-        return _Target(assembly.chroma_place(to_chroma), collection or "memories")
-    folder = vector_folder(to_mem0)
-    if is_qdrant(folder):
-        raise InputError(folder, "is Qdrant's, which is only read", "mem0's Chroma is written to")
-    return _Target(folder, collection or MEM0_COLLECTION)
+    if to_chroma is not None:
+        return assembly.their_collection("chroma", to_chroma, collection or "memories")
+    if to_langgraph is not None:
+        return assembly.their_collection("langgraph", to_langgraph, "langgraph")
+    assert of_mem0 is not None
+    kind: Kind = "qdrant" if is_qdrant(Path(of_mem0)) else "chroma"
+    return assembly.their_collection(kind, of_mem0, collection or MEM0_COLLECTION)
 
 
-def _planned(config: Config, target: _Target) -> tuple[Any, Reading, WriteBackPlan]:
+def _planned(config: Config, theirs: Theirs) -> tuple[Sequence[ForeignRow], Reading, WriteBackPlan]:
     """Raises: InputError where nothing was ever imported from there."""
-    from memory.interchange import noted_reading, plan_write_back, read_collection
+    from memory.interchange import noted_reading, plan_write_back
 
-    found = read_collection(target.place, target.collection)
+    found = theirs.found()
     with assembly.read_store(config) as store:
         reading = noted_reading(store.ledger, found.collection_id)
         if reading is None:
             raise InputError(
-                target.collection,
+                theirs.name,
                 "was never imported into this store, so nothing of it is known here",
-                "see `memory-dedup import --from-chroma`",
+                "see `memory-dedup import --help`",
             )
         return found.rows, reading, plan_write_back(found.rows, reading, store.ledger)
 
 
 def _with_vectors(
     config: Config,
-    target: _Target,
-    rows: Sequence[Any],
-    reading: Reading,
+    theirs: Theirs,
     plan: WriteBackPlan,
+    rows: Sequence[ForeignRow],
+    reading: Reading,
+    now: datetime,
     embedder: str | None,
 ) -> tuple[WriteBackPlan, dict[str, Vector]]:
     """What needs a vector that nobody here can make is left alone."""
-    from memory.interchange import vectors_as_theirs
+    from memory.interchange import with_vectors
 
-    texts = list(dict.fromkeys(one.text for one in plan.updates if one.same_as is None))
-    others = [] if not texts else _embedders(config, embedder)
-    made = vectors_as_theirs(target.place, target.collection, rows, reading, texts, others)
-    unmade = [one.row.id for one in plan.updates if one.same_as is None and one.text not in made]
-    return plan.without(unmade, _NO_EMBEDDER), made
+    others = [] if not plan.updates else _embedders(config, embedder)
+    return with_vectors(theirs, plan, rows, reading, now, others)
 
 
 def _embedders(config: Config, given: str | None) -> list[Any]:
@@ -173,12 +175,10 @@ def _say_left(left: Sequence[LeftAlone]) -> None:
         err().print(f"left alone {one.id}: {one.why}")
 
 
-def _confirm(target: _Target, yes: bool) -> None:
+def _confirm(theirs: Theirs, yes: bool) -> None:
     if yes:
         return
-    err().print(
-        f"write this to {target.collection!r}? No other program may have a folder open. y or n"
-    )
+    err().print(f"write this to {theirs.name!r}? No other program may have a folder open. y or n")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         err().print("nothing was written")
         raise typer.Exit(EXIT_PROBLEM)
@@ -190,20 +190,18 @@ def _free_name(collection: str) -> Path:
 
 
 def _write(
-    target: _Target,
+    theirs: Theirs,
     plan: WriteBackPlan,
     reading: Reading,
     undo_file: Path,
+    now: datetime,
     made: dict[str, Vector],
 ) -> None:
     from memory.interchange import write_back as carry_out
-    from memory.store import utc_now
 
     planned = len(plan.left_alone)
     with progress("writing") as tell:
-        done = carry_out(
-            target.place, target.collection, plan, reading, undo_file, utc_now(), made, tell
-        )
+        done = carry_out(theirs, plan, reading, undo_file, now, made, tell)
     _say_left(done.left_alone[planned:])
     err().print(f"{done.updated:,} rows updated, {done.deleted:,} deleted")
     if undo_file.exists():
@@ -212,13 +210,14 @@ def _write(
         raise typer.Exit(EXIT_PROBLEM)
 
 
-def _take_back(file: Path, place: str | None) -> None:
+def _take_back(file: Path, moved_to: str | None = None) -> None:
     from memory.interchange import read_undo_file, undo_write_back
 
     header, rows = read_undo_file(file)
-    where = assembly.chroma_place(place or header.place)
+    where = moved_to or header.place
+    theirs = assembly.their_collection(header.kind, where, header.collection)
     with progress("putting back") as tell:
-        done = undo_write_back(where, header, rows, tell)
+        done = undo_write_back(theirs, header, rows, tell)
     _say_left(done.left_alone)
     err().print(f"{done.restored:,} rows put back, {done.already:,} were as before")
     if done.left_alone:

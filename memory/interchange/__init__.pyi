@@ -1,5 +1,6 @@
-from .chroma import Found as Found
 from .chroma import read_collection as read_collection
+from .chroma_back import TheirChroma as TheirChroma
+from .foreign import ForeignRow as ForeignRow
 from .foreign import Reading as Reading
 from .foreign import as_memories as as_memories
 from .foreign import users_of_several_agents as users_of_several_agents
@@ -9,7 +10,8 @@ from .jsonl import to_memory as to_memory
 from .jsonl import to_turn as to_turn
 from .jsonl import with_links_resolved as with_links_resolved
 from .jsonl import write_memory as write_memory
-from .langgraph_store import read_langgraph as read_langgraph
+from .langgraph_back import langgraph_at as langgraph_at
+from .langgraph_store import unexpired_items as unexpired_items
 from .mcp_memory import read_graph as read_graph
 from .mem0 import MEM0_COLLECTION as MEM0_COLLECTION
 from .mem0 import read_mem0 as read_mem0
@@ -21,7 +23,11 @@ from .plan_back import LeftAlone as LeftAlone
 from .plan_back import WriteBackPlan as WriteBackPlan
 from .plan_back import plan_write_back as plan_write_back
 from .qdrant import is_qdrant as is_qdrant
+from .qdrant_back import TheirQdrant as TheirQdrant
+from .theirs import Found as Found
+from .theirs import Theirs as Theirs
+from .undo_file import Kind as Kind
 from .undo_file import read_undo_file as read_undo_file
-from .vectors import vectors_as_theirs as vectors_as_theirs
+from .vectors import with_vectors as with_vectors
 from .write_back import undo_write_back as undo_write_back
 from .write_back import write_back as write_back

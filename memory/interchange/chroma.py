@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from memory.errors import IndexFault, InputError
@@ -19,19 +18,12 @@ from memory.index import (
 )
 from memory.interchange.copies import copied
 from memory.interchange.foreign import ForeignRow
+from memory.interchange.theirs import Found
 
 _PAGE = 1_000
 
 Place = Path | ChromaServer
 """Where somebody's Chroma is: a folder, or a server."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a collection holds, and its lasting name."""
-
-    collection_id: str
-    rows: list[ForeignRow]
 
 
 def read_collection(place: Place, name: str) -> Found:

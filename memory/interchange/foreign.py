@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -38,6 +39,11 @@ class ForeignRow:
     metadata: dict[str, Any]
     links: list[dict[str, Any]] = field(default_factory=list)
     """To other rows by their ids, where their store keeps such a thing."""
+    expires: datetime | None = None
+    """When their store shows it no more, where it says so outside of the metadata."""
+
+    def says_the_same(self, other: ForeignRow) -> bool:
+        return (self.document, self.metadata) == (other.document, other.metadata)
 
 
 class Reading(Frozen):
@@ -145,6 +151,15 @@ def text_key_of(row: ForeignRow, reading: Reading) -> str | None:
             return key
     where = "document" if reading.text_key is None else "document to read"
     raise ValueError(f"content is empty: it has no {where}, and no text under {', '.join(wanted)}")
+
+
+def text_of(row: ForeignRow, reading: Reading) -> str:
+    """Empty where it has none."""
+    try:
+        key = text_key_of(row, reading)
+    except ValueError:
+        return ""
+    return (row.document or "") if key is None else str(row.metadata[key])
 
 
 def _is_text(value: object) -> bool:

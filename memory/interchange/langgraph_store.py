@@ -1,34 +1,57 @@
-"""The file of LangGraph's SqliteStore: each item with a text is a memory of its namespace."""
+"""What LangGraph's stores keep: each item with a text is a memory of its namespace."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from memory.interchange.copies import read_table
-from memory.interchange.foreign import TEXT_KEYS, ForeignRow
+from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading
+from memory.interchange.json_splice import spliced
+from memory.interchange.plan_back import rewritten
+
+_INNER = ("content", "content")
 
 
-def read_langgraph(file: Path, text_key: str | None) -> list[ForeignRow]:
-    """Every item. Its namespace is whose it is, and each of its labels a key, `namespace.0` first.
+def as_row(item: Mapping[str, Any]) -> ForeignRow:
+    """An item by its columns. Its namespace is whose it is, and each label of it a key.
 
-    Raises: InputError.
+    `namespace.0` is the first.
     """
-    return [_row(one, text_key) for one in read_table(file, "store")]
-
-
-def _row(one: dict[str, Any], text_key: str | None) -> ForeignRow:
     try:
-        value = json.loads(one["value"])
+        value = json.loads(item["value"])
     except ValueError:
         value = None
     fields = dict(value) if isinstance(value, dict) else {}
-    namespace = str(one["prefix"])
+    namespace = str(item["prefix"])
     labels = {f"namespace.{n}": label for n, label in enumerate(namespace.split("."))}
-    text = None if text_key is not None else _inner_text(fields)
-    known = {"namespace": namespace, **labels, "created_at": _utc(one), "key": one["key"]}
-    return ForeignRow(f"{namespace}/{one['key']}", text, fields | known)
+    known = {"namespace": namespace, **labels, "created_at": _utc(item), "key": item["key"]}
+    return ForeignRow(
+        f"{namespace}/{item['key']}",
+        _inner_text(fields),
+        fields | known,
+        expires=_expiry(item.get("expires_at")),
+    )
+
+
+def unexpired_items(rows: Sequence[ForeignRow], now: datetime) -> Iterator[ForeignRow]:
+    """Without the items that LangGraph may sweep away at any moment."""
+    return (row for row in rows if row.expires is None or row.expires > now)
+
+
+def rewritten_value(
+    item: Mapping[str, Any], text: str, reading: Reading, now: datetime
+) -> str | bytes:
+    """The item's value with another text, and not a character of it changed otherwise."""
+    row, value = as_row(item), item["value"]
+    whole: str = value.decode() if isinstance(value, bytes) else value
+    document, changes = rewritten(row, text, reading, now)
+    if document is not None:
+        whole = spliced(whole, _INNER, document)
+    for key, new in changes.items():
+        whole = spliced(whole, (key,), new)
+    return whole.encode() if isinstance(value, bytes) else whole
 
 
 def _inner_text(fields: dict[str, Any]) -> str | None:
@@ -42,7 +65,15 @@ def _inner_text(fields: dict[str, Any]) -> str | None:
     return None
 
 
-def _utc(one: dict[str, Any]) -> str:
+def _utc(item: Mapping[str, Any]) -> str:
     """SQLite's clock is in UTC, and does not say so."""
-    at = str(one["updated_at"] or one["created_at"])
+    at = str(item["updated_at"] or item["created_at"])
     return at if "+" in at or at.endswith("Z") else f"{at}+00:00"
+
+
+def _expiry(at: object) -> datetime | None:
+    try:
+        read = datetime.fromisoformat(str(at))
+    except ValueError:
+        return None
+    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from memory.errors import InputError
-from memory.interchange.chroma import Found, read_collection
+from memory.interchange.chroma import read_collection
 from memory.interchange.copies import read_table
 from memory.interchange.foreign import ForeignRow
-from memory.interchange.qdrant import is_qdrant, read_points
+from memory.interchange.qdrant import is_qdrant
+from memory.interchange.qdrant_back import TheirQdrant
+from memory.interchange.theirs import Found
 
 MEM0_COLLECTION = "mem0"
 """Where mem0 puts memories unless told otherwise."""
@@ -29,7 +31,7 @@ def read_mem0(path: Path, collection: str) -> Found:
     """
     folder = vector_folder(path)
     if is_qdrant(folder):
-        found = Found("", read_points(folder, collection))
+        found = TheirQdrant(folder, collection).found()
     else:
         found = read_collection(folder, collection)
     return replace(found, rows=_with_times(found.rows, _history(path, folder)))

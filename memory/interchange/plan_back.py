@@ -12,7 +12,7 @@ from memory.interchange.foreign import ForeignRow, Reading, as_memory, text_key_
 from memory.ledger import Ledger, Row
 from memory.models import Memory
 
-_IDENTITY = ("user_id", "agent_id", "run_id", "actor_id", "expiration_date")
+_IDENTITY = ("user_id", "agent_id", "run_id", "actor_id", "namespace", "expiration_date")
 """Keys that decide where and for how long a row is seen: only rows alike in all stand together."""
 _UPDATED = ("updated_at", "updatedAt")
 _COMPARED = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
@@ -64,6 +64,12 @@ class WriteBackPlan:
     @property
     def changes(self) -> tuple[Change, ...]:
         return (*self.updates, *self.deletions)
+
+    @property
+    def looked_at(self) -> dict[str, ForeignRow]:
+        """The rows that change, and those whose vectors they get."""
+        given = (one.same_as for one in self.updates if one.same_as is not None)
+        return {row.id: row for row in (*(one.row for one in self.changes), *given)}
 
     def without(self, ids: Iterable[str], why: str) -> WriteBackPlan:
         """The same without these rows, and without the deletions that rest on them."""
@@ -156,7 +162,7 @@ def _as_it_arrived(known_as: Row, first: dict[str, Memory], memory: Memory) -> b
 
 def _seen_as(row: ForeignRow, reading: Reading) -> tuple[object, ...]:
     keys = _IDENTITY if reading.user_key is None else (*_IDENTITY, reading.user_key)
-    return tuple(str(row.metadata.get(key)) for key in keys)
+    return row.expires, *(str(row.metadata.get(key)) for key in keys)
 
 
 def _kept(group: Sequence[_Known]) -> _Known:

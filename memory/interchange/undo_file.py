@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from memory.errors import InputError
 from memory.files import replacing
@@ -19,10 +19,17 @@ from memory.models import Frozen, Vector
 _OWN = 0o600
 
 
+Kind = Literal["chroma", "qdrant", "langgraph"]
+"""Whose store it is."""
+Vectors = dict[str, Any]
+"""A row's vectors by their names (an only one has none); what is no row of numbers as JSON."""
+
+
 class UndoHeader(Frozen):
     """The first line: which collection, and how often it rewrote its files."""
 
     format: Literal["memory-dedup write-back 1"] = "memory-dedup write-back 1"
+    kind: Kind = "chroma"
     place: str
     collection: str
     collection_id: str
@@ -36,7 +43,9 @@ class RowBefore(Frozen):
     id: str
     document: str | None
     metadata: dict[str, JsonValue]
-    embedding: list[float]
+    embedding: list[float] | dict[str, JsonValue]
+    beside: dict[str, JsonValue] = Field(default_factory=dict)
+    """What its store keeps with it and may change by itself: when it expires, when it was made."""
     becomes: Becomes | None = None
 
     @property
@@ -46,6 +55,13 @@ class RowBefore(Frozen):
         text = self.becomes.document
         document = self.document if text is None else text
         return document, self.metadata | self.becomes.metadata
+
+    @property
+    def vectors(self) -> Vectors:
+        named: dict[str, Any] = (
+            self.embedding if isinstance(self.embedding, dict) else {"": self.embedding}
+        )
+        return {name: _as_vector(numbers) for name, numbers in named.items()}
 
 
 class Becomes(Frozen):
@@ -58,9 +74,25 @@ class Becomes(Frozen):
 RowBefore.model_rebuild()
 
 
+def exact_vectors(vectors: Vectors) -> list[float] | dict[str, JsonValue]:
+    """As they are written to the file: a row's only vector without a name."""
+    exact: dict[str, Any] = {
+        name: exact_numbers(vector) if isinstance(vector, np.ndarray) else vector
+        for name, vector in vectors.items()
+    }
+    only: list[float] | None = exact[""] if set(exact) == {""} else None
+    return exact if only is None else only
+
+
 def exact_numbers(vector: Vector) -> list[float]:
     """The shortest decimals that are read as the same float32."""
     return [float(str(number)) for number in np.asarray(vector, dtype=np.float32)]
+
+
+def _as_vector(numbers: Any) -> Any:
+    """Lists of lists, and what has indices, stay as they are."""
+    plain = isinstance(numbers, list) and not any(isinstance(one, list) for one in numbers)
+    return np.asarray(numbers, dtype=np.float32) if plain else numbers
 
 
 def write_undo_file(file: Path, header: UndoHeader, rows: Sequence[RowBefore]) -> None:

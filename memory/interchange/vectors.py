@@ -3,28 +3,91 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from memory.index import Collection, chroma_faults, own_embedding
-from memory.interchange.chroma import Place, looking_into, named_collection
-from memory.interchange.foreign import ForeignRow, Reading, text_key_of
+from memory.interchange.foreign import ForeignRow, Reading
+from memory.interchange.plan_back import Update, WriteBackPlan
+from memory.interchange.theirs import Embed, Rows, Stored, Theirs
+from memory.interchange.undo_file import Becomes, Vectors
 from memory.models import Vector
+from memory.text import clean
 
 logger = logging.getLogger(__name__)
 
 _SAMPLE = 8
 _NEAR = 0.02
 """How far a vector may lie from the stored one, of its length: services round."""
+_OTHER_KIND = "it has a sparse or a multiple vector, which nobody here can make anew"
+_NO_EMBEDDER = "no embedder here makes vectors like the collection's: see --embedder"
 
-Embed = Callable[[list[str]], Any]
+
+def with_vectors(
+    theirs: Theirs,
+    plan: WriteBackPlan,
+    rows: Sequence[ForeignRow],
+    reading: Reading,
+    now: datetime,
+    others: Sequence[Embed],
+) -> tuple[WriteBackPlan, dict[str, Vector]]:
+    """A vector for each new text; rows that need one which nobody here can make are left alone."""
+    if not plan.updates:
+        return plan, {}
+    with theirs.looking() as look:
+        there = look.stored(list(plan.looked_at))
+        news = {one.row.id: _news(look, one, there, reading, now) for one in plan.updates}
+        texts = list(dict.fromkeys(text for new in news.values() for text in new.values()))
+        other = [name for name, new in news.items() if not _plain(there, name, new)]
+        made = vectors_as_theirs(look, rows, reading, texts, others)
+    plan = plan.without(other, _OTHER_KIND)
+    unmade = [name for name, new in news.items() if not made.keys() >= set(new.values())]
+    return plan.without(unmade, _NO_EMBEDDER), made
+
+
+def _plain(there: Mapping[str, Stored], name: str, new: Mapping[str, str]) -> bool:
+    """Whether the vectors that have to be made are rows of numbers, as embedders give them."""
+    return all(isinstance(there[name].vectors[slot], np.ndarray) for slot in new)
+
+
+def _news(
+    look: Rows, one: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
+) -> dict[str, str]:
+    """The texts that an update needs new vectors for, by their names."""
+    if one.row.id not in there:
+        return {}
+    becomes = look.rewritten(there[one.row.id], one.text, reading, now)
+    _, new = vectors_after(look, one, becomes, there, reading)
+    return new
+
+
+def vectors_after(
+    look: Rows, one: Update, becomes: Becomes, there: Mapping[str, Stored], reading: Reading
+) -> tuple[Vectors, dict[str, str]]:
+    """A row's vectors once it says something else, and the texts of those that nobody has yet.
+
+    Where a row of the collection has the text already, its vector is taken.
+    """
+    stored = there[one.row.id]
+    before = look.texts(stored, reading)
+    after = look.texts(stored.changed(becomes), reading)
+    giver = None if one.same_as is None else there.get(one.same_as.id)
+    known = {} if giver is None else look.texts(giver, reading)
+    vectors, new = dict(stored.vectors), {}
+    for name, text in after.items():
+        if before.get(name) == text:
+            continue
+        if giver and name in giver.vectors and clean(known.get(name, "")) == clean(text):
+            vectors[name] = giver.vectors[name]
+        else:
+            new[name] = text
+    return vectors, new
 
 
 def vectors_as_theirs(
-    place: Place,
-    name: str,
+    look: Rows,
     rows: Sequence[ForeignRow],
     reading: Reading,
     texts: Sequence[str],
@@ -37,21 +100,19 @@ def vectors_as_theirs(
     """
     if not texts:
         return {}
-    with looking_into(place) as client:
-        collection = named_collection(client, place, name)
-        sample, stored = _sample(collection, rows, reading)
-        for embed in _embedders(collection, others):
-            try:
-                if _alike(_made(embed, sample), stored):
-                    return dict(zip(texts, _made(embed, list(texts)), strict=True))
-            except Exception as exc:  # somebody else's code: whatever it raises, it is not there
-                logger.warning("an embedder could not be used: %s", exc)
+    sample, stored = _sample(look, rows, reading)
+    for embed in _embedders(look, others):
+        try:
+            if _alike(_made(embed, sample), stored):
+                return dict(zip(texts, _made(embed, list(texts)), strict=True))
+        except Exception as exc:  # somebody else's code: whatever it raises, it is not there
+            logger.warning("an embedder could not be used: %s", exc)
     return {}
 
 
-def _embedders(collection: Collection, others: Sequence[Embed]) -> Iterator[Embed]:
+def _embedders(look: Rows, others: Sequence[Embed]) -> Iterator[Embed]:
     try:
-        own = own_embedding(collection)
+        own = look.own_embedder()
     except Exception as exc:  # its library or its key may be missing here
         logger.warning("the collection's own embedder is not here: %s", exc)
         own = None
@@ -60,23 +121,17 @@ def _embedders(collection: Collection, others: Sequence[Embed]) -> Iterator[Embe
     yield from others
 
 
-def _sample(
-    collection: Collection, rows: Sequence[ForeignRow], reading: Reading
-) -> tuple[list[str], Any]:
+def _sample(look: Rows, rows: Sequence[ForeignRow], reading: Reading) -> tuple[list[str], Any]:
+    """Texts of the collection, and their vectors."""
     step = max(1, len(rows) // _SAMPLE)
-    chosen = {row.id: _text(row, reading) for row in rows[::step][:_SAMPLE]}
-    chosen = {name: text for name, text in chosen.items() if text}
-    with chroma_faults():
-        page = collection.get(ids=list(chosen), include=["embeddings"])
-    return [chosen[name] for name in page["ids"]], np.asarray(page["embeddings"], np.float32)
-
-
-def _text(row: ForeignRow, reading: Reading) -> str:
-    try:
-        key = text_key_of(row, reading)
-    except ValueError:
-        return ""
-    return (row.document or "") if key is None else str(row.metadata[key])
+    there = look.stored([row.id for row in rows[::step][:_SAMPLE]])
+    pairs = [
+        (text, one.vectors[slot])
+        for one in there.values()
+        for slot, text in look.texts(one, reading).items()
+        if text and isinstance(one.vectors.get(slot), np.ndarray)
+    ]
+    return [text for text, _ in pairs], np.asarray([vector for _, vector in pairs], np.float32)
 
 
 def _made(embed: Embed, texts: list[str]) -> Any:

@@ -480,7 +480,7 @@ def test_a_wrong_argument_is_one_clear_line(run: Run, args: tuple[str, ...], sai
         ("dedup --workers 2 --dask tcp://x", "dedup: takes --workers or --dask"),
         ("forget", "forget: needs a memory's id or a user"),
         ("write-back", "write-back: needs one place"),
-        ("write-back --undo x.jsonl --to-mem0 y", "--undo: names what was written, and where"),
+        ("write-back --undo x.jsonl --collection y", "--undo: names what was written, and where"),
         ("serve --user ''", "--user: is empty"),
         ("serve --tokens x", "--tokens, --allow-host: are for HTTP"),
         ("serve --http nowhere", "'nowhere': is no HOST:PORT"),

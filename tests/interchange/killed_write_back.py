@@ -1,21 +1,22 @@
-"""Writes back to a collection and dies at a step: PLACE COLLECTION DATA UNDO STEP."""
+"""Writes back to a collection and dies at a step: KIND PLACE NAME DATA UNDO STEP READING."""
 
 from __future__ import annotations
 
 import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
-from memory.assembly import read_store
+from memory.assembly import read_store, their_collection
 from memory.config import Config, MemoryConfig
-from memory.interchange import plan_write_back, read_collection, write_back
 from memory.interchange.foreign import Reading
-from tests.frameworks.word_server import word_vector
+from memory.interchange.plan_back import plan_write_back
+from memory.interchange.vectors import with_vectors
+from memory.interchange.write_back import write_back
+from tests.interchange.backs import NOW, word_vectors
 
 
 def main() -> None:
-    place, name, data, undo, step = sys.argv[1:]
+    kind, place, name, data, undo, step, how = sys.argv[1:]
     seen: list[int] = []
 
     def die_at_step(_done: int, _whole: int) -> None:
@@ -23,12 +24,13 @@ def main() -> None:
         if len(seen) == int(step):
             os._exit(9)
 
-    rows = read_collection(Path(place), name).rows
+    reading = Reading.model_validate_json(how)
+    theirs = their_collection(kind, place, name)  # type: ignore[arg-type] # one of the kinds
+    rows = theirs.found().rows
     with read_store(Config(memory=MemoryConfig(data_dir=data))) as store:
-        plan = plan_write_back(rows, Reading(), store.ledger)
-    made = {one.text: word_vector(one.text) for one in plan.updates}
-    now = datetime(2026, 11, 1, tzinfo=UTC)
-    write_back(Path(place), name, plan, Reading(), Path(undo), now, made, die_at_step)  # type: ignore[arg-type]
+        plan = plan_write_back(rows, reading, store.ledger)
+    plan, made = with_vectors(theirs, plan, rows, reading, NOW, [word_vectors])
+    write_back(theirs, plan, reading, Path(undo), NOW, made, die_at_step)
 
 
 main()

@@ -16,7 +16,7 @@ from chromadb.config import Settings
 from memory.errors import InputError
 from memory.interchange.foreign import ForeignRow, Reading, as_memories
 from memory.interchange.jsonl import with_links_resolved
-from memory.interchange.langgraph_store import read_langgraph
+from memory.interchange.langgraph_back import langgraph_at
 from memory.interchange.mcp_memory import read_graph
 from memory.interchange.mem0 import read_mem0, unexpired, vector_folder
 from memory.models import Memory
@@ -93,7 +93,7 @@ def test_an_item_of_langgraph_is_a_memory_of_its_namespace(tmp_path: Path) -> No
             row = [prefix, key, json.dumps(value), "2026-05-01 08:00:00", "2026-05-02 08:00:00"]
             store.execute("INSERT INTO store VALUES (?, ?, ?, ?, ?)", row)
         store.execute("INSERT INTO store VALUES ('files', 'f', '{\"lines\": []}', 'x', NULL)")
-    *rows, file = read_langgraph(tmp_path / "store.db", None)
+    *rows, file = langgraph_at(str(tmp_path / "store.db")).found().rows
     read = memories(rows, user_key="namespace")
     assert [(one.user, one.external_id, one.content, one.timestamp.day) for one in read] == [
         ("memories.mia", "memories.mia/k", "Mia sails.", 2),
@@ -109,9 +109,9 @@ def test_an_item_of_langgraph_is_a_memory_of_its_namespace(tmp_path: Path) -> No
 def test_a_file_that_is_no_langgraph_store_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "a.db").write_text("no database at all, though long enough to be looked at")
     with pytest.raises(InputError, match="cannot be read"):
-        read_langgraph(tmp_path / "a.db", None)
+        langgraph_at(str(tmp_path / "a.db")).found()
     with pytest.raises(InputError, match="is not there"):
-        read_langgraph(tmp_path / "b.db", None)
+        langgraph_at(str(tmp_path / "b.db")).found()
 
 
 def test_observations_are_memories_of_their_entity_and_relations_links(tmp_path: Path) -> None:

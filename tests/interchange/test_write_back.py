@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +19,27 @@ from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.index import ChromaServer
 from memory.interchange.chroma import Place, opened, read_collection
-from memory.interchange.foreign import Reading, as_memories
+from memory.interchange.chroma_back import TheirChroma
+from memory.interchange.foreign import Reading
 from memory.interchange.origin import note_reading, noted_reading
-from memory.interchange.plan_back import WriteBackPlan, plan_write_back
+from memory.interchange.plan_back import WriteBackPlan
 from memory.interchange.undo_file import read_undo_file
 from memory.interchange.vectors import vectors_as_theirs
-from memory.interchange.write_back import TakenBack, undo_write_back, write_back
-from memory.models import Action, Decision, Memory, Survivor, new_memory_id
-from memory.store import Anyway, MemoryStore
+from memory.interchange.write_back import undo_write_back, write_back
+from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbedder, word_vector
-
-ROOT = Path(__file__).parent.parent.parent
-WHEN = "2026-05-01T08:00:00+00:00"
-NOW = datetime(2026, 11, 1, tzinfo=UTC)
-TEXTS = {
-    "a": "Mia sails.",
-    "b": "Mia sails on Sundays.",
-    "c": "Mia paints.",
-    "d": "Mia paints houses.",
-    "e": "Mia has a cat.",
-}
+from tests.interchange.backs import (
+    NOW,
+    TEXTS,
+    WHEN,
+    bring_in,
+    killed,
+    merge,
+    planned,
+    replace,
+    taken_back,
+    written,
+)
 
 
 def mem0_row(name: str, **more: Any) -> dict[str, Any]:
@@ -107,54 +104,24 @@ def store(tmp_path: Path) -> Iterator[MemoryStore]:
         yield opened_store
 
 
-def bring_in(store: MemoryStore, place: Place) -> dict[str, Memory]:
-    found = read_collection(place, "mem0")
-    read = [one for one in as_memories(found.rows, "", Reading()) if isinstance(one, Memory)]
-    store.add_batch(read)
-    note_reading(store.ledger, found.collection_id, Reading())
-    return {str(memory.external_id): memory for memory in store.memories()}
-
-
-def replace(store: MemoryStore, older: Memory, newer: Memory) -> None:
-    survivor = Survivor(newer, (older.id,))
-    store.apply(Decision(Action.REPLACE, "covers", (older, newer), (survivor,)), Anyway())
-
-
-def merge(store: MemoryStore, one: Memory, other: Memory, text: str) -> None:
-    made = other.model_copy(update={"id": new_memory_id(), "external_id": None, "content": text})
-    survivor = Survivor(made, (one.id, other.id))
-    store.apply(Decision(Action.MERGE, "the same", (one, other), (survivor,)), Anyway())
+def mem0(place: Place) -> TheirChroma:
+    return TheirChroma(place, "mem0")
 
 
 @pytest.fixture
 def cleaned(store: MemoryStore, theirs: Path) -> MemoryStore:
     """Of five rows, b stands for a, and c and d are merged."""
-    known = bring_in(store, theirs)
+    known = bring_in(store, mem0(theirs))
     replace(store, known["a"], known["b"])
     merge(store, known["c"], known["d"], "Mia paints houses and pictures.")
     return store
-
-
-def planned(store: MemoryStore, place: Place) -> WriteBackPlan:
-    return plan_write_back(read_collection(place, "mem0").rows, Reading(), store.ledger)
-
-
-def written(store: MemoryStore, place: Place, undo: Path) -> WriteBackPlan:
-    plan = planned(store, place)
-    made = {one.text: np.array(word_vector(one.text), np.float32) for one in plan.updates}
-    write_back(place, "mem0", plan, Reading(), undo, NOW, made)
-    return plan
-
-
-def taken_back(place: Place, undo: Path) -> TakenBack:
-    return undo_write_back(place, *read_undo_file(undo), lambda _done, _whole: None)
 
 
 def test_what_was_absorbed_goes_and_what_was_merged_says_the_merged_text(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path
 ) -> None:
     before = held(theirs)
-    written(cleaned, theirs, tmp_path / "undo.jsonl")
+    written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
     after = held(theirs)
     assert set(after) == {"b", "d", "e"}
     assert (after["b"], after["e"]) == (before["b"], before["e"]), "not a bit of them changed"
@@ -162,18 +129,18 @@ def test_what_was_absorbed_goes_and_what_was_merged_says_the_merged_text(
     changed = {"data": text, "hash": md5(text), "updated_at": NOW.isoformat()}
     assert after["d"][:2] == (None, mem0_row("d") | changed)
     assert after["d"][2] == np.array(word_vector(text), np.float32).tobytes()
-    assert planned(cleaned, theirs).changes == ()
+    assert planned(cleaned, mem0(theirs)).changes == ()
 
 
 def test_the_undo_file_brings_every_row_back_to_the_bit(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path
 ) -> None:
     before = held(theirs)
-    written(cleaned, theirs, tmp_path / "undo.jsonl")
+    written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
     assert (tmp_path / "undo.jsonl").stat().st_mode & 0o777 == 0o600
-    assert taken_back(theirs, tmp_path / "undo.jsonl").restored == 3
+    assert taken_back(mem0(theirs), tmp_path / "undo.jsonl").restored == 3
     assert held(theirs) == before
-    again = taken_back(theirs, tmp_path / "undo.jsonl")
+    again = taken_back(mem0(theirs), tmp_path / "undo.jsonl")
     assert (again.restored, again.already) == (0, 3)
 
 
@@ -183,12 +150,12 @@ def test_a_collection_of_documents_is_written_in_its_own_layout(
     theirs = tmp_path / "documents"
     fill(theirs, documents=True)
     before = held(theirs)
-    known = bring_in(store, theirs)
+    known = bring_in(store, mem0(theirs))
     merge(store, known["c"], known["d"], "Mia paints houses and pictures.")
-    written(store, theirs, tmp_path / "undo.jsonl")
+    written(store, mem0(theirs), tmp_path / "undo.jsonl")
     unchanged = {"user": "mia", "created_at": WHEN}
     assert held(theirs)["d"][:2] == ("Mia paints houses and pictures.", unchanged)
-    taken_back(theirs, tmp_path / "undo.jsonl")
+    taken_back(mem0(theirs), tmp_path / "undo.jsonl")
     assert held(theirs) == before
 
 
@@ -198,11 +165,11 @@ def test_a_server_is_written_to_and_taken_back(
     theirs = ChromaServer("127.0.0.1", chroma_port, False, "default_tenant", "default_database", {})
     fill(theirs)
     before = held(theirs)
-    known = bring_in(store, theirs)
+    known = bring_in(store, mem0(theirs))
     replace(store, known["a"], known["b"])
-    written(store, theirs, tmp_path / "undo.jsonl")
+    written(store, mem0(theirs), tmp_path / "undo.jsonl")
     assert set(held(theirs)) == {"b", "c", "d", "e"}
-    taken_back(theirs, tmp_path / "undo.jsonl")
+    taken_back(mem0(theirs), tmp_path / "undo.jsonl")
     assert held(theirs) == before
 
 
@@ -215,7 +182,7 @@ def test_a_row_that_changed_since_it_was_imported_is_left_alone(
         collection.update(ids=["c"], metadatas=[{"data": "Mia paints boats."}])
         collection.delete(ids=["e"])
     before = held(theirs)
-    plan = written(cleaned, theirs, tmp_path / "undo.jsonl")
+    plan = written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
     assert [(one.id, one.why) for one in plan.left_alone] == [
         ("a", "its metadata changed since it was imported")
     ]
@@ -227,7 +194,7 @@ def test_a_row_that_changed_since_it_was_imported_is_left_alone(
 def test_a_row_that_changes_after_the_plan_is_left_alone_with_what_rests_on_it(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path
 ) -> None:
-    plan = planned(cleaned, theirs)
+    plan = planned(cleaned, mem0(theirs))
     with opened_anew(theirs) as client:
         collection = client.get_collection("mem0", embedding_function=None)
         collection.update(ids=["b"], metadatas=[{"data": "Mia rows."}])
@@ -235,7 +202,7 @@ def test_a_row_that_changes_after_the_plan_is_left_alone_with_what_rests_on_it(
     before = held(theirs)
     made = {one.text: np.array(word_vector(one.text), np.float32) for one in plan.updates}
     undo = tmp_path / "undo.jsonl"
-    done = write_back(theirs, "mem0", plan, Reading(), undo, NOW, made)
+    done = write_back(mem0(theirs), plan, Reading(), undo, NOW, made)
     assert (done.updated, done.deleted) == (0, 0)
     assert {one.id for one in done.left_alone} == {"a", "c", "d"}
     assert held(theirs) == before
@@ -249,10 +216,10 @@ def planned_apart(
     with opened_anew(theirs) as client:
         collection = client.get_collection("mem0", embedding_function=None)
         collection.update(ids=["a", "c"], metadatas=[of_a, of_c])
-    known = bring_in(store, theirs)
+    known = bring_in(store, mem0(theirs))
     replace(store, known["a"], known["b"])
     replace(store, known["c"], known["d"])
-    return planned(store, theirs)
+    return planned(store, mem0(theirs))
 
 
 def test_rows_of_two_agents_never_stand_for_each_other(store: MemoryStore, tmp_path: Path) -> None:
@@ -261,7 +228,7 @@ def test_rows_of_two_agents_never_stand_for_each_other(store: MemoryStore, tmp_p
     assert plan.deletions == ()
     told = {one.row.id: (one.text, one.same_as and one.same_as.id) for one in plan.updates}
     assert told == {"a": (TEXTS["b"], "b"), "c": (TEXTS["d"], "d")}
-    write_back(theirs, "mem0", plan, Reading(), tmp_path / "undo.jsonl", NOW, {})
+    write_back(mem0(theirs), plan, Reading(), tmp_path / "undo", NOW, {})
     after = held(theirs)
     assert after["a"][2] == after["b"][2], "who says the same has the same vector"
 
@@ -276,7 +243,7 @@ def test_a_row_does_not_get_the_vector_of_one_that_changed_or_went_since(
         collection.update(ids=["b"], metadatas=[{"data": "Mia rows."}])
         collection.delete(ids=["d"])
     before = held(theirs)
-    done = write_back(theirs, "mem0", plan, Reading(), tmp_path / "undo.jsonl", NOW, {})
+    done = write_back(mem0(theirs), plan, Reading(), tmp_path / "undo.jsonl", NOW, {})
     assert (done.updated, {one.id for one in done.left_alone}) == (0, {"a", "c"})
     assert held(theirs) == before
 
@@ -286,7 +253,7 @@ def test_a_memory_that_was_forgotten_here_is_not_touched_there(
 ) -> None:
     [living] = [one for one in cleaned.memories() if one.external_id == "b"]
     cleaned.forget(living.id)
-    plan = planned(cleaned, theirs)
+    plan = planned(cleaned, mem0(theirs))
     assert {one.row.id for one in plan.changes} == {"c", "d"}
 
 
@@ -296,20 +263,13 @@ def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
 ) -> None:
     before = held(theirs)
     undo = tmp_path / "undo.jsonl"
-    command = [sys.executable, "-m", "tests.interchange.killed_write_back", str(theirs), "mem0"]
-    killed = subprocess.run(
-        [*command, str(tmp_path / "data"), str(undo), str(step)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert killed.returncode == 9
+    assert killed(mem0(theirs), tmp_path / "data", undo, step) == 9
     header, rows = read_undo_file(undo)
     assert (header.sync_threshold, len(rows)) == (1000, 3)
-    gone = undo_write_back(theirs, header, rows, lambda _done, _whole: None)
+    gone = undo_write_back(mem0(theirs), header, rows, lambda _done, _whole: None)
     assert (gone.restored, gone.already) == [(0, 3), (1, 2), (3, 0)][step - 1]
     assert held(theirs) == before
-    written(cleaned, theirs, tmp_path / "second.jsonl")
+    written(cleaned, mem0(theirs), tmp_path / "second.jsonl")
     after = held(theirs)
     assert len(after) == 3, "c or d: what was put back stands last"
     assert {"b", "e"} < set(after)
@@ -318,12 +278,12 @@ def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
 def test_what_somebody_changed_since_is_not_put_back_over_it(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path
 ) -> None:
-    written(cleaned, theirs, tmp_path / "undo.jsonl")
+    written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
     with opened_anew(theirs) as client:
         collection = client.get_collection("mem0", embedding_function=None)
         collection.update(ids=["d"], metadatas=[{"data": "Mia paints ships."}])
         collection.add(ids=["a"], embeddings=[word_vector("x")], metadatas=[{"data": "x"}])
-    done = taken_back(theirs, tmp_path / "undo.jsonl")
+    done = taken_back(mem0(theirs), tmp_path / "undo.jsonl")
     assert (done.restored, {one.id for one in done.left_alone}) == (1, {"a", "d"})
     assert held(theirs)["d"][1]["data"] == "Mia paints ships."  # type: ignore[index]
 
@@ -340,7 +300,7 @@ def other(file: Path) -> None:
 def test_a_file_that_is_not_whole_takes_nothing_back(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path, harm: Callable[[Path], None], said: str
 ) -> None:
-    written(cleaned, theirs, tmp_path / "undo.jsonl")
+    written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
     harm(tmp_path / "undo.jsonl")
     with pytest.raises(InputError, match=said):
         read_undo_file(tmp_path / "undo.jsonl")
@@ -352,9 +312,9 @@ def test_without_a_place_for_the_undo_file_nothing_is_written(
     before = held(theirs)
     (tmp_path / "undo.jsonl").touch()
     with pytest.raises(InputError, match="exists already"):
-        written(cleaned, theirs, tmp_path / "undo.jsonl")
+        written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
     with pytest.raises(InputError, match="cannot be written"):
-        written(cleaned, theirs, tmp_path / "none" / "undo.jsonl")
+        written(cleaned, mem0(theirs), tmp_path / "none" / "undo.jsonl")
     assert held(theirs) == before
 
 
@@ -390,7 +350,8 @@ def test_who_made_the_vectors_makes_those_of_merged_texts(theirs: Path, tmp_path
     rows = read_collection(theirs, "mem0").rows
 
     def made(place: Path, *others: Any) -> list[str]:
-        return list(vectors_as_theirs(place, "mem0", rows, Reading(), ["Mia rows."], others))
+        with mem0(place).looking() as look:
+            return list(vectors_as_theirs(look, rows, Reading(), ["Mia rows."], others))
 
     assert made(theirs, wrong, broken, lambda texts: [[1.0]] * len(texts)) == []
     assert made(theirs, broken, WordEmbedder().embed) == ["Mia rows."]

@@ -1,0 +1,247 @@
+"""Items of somebody's LangGraph store read, changed and put back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from memory.errors import InputError
+from memory.interchange.foreign import ForeignRow, Reading
+from memory.interchange.langgraph_store import as_row, rewritten_value
+from memory.interchange.langgraph_tables import (
+    Spot,
+    Tables,
+    add_item,
+    add_vector,
+    change_item,
+    change_vector,
+    is_postgres,
+    items,
+    items_at,
+    postgres_tables,
+    remove_item,
+    sqlite_copy,
+    sqlite_file,
+    vectors_at,
+    without_password,
+)
+from memory.interchange.theirs import Embed, Found, Rows, Stored
+from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
+
+_SAID = ("prefix", "key", "value", "created_at", "updated_at")
+"""The columns of an item that only somebody who writes it changes."""
+_OWN_NAMES = ("prefix", "key", "field_name", "embedding")
+"""The columns of a vector that its place and its numbers are."""
+
+
+@dataclass(frozen=True)
+class TheirLangGraph:
+    """The file of a SqliteStore, or the address of a PostgresStore's database."""
+
+    place: Path | str
+    name: str = "langgraph"
+    kind: ClassVar[Kind] = "langgraph"
+
+    @property
+    def address(self) -> str:
+        if isinstance(self.place, Path):
+            return str(self.place.absolute())
+        return without_password(self.place)
+
+    @property
+    def said(self) -> str:
+        """In a message: as it was given, but for a password."""
+        return str(self.place) if isinstance(self.place, Path) else self.address
+
+    def found(self) -> Found:
+        with self._reading() as tables:
+            rows = [as_row(one) for one in items(tables)]
+            return Found(f"langgraph:{tables.identity()}", rows)
+
+    @contextmanager
+    def looking(self) -> Iterator[Rows]:
+        with self._reading() as tables:
+            yield _Items(tables)
+
+    @contextmanager
+    def opened(self) -> Iterator[Rows]:
+        with self._tables() as tables, tables.transaction(writing=False):
+            yield _Items(tables)
+
+    @contextmanager
+    def writing(self, header: UndoHeader) -> Iterator[Rows]:  # noqa: ARG002
+        """Each step is a transaction, and nobody else changes the rows that it has read."""
+        with self._tables() as tables:
+            yield _Items(tables, lock=True)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Tables]:
+        opened = sqlite_copy(self.place) if isinstance(self.place, Path) else self._tables()
+        with opened as tables, tables.transaction(writing=False):
+            yield tables
+
+    def _tables(self) -> AbstractContextManager[Tables]:
+        if isinstance(self.place, Path):
+            return sqlite_file(self.place)
+        return postgres_tables(self.place)
+
+
+def langgraph_at(place: str) -> TheirLangGraph:
+    """A file, or what begins with `postgresql://`."""
+    return TheirLangGraph(place if is_postgres(place) else Path(place))
+
+
+@dataclass(frozen=True)
+class _Items:
+    tables: Tables
+    lock: bool = False
+    sync_threshold: None = None
+
+    @property
+    def collection_id(self) -> str:
+        return f"langgraph:{self.tables.identity()}"
+
+    def step(self) -> AbstractContextManager[None]:
+        return self.tables.transaction(writing=True)
+
+    def stored(self, names: Sequence[str]) -> dict[str, Stored]:
+        spots = {name: _spots(name) for name in names}
+        wanted = [spot for some in spots.values() for spot in some]
+        there = items_at(self.tables, wanted, lock=self.lock)
+        vectors = vectors_at(self.tables, list(there))
+        found = {name: [spot for spot in some if spot in there] for name, some in spots.items()}
+        return {
+            name: _stored(name, there[some[0]], vectors.get(some[0], {}))
+            for name, some in found.items()
+            if len(some) == 1  # what could be either of two is neither
+        }
+
+    def as_read(self, stored: Stored) -> ForeignRow:
+        return as_row(_decoded(stored.metadata))
+
+    def rewritten(self, stored: Stored, text: str, reading: Reading, now: datetime) -> Becomes:
+        value = rewritten_value(_decoded(stored.metadata), text, reading, now)
+        written = {"value": self.tables.told(value), "updated_at": self.tables.time(now)}
+        return Becomes(document=None, metadata=_encoded(written))
+
+    def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
+        """Of each field, as LangGraph finds it in a value."""
+        if not stored.vectors:
+            return {}
+        value = json.loads(_decoded(stored.metadata)["value"])
+        found = {field: _text_at(value, field) for field in stored.vectors}
+        return {field: text for field, text in found.items() if text is not None}
+
+    def own_embedder(self) -> Embed | None:
+        return None
+
+    def update(self, rows: Sequence[RowBefore], vectors: Mapping[str, Vectors]) -> None:
+        for row in rows:
+            assert row.becomes is not None
+            changes = _decoded(row.becomes.metadata)
+            change_item(self.tables, _spot(row), changes)
+            before = row.vectors
+            for field, vector in vectors[row.id].items():
+                if not np.array_equal(vector, before[field]):
+                    columns = {"embedding": vector, "updated_at": changes["updated_at"]}
+                    change_vector(self.tables, _spot(row), field, columns)
+
+    def delete(self, names: Sequence[str]) -> None:
+        there = self.stored(names)
+        for one in there.values():
+            remove_item(self.tables, (one.metadata["prefix"], one.metadata["key"]))
+
+    def put_back(self, rows: Sequence[RowBefore], there: Mapping[str, Stored]) -> None:
+        """What was refreshed since keeps its new expiry."""
+        for row in rows:
+            columns, beside = _decoded(row.metadata), _vector_columns(row)
+            if row.id in there:
+                change_item(self.tables, _spot(row), columns)
+                for field, vector in row.vectors.items():
+                    change_vector(
+                        self.tables, _spot(row), field, beside[field] | {"embedding": vector}
+                    )
+                continue
+            add_item(self.tables, columns | _decoded(_part(row.beside, "item")))
+            prefix, key = _spot(row)
+            for field, vector in row.vectors.items():
+                own = {"prefix": prefix, "key": key, "field_name": field, "embedding": vector}
+                add_vector(self.tables, own | beside[field])
+
+
+def _spots(name: str) -> list[Spot]:
+    """Where an item of this name may be: a label and a key may hold a slash themselves."""
+    cuts = [at for at, sign in enumerate(name) if sign == "/"]
+    return [(name[:at], name[at + 1 :]) for at in cuts]
+
+
+def _spot(row: RowBefore) -> Spot:
+    return str(row.metadata["prefix"]), str(row.metadata["key"])
+
+
+def _stored(name: str, item: dict[str, Any], vectors: Mapping[str, dict[str, Any]]) -> Stored:
+    said = {column: value for column, value in item.items() if column in _SAID}
+    others = {column: value for column, value in item.items() if column not in _SAID}
+    beside = {
+        field: {column: value for column, value in columns.items() if column not in _OWN_NAMES}
+        for field, columns in vectors.items()
+    }
+    return Stored(
+        name,
+        None,
+        _encoded(said),
+        {field: columns["embedding"] for field, columns in vectors.items()},
+        {
+            "item": _encoded(others),
+            "vectors": {field: _encoded(columns) for field, columns in beside.items()},
+        },
+    )
+
+
+def _vector_columns(row: RowBefore) -> dict[str, dict[str, Any]]:
+    return {name: _decoded(columns) for name, columns in _part(row.beside, "vectors").items()}
+
+
+def _part(beside: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = beside.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _encoded(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON can say it: SQLite's bytes in hexadecimal, what else it cannot say in words."""
+    return {name: _said(value) for name, value in columns.items()}
+
+
+def _said(value: object) -> object:
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+
+
+def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
+        for name, value in columns.items()
+    }
+
+
+def _text_at(value: Any, field: str) -> str | None:
+    """Of a path that finds several, LangGraph puts the number of each behind it."""
+    try:
+        from langgraph.store.base import get_text_at_path
+    except ImportError as exc:
+        remedy = "pip install 'memory-dedup[langgraph]'"
+        raise InputError("langgraph", "is needed for items that have vectors", remedy) from exc
+    found = get_text_at_path(value, field)
+    if len(found) == 1:
+        return str(found[0])
+    path, _, number = field.rpartition(".")
+    several = get_text_at_path(value, path) if number.isdecimal() else []
+    return str(several[int(number)]) if several and int(number) < len(several) else None

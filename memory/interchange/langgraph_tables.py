@@ -1,0 +1,353 @@
+"""The two tables of LangGraph's stores, in SQLite or PostgreSQL: read and written as they stand.
+
+What a column holds is taken as the database says it, so that it can be put back to the bit.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import numpy as np
+
+from memory.errors import InputError
+from memory.interchange.copies import copied
+from memory.models import Vector
+
+Spot = tuple[str, str]
+"""Where an item is: its namespace and its key."""
+_ITEMS = "store"
+_VECTORS = "store_vectors"
+_PATIENCE_S = 30
+_SECRETS = ("password", "sslpassword")
+
+
+class Tables(Protocol):
+    """The tables on an open connection."""
+
+    @property
+    def mark(self) -> str:
+        """What stands for a value in a statement."""
+
+    @property
+    def lock(self) -> str:
+        """What lets nobody else change the rows that a statement reads."""
+
+    @property
+    def order(self) -> str: ...
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]: ...
+
+    def transaction(self, *, writing: bool) -> AbstractContextManager[None]: ...
+
+    def has_vectors(self) -> bool: ...
+
+    def identity(self) -> str:
+        """What names the database, wherever it is reached from."""
+
+    def told(self, value: str | bytes) -> str | bytes:
+        """A value as it will be read when it has been written."""
+
+    def time(self, at: datetime) -> str: ...
+
+    def vector(self, vector: Vector) -> object: ...
+
+
+def items(tables: Tables) -> list[dict[str, Any]]:
+    return tables.run(f"SELECT * FROM {_ITEMS} ORDER BY {tables.order}")  # noqa: S608 - ours
+
+
+def items_at(tables: Tables, spots: Sequence[Spot], *, lock: bool) -> dict[Spot, dict[str, Any]]:
+    found = _rows_at(tables, _ITEMS, spots, tables.lock if lock else "")
+    return {(row["prefix"], row["key"]): row for row in found}
+
+
+def vectors_at(tables: Tables, spots: Sequence[Spot]) -> dict[Spot, dict[str, dict[str, Any]]]:
+    """By the field that each is of; its numbers as such, its other columns as they stand."""
+    found: dict[Spot, dict[str, dict[str, Any]]] = {}
+    for row in _rows_at(tables, _VECTORS, spots, "") if tables.has_vectors() else []:
+        row["embedding"] = _numbers(row["embedding"])
+        found.setdefault((row["prefix"], row["key"]), {})[row["field_name"]] = row
+    return found
+
+
+def _rows_at(
+    tables: Tables, table: str, spots: Sequence[Spot], lock: str
+) -> Iterator[dict[str, Any]]:
+    keys: dict[str, list[str]] = {}
+    for prefix, key in spots:
+        keys.setdefault(prefix, []).append(key)
+    for prefix, some in sorted(keys.items()):
+        marks = ", ".join([tables.mark] * len(some))
+        where = f"prefix = {tables.mark} AND key IN ({marks})"
+        yield from tables.run(f"SELECT * FROM {table} WHERE {where}{lock}", [prefix, *some])  # noqa: S608 - ours
+
+
+def _numbers(stored: bytes | str) -> Vector:
+    if isinstance(stored, bytes):
+        return np.frombuffer(stored, dtype="<f4").astype(np.float32)
+    return np.array([float(one) for one in stored.strip("[]").split(",")], dtype=np.float32)
+
+
+def change_item(tables: Tables, spot: Spot, columns: Mapping[str, Any]) -> None:
+    _change(tables, _ITEMS, {"prefix": spot[0], "key": spot[1]}, columns)
+
+
+def change_vector(tables: Tables, spot: Spot, field: str, columns: Mapping[str, Any]) -> None:
+    where = {"prefix": spot[0], "key": spot[1], "field_name": field}
+    _change(tables, _VECTORS, where, _encoded(tables, columns))
+
+
+def _change(
+    tables: Tables, table: str, where: Mapping[str, Any], columns: Mapping[str, Any]
+) -> None:
+    sets = ", ".join(f"{_column(name)} = {tables.mark}" for name in columns)
+    wheres = " AND ".join(f"{_column(name)} = {tables.mark}" for name in where)
+    values = [*columns.values(), *where.values()]
+    tables.run(f"UPDATE {table} SET {sets} WHERE {wheres}", values)  # noqa: S608 - ours
+
+
+def add_item(tables: Tables, columns: Mapping[str, Any]) -> None:
+    _add(tables, _ITEMS, columns)
+
+
+def add_vector(tables: Tables, columns: Mapping[str, Any]) -> None:
+    _add(tables, _VECTORS, _encoded(tables, columns))
+
+
+def _add(tables: Tables, table: str, columns: Mapping[str, Any]) -> None:
+    names = ", ".join(map(_column, columns))
+    marks = ", ".join([tables.mark] * len(columns))
+    tables.run(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(columns.values()))  # noqa: S608 - ours
+
+
+def remove_item(tables: Tables, spot: Spot) -> None:
+    """Its vectors with it; SQLite leaves them where nobody told it otherwise."""
+    for table in (*([_VECTORS] if tables.has_vectors() else []), _ITEMS):
+        where = f"prefix = {tables.mark} AND key = {tables.mark}"
+        tables.run(f"DELETE FROM {table} WHERE {where}", list(spot))  # noqa: S608 - ours
+
+
+def _encoded(tables: Tables, columns: Mapping[str, Any]) -> dict[str, Any]:
+    given = columns.get("embedding")
+    return dict(columns) | ({} if given is None else {"embedding": tables.vector(given)})
+
+
+def _column(name: str) -> str:
+    """Raises: ValueError where an undo file names what is no column."""
+    if not name.isidentifier():
+        raise ValueError(f"{name!r} is no column")
+    return f'"{name}"'
+
+
+# --- SQLite ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Sqlite:
+    file: Path
+    connection: sqlite3.Connection
+    mark: str = "?"
+    lock: str = ""
+    order: str = "rowid"
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        with _sqlite_faults(self.file):
+            return [dict(row) for row in self.connection.execute(statement, values)]
+
+    @contextmanager
+    def transaction(self, *, writing: bool) -> Iterator[None]:
+        """Whoever writes waits until nobody else does."""
+        self.run("BEGIN IMMEDIATE" if writing else "BEGIN")
+        try:
+            yield
+        except BaseException:
+            self.connection.rollback()
+            raise
+        self.run("COMMIT")
+
+    def has_vectors(self) -> bool:
+        told = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return bool(self.run(told, [_VECTORS]))
+
+    def identity(self) -> str:
+        """There is none but where it lies."""
+        return str(self.file.resolve())
+
+    def told(self, value: str | bytes) -> str | bytes:
+        return value
+
+    def time(self, at: datetime) -> str:
+        return f"{at:%Y-%m-%d %H:%M:%S}"
+
+    def vector(self, vector: Vector) -> bytes:
+        return np.asarray(vector, dtype="<f4").tobytes()
+
+
+@contextmanager
+def sqlite_copy(file: Path) -> Iterator[Tables]:
+    """The tables in a copy of a file.
+
+    Raises: InputError.
+    """
+    _must_be_there(file)
+    beside = [file.with_name(file.name + ending) for ending in ("-wal", "-journal")]
+    with (
+        copied(file, [file, *filter(Path.is_file, beside)]) as copy,
+        closing(_connected(copy / file.name, file)) as connection,
+    ):
+        yield _Sqlite(file, connection)
+
+
+@contextmanager
+def sqlite_file(file: Path) -> Iterator[Tables]:
+    """Raises: InputError."""
+    _must_be_there(file)
+    with closing(_connected(file, file)) as connection:
+        yield _Sqlite(file, connection)
+
+
+def _must_be_there(file: Path) -> None:
+    if not file.is_file():
+        raise InputError(file, "is not there", "give the SQLite file")
+
+
+def _connected(file: Path, theirs: Path) -> sqlite3.Connection:
+    with _sqlite_faults(theirs):
+        connection = sqlite3.connect(
+            f"{file.absolute().as_uri()}?mode=rw",
+            uri=True, isolation_level=None, timeout=_PATIENCE_S,
+        )  # fmt: skip
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+@contextmanager
+def _sqlite_faults(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as exc:
+        told = str(exc)
+        if "locked" in told:
+            raise InputError(file, "is being written by another program", "try again") from exc
+        if "readonly" in told:
+            remedy = "grant the right to write it, and its folder"
+            raise InputError(file, "cannot be written", remedy) from exc
+        remedy = "has it a table 'store'?"
+        raise InputError(file, f"cannot be read or written ({told})", remedy) from exc
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------------
+
+
+def is_postgres(place: str) -> bool:
+    return place.startswith(("postgresql://", "postgres://", "postgresql+psycopg://"))
+
+
+def without_password(url: str) -> str:
+    parts = urlsplit(url)
+    account, at, host = parts.netloc.rpartition("@")
+    user = account.partition(":")[0]
+    query = [(key, value) for key, value in parse_qsl(parts.query) if key not in _SECRETS]
+    return urlunsplit(parts._replace(netloc=f"{user}{at}{host}", query=urlencode(query)))
+
+
+@dataclass(frozen=True)
+class _Postgres:
+    address: str
+    connection: Any
+    mark: str = "%s"
+    lock: str = " FOR UPDATE"
+    order: str = "created_at, prefix, key"
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        with _postgres_faults(self.address):
+            cursor = self.connection.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def transaction(self, *, writing: bool) -> Iterator[None]:
+        """Times are told in UTC. Who only reads sees one state."""
+        self.run("BEGIN" if writing else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            self.run("SET LOCAL TIME ZONE 'UTC'")
+            self.run("SET LOCAL DateStyle = 'ISO'")
+            self.run(f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'")
+            yield
+        except BaseException:
+            self.connection.rollback()
+            raise
+        self.run("COMMIT")
+
+    def has_vectors(self) -> bool:
+        [found] = self.run("SELECT to_regclass(%s) IS NOT NULL AS there", [_VECTORS])
+        return bool(found["there"])
+
+    def identity(self) -> str:
+        [found] = self.run(
+            "SELECT system_identifier::text AS server, current_database()::text AS database,"
+            " to_regclass('store')::oid::text AS store FROM pg_control_system()"
+        )
+        return "/".join(map(str, found.values()))
+
+    def told(self, value: str | bytes) -> str | bytes:
+        [found] = self.run("SELECT %s::jsonb AS told", [value])
+        told: str = found["told"]
+        return told
+
+    def time(self, at: datetime) -> str:
+        [found] = self.run("SELECT %s::timestamptz AS told", [at.isoformat()])
+        told: str = found["told"]
+        return told
+
+    def vector(self, vector: Vector) -> str:
+        return f"[{','.join(map(str, np.asarray(vector, dtype=np.float32)))}]"
+
+
+@contextmanager
+def postgres_tables(url: str) -> Iterator[Tables]:
+    """Raises: InputError that names the database, and no password."""
+    address = without_password(url)
+    try:
+        import psycopg
+        from psycopg.rows import dict_row
+        from psycopg.types.string import TextLoader
+    except ImportError as exc:
+        remedy = "pip install 'memory-dedup[postgres]'"
+        raise InputError(address, "needs psycopg, which is not installed", remedy) from exc
+    with _postgres_faults(address):
+        connection = psycopg.connect(
+            url.replace("postgresql+psycopg://", "postgresql://", 1),
+            autocommit=True, prepare_threshold=None, row_factory=dict_row,
+        )  # fmt: skip
+    with closing(connection):
+        for kind in ("jsonb", "json", "timestamptz", "timestamp"):
+            connection.adapters.register_loader(kind, TextLoader)
+        yield _Postgres(address, connection)
+
+
+@contextmanager
+def _postgres_faults(address: str) -> Iterator[None]:
+    import psycopg
+
+    try:
+        yield
+    except psycopg.ProgrammingError as exc:
+        if isinstance(exc, psycopg.errors.UndefinedTable):
+            remedy = "name the database of LangGraph's PostgresStore"
+            raise InputError(address, "has no table 'store'", remedy) from exc
+        raise InputError(address, f"failed: {_first_line(exc)}", "check the address") from exc
+    except psycopg.Error as exc:
+        remedy = "is the server there, and are the name, the password and the rights?"
+        raise InputError(address, f"failed: {_first_line(exc)}", remedy) from exc
+
+
+def _first_line(exc: Exception) -> str:
+    told = str(exc).strip()
+    return told.splitlines()[0] if told else type(exc).__name__

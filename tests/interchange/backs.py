@@ -1,0 +1,92 @@
+"""Somebody's collection brought in, cleaned here, written back to and taken back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memory.interchange.foreign import Reading, as_memories
+from memory.interchange.origin import note_reading
+from memory.interchange.plan_back import WriteBackPlan, plan_write_back
+from memory.interchange.theirs import Theirs
+from memory.interchange.undo_file import read_undo_file
+from memory.interchange.vectors import with_vectors
+from memory.interchange.write_back import TakenBack, WriteBackDone, undo_write_back, write_back
+from memory.models import Action, Decision, Memory, Survivor, new_memory_id
+from memory.store import Anyway, MemoryStore
+from tests.frameworks.word_server import word_vector
+
+ROOT = Path(__file__).parent.parent.parent
+WHEN = "2026-05-01T08:00:00+00:00"
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+TEXTS = {
+    "a": "Mia sails.",
+    "b": "Mia sails on Sundays.",
+    "c": "Mia paints.",
+    "d": "Mia paints houses.",
+    "e": "Mia has a cat.",
+}
+MERGED = "Mia paints houses and pictures."
+AS_IT_IS = Reading()
+
+
+def word_vectors(texts: list[str]) -> list[list[float]]:
+    return [word_vector(text) for text in texts]
+
+
+def bring_in(store: MemoryStore, theirs: Theirs, reading: Reading = AS_IT_IS) -> dict[str, Memory]:
+    """By the name that each has there."""
+    found = theirs.found()
+    read = [one for one in as_memories(found.rows, "", reading) if isinstance(one, Memory)]
+    store.add_batch(read)
+    note_reading(store.ledger, found.collection_id, reading)
+    return {str(memory.external_id): memory for memory in store.memories()}
+
+
+def replace(store: MemoryStore, older: Memory, newer: Memory) -> None:
+    survivor = Survivor(newer, (older.id,))
+    store.apply(Decision(Action.REPLACE, "covers", (older, newer), (survivor,)), Anyway())
+
+
+def merge(store: MemoryStore, one: Memory, other: Memory, text: str = MERGED) -> None:
+    made = other.model_copy(update={"id": new_memory_id(), "external_id": None, "content": text})
+    survivor = Survivor(made, (one.id, other.id))
+    store.apply(Decision(Action.MERGE, "the same", (one, other), (survivor,)), Anyway())
+
+
+def planned(store: MemoryStore, theirs: Theirs, reading: Reading = AS_IT_IS) -> WriteBackPlan:
+    return plan_write_back(theirs.found().rows, reading, store.ledger)
+
+
+def carried_out(
+    theirs: Theirs, plan: WriteBackPlan, undo: Path, reading: Reading = AS_IT_IS
+) -> WriteBackDone:
+    rows = theirs.found().rows
+    plan, made = with_vectors(theirs, plan, rows, reading, NOW, [word_vectors])
+    return write_back(theirs, plan, reading, undo, NOW, made)
+
+
+def written(
+    store: MemoryStore, theirs: Theirs, undo: Path, reading: Reading = AS_IT_IS
+) -> WriteBackPlan:
+    plan = planned(store, theirs, reading)
+    carried_out(theirs, plan, undo, reading)
+    return plan
+
+
+def taken_back(theirs: Theirs, undo: Path) -> TakenBack:
+    return undo_write_back(theirs, *read_undo_file(undo), lambda _done, _whole: None)
+
+
+def killed(theirs: Theirs, data: Path, undo: Path, step: int, reading: Reading = AS_IT_IS) -> int:
+    """Its exit code: 9 where it has died at that step."""
+    place = [theirs.kind, theirs.address, theirs.name, str(data), str(undo), str(step)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.interchange.killed_write_back", *place,
+         reading.model_dump_json()],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+    return done.returncode

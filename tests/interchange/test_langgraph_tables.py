@@ -1,0 +1,84 @@
+"""LangGraph's table in SQLite, of an early version, as it lies: written back to and taken back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.assembly import open_store
+from memory.config import Config, MemoryConfig
+from memory.errors import InputError
+from memory.interchange.foreign import Reading
+from memory.interchange.langgraph_back import langgraph_at
+from memory.interchange.langgraph_tables import without_password
+from memory.store import MemoryStore
+from tests.interchange.backs import MERGED, TEXTS, bring_in, merge, replace, taken_back, written
+
+BY_NAMESPACE = Reading(user_key="namespace")
+AT = "2026-05-01 08:00:00"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Without the columns that came later; values as text and, as LangGraph writes them, bytes."""
+    with closing(sqlite3.connect(tmp_path / "store.db")) as made, made:
+        made.execute("CREATE TABLE store (prefix, key, value, created_at, updated_at)")
+        for key, text in TEXTS.items():
+            value = json.dumps({"content": {"content": text}, "n": 1.0}, indent=1)
+            row = ["mia", key, value.encode() if key in "cd" else value, AT, None]
+            made.execute("INSERT INTO store VALUES (?, ?, ?, ?, ?)", row)
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MemoryStore]:
+    with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as opened:
+        yield opened
+
+
+def held(file: Path) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(file)) as theirs:
+        return sorted(theirs.execute("SELECT typeof(value), * FROM store").fetchall(), key=str)
+
+
+def test_items_are_written_as_they_were_and_taken_back_to_the_bit(
+    store: MemoryStore, file: Path, tmp_path: Path
+) -> None:
+    theirs = langgraph_at(str(file))
+    known = bring_in(store, theirs, BY_NAMESPACE)
+    replace(store, known["mia/a"], known["mia/b"])
+    merge(store, known["mia/c"], known["mia/d"])
+    before = held(file)
+    written(store, theirs, tmp_path / "undo.jsonl", BY_NAMESPACE)
+    after = {row[2]: row for row in held(file)}
+    assert set(after) == set("bde")
+    old = next(row for row in before if row[2] == "d")
+    assert after["d"][3] == old[3].replace(TEXTS["d"].encode(), MERGED.encode())
+    assert after["d"][4:] == (AT, "2026-11-01 00:00:00")
+    assert taken_back(theirs, tmp_path / "undo.jsonl").restored == 3
+    assert held(file) == before
+
+
+def test_a_file_that_another_program_writes_or_nobody_may_is_one_clear_line(file: Path) -> None:
+    theirs = langgraph_at(str(file))
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("CREATE TABLE other (a)")
+        assert len(theirs.found().rows) == len(TEXTS)
+    with pytest.raises(InputError, match="is not there"), langgraph_at("none.db").opened():
+        pass
+
+
+def test_a_password_is_in_no_message() -> None:
+    for url, told in {
+        "postgresql://mia:secret@host:5432/db?sslmode=require": "postgresql://mia@host:5432/db?sslmode=require",
+        "postgres://host/db?user=mia&password=secret": "postgres://host/db?user=mia",
+        "postgresql://host/db": "postgresql://host/db",
+    }.items():
+        assert without_password(url) == told
+        assert langgraph_at(url).address == told
