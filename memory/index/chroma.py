@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from memory.index.copying import Copying, Locks
 from memory.index.folder import IndexFolder
 from memory.index.following import Follower
 from memory.index.place import Place
-from memory.ledger import Ledger
+from memory.ledger import Ledger, ScopeValues
 from memory.protocols import Query, Shortlist
 
 logger = logging.getLogger(__name__)
@@ -151,15 +151,18 @@ class ChromaIndex:
         """Chroma's nearest, without its slow filter, and the nearest of what it does not know yet.
 
         Incomplete where a row that Chroma did not name may be among the k nearest: too few of those
-        it named are of the scope, and none is below `min_cosine`; and where the scope is one of
-        metadata, which Chroma does not hold.
+        it named are of the scope, and none is below `min_cosine`.
         """
         with self._locks.searching, self._noted_faults():
             self._copying.must_be_well()
             self._catch_up()
             named = self._named(queries)
+            values = self._follower.scope_values({one.id for some in named for one in some})
             recent = self._follower.recent.nearest(queries)
-            return [self._shortlist(*one) for one in zip(queries, named, recent, strict=True)]
+            return [
+                self._shortlist(query, values, some, near)
+                for query, some, near in zip(queries, named, recent, strict=True)
+            ]
 
     def _named(self, queries: Sequence[Query]) -> list[list[rows.Named]]:
         """What Chroma names for each; nothing while all that is live is searched exactly."""
@@ -168,12 +171,14 @@ class ChromaIndex:
         return rows.named(self._place.rows, queries)
 
     def _shortlist(
-        self, query: Query, named: Sequence[rows.Named], recent: Sequence[tuple[str, float]]
+        self,
+        query: Query,
+        values: Mapping[str, ScopeValues],
+        named: Sequence[rows.Named],
+        recent: Sequence[tuple[str, float]],
     ) -> Shortlist:
-        if query.scope.of_metadata:
-            return Shortlist((), complete=False)
-        known = (one for one in named if one.id not in self._follower.recent.changed)
-        fits = [one.id for one in known if query.scope.holds(one.values)]
+        known = values.keys() - self._follower.recent.changed
+        fits = [one.id for one in named if one.id in known and query.scope.holds(values[one.id])]
         full = 0 < rows.WIDER * query.k <= len(named)
         least = named[-1].cosine + SLACK if full else -2.0
         as_near = len(fits) + sum(cosine >= least for _, cosine in recent)

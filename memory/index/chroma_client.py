@@ -40,7 +40,6 @@ class Nearest(TypedDict, total=False):
     """For each vector that was asked about, its neighbours, nearest first."""
 
     ids: list[list[str]]
-    metadatas: list[list[Metadata | None]]
     distances: list[list[float]]
 
 
@@ -61,9 +60,7 @@ class Rows(Protocol):
         self, *, query_embeddings: Sequence[Vector], n_results: int, include: Sequence[str]
     ) -> Nearest: ...
 
-    def upsert(
-        self, *, ids: Sequence[str], embeddings: Vectors, metadatas: Sequence[Metadata]
-    ) -> None: ...
+    def upsert(self, *, ids: Sequence[str], embeddings: Vectors) -> None: ...
 
     def delete(self, *, ids: Sequence[str]) -> None: ...
 

@@ -23,7 +23,6 @@ from memory.errors import IndexFault
 from memory.index.chroma_client import (
     Client,
     Collection,
-    Metadata,
     Nearest,
     Page,
     chroma_faults,
@@ -193,10 +192,8 @@ class ProcessRows:
         )
         return found
 
-    def upsert(
-        self, *, ids: Sequence[str], embeddings: Vectors, metadatas: Sequence[Metadata]
-    ) -> None:
-        self._ask("upsert", ids=ids, embeddings=embeddings, metadatas=metadatas)
+    def upsert(self, *, ids: Sequence[str], embeddings: Vectors) -> None:
+        self._ask("upsert", ids=ids, embeddings=embeddings)
 
     def delete(self, *, ids: Sequence[str]) -> None:
         self._ask("delete", ids=ids)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from memory.index import rows
 from memory.index.chroma_client import SLACK, Rows, chroma_faults
 from memory.index.exact import LiveVectors
 from memory.index.place import Place
-from memory.ledger import RESTORED, Change, IndexState, Ledger
+from memory.ledger import RESTORED, Change, IndexState, Ledger, ScopeValues
 from memory.models import Vector
 
 _PAGE = 1_000
@@ -140,6 +140,13 @@ class Follower:
     def _search_above(self, revision: int, recent: LiveVectors) -> None:
         self._seen = revision
         self.recent = recent
+
+    def scope_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
+        """What scopes compare of these memories, by id: the ledger knows it, Chroma need not."""
+        if not ids:
+            return {}
+        with self._ledger.reading() as reader:
+            return reader.followers.scope_values(ids)
 
     # --- what is copied ---
 

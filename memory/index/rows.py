@@ -1,7 +1,4 @@
-"""What is in a collection of Chroma's: ids, vectors and the few values that scopes are made of.
-
-No text, and nothing of a memory's own metadata, which may hold any text.
-"""
+"""What is in a collection of Chroma's: ids and vectors, and nothing of what was told."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from memory.index.chroma_client import Metadata, Rows, chroma_faults
+from memory.index.chroma_client import Rows, chroma_faults
 from memory.ledger import Change
-from memory.models import SCOPE_FIELDS, Vector
+from memory.models import Vector
 from memory.protocols import Query
 
 WIDER = 4
@@ -29,7 +26,6 @@ class Named(NamedTuple):
     """A row that Chroma names."""
 
     id: str
-    values: Metadata
     cosine: float
 
 
@@ -45,7 +41,6 @@ def write(rows: Rows, changes: Sequence[Change]) -> None:
             rows.upsert(
                 ids=[change.id for change, _ in some],
                 embeddings=np.stack([vector for _, vector in some]),
-                metadatas=[_scope_values(change) for change, _ in some],
             )
         for ids in batches(gone):
             rows.delete(ids=list(ids))
@@ -60,15 +55,11 @@ def named(rows: Rows, queries: Sequence[Query]) -> list[list[Named]]:
         answer = rows.query(
             query_embeddings=[query.vector for query in queries],
             n_results=WIDER * max(query.k for query in queries),
-            include=["metadatas", "distances"],
+            include=["distances"],
         )
-    answers = zip(answer["ids"], answer["metadatas"], answer["distances"], strict=True)
     return [
-        [
-            Named(name, values or {}, 1.0 - distance)
-            for name, values, distance in zip(*one, strict=True)
-        ]
-        for one in answers
+        [Named(name, 1.0 - distance) for name, distance in zip(*one, strict=True)]
+        for one in zip(answer["ids"], answer["distances"], strict=True)
     ]
 
 
@@ -88,9 +79,3 @@ def held(rows: Rows) -> dict[str, Vector]:
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """As many at a time as one write takes."""
     return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
-
-
-def _scope_values(change: Change) -> dict[str, str | bool]:
-    """Chroma's metadata: it cannot hold None, and a scope reads what is missing as None."""
-    found = ((name, change.values[name]) for name in SCOPE_FIELDS)
-    return {name: value for name, value in found if value is not None}

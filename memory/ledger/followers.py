@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.records import Change, IndexState
+from memory.ledger.among import among
+from memory.ledger.records import Change, IndexState, ScopeValues
 from memory.ledger.transaction import TableGroup
 from memory.models import SCOPE_FIELDS, scope_values
 
@@ -28,6 +30,9 @@ _CHANGES = (
     .where(_ABOVE)
     .order_by(t.memories.c.revision, t.memories.c.seq)
 )
+_SCOPES = sa.select(
+    t.memories.c.id, t.memories.c.metadata, *(t.memories.c[name] for name in SCOPE_FIELDS)
+).where(among(t.memories.c.id, "ids"))
 _STATE = sa.select(t.index_state).where(t.index_state.c.collection == sa.bindparam("collection"))
 
 
@@ -45,6 +50,11 @@ class Followers(TableGroup):
             last = self._connection.scalar(at_limit, {"after": after})
         query = _CHANGES if last is None else _CHANGES.where(t.memories.c.revision <= last)
         return [_to_change(*row) for row in self._connection.execute(query, {"after": after}).all()]
+
+    def scope_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
+        """What scopes compare of these memories, live or not, by id."""
+        found = self._connection.execute(_SCOPES, {"ids": ids})
+        return {name: _scope_values(metadata, scope) for name, metadata, *scope in found}
 
     def lag(self, after: int) -> int:
         """How many rows are above a revision."""
@@ -101,8 +111,11 @@ class FollowersWriter(Followers):
 def _to_change(
     name: str, live: bool, revision: int, metadata: str, vector: bytes | None, *scope: Any
 ) -> Change:
-    values = dict(zip(SCOPE_FIELDS, scope, strict=True))
-    if metadata != "{}":
-        values = scope_values(json.loads(metadata)) | values
+    values = _scope_values(metadata, scope)
     known = None if vector is None else np.frombuffer(vector, dtype=np.float32)
     return Change(name, live, values, known, revision)
+
+
+def _scope_values(metadata: str, scope: Sequence[Any]) -> ScopeValues:
+    values = dict(zip(SCOPE_FIELDS, scope, strict=True))
+    return values if metadata == "{}" else scope_values(json.loads(metadata)) | values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -35,6 +35,8 @@ class KnownPair(NamedTuple):
         return self.reason in reasons and (self.low_key in keys or self.high_key in keys)
 
 
+ScopeValues = Mapping[str, Any]
+"""What scopes compare of a memory, by the names of their fields."""
 VERDICTS = "distinct"
 """In the image of what was before a person's decision: what was known of the pairs it parts."""
 
@@ -69,7 +71,7 @@ class Change:
 
     id: str
     live: bool
-    values: dict[str, Any]
+    values: ScopeValues
     """The fields a scope can be made of."""
     vector: Vector | None
     revision: int

@@ -26,11 +26,11 @@ def process(tmp_path: Path) -> Iterator[ChromaProcess]:
 def test_rows_are_kept_found_and_deleted_there(process: ChromaProcess, tmp_path: Path) -> None:
     rows = open_collection(process, "memories", None)
     vectors = np.eye(3, dtype=np.float32)
-    rows.upsert(ids=["a", "b", "c"], embeddings=vectors, metadatas=[{"user": "Mia"}] * 3)
+    rows.upsert(ids=["a", "b", "c"], embeddings=vectors)
     rows.delete(ids=["c"])
-    found = rows.query(query_embeddings=list(vectors), n_results=1, include=["metadatas"])
+    found = rows.query(query_embeddings=list(vectors), n_results=1, include=["distances"])
     assert found["ids"][:2] == [["a"], ["b"]]
-    assert found["metadatas"][0] == [{"user": "Mia"}]
+    assert np.allclose([one[0] for one in found["distances"][:2]], 0.0)
     assert rows.count() == 2
     process.close()
     again = ChromaProcess().open(tmp_path / "chroma")
@@ -42,7 +42,7 @@ def test_rows_are_kept_found_and_deleted_there(process: ChromaProcess, tmp_path:
 def test_what_chroma_refuses_is_a_fault_and_the_process_goes_on(process: ChromaProcess) -> None:
     rows = open_collection(process, "memories", None)
     with pytest.raises(IndexFault, match="Chroma failed"):
-        rows.upsert(ids=["a"], embeddings=np.ones((2, 3), np.float32), metadatas=[{"n": 1}])
+        rows.upsert(ids=["a"], embeddings=np.ones((2, 3), np.float32))
     assert rows.count() == 0
 
 

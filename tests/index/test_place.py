@@ -23,7 +23,7 @@ def place(folder: Path) -> Iterator[Place]:
     owned = IndexFolder(folder)
     assert owned.acquire()
     opened = Place(persistent_client(folder), COLLECTION, owned, None)
-    opened.rows.upsert(ids=["a"], embeddings=np.eye(1, 3, dtype=np.float32), metadatas=[{"n": 1}])
+    opened.rows.upsert(ids=["a"], embeddings=np.eye(1, 3, dtype=np.float32))
     yield opened
     opened.let_go()
 

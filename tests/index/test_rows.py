@@ -12,7 +12,7 @@ from memory.index.chroma_client import COLLECTION, Rows, close_client, open_coll
 from memory.index.chroma_client import persistent_client as client_on
 from memory.index.rows import held, named, write
 from memory.ledger import Change
-from memory.models import SCOPE_FIELDS, Vector
+from memory.models import Vector
 from memory.protocols import Query
 from tests.index.vectors import DIM, MIA
 
@@ -26,9 +26,8 @@ def rows(folder: Path) -> Iterator[Rows]:
     close_client(client)
 
 
-def change(name: str, vector: Vector | None, user: str | None = "Mia", live: bool = True) -> Change:
-    values = {**dict.fromkeys(SCOPE_FIELDS), "user": user, "is_private": False, "mood": "glad"}
-    return Change(name, live, values, vector, 1)
+def change(name: str, vector: Vector | None, live: bool = True) -> Change:
+    return Change(name, live, {"user": "Mia", "mood": "glad"}, vector, 1)
 
 
 def test_what_is_live_goes_in_and_what_is_not_goes_out(rows: Rows) -> None:
@@ -37,15 +36,15 @@ def test_what_is_live_goes_in_and_what_is_not_goes_out(rows: Rows) -> None:
     assert {name: vector.tolist() for name, vector in held(rows).items()} == {"a": [*AXES[3]]}
 
 
-def test_each_query_is_answered_nearest_first_with_the_values_that_scopes_are_made_of(
-    rows: Rows,
-) -> None:
-    write(rows, [change("a", AXES[0]), change("b", AXES[1], user=None)])
+def test_each_query_is_answered_nearest_first(rows: Rows) -> None:
+    write(rows, [change("a", AXES[0]), change("b", AXES[1])])
     near_b = (0.6 * AXES[0] + 0.8 * AXES[1]).astype(np.float32)
     first, second = named(rows, [Query(AXES[0], MIA, 1), Query(near_b, MIA, 2)])
     assert [one.id for one in (*first, *second)] == ["a", "b", "b", "a"]
     assert [one.cosine for one in second] == pytest.approx([0.8, 0.6])
-    assert [one.values for one in second] == [
-        {"is_private": False},
-        {"user": "Mia", "is_private": False},
-    ]
+
+
+def test_of_what_was_told_nothing_goes_in(rows: Rows) -> None:
+    write(rows, [change("a", AXES[0])])
+    page = rows.get(limit=1, offset=0, include=["metadatas", "documents"])
+    assert (page["metadatas"], page["documents"]) == ([None], [None])
