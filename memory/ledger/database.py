@@ -31,6 +31,12 @@ _SHORT_PATIENCE_S = 1
 """How long emptying the log waits for whoever reads it."""
 _RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir elsewhere"
 _DAMAGED = "damaged"
+_LOG_PAGES = 1_000
+"""From about so many on, the log is moved into the file once whoever writes has done so."""
+_MOST_LOG_PAGES = 4_000
+"""SQLite itself does so from then on, while the process's other writers wait."""
+_PAGES_OF_A_TRANSACTION = 12
+"""About; and one more for each row."""
 _OLD_S = 86_400.0
 """Age from which a lock file is looked at: whoever made it may be dead."""
 _WRITER_LOCK = 0x6D656D6F7279
@@ -190,6 +196,8 @@ class SqliteDatabase(Database):
         self._file = _file_at(path.absolute())
         self._view = _view_of(path, read_only=read_only)
         self._turn_to_write = threading.Lock()
+        self._log_pages = 0
+        """About how many this process has written since it moved the log into the file."""
         engine = self._new_engine(read_only=read_only)
         super().__init__(engine, str(path), read_only=read_only)
 
@@ -214,14 +222,32 @@ class SqliteDatabase(Database):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """As everywhere; this process's threads wake each other, while SQLite naps and looks."""
+        """As everywhere; this process's threads wake each other, while SQLite naps and looks.
+
+        The log is moved into the file when nobody waits for it any more.
+        """
         if not self._turn_to_write.acquire(timeout=_PATIENCE_S):
             raise LedgerError(f"the ledger {self.name} is busy", "try again")
         try:
             with super().writing() as connection:
+                before = _rows_changed(connection)
                 yield connection
+                rows = _rows_changed(connection) - before
+            self._log_pages += rows + _PAGES_OF_A_TRANSACTION if rows else 0
         finally:
             self._turn_to_write.release()
+        if self._log_pages >= _LOG_PAGES:
+            self._shorten_log()
+
+    def _shorten_log(self) -> None:
+        """Move into the file what no reader needs in the log; nobody waits for it.
+
+        What was committed is safe in the log: where this fails, the next one does it.
+        """
+        self._log_pages = 0
+        failed = sqlite3.Error, sa.exc.SQLAlchemyError, LedgerError
+        with contextlib.suppress(*failed), self._driver() as driver:
+            driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def _look_again(self) -> None:
         """Where the file was taken for one that nobody writes, somebody may write it by now."""
@@ -355,6 +381,13 @@ class SqliteDatabase(Database):
         return f"failed: {told}", ""
 
 
+def _rows_changed(connection: Connection) -> int:
+    """How many this connection has changed since it was made."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver.total_changes
+
+
 def _file_at(path: Path) -> tuple[int, int] | None:
     """Which file is there, whatever it is called; None where there is none."""
     try:
@@ -427,7 +460,8 @@ def _sqlite_engine(path: Path, query: Mapping[str, str], *, read_only: bool) -> 
     def _configure(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # SQLAlchemy's begin event opens the transactions
         pragmas = ["foreign_keys=ON", "synchronous=FULL", "secure_delete=ON"]
-        for pragma in [*pragmas, "query_only=ON" if read_only else "journal_mode=WAL"]:
+        log = ["journal_mode=WAL", f"wal_autocheckpoint={_MOST_LOG_PAGES}"]
+        for pragma in [*pragmas, *(["query_only=ON"] if read_only else log)]:
             connection.execute(f"PRAGMA {pragma}")
 
     @sa.event.listens_for(engine, "begin")

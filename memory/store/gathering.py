@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from memory.models import JUDGES, Decision, Embedded, Judge
 from memory.store.applying import Anyway, Application, Applied, Condition, Conflict, count
-from memory.store.pace import Pace
+from memory.store.pace import Pace, uncollected
 from memory.store.store import MemoryStore
 from memory.threads import in_thread
 
-_MOST_HELD_S = 0.04
+_MOST_HELD_S = 0.03
 """From then on no further decision joins a transaction: nobody waits for long."""
 
 
@@ -84,7 +84,7 @@ class Gathering:
         """The answers of as many of them as the time allows, one at least."""
         wanted = [self._wanted(one) for one in some]
         answers: list[_Answer] = []
-        with self._store.ledger.writing() as writer:
+        with uncollected(), self._store.ledger.writing() as writer:
             until = self._clock() + self._most_held_s
             for one in wanted:
                 if isinstance(one, Application):

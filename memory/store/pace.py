@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from memory.ledger import Ledger, Writer
 
-_LONG_S = 0.04
+_LONG_S = 0.03
 """A transaction that took longer was too large."""
-_SHORT_S = 0.02
+_SHORT_S = 0.015
 """After one that took less, the next may be larger."""
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Pace:
 
         Raises: LedgerError.
         """
-        with _uncollected(), ledger.writing() as writer:
+        with uncollected(), ledger.writing() as writer:
             began = self._clock()
             yield writer
         self._learn(count, self._clock() - began)
@@ -56,7 +56,7 @@ class Pace:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Garbage is not looked for meanwhile: that looks at all that this process holds, 0.1 s of it.
 
     Several threads may be in here: whoever found it allowed allows it again.

@@ -459,3 +459,33 @@ def test_a_ledger_that_is_put_back_is_written_again(
         writer.memories.insert(tell("Mia has a dog."))
     with opened.reading() as reader:
         assert reader.counts().live == 2
+
+
+def test_the_log_stays_short_however_much_is_written(tmp_path: Path) -> None:
+    log = tmp_path / "ledger.db-wal"
+    with Ledger.create(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        for n in range(12):
+            with ledger.writing() as writer:
+                vectors = {f"{n} {key}": np.ones(1_000, np.float32) for key in range(400)}
+                writer.vectors.put(vectors)  # 1.6 MB
+        assert log.stat().st_size < 8_000_000
+        with ledger.reading() as reader:
+            assert reader.vectors.byte_lengths() == {4_000: 4_800}
+
+
+def test_a_log_that_somebody_reads_is_shortened_later(tmp_path: Path) -> None:
+    def write(ledger: Ledger, name: str) -> None:
+        with ledger.writing() as writer:
+            writer.vectors.put({f"{name} {n}": np.ones(1_000, np.float32) for n in range(1_200)})
+
+    with Ledger.create(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        write(ledger, "first")
+        with ledger.reading() as reader:
+            assert reader.vectors.byte_lengths() == {4_000: 1_200}
+            write(ledger, "second")
+            assert reader.vectors.byte_lengths() == {4_000: 1_200}
+        write(ledger, "third")
+        write(ledger, "fourth")
+        assert (tmp_path / "ledger.db-wal").stat().st_size < 16_000_000
+        with ledger.reading() as reader:
+            assert reader.vectors.byte_lengths() == {4_000: 4_800}
