@@ -83,10 +83,6 @@ class ChromaProcess:
             self.close()
             raise
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def open(self, folder: Path) -> ChromaProcess:
         """Raises: IndexFault."""
         self.ask("open", {"folder": folder.absolute()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from memory.errors import IndexFault
 from memory.index.chroma_client import open_collection
 from memory.index.chroma_process import ChromaProcess
 from memory.index.probe import alone_at
+from tests.index import children
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_what_chroma_refuses_is_a_fault_and_the_process_goes_on(process: ChromaP
 
 def test_its_death_is_a_fault_and_not_the_end_of_who_asks(process: ChromaProcess) -> None:
     rows = open_collection(process, "memories", None)
-    os.kill(process.pid, signal.SIGSEGV)
+    children.send(signal.SIGSEGV)
     for _ in range(2):
         with pytest.raises(IndexFault, match="ended with code -11"):
             rows.count()
@@ -61,7 +61,7 @@ def test_only_one_that_closed_its_files_ended_well(process: ChromaProcess, tmp_p
     process.close()
     process.close()
     killed = ChromaProcess().open(tmp_path / "chroma")
-    os.kill(killed.pid, signal.SIGKILL)
+    children.send(signal.SIGKILL)
     killed.close()
     assert (process.ended_well, killed.ended_well) == (True, False)
 

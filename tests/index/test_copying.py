@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from memory.index.exact import ExactIndex
 from memory.index.folder import IndexFolder
 from memory.ledger import Ledger
 from memory.protocols import Query
+from tests.index import children
 from tests.index.vectors import MIA, agree, client_of, nearest, opened, unit, write
 
 
@@ -42,10 +42,7 @@ def test_a_folder_whose_chroma_died_is_looked_at_closely_by_the_next_start(
     write(ledger, rng, 90)
     index.follow()
     index.settle()
-    for name in Path("/proc/self/task").glob("*/children"):
-        for child in name.read_text().split():
-            if b"chroma_process" in Path(f"/proc/{child}/cmdline").read_bytes():
-                os.kill(int(child), signal.SIGKILL)
+    children.send(signal.SIGKILL)
     write(ledger, rng, 30)
     index.close()
     assert not IndexFolder(folder).closed_whole()
