@@ -1,8 +1,8 @@
 """Make docs/report.png: the page that `audit --report` writes about examples/memories.jsonl.
 
-    python scripts/report_picture.py
+    python -m scripts.report_picture [FILE.png]
 
-Needs Chromium and its driver (Debian: chromium, chromium-driver) and `pip install selenium`.
+Needs Chromium and its driver (Debian: chromium, chromium-driver) and `pip install -e .[dev]`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
+from tests.review.chromium import chromium
 
 ROOT = Path(__file__).parent.parent
 SIZE = 1120, 1180
 
 
 def main() -> None:
+    picture = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "docs" / "report.png"
     with tempfile.TemporaryDirectory() as scratch:
         page = Path(scratch) / "audit.html"
         run(scratch, "import", "--raw", str(ROOT / "examples" / "memories.jsonl"))
         run(scratch, "audit", "--report", str(page))
-        draw(page, ROOT / "docs" / "report.png", Path(scratch) / "profile")
+        draw(page, picture)
 
 
 def run(folder: str, *command: str) -> None:
@@ -36,18 +36,11 @@ def run(folder: str, *command: str) -> None:
     )  # fmt: skip
 
 
-def draw(page: Path, picture: Path, profile: Path) -> None:
-    options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"):
-        options.add_argument(flag)
-    browser = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+def draw(page: Path, picture: Path) -> None:
     width, height = SIZE
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get(page.as_uri())
-    browser.save_screenshot(str(picture))
-    browser.quit()
+    with chromium(width, height) as browser:
+        browser.get(page.as_uri())
+        browser.save_screenshot(str(picture))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,3 +165,10 @@ def test_it_is_read_on_paper_too(page: Path) -> None:
             " getComputedStyle(document.querySelector(one)).display !== 'none')"
         )
         assert hidden == []
+
+
+def test_the_manuals_picture_of_it_is_drawn_by_its_script(tmp_path: Path) -> None:
+    picture = tmp_path / "report.png"
+    script = [sys.executable, "-m", "scripts.report_picture", str(picture)]
+    subprocess.run(script, cwd=Path(__file__).parents[2], check=True, capture_output=True)
+    assert struct.unpack(">II", picture.read_bytes()[16:24]) == (1120, 1180)
