@@ -62,12 +62,13 @@ OnChunk = Callable[[ExtractionResult], None]
 """Told what became of some turns, as soon as it has."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Work:
-    """What has been done for a conversation; `fault` is why it ended early, where it did."""
+    """What has been done for a conversation, or for some of its turns."""
 
     result: ExtractionResult = field(default_factory=ExtractionResult)
     fault: ModelError | None = None
+    """Why it ended early, where it did; what that cost is not in the result."""
 
 
 class MemoryExtractor:
@@ -171,13 +172,12 @@ class MemoryExtractor:
                 except LeaseLost as exc:
                     logger.warning("%s", exc)
                     return None
-                except ModelError as exc:
-                    logger.warning("turns wait for the model: %s", exc)
-                    work.fault = exc
-                    return work
-                work.result = summed(work.result, part)
-                if on_chunk is not None:
-                    on_chunk(part)
+                work = Work(summed(work.result, part.result), part.fault)
+                if on_chunk is not None and part.result != ExtractionResult():
+                    on_chunk(part.result)
+                if part.fault is not None:
+                    logger.warning("turns wait for the model: %s", part.fault)
+                    break
         return work
 
     # --- what waits ---
@@ -244,55 +244,66 @@ class MemoryExtractor:
 
     # --- one call ---
 
-    async def _extract(self, chunk: Sequence[PendingTurn], lease: Lease) -> ExtractionResult:
+    async def _extract(self, chunk: Sequence[PendingTurn], lease: Lease) -> Work:
         """Turns of one conversation; where no usable answer comes to them, fewer at a time.
 
-        Raises: ModelError where it is not the turns that the model fails at; LeaseLost.
+        It ends early where it is not the turns that the model fails at.
+
+        Raises: LeaseLost.
         """
         try:
             found, usage = await self._candidates(chunk, lease)
         except ModelTooSlow as exc:
             asking = [place for place, one in enumerate(chunk) if _needs_model(one)]
             if len(asking) < 2:
-                raise
+                return Work(fault=exc)
             middle = asking[len(asking) // 2]
             halves = (chunk[:middle], chunk[middle:])
             return await self._extract_halves(halves, lease, Usage.of_failure(exc))
         except ModelAnswerError as exc:
             if len(chunk) > 1:
-                parts = [await self._extract([one], lease) for one in chunk]
-                return summed(ExtractionResult(usage=Usage.of_failure(exc)), *parts)
+                return await self._extract_each(chunk, lease, Usage.of_failure(exc))
             logger.warning("turn %s of %s: %s", chunk[0].name, chunk[0].turn.conversation, exc)
             await in_thread(self._count_attempt, chunk[0], lease)
-            return _failed(exc)
+            return Work(_failed(exc))
+        except ModelError as exc:
+            return Work(fault=exc)
         stored = await self._store_found(chunk, found, lease)
-        return replace(stored, usage=stored.usage + usage)
+        return Work(replace(stored, usage=stored.usage + usage))
+
+    async def _extract_each(self, chunk: Sequence[PendingTurn], lease: Lease, paid: Usage) -> Work:
+        """One after the other; `paid` is what all together have cost in vain."""
+        work = Work(ExtractionResult(usage=paid))
+        for one in chunk:
+            part = await self._extract([one], lease)
+            work = Work(summed(work.result, part.result), part.fault)
+            if part.fault is not None:
+                break
+        return work
 
     async def _extract_halves(
         self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage
-    ) -> ExtractionResult:
+    ) -> Work:
         """A half that the model is too slow for, while it answers the other, has failed once.
 
         `paid` is what the whole has cost in vain.
-
-        Raises: ModelTooSlow where it answers neither; as `_extract`.
         """
-        parts = list[ExtractionResult]()
+        result = ExtractionResult(usage=paid)
         slow = list[tuple[Sequence[PendingTurn], ModelTooSlow]]()
         for half in halves:
-            try:
-                parts.append(await self._extract(half, lease))
-            except ModelTooSlow as exc:
-                slow.append((half, exc))
-        if not parts:
-            every = (Usage.of_failure(too_slow) for _, too_slow in slow)
-            sum(every, paid).put_upon(slow[0][1])
-            raise slow[0][1]
+            part = await self._extract(half, lease)
+            result = summed(result, part.result)
+            if isinstance(part.fault, ModelTooSlow):
+                slow.append((half, part.fault))
+            elif part.fault is not None:
+                return Work(_with_costs(result, slow), part.fault)
+        if len(slow) == len(halves):
+            return Work(_with_costs(result, slow[1:]), slow[0][1])
         for half, too_slow in slow:
             for one in half:
                 await in_thread(self._count_attempt, one, lease)
-            parts.append(_failed(too_slow))
-        return summed(ExtractionResult(usage=paid), *parts)
+            result = summed(result, _failed(too_slow))
+        return Work(result)
 
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
@@ -491,6 +502,13 @@ def _turn_of(candidate: Candidate, asked: Sequence[PendingTurn]) -> PendingTurn 
 def _failed(exc: ModelError) -> ExtractionResult:
     """Why nothing became of some turns, and what that cost."""
     return ExtractionResult(problem=str(exc), usage=Usage.of_failure(exc))
+
+
+def _with_costs(
+    result: ExtractionResult, failed: Sequence[tuple[object, ModelError]]
+) -> ExtractionResult:
+    """With what was paid for answers that never came."""
+    return replace(result, usage=sum((Usage.of_failure(exc) for _, exc in failed), result.usage))
 
 
 def _until_silence(kept: Sequence[PendingTurn], gap_s: float) -> list[PendingTurn]:

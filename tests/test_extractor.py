@@ -275,6 +275,23 @@ def test_a_model_that_answers_nothing_in_time_uses_up_no_turn(
     assert hook(extractor).extracted == 2
 
 
+@pytest.mark.parametrize("first", [ModelAnswerError("not JSON"), ModelTooSlow("too slow")])
+def test_what_was_stored_before_the_model_is_down_is_in_the_account_with_its_cost(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, first: ModelError
+) -> None:
+    """The turns were shown together in vain, and then one by one."""
+    down = ModelUnavailable("down")
+    for failure in (first, down):
+        Usage(calls=1).put_upon(failure)
+    model.extractions = [first, [Candidate(content=CAT, turn=0)], down]
+    turns = [turn("I adopted a cat!", 0), turn("I like it.", 1)]
+    result = hook(extractor, *turns)
+    assert live(store) == [("Mia", CAT)]
+    assert [outcome.memory.content for outcome in result.outcomes] == [CAT]
+    assert (result.extracted, result.pending, result.problem) == (1, 1, "down")
+    assert result.usage == Usage(calls=3), "of what was answered and of both failures"
+
+
 def test_after_a_crash_between_model_and_store_the_model_is_not_asked_again(
     store: MemoryStore, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
