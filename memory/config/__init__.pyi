@@ -1,0 +1,10 @@
+from .loading import configured as configured
+from .loading import load_config as load_config
+from .overrides import TOKENS_VARIABLE as TOKENS_VARIABLE
+from .settings import AgentConfig as AgentConfig
+from .settings import ChromaConfig as ChromaConfig
+from .settings import Config as Config
+from .settings import EmbeddingConfig as EmbeddingConfig
+from .settings import LLMConfig as LLMConfig
+from .settings import MemoryConfig as MemoryConfig
+from .settings import server_url as server_url

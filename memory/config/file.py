@@ -1,0 +1,126 @@
+"""config.yaml: its values with the line of each, and whether it is ours or another program's."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from memory.config.keys import ACCESS, SECTIONS, KeyPath, Sources
+from memory.config.settings import Config, MemoryConfig
+from memory.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+
+def read(path: Path) -> tuple[dict[str, Any], Sources]:
+    """The file's values, and where each key stands."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = yaml.safe_load(text)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except OSError as exc:
+        raise ConfigError(str(path), "", f"cannot be read: {exc.strerror}", "see --config") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(str(path), "", "is not UTF-8 text", "save it as UTF-8") from exc
+    except yaml.YAMLError as exc:
+        raise _broken_yaml(path, exc) from exc
+    if values is None:
+        return {}, {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}:1", "", "must hold settings by name", "start with `memory:`")
+    places: Sources = {}
+    for key_path, line in _keys(path, node):
+        if key_path in places:
+            raise ConfigError(
+                f"{path}:{line}", ".".join(key_path), "is set twice", "keep one of them"
+            )
+        places[key_path] = f"{path}:{line}"
+    return values, places
+
+
+def found(path: Path) -> tuple[dict[str, Any], Sources]:
+    """What is ours of a ./config.yaml, which may be another program's: nothing, if it is.
+
+    Raises: ConfigError where it is ours and wrong.
+    """
+    if not path.is_file():
+        return {}, {}
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if re.search(r"^(memory|api_key)\s*:", text, re.MULTILINE) is None:
+        try:
+            values, places = read(path)
+        except ConfigError:  # another program's may be no YAML of ours
+            return {}, {}
+    else:
+        values, places = read(path)
+    if not _is_ours(values):
+        if _resembles_ours(values):
+            logger.warning(
+                "%s is taken for another program's; name it with --config to use it", path
+            )
+        return {}, {}
+    mine = {*SECTIONS, *ACCESS}
+    return (
+        {name: value for name, value in values.items() if name in mine},
+        {key_path: place for key_path, place in places.items() if key_path[0] in mine},
+    )
+
+
+def _is_ours(values: Mapping[str, Any]) -> bool:
+    """Its `memory:` has a key of ours, or one meant so; or it has no other keys than ours.
+
+    Somebody else's `llm:` would send memories to somebody else's server.
+    """
+    if "memory" in values or "api_key" in values:
+        section = values.get("memory")
+        keys = map(str, section) if isinstance(section, dict) else ()
+        known = MemoryConfig.model_fields
+        return not section or any(difflib.get_close_matches(key, known, 1, 0.8) for key in keys)
+    others = {name: values[name] for name in SECTIONS if name in values}
+    llm = others.get("llm")
+    if not others or (isinstance(llm, dict) and "base_url" in llm):
+        return False
+    try:
+        Config.model_validate(others)
+    except ValidationError:
+        return False
+    return True
+
+
+def _resembles_ours(values: Mapping[str, Any]) -> bool:
+    """Whether a section is one of ours, or misspelt so; `memory:` is, with a key nearly ours."""
+    close = {one for name in values for one in difflib.get_close_matches(str(name), SECTIONS, 1)}
+    section = values.get("memory")
+    if close != {"memory"} or not isinstance(section, dict):
+        return bool(close)
+    return any(difflib.get_close_matches(str(key), MemoryConfig.model_fields, 1) for key in section)
+
+
+def _broken_yaml(path: Path, exc: yaml.YAMLError) -> ConfigError:
+    mark = getattr(exc, "problem_mark", None)
+    where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+    problem = getattr(exc, "problem", None) or "cannot be parsed"
+    return ConfigError(where, "", f"is not YAML: {problem}", "fix this line")
+
+
+def _keys(path: Path, node: yaml.Node | None) -> list[tuple[KeyPath, int]]:
+    try:
+        return list(_lines(node, ()))
+    except RecursionError as exc:
+        raise ConfigError(str(path), "", "refers to itself", "remove the alias") from exc
+
+
+def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, int]]:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        key_path = (*above, str(key.value))
+        yield key_path, key.start_mark.line + 1
+        yield from _lines(value, key_path)
