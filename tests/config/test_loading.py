@@ -1,4 +1,4 @@
-"""Each mistake is a line that names file, line, key and remedy; paths are where one expects them."""
+"""Each mistake is one line: file, line, key and remedy; paths are where one expects them."""
 
 from __future__ import annotations
 

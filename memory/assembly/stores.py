@@ -1,0 +1,146 @@
+"""A store, or its ledger alone: opened, made, upgraded, or only read."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory.assembly.embedders import build_embedder, build_scale, own_embedder
+from memory.assembly.index import open_index
+from memory.errors import LedgerOutdated
+
+if TYPE_CHECKING:
+    from memory.config import Config
+    from memory.index import Following
+    from memory.ledger import Ledger
+    from memory.protocols import Embedder, Index
+    from memory.store import MemoryStore
+
+logger = logging.getLogger(__name__)
+
+_WHILE_IMPORTING = 100_000
+"""Memories that an import leaves to exact search: copying them costs as much as deciding."""
+
+
+def open_store(
+    config: Config, following: Following | None = None, embedder: Embedder | None = None
+) -> MemoryStore:
+    """The store at the configured place, made where there is none; Chroma opens at first need.
+
+    `embedder` is one's own, else the configured one. `following` says how closely Chroma follows;
+    drills want it closer than users do.
+
+    Raises: LedgerError, EmbedderMismatch.
+    """
+    own = own_embedder(embedder) if embedder is not None else None
+    store = _store(
+        open_ledger(config), config, lambda ledger: open_index(ledger, config, following), own
+    )
+    try:
+        with store.ledger.reading() as reader:
+            store.embeddings.check(reader)
+        store.scrub()  # what a crash, or another process, left of the forgotten
+    except BaseException:  # Ctrl-C too must not leave the ledger open
+        store.close()
+        raise
+    return store
+
+
+def open_store_to_import(config: Config) -> MemoryStore:
+    """The same, which searches exactly what comes in: the next process copies it, beside its work.
+
+    Raises: LedgerError, EmbedderMismatch.
+    """
+    from memory.index import Following
+
+    return open_store(config, Following(lag=_WHILE_IMPORTING))
+
+
+def open_existing_store(config: Config) -> MemoryStore:
+    """The same where there is one; nothing is made.
+
+    Raises: LedgerMissing, LedgerError, EmbedderMismatch.
+    """
+    open_existing_ledger(config).close()
+    return open_store(config)
+
+
+def read_store(config: Config) -> MemoryStore:
+    """The existing store for reading only: nothing on disk changes, Chroma stays closed.
+
+    Raises: LedgerMissing, LedgerOutdated, LedgerError, EmbedderMismatch.
+    """
+    from memory.ledger import Ledger
+
+    return _store(Ledger.open(config.memory.effective_ledger_url), config, open_index=None)
+
+
+def open_ledger(config: Config) -> Ledger:
+    """The ledger alone, whatever embedder it was made with; an older one is upgraded first.
+
+    Raises: LedgerError.
+    """
+    from memory.ledger import Ledger
+
+    url = config.memory.effective_ledger_url
+    try:
+        return Ledger.create(url)
+    except LedgerOutdated:
+        copy = upgrade_ledger(config)
+        logger.warning("the ledger was upgraded; as it was before, it is kept in %s", copy)
+        return Ledger.create(url)
+
+
+def open_existing_ledger(config: Config) -> Ledger:
+    """The same where there is one; nothing is made.
+
+    Raises: LedgerMissing, LedgerError.
+    """
+    with contextlib.suppress(LedgerOutdated):
+        read_ledger(config).close()
+    return open_ledger(config)
+
+
+def upgrade_ledger(config: Config) -> Path | None:
+    """Bring the ledger to this version; gives the copy of it as it was, None where it is already.
+
+    Raises: LedgerMissing, LedgerError.
+    """
+    from memory.ledger import Ledger
+
+    return Ledger.upgrade(config.memory.effective_ledger_url, Path(config.memory.data_dir))
+
+
+def read_ledger(config: Config) -> Ledger:
+    """The existing ledger alone, for reading only.
+
+    Raises: LedgerMissing, LedgerOutdated, LedgerError.
+    """
+    from memory.ledger import Ledger
+
+    return Ledger.open(config.memory.effective_ledger_url)
+
+
+def _store(
+    ledger: Ledger,
+    config: Config,
+    open_index: Callable[[Ledger], Index] | None,
+    own: Embedder | None = None,
+) -> MemoryStore:
+    from memory.store import MemoryStore
+
+    try:
+        embedder = own or build_embedder(config)
+        return MemoryStore(
+            ledger,
+            embedder,
+            open_index,
+            scope_fields=config.memory.dedup_scope,
+            scale=build_scale(config, embedder),
+        )
+    except BaseException:  # Ctrl-C too must not leave the ledger open
+        ledger.close()
+        raise

@@ -1,0 +1,168 @@
+"""The systems on a store and a model: deduplicator, review, chatbot, agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory.assembly.embedders import words_of
+from memory.assembly.language import build_model
+from memory.assembly.stores import open_store
+from memory.assembly.workspace import build_workspace
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from memory.agent import AgentTools, OnSaved
+    from memory.background import OnExtracted
+    from memory.chat_memory import ChatMemory
+    from memory.config import Config
+    from memory.deduplicator import MemoryDeduplicator
+    from memory.extractor import MemoryExtractor
+    from memory.protocols import Embedder, LanguageModel
+    from memory.review import Answers, Review
+    from memory.store import MemoryStore
+
+
+def build_deduplicator(
+    store: MemoryStore, config: Config, model: LanguageModel, executor: Executor | None = None
+) -> MemoryDeduplicator:
+    """With an executor, a batch looks for pairs and plans its groups there."""
+    from memory.deduplicator import MemoryDeduplicator
+    from memory.spreading import Spreading
+
+    llm = config.llm
+    url = config.memory.effective_ledger_url
+    return MemoryDeduplicator(
+        store,
+        model,
+        config.memory,
+        words=words_of(store, config),
+        concurrency=llm.concurrency,
+        budget_s=llm.budget_s,
+        price=llm.price,
+        work=None if executor is None else Spreading(executor, url),
+    )
+
+
+def build_answers(store: MemoryStore, config: Config) -> Answers:
+    """What gives a person's answers, as a run of their own."""
+    from memory.batch import new_run
+    from memory.review import Answers
+
+    return Answers(store, config.memory.rules, new_run())
+
+
+def build_review(
+    store: MemoryStore, config: Config, model: LanguageModel, *, blind: bool = False
+) -> Review:
+    """A person's review of a store; the offline judge proposes unasked, the model when asked."""
+    from memory.agent import follow_undo
+    from memory.judging import Judging
+    from memory.models import PERSON
+    from memory.providers import OfflineModel
+    from memory.review import Proposals, Review
+    from memory.store import Asker
+
+    rules, offline = config.memory.rules, OfflineModel()
+    deduplicator = build_deduplicator(store, config, model)
+    judges = {one.name: Judging(store, one, rules) for one in (offline, model)}
+    return Review(
+        store,
+        rules,
+        lambda: deduplicator.plan(Asker(PERSON)),
+        Proposals(judges, config.llm.budget_s),
+        build_answers(store, config),
+        lambda undone: follow_undo(store, build_workspace(config, store.ledger), undone),
+        blind=blind,
+    )
+
+
+def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) -> MemoryExtractor:
+    """The hook of a chatbot, on the same store and model."""
+    from memory.extractor import MemoryExtractor
+
+    return MemoryExtractor(
+        store,
+        build_deduplicator(store, config, model),
+        model,
+        gap_s=config.memory.extraction_gap,
+        concurrency=config.llm.concurrency,
+        budget_s=config.llm.budget_s,
+    )
+
+
+def open_chat_memory(
+    config: Config | Path | None = None,
+    *,
+    model: LanguageModel | None = None,
+    embedder: Embedder | None = None,
+    **settings: Any,
+) -> ChatMemory:
+    """What a live bot holds, with a store and a model of its own; `async with` closes all.
+
+    A configuration, or where it lies, else ./config.yaml where that is ours, else the defaults; on
+    top of it single settings (`data_dir="..."`, `llm_model="..."`). `model` and `embedder` are
+    one's own; commands open the same store where the configuration names them too.
+
+    Raises: ConfigError, LedgerError, EmbedderMismatch.
+    """
+    from memory.config import configured
+
+    config = configured(config, settings)
+    language = build_model(config, model)
+    store = open_store(config, embedder=embedder)
+
+    async def release() -> None:
+        await language.aclose()
+        await asyncio.to_thread(store.close)
+
+    try:
+        return build_chat_memory(store, config, language, release=release)
+    except BaseException:  # Ctrl-C too must not leave the ledger open
+        store.close()
+        raise
+
+
+def build_chat_memory(
+    store: MemoryStore,
+    config: Config,
+    model: LanguageModel,
+    *,
+    on_extracted: OnExtracted | None = None,
+    release: Callable[[], Coroutine[Any, Any, None]] | None = None,
+) -> ChatMemory:
+    """The same on a store and a model that others close, unless `release` does."""
+    from memory.chat_memory import ChatMemory
+
+    return ChatMemory(
+        store,
+        build_extractor(store, config, model),
+        concurrency=config.llm.concurrency,
+        wait_s=config.memory.extraction_wait,
+        on_extracted=on_extracted,
+        release=release,
+    )
+
+
+def build_tools(
+    store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
+) -> AgentTools:
+    """The agent's tools on a store; `observers` hear of each memory that was really saved."""
+    from memory.agent import (
+        AgentTools,
+        ConsolidationEngine,
+        Distances,
+        compose_response,
+        without_question,
+    )
+    from memory.agent import MemoryStore as AgentStore
+
+    agent = config.agent
+    own = AgentStore(store, user=agent.user, observers=observers)
+    engine = ConsolidationEngine(agent.merge_distance)
+    distances = Distances(guard=agent.guard_distance, link=agent.link_distance)
+    compose = without_question if agent.quiet_scaffolds else compose_response
+    return AgentTools(own, engine, build_workspace(config), distances, compose)
