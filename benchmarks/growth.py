@@ -1,82 +1,126 @@
-"""Draw how time grows with the number of memories, on two logarithmic axes.
+"""How time grows with the number of memories: measured by the other benchmarks, and drawn.
 
-    python -m benchmarks.growth benchmarks/growth.json > benchmarks/growth.svg
+    python -m benchmarks.growth                                  growth.json becomes growth.svg
+    python -m benchmarks.growth --measure import write           at SIZES, into growth.json first
+    python -m benchmarks.growth --measure write --sizes 1000 3000
+    python -m benchmarks.growth --measure audit --texts FILE...
+    python -m benchmarks.growth --measure pairs --texts FILE... [--only similar_pairs]
 
-`growth.json`: for each line its name and its points, (memories, seconds), from runs of
-`benchmarks.speed`; README.md says how they were measured.
+`growth.json`: for each panel its lines, for each line its points, (memories, how long). A point
+that is measured takes the place of the one of its size, at once: the sizes can be measured one by
+one. What the clocks cover is said in `speed.py`, `importing.py`, `batching.py` and `writing.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-WIDTH, HEIGHT, EDGE = 760, 460, 60
-COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#555555")
+from benchmarks import batching, importing, speed, writing
+from benchmarks.loglog import Panel, picture
 
-Point = tuple[float, float]
+HERE = Path(__file__).parent
+SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
+TITLES = {
+    "pairs": "To find all pairs of so many: CPU seconds",
+    "bulk": "To import or audit so many: seconds",
+    "write": "To write one to so many: milliseconds",
+}
+PLACES = {"pairs": (0, 0, 860, 340), "bulk": (0, 340, 430, 300), "write": (430, 340, 430, 300)}
+"""Of each panel: from the left, from the top, width, height."""
+TOLD = "How time grows with the number of memories: pairs, import and audit, and one write"
+
+Panels = dict[str, dict[str, list[tuple[int, float]]]]
+Measured = Iterator[tuple[str, str, float]]
+"""Panel, line, how long."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("points", type=Path)
-    told = json.loads(parser.parse_args().points.read_text(encoding="utf-8"))
-    print(chart({name: [(n, s) for n, s in points] for name, points in told.items()}))
+    parser.add_argument("--measure", nargs="+", choices=MEASURES, default=[])
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--texts", type=Path, nargs="+", default=[])
+    parser.add_argument("--only", nargs="+", choices=speed.WAYS, default=list(speed.WAYS))
+    args = parser.parse_args()
+    if {"pairs", "audit"} & {*args.measure} and not args.texts:
+        parser.error("to measure pairs and audit, --texts names files of sentences")
+    points = HERE / "growth.json"
+    for what in args.measure:
+        for count in args.sizes:
+            for panel, line, took in MEASURES[what](count, args):
+                print(f"{line}, {count:,}: {took:g}", flush=True)
+                note(points, panel, line, (count, took))
+    (HERE / "growth.svg").write_text(chart(read(points)), encoding="utf-8")
 
 
-def chart(lines: Mapping[str, Sequence[Point]]) -> str:
-    """The whole picture."""
-    every = [point for points in lines.values() for point in points]
-    across, up = (_decades([point[axis] for point in every]) for axis in (0, 1))
-
-    def place(point: Point) -> Point:
-        right = (math.log10(point[0]) - across[0]) / (across[1] - across[0])
-        high = (math.log10(point[1]) - up[0]) / (up[1] - up[0])
-        return EDGE + right * (WIDTH - 4 * EDGE), HEIGHT - EDGE - high * (HEIGHT - 2 * EDGE)
-
-    parts = [*_grid(across, up, place)]
-    for n, (name, points) in enumerate(lines.items()):
-        parts += _line(
-            name, [place(point) for point in sorted(points)], COLOURS[n % len(COLOURS)], n
-        )
-    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">'
-    )
-    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>"])
+def read(points: Path) -> Panels:
+    told: Panels = json.loads(points.read_text(encoding="utf-8"))
+    return {
+        panel: {name: [(n, took) for n, took in line] for name, line in lines.items()}
+        for panel, lines in told.items()
+    }
 
 
-def _decades(values: Sequence[float]) -> tuple[int, int]:
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    return low, max(high, low + 1)
+def note(points: Path, panel: str, line: str, point: tuple[int, float]) -> None:
+    """Put a point in the place of the one of its size."""
+    told = read(points)
+    kept = dict(told.setdefault(panel, {}).get(line, []))
+    told[panel][line] = sorted((kept | dict([point])).items())
+    points.write_text(written(told), encoding="utf-8")
 
 
-def _grid(across: tuple[int, int], up: tuple[int, int], place: object) -> Iterator[str]:
-    assert callable(place)
-    for n in range(across[0], across[1] + 1):
-        (x, low), (_, high) = place((10.0**n, 10.0 ** up[0])), place((10.0**n, 10.0 ** up[1]))
-        yield f'<path d="M{x:.0f} {low:.0f}V{high:.0f}" stroke="#ddd"/>'
-        yield f'<text x="{x:.0f}" y="{low + 18:.0f}" text-anchor="middle">{10**n:,}</text>'
-    for n in range(up[0], up[1] + 1):
-        (left, y), (right, _) = (
-            place((10.0 ** across[0], 10.0**n)),
-            place((10.0 ** across[1], 10.0**n)),
-        )
-        yield f'<path d="M{left:.0f} {y:.0f}H{right:.0f}" stroke="#ddd"/>'
-        yield f'<text x="{left - 6:.0f}" y="{y + 4:.0f}" text-anchor="end">{10.0**n:g} s</text>'
-    yield f'<text x="{EDGE}" y="{HEIGHT - 14}">memories</text>'
+def written(told: Panels) -> str:
+    """As JSON, one line for each of the chart's."""
+    return "{\n" + ",\n".join(_panel(*one) for one in told.items()) + "\n}\n"
 
 
-def _line(name: str, places: Sequence[Point], colour: str, number: int) -> Iterator[str]:
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
-    for x, y in places:
-        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>'
-    y = EDGE + 18 * number
-    yield f'<text x="{WIDTH - 3 * EDGE + 12}" y="{y}" fill="{colour}">{name}</text>'
+def _panel(name: str, lines: dict[str, list[tuple[int, float]]]) -> str:
+    each = (f"  {json.dumps(line)}: {json.dumps(points)}" for line, points in lines.items())
+    return f" {json.dumps(name)}: {{\n" + ",\n".join(each) + "\n }"
+
+
+def chart(told: Panels) -> str:
+    return picture([Panel(TITLES[name], told[name], *PLACES[name]) for name in told], TOLD) + "\n"
+
+
+def pairs(count: int, args: argparse.Namespace) -> Measured:
+    vectors = speed.embedded(drawn(count, args))
+    for figure in speed.measure(vectors, speed.installed(args.only), rounds=1):
+        yield "pairs", figure.name, round(figure.cpu, 3)
+
+
+def imports(count: int, _: argparse.Namespace) -> Measured:
+    for name, work in (("import --raw", importing.raw), ("import", importing.deduplicating)):
+        with TemporaryDirectory(prefix="growth-") as folder:
+            yield "bulk", name, work(importing.config_of(Path(folder)), count).seconds
+
+
+def audit(count: int, args: argparse.Namespace) -> Measured:
+    for found in batching.measure(count, drawn(count, args)):
+        yield "bulk", "audit", round(found.seconds, 2)
+
+
+def write(count: int, _: argparse.Namespace) -> Measured:
+    with TemporaryDirectory(prefix="growth-") as folder:
+        found = writing.measure(Path(folder), count, writing.MANY)
+    yield "write", "a write, p50", found.p50_ms
+    yield "write", "a write, p95", found.p95_ms
+    yield "write", "Chroma, p50", found.plain_p50_ms
+
+
+def drawn(count: int, args: argparse.Namespace) -> list[str]:
+    return speed.enough(speed.sentences(args.texts), count)[0]
+
+
+MEASURES: dict[str, Callable[[int, argparse.Namespace], Measured]] = {
+    "pairs": pairs,
+    "import": imports,
+    "audit": audit,
+    "write": write,
+}
 
 
 if __name__ == "__main__":
