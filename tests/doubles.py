@@ -16,6 +16,7 @@ from memory.models import (
     Memory,
     Question,
     Reply,
+    Scope,
     SecondReading,
     Turn,
     Vector,
@@ -149,6 +150,9 @@ class BrokenIndex:
     def nearest(self, queries: Sequence[Query]) -> list[Shortlist]:
         self.asked += 1
         raise IndexFault("the index is broken")
+
+    def answers_at_once(self, scope: Scope) -> bool:
+        return False
 
     def follow(self) -> None: ...
 

@@ -14,6 +14,9 @@ from memory.ledger import Change, Ledger, Reader
 from memory.models import Scope, Vectors
 from memory.protocols import Query, Shortlist
 
+_FEW = 2_000
+"""Vectors that are compared faster than Chroma answers."""
+
 Ints = npt.NDArray[np.int64]
 
 
@@ -30,6 +33,11 @@ class ExactIndex:
             self._catch_up()
             found = self._live.nearest(queries)
         return [Shortlist(tuple(name for name, _ in some)) for some in found]
+
+    def answers_at_once(self, scope: Scope) -> bool:
+        """Whether its vectors are read already, and few of them are of this scope."""
+        with self._lock:
+            return self._live.has_begun and self._live.count(scope) <= _FEW
 
     def follow(self) -> None:
         with self._lock:
@@ -83,6 +91,15 @@ class LiveVectors:
         self._revision = revision
         if changes:
             self._apply(changes)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was read."""
+        return bool(self._ids)
+
+    def count(self, scope: Scope) -> int:
+        """How many are of this scope."""
+        return len(self._scopes.members(scope))
 
     def nearest(self, queries: Sequence[Query]) -> list[list[tuple[str, float]]]:
         """For each query the ids, nearest first, with their float32 cosines."""
@@ -173,14 +190,18 @@ class _RowsByScope:
 
     def rows(self, scope: Scope) -> Ints:
         """In order."""
+        held = self.members(scope)
+        return np.sort(np.fromiter(held, dtype=np.int64, count=len(held)))
+
+    def members(self, scope: Scope) -> set[int]:
+        """The same in no order."""
         fields = tuple(name for name, _ in scope.values)
         if fields not in self._groups:
             groups: dict[tuple[Any, ...], set[int]] = {}
             for row, values in enumerate(self._values):
                 groups.setdefault(_of(values, fields), set()).add(row)
             self._groups[fields] = groups
-        held = self._groups[fields].get(tuple(value for _, value in scope.values), set())
-        return np.sort(np.fromiter(held, dtype=np.int64, count=len(held)))
+        return self._groups[fields].get(tuple(value for _, value in scope.values), set())
 
 
 def _of(values: Mapping[str, Any], fields: tuple[str, ...]) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from memory.errors import IndexFault, LedgerError, MemoryPipelineError
+from memory.index.exact import ExactIndex
 from memory.protocols import Index, Query, Shortlist
 
 logger = logging.getLogger(__name__)
@@ -15,14 +16,21 @@ _CLOSING_S = 10.0
 """How long closing waits for an index that is still being opened in the background."""
 
 
+_MOST_UNASKED = 200
+"""After so many queries that others answered, an index takes in what was written."""
+_UNKNOWN = Shortlist((), complete=False)
+
+
 class IndexSlot:
     """The place of one index, beside the exact search that always answers."""
 
-    def __init__(self, exact: Index, open_index: Callable[[], Index] | None = None) -> None:
+    def __init__(self, exact: ExactIndex, open_index: Callable[[], Index] | None = None) -> None:
         """`open_index` is called when the index is first needed; None searches exactly."""
         self._exact = exact
         self._open_index = open_index
         self._index: Index | None = None if open_index else exact
+        self._unasked = 0
+        """How many queries it was not asked since it last followed."""
         self._lock = threading.Lock()
         self._opening: threading.Thread | None = None
         self._closed = False
@@ -47,17 +55,36 @@ class IndexSlot:
     def nearest(self, queries: Sequence[Query]) -> list[Shortlist]:
         """The index's answers, or exact search's where it fails or cannot rule out a nearer one.
 
+        What exact search answers faster, the index is not asked at all.
+
         Raises: MemoryPipelineError where exact search fails too.
         """
-        try:
-            found = self.serving.nearest(queries)
-        except IndexFault as exc:
-            logger.warning("similarity query failed, searching exactly from here on: %s", exc)
-            self._give_up()
-            found = [Shortlist((), complete=False)] * len(queries)
+        at_once = [self._exact.answers_at_once(query.scope) for query in queries]
+        self._not_asked(sum(at_once))
+        asked = [query for query, yes in zip(queries, at_once, strict=True) if not yes]
+        answers = iter(self._answers(asked))
+        found = [_UNKNOWN if yes else next(answers) for yes in at_once]
         left = [query for query, one in zip(queries, found, strict=True) if not one.complete]
         exact = iter(self._exact.nearest(left) if left else ())
         return [one if one.complete else next(exact) for one in found]
+
+    def _answers(self, queries: Sequence[Query]) -> Sequence[Shortlist]:
+        """The index's, complete or not."""
+        if not queries:
+            return []
+        try:
+            return self.serving.nearest(queries)
+        except IndexFault as exc:
+            logger.warning("similarity query failed, searching exactly from here on: %s", exc)
+            self._give_up()
+            return [_UNKNOWN] * len(queries)
+
+    def _not_asked(self, queries: int) -> None:
+        """It follows all the same, now and then, so that it is not far behind when it is asked."""
+        self._unasked += queries
+        if self._unasked >= _MOST_UNASKED:
+            self._unasked = 0
+            self.follow()
 
     def follow(self) -> None:
         """Take in what was written, where an index is open, so that the next query need not."""
