@@ -56,7 +56,9 @@ def _wordings(fact: int) -> tuple[str, ...]:
     )
 
 
-def go_round(folder: Path, port: int, talks: Sequence[tuple[str, list[str]]]) -> Round:
+def go_round(
+    folder: Path, port: int, talks: Sequence[tuple[str, list[str]]], backend: str = "chroma"
+) -> Round:
     """Made by mem0, audited, imported, cleaned, written back, taken back; mem0 asked in between."""
     seconds: dict[str, float] = {}
     said: dict[str, str] = {}
@@ -77,7 +79,7 @@ def go_round(folder: Path, port: int, talks: Sequence[tuple[str, list[str]]]) ->
         return done.stdout
 
     def mem0(name: str, *rest: str) -> str:
-        return step(name, str(DRIVER), name.split()[0], "chroma", "theirs", str(port), *rest)
+        return step(name, str(DRIVER), name.split()[0], backend, "theirs", str(port), *rest)
 
     def ours(*command: str) -> str:
         return step(command[0], "-m", "memory", *command)

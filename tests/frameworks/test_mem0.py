@@ -19,10 +19,13 @@ pytestmark = pytest.mark.framework
 USERS = 20
 
 
-def test_a_store_of_mem0_is_cleaned_and_written_back_and_taken_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("backend", "count"), [("chroma", 2_000), ("qdrant", 400)])
+def test_a_store_of_mem0_is_cleaned_and_written_back_and_taken_back(
+    tmp_path: Path, backend: str, count: int
+) -> None:
     with word_server() as port:
-        done = go_round(tmp_path, port, script(USERS, 2_000))
-    assert sum(len(one["all"]) for one in done.before.values()) == 2_000
+        done = go_round(tmp_path, port, script(USERS, count), backend)
+    assert sum(len(one["all"]) for one in done.before.values()) == count
     for user, was in done.before.items():
         now = done.after[user]
         rows = {one["id"]: one for one in was["all"]}
