@@ -118,7 +118,7 @@ def _planned(config: Config, theirs: Theirs) -> tuple[Sequence[ForeignRow], Read
             raise InputError(
                 theirs.name,
                 "was never imported into this store, so nothing of it is known here",
-                "see `memory-dedup import --help`",
+                "import it from there: what is known already is added no second time",
             )
         return found.rows, reading, plan_write_back(found.rows, reading, store.ledger)
 

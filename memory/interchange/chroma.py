@@ -21,6 +21,8 @@ from memory.interchange.foreign import ForeignRow
 from memory.interchange.theirs import Found
 
 _PAGE = 1_000
+_MAY_NOT = "readonly database"
+"""What Chroma says of a folder that it may not write to."""
 
 Place = Path | ChromaServer
 """Where somebody's Chroma is: a folder, or a server."""
@@ -62,6 +64,9 @@ def opened(place: Place, copy: Path | None = None) -> Iterator[Client]:
         finally:
             close_client(client)
     except IndexFault as exc:
+        if _MAY_NOT in exc.problem:
+            remedy = "grant the right to write it, and its folder"
+            raise InputError(said(place), "cannot be written", remedy) from exc
         raise InputError(said(place), exc.problem, remedy) from exc
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from memory.errors import InputError
+
+_OWN = stat.S_IRUSR | stat.S_IWUSR
 
 
 @contextmanager
@@ -25,9 +28,16 @@ def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
             copy.mkdir()
             for part in parts:
                 (shutil.copytree if part.is_dir() else shutil.copy2)(part, copy / part.name)
+            _make_writable(copy)
         except OSError as exc:
             raise InputError(place, f"cannot be copied: {exc}", "is it in use?") from exc
         yield copy
+
+
+def _make_writable(copy: Path) -> None:
+    """Of files that may only be read, too: a database writes to what it reads."""
+    for part in copy.rglob("*"):
+        part.chmod(part.stat().st_mode | (stat.S_IRWXU if part.is_dir() else _OWN))
 
 
 def read_table(file: Path, table: str) -> list[dict[str, Any]]:

@@ -72,8 +72,9 @@ class TheirLangGraph:
 
     @contextmanager
     def opened(self) -> Iterator[Rows]:
-        with self._tables() as tables, tables.transaction(writing=False):
-            yield _Items(tables)
+        """To write, so that who may not is told so before anything is begun."""
+        with self._tables() as tables, tables.transaction(writing=True):
+            yield _Items(tables, lock=True)
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[Rows]:  # noqa: ARG002
@@ -238,7 +239,8 @@ def _text_at(value: Any, field: str) -> str | None:
         from langgraph.store.base import get_text_at_path
     except ImportError as exc:
         remedy = "pip install 'memory-dedup[langgraph]'"
-        raise InputError("langgraph", "is needed for items that have vectors", remedy) from exc
+        problem = "is not installed, and it knows which text a vector is of"
+        raise InputError("langgraph", problem, remedy) from exc
     found = get_text_at_path(value, field)
     if len(found) == 1:
         return str(found[0])

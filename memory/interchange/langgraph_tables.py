@@ -5,6 +5,7 @@ What a column holds is taken as the database says it, so that it can be put back
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -25,6 +26,8 @@ Spot = tuple[str, str]
 _ITEMS = "store"
 _VECTORS = "store_vectors"
 _PATIENCE_S = 30
+_NO_STORE = f"has no table {_ITEMS!r}"
+_MAY_NOT, _GRANT = "cannot be written", "grant the right to write it, and its folder"
 _SECRETS = ("password", "sslpassword")
 
 
@@ -207,15 +210,21 @@ def sqlite_copy(file: Path) -> Iterator[Tables]:
 
 @contextmanager
 def sqlite_file(file: Path) -> Iterator[Tables]:
-    """Raises: InputError."""
+    """To write.
+
+    Raises: InputError.
+    """
     _must_be_there(file)
+    if not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK)):
+        raise InputError(file, _MAY_NOT, _GRANT)
     with closing(_connected(file, file)) as connection:
         yield _Sqlite(file, connection)
 
 
 def _must_be_there(file: Path) -> None:
     if not file.is_file():
-        raise InputError(file, "is not there", "give the SQLite file")
+        problem = "is a folder" if file.is_dir() else "is not there"
+        raise InputError(file, problem, "give the SQLite file, or postgresql://...")
 
 
 def _connected(file: Path, theirs: Path) -> sqlite3.Connection:
@@ -237,10 +246,10 @@ def _sqlite_faults(file: Path) -> Iterator[None]:
         if "locked" in told:
             raise InputError(file, "is being written by another program", "try again") from exc
         if "readonly" in told:
-            remedy = "grant the right to write it, and its folder"
-            raise InputError(file, "cannot be written", remedy) from exc
-        remedy = "has it a table 'store'?"
-        raise InputError(file, f"cannot be read or written ({told})", remedy) from exc
+            raise InputError(file, _MAY_NOT, _GRANT) from exc
+        if told == f"no such table: {_ITEMS}":
+            raise InputError(file, _NO_STORE, "name the file of LangGraph's SqliteStore") from exc
+        raise InputError(file, f"cannot be read or written ({told})", "is it a store?") from exc
 
 
 # --- PostgreSQL -----------------------------------------------------------------------------------
@@ -251,11 +260,17 @@ def is_postgres(place: str) -> bool:
 
 
 def without_password(url: str) -> str:
-    parts = urlsplit(url)
+    """Raises: InputError where it cannot be told what of it is a password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as exc:
+        remedy = "give postgresql://USER@HOST/DATABASE"
+        raise InputError("postgresql", f"the address cannot be read: {exc}", remedy) from exc
     account, at, host = parts.netloc.rpartition("@")
     user = account.partition(":")[0]
     query = [(key, value) for key, value in parse_qsl(parts.query) if key not in _SECRETS]
-    return urlunsplit(parts._replace(netloc=f"{user}{at}{host}", query=urlencode(query)))
+    shown = urlunsplit(("", f"{user}{at}{host}", parts.path, urlencode(query), ""))
+    return f"{parts.scheme}://{shown.removeprefix('//')}"
 
 
 @dataclass(frozen=True)
@@ -341,8 +356,9 @@ def _postgres_faults(address: str) -> Iterator[None]:
     except psycopg.ProgrammingError as exc:
         if isinstance(exc, psycopg.errors.UndefinedTable):
             remedy = "name the database of LangGraph's PostgresStore"
-            raise InputError(address, "has no table 'store'", remedy) from exc
-        raise InputError(address, f"failed: {_first_line(exc)}", "check the address") from exc
+            raise InputError(address, _NO_STORE, remedy) from exc
+        remedy = "check the address, and what this role may do"
+        raise InputError(address, f"failed: {_first_line(exc)}", remedy) from exc
     except psycopg.Error as exc:
         remedy = "is the server there, and are the name, the password and the rights?"
         raise InputError(address, f"failed: {_first_line(exc)}", remedy) from exc

@@ -72,6 +72,9 @@ def qdrant_faults(folder: Path) -> Iterator[None]:
     except Exception as exc:  # files, pickles, its own checks: it has no error of its own
         if _IN_USE in str(exc):
             raise InputError(folder, "is in use by another program", "end that one first") from exc
+        if isinstance(exc, PermissionError) or "readonly" in str(exc):
+            remedy = "grant the right to write it"
+            raise InputError(folder, "cannot be written", remedy) from exc
         told = str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__
         raise InputError(folder, f"Qdrant's library failed: {told}", "is it complete?") from exc
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -65,13 +66,35 @@ def test_items_are_written_as_they_were_and_taken_back_to_the_bit(
     assert held(file) == before
 
 
-def test_a_file_that_another_program_writes_or_nobody_may_is_one_clear_line(file: Path) -> None:
-    theirs = langgraph_at(str(file))
-    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+def test_what_is_no_file_of_a_store_is_one_clear_line(file: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other, other:
         other.execute("CREATE TABLE other (a)")
-        assert len(theirs.found().rows) == len(TEXTS)
-    with pytest.raises(InputError, match="is not there"), langgraph_at("none.db").opened():
-        pass
+    for place, said in {
+        tmp_path: "is a folder; give the SQLite file",
+        tmp_path / "none.db": "is not there; give the SQLite file",
+        tmp_path / "other.db": "has no table 'store'; name the file",
+    }.items():
+        with pytest.raises(InputError, match=said):
+            langgraph_at(str(place)).found()
+
+
+def test_what_may_only_be_read_is_read_and_not_written_to(
+    store: MemoryStore, file: Path, tmp_path: Path
+) -> None:
+    """Whoever may write all the same, as root may, is not refused."""
+    theirs = langgraph_at(str(file))
+    known = bring_in(store, theirs, BY_NAMESPACE)
+    replace(store, known["mia/a"], known["mia/b"])
+    file.chmod(0o444)
+    before = held(file)
+    if os.access(file, os.W_OK):
+        written(store, theirs, tmp_path / "undo.jsonl", BY_NAMESPACE)
+        assert len(held(file)) == 4
+        return
+    with pytest.raises(InputError, match="cannot be written"):
+        written(store, theirs, tmp_path / "undo.jsonl", BY_NAMESPACE)
+    assert not (tmp_path / "undo.jsonl").exists(), "nothing was begun"
+    assert held(file) == before
 
 
 def test_a_password_is_in_no_message() -> None:
@@ -79,6 +102,11 @@ def test_a_password_is_in_no_message() -> None:
         "postgresql://mia:secret@host:5432/db?sslmode=require": "postgresql://mia@host:5432/db?sslmode=require",
         "postgres://host/db?user=mia&password=secret": "postgres://host/db?user=mia",
         "postgresql://host/db": "postgresql://host/db",
+        "postgresql://mia:secret@/db?host=%2Ftmp": "postgresql://mia@/db?host=%2Ftmp",
+        "postgresql://": "postgresql://",
     }.items():
         assert without_password(url) == told
         assert langgraph_at(url).address == told
+    with pytest.raises(InputError, match="the address cannot be read") as told_of:
+        langgraph_at("postgresql://mia:secret@[::1/db").found()
+    assert "secret" not in str(told_of.value)

@@ -14,6 +14,7 @@ import pytest
 from chromadb.config import Settings
 
 from memory.errors import InputError
+from memory.interchange.copies import copied
 from memory.interchange.foreign import ForeignRow, Reading, as_memories
 from memory.interchange.jsonl import with_links_resolved
 from memory.interchange.langgraph_back import langgraph_at
@@ -60,6 +61,17 @@ def test_mem0s_folder_or_its_vectors_give_each_memory_of_its_user(mem0: Path, wh
     ]  # fmt: skip
     assert {one.timestamp.isoformat() for one in read} == {WHEN}, "the second's is in the history"
     assert before == {path: path.read_bytes() for path in mem0.rglob("*.*")}
+
+
+def test_what_may_only_be_read_is_read_from_a_copy_that_may_be_written(mem0: Path) -> None:
+    """A database writes to what it reads."""
+    for path in (mem0 / "db").rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    assert len(read_mem0(mem0, "mem0").rows) == 2
+    with copied(mem0, [mem0 / "db"]) as copy:
+        for path in (copy / "db").rglob("*"):
+            assert path.stat().st_mode & 0o600 == 0o600, path
+            assert not path.is_dir() or path.stat().st_mode & 0o700 == 0o700, path
 
 
 def test_a_folder_that_is_no_store_or_holds_several_is_one_clear_line(mem0: Path) -> None:
