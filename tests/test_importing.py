@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from memory.decide import add
 from memory.deduplicator import MemoryDeduplicator
 from memory.index import ExactIndex
 from memory.ledger import Ledger
-from memory.models import Memory, Outcome, Scale
+from memory.models import Memory, MemoryLink, Outcome, Scale
 from memory.providers import OfflineModel, WordLlamaEmbedder
 from memory.store import Conflict, MemoryStore, apply_all
 from tests.doubles import PlacedEmbedder, ticking
@@ -79,6 +81,45 @@ def test_an_import_leaves_the_same_store_as_one_by_one(ledger: Ledger, tmp_path:
         assert {one.action.value for one in found} >= {"add", "replace", "already there"}
         again = together(fast[1], told)
         assert {one.action.value for one in again} == {"already there"}
+
+
+def linked(told: list[Memory]) -> list[Memory]:
+    """Half of them linked to others, earlier and later ones."""
+    drawn = random.Random(3)
+    names = [memory.id for memory in told]
+    return [
+        memory.model_copy(
+            update={
+                "linked_ids": tuple(
+                    MemoryLink(target_id=name, note=f"{n}")
+                    for name in drawn.sample(names, n % 2 * 3)
+                    if name != memory.id
+                )
+            }
+        )
+        for n, memory in enumerate(told)
+    ]
+
+
+def seen_links(ledger: Ledger) -> list[Any]:
+    """Every link, and those that undoing a decision would bring back."""
+    with ledger.reading() as reader:
+        rows = reader.links.touching([row.memory.id for row in reader.memories.all()])
+        decided = reader.decisions.of_run("run_1")
+        return [[tuple(row) for row in rows], [json.loads(one.before)["links"] for one in decided]]
+
+
+def test_an_import_of_linked_memories_leaves_the_same_links_as_one_by_one(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    told = linked(list(memories(90, users=1, seed=7)))
+    with Ledger.create(f"sqlite:///{tmp_path / 'slow.db'}") as other:
+        slow, fast = fresh(other), fresh(ledger)
+        one_by_one(slow[1], told)
+        found = together(fast[1], told)
+        assert everything(ledger) == everything(other)
+        assert seen_links(ledger) == seen_links(other)
+        assert {one.action.value for one in found} >= {"add", "replace"}
 
 
 def test_where_another_writes_between_looking_and_storing_nothing_is_stored(

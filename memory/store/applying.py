@@ -350,7 +350,10 @@ def _stays(one: Application) -> bool:
 
 
 def _without_effect(writer: Writer, todo: Sequence[Application]) -> Iterator[list[Application]]:
-    """The same in order, cut so that in no part one changes what another is about, or a link."""
+    """The same in order, cut so that in no part one changes what another is about, or its links.
+
+    What is only stored changes nothing that is about another, whoever it is linked to.
+    """
     names = {name for one in todo for name in one.names}
     linked = {name for link in writer.links.touching(sorted(names)) for name in link[:2]}
     part: list[Application] = []
@@ -358,8 +361,8 @@ def _without_effect(writer: Writer, todo: Sequence[Application]) -> Iterator[lis
     for one in todo:
         ends = {end.target_id for member in one.decision.members for end in member.linked_ids}
         linked |= {one.newest.id, *ends} if ends else set()
-        alone = bool(linked & one.names)
-        if part and (alone or changed & one.names):
+        alone = bool(one.undone_from and linked & one.names)
+        if part and (alone or changed & one.names or (changed and ends)):
             yield part
             part, changed = [], set()
         part.append(one)

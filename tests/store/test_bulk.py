@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from memory.ledger import Ledger
-from memory.models import Memory, MemoryLink
+from memory.models import LinkType, Memory, MemoryLink
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ticking
@@ -77,6 +78,54 @@ def test_many_at_once_leave_the_same_store_as_one_by_one(
         assert fast.add_batch(memories) == 0
 
 
+def stored_before(store: MemoryStore, memories: Sequence[Memory]) -> None:
+    """Four that are there already: of one only a wording is left, one was forgotten."""
+    store.add_batch(memories)
+    store.update(memories[1].id, "Aiko paints maps.")
+    store.forget(memories[2].id)
+
+
+def much_linked(tell: Tell, before: Sequence[Memory]) -> list[Memory]:
+    """Linked to each other, forwards and back with other words, to the stored, to nobody yet."""
+    drawn = random.Random(7)
+    kinds: tuple[LinkType, ...] = ("related", "caused_by", "leads_to", "similar")
+    new = [tell(f"Mia knows word {n}.") for n in range(40)]
+    names = [memory.id for memory in (*before, *new)] + ["mem_ffffffffffff"]
+    return [
+        memory.model_copy(
+            update={
+                "linked_ids": tuple(
+                    MemoryLink(target_id=name, link_type=drawn.choice(kinds), note=f"{n}")
+                    for name in drawn.sample(names, n % 5)
+                )
+            }
+        )
+        for n, memory in enumerate(new)
+    ]
+
+
+def test_linked_memories_at_once_leave_the_same_store_as_one_by_one(
+    store: MemoryStore, tell: Tell, tmp_path: Path
+) -> None:
+    before = [
+        tell(text) for text in ("Mia sails.", "Aiko draws maps.", "Jonas rows.", "Leo cooks.")
+    ]
+    memories = much_linked(tell, before)
+    with Ledger.create(f"sqlite:///{tmp_path / 'one-by-one.db'}") as ledger:
+        ids = [numbered(), numbered()]
+        slow = MemoryStore(ledger, PlacedEmbedder(), clock=ticking(), new_id=lambda: next(ids[0]))
+        fast = MemoryStore(
+            store.ledger, PlacedEmbedder(), clock=ticking(), new_id=lambda: next(ids[1])
+        )
+        for one in (slow, fast):
+            stored_before(one, before)
+        assert sum(slow.add_batch([memory]) for memory in memories) == 40
+        assert fast.add_batch(memories) == 40
+        assert list(fast.memories()) == list(slow.memories())
+        assert links(fast) == links(slow)
+        assert told(fast) == told(slow)
+
+
 def test_what_came_in_bulk_is_forgotten_one_by_one(store: MemoryStore, tell: Tell) -> None:
     memories = [tell(f"Mia knows word {n}.") for n in range(5)]
     store.add_batch(memories)
@@ -98,23 +147,33 @@ def test_a_fault_in_a_batch_leaves_nothing_of_it(store: MemoryStore, tell: Tell)
     assert list(store.memories()) == []
 
 
+def statements(store: MemoryStore, memories: Sequence[Memory]) -> int:
+    seen: list[str] = []
+    listen = (Engine, "before_cursor_execute", lambda *told: seen.append(told[2]))
+    sa.event.listen(*listen)
+    try:
+        store.add_batch(memories)
+    finally:
+        sa.event.remove(*listen)
+    return len(seen)
+
+
 def test_a_batch_costs_a_handful_of_statements_however_many_come(
     store: MemoryStore, tell: Tell
 ) -> None:
-    def statements(memories: Sequence[Memory]) -> int:
-        seen: list[str] = []
-        listen = (Engine, "before_cursor_execute", lambda *told: seen.append(told[2]))
-        sa.event.listen(*listen)
-        try:
-            store.add_batch(memories)
-        finally:
-            sa.event.remove(*listen)
-        return len(seen)
-
-    statements([tell("Mia has a cat.")])
-    few = statements([tell(f"Mia knows word {n}.") for n in range(5)])
-    many = statements([tell(f"Jonas knows word {n}.") for n in range(50)])
+    statements(store, [tell("Mia has a cat.")])
+    few = statements(store, [tell(f"Mia knows word {n}.") for n in range(5)])
+    many = statements(store, [tell(f"Jonas knows word {n}.") for n in range(50)])
     assert many == few < 30
+
+
+def test_links_cost_a_handful_of_statements_however_many_there_are(
+    store: MemoryStore, tell: Tell
+) -> None:
+    first = tell("Leo cooks.")
+    store.add_batch([first])
+    memories = much_linked(tell, [first])
+    assert statements(store, memories[:5]) == statements(store, memories[5:]) < 40
 
 
 def test_a_revision_numbers_all_that_one_transaction_wrote(store: MemoryStore, tell: Tell) -> None:
