@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from memory.errors import MemoryPipelineError, ModelTooSlow, ModelUnavailable
-from memory.extractor import MemoryExtractor, Work, summed
+from memory.extractor import MemoryExtractor
 from memory.ledger import Waiting
 from memory.models import ExtractionResult, Usage
 from memory.threads import Progress
+from memory.turn_reader import Work, summed
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ RANKS = [
     "listening", "telemetry",
     "ledger", "index", "decide", "providers", "store",
     "judging", "batch", "spreading", "deduplicator",
-    "leasing", "extractor", "background", "chat_memory",
+    "leasing", "turn_reader", "extractor", "background", "chat_memory",
     "upkeep", "interchange", "review", "agent", "adapters",
     "assembly", "cli", "orchestrator", "starting", "__main__",
 ]  # fmt: skip

@@ -1,0 +1,340 @@
+"""Some turns of a conversation: what a model finds in them, and what becomes of that.
+
+A model that gives no usable answer is shown fewer at a time, so that one turn does not hold up the
+others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from memory import telemetry
+from memory.deduplicator import MemoryDeduplicator
+from memory.errors import (
+    MemoryPipelineError,
+    ModelAnswerError,
+    ModelError,
+    ModelTooSlow,
+)
+from memory.ledger import Lease, PendingTurn, Writer
+from memory.models import (
+    MAX_CONTENT,
+    MAX_NAME,
+    Candidate,
+    Extraction,
+    ExtractionResult,
+    Memory,
+    Scope,
+    Turn,
+    Usage,
+)
+from memory.protocols import LanguageModel
+from memory.providers import Budget
+from memory.store import MemoryStore
+from memory.text import asked_to_remember, covers, only_asks_to_remember, retold
+from memory.threads import in_thread
+
+logger = logging.getLogger(__name__)
+
+_ASKED = 1.0
+"""The intensity of what somebody asked to remember."""
+_CONTEXT = 4
+"""Turns before those to extract, already extracted, that a model is shown with them."""
+_REMEMBERED = 8
+"""Memories of each speaker that a model is shown with the turns, at most."""
+_ABOUT = 0.3
+"""Cosine below which a memory is not about the turns."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What has been done for a conversation, or for some of its turns."""
+
+    result: ExtractionResult = field(default_factory=ExtractionResult)
+    fault: ModelError | None = None
+    """Why it ended early, where it did; what that cost is not in the result."""
+
+
+class TurnReader:
+    """Turns -> candidates -> deduplicator, under a lease; holds nothing of any event loop."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        deduplicator: MemoryDeduplicator,
+        model: LanguageModel,
+        *,
+        gap_s: float,
+        budget_s: float,
+    ) -> None:
+        """No context comes from before a silence of `gap_s`; a call may take `budget_s`."""
+        self._store = store
+        self._deduplicator = deduplicator
+        self._model = model
+        self._gap_s = gap_s
+        self._budget_s = budget_s
+
+    async def read(self, chunk: Sequence[PendingTurn], lease: Lease) -> Work:
+        """Turns of one conversation; where no usable answer comes to them, fewer at a time.
+
+        It ends early where it is not the turns that the model fails at.
+
+        Raises: LeaseLost.
+        """
+        try:
+            found, usage = await self._candidates(chunk, lease)
+        except ModelTooSlow as exc:
+            asking = [place for place, one in enumerate(chunk) if _needs_model(one)]
+            if len(asking) < 2:
+                return Work(fault=exc)
+            middle = asking[len(asking) // 2]
+            halves = (chunk[:middle], chunk[middle:])
+            return await self._read_halves(halves, lease, Usage.of_failure(exc))
+        except ModelAnswerError as exc:
+            if len(chunk) > 1:
+                return await self._read_each(chunk, lease, Usage.of_failure(exc))
+            logger.warning("turn %s of %s: %s", chunk[0].name, chunk[0].turn.conversation, exc)
+            await in_thread(self._count_attempt, chunk[0], lease)
+            return Work(failed(exc))
+        except ModelError as exc:
+            return Work(fault=exc)
+        stored = await self._store_found(chunk, found, lease)
+        return Work(replace(stored, usage=stored.usage + usage))
+
+    async def _read_each(self, chunk: Sequence[PendingTurn], lease: Lease, paid: Usage) -> Work:
+        """One after the other; `paid` is what all together have cost in vain."""
+        work = Work(ExtractionResult(usage=paid))
+        for one in chunk:
+            part = await self.read([one], lease)
+            work = Work(summed(work.result, part.result), part.fault)
+            if part.fault is not None:
+                break
+        return work
+
+    async def _read_halves(
+        self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage
+    ) -> Work:
+        """A half that the model is too slow for, while it answers the other, has failed once.
+
+        `paid` is what the whole has cost in vain.
+        """
+        result = ExtractionResult(usage=paid)
+        slow = list[tuple[Sequence[PendingTurn], ModelTooSlow]]()
+        for half in halves:
+            part = await self.read(half, lease)
+            result = summed(result, part.result)
+            if isinstance(part.fault, ModelTooSlow):
+                slow.append((half, part.fault))
+            elif part.fault is not None:
+                return Work(_with_costs(result, slow), part.fault)
+        if len(slow) == len(halves):
+            return Work(_with_costs(result, slow[1:]), slow[0][1])
+        for half, too_slow in slow:
+            for one in half:
+                await in_thread(self._count_attempt, one, lease)
+            result = summed(result, failed(too_slow))
+        return Work(result)
+
+    async def _candidates(
+        self, chunk: Sequence[PendingTurn], lease: Lease
+    ) -> tuple[dict[int, list[Candidate]], Usage]:
+        """What is worth remembering, by the turn that says it, kept before it is stored."""
+        unread = [one for one in chunk if one.candidates is None]
+        found = {one.seq: list(one.candidates or ()) for one in chunk}
+        for one in unread:
+            found[one.seq] += _asked(one.turn)
+        usage = Usage()
+        if any(map(_needs_model, unread)):
+            to_ask = [one for one in unread if not only_asks_to_remember(one.turn.text)]
+            extraction = await self._ask(to_ask)
+            usage = extraction.usage
+            for candidate in extraction.candidates:
+                if (said := _turn_of(candidate, to_ask)) is not None:
+                    found[said.seq].append(candidate.model_copy(update={"asked": False}))
+        await in_thread(self._keep_candidates, found, lease)
+        return found, usage
+
+    async def _ask(self, to_ask: Sequence[PendingTurn]) -> Extraction:
+        """What the model finds in these turns, shown what came before and what is known."""
+        turns = [one.turn for one in to_ask]
+        context = await in_thread(self._context, to_ask)
+        remembered = await in_thread(self._remembered, to_ask)
+
+        async def ask() -> Extraction:
+            return await self._model.extract(turns, context=context, remembered=remembered)
+
+        with telemetry.span("extract", turns=len(turns)) as seen:
+            extraction = await Budget(self._budget_s).wait_for(ask)
+            seen.set_attribute("candidates", len(extraction.candidates))
+        return extraction
+
+    # --- what a model is shown with them ---
+
+    def _context(self, chunk: Sequence[PendingTurn]) -> list[Turn]:
+        """What was said just before, oldest first, back to the last long silence."""
+        first = chunk[0]
+        with self._store.ledger.reading() as reader:
+            told = reader.turns.told_before(first.turn.conversation, first.seq, _CONTEXT)
+        at, near = first.turn.at, list[Turn]()
+        for turn in reversed(told):
+            if (at - turn.at).total_seconds() > self._gap_s:
+                break
+            near.insert(0, turn)
+            at = turn.at
+        return near
+
+    def _remembered(self, chunk: Sequence[PendingTurn]) -> tuple[Memory, ...]:
+        """The public memories nearest to what each speaker says."""
+        said: dict[str, list[str]] = {}
+        for one in chunk:
+            if not one.turn.is_bot:
+                said.setdefault(one.turn.speaker, []).append(one.turn.text)
+        try:
+            found = [self._about(" ".join(texts), speaker) for speaker, texts in said.items()]
+        except MemoryPipelineError as exc:
+            logger.warning("extracted without what is remembered: %s", exc)
+            return ()
+        return tuple(memory for memories in found for memory in memories)
+
+    def _about(self, text: str, speaker: str) -> list[Memory]:
+        scope = Scope((("is_private", False), ("user", speaker)))
+        with self._store.ledger.reading() as reader:
+            if not reader.memories.newest(1, scope):
+                return []
+        hits = self._store.search(text, _REMEMBERED, scope=scope)
+        return [hit.memory for hit in hits if hit.similarity >= _ABOUT]
+
+    # --- what becomes of what it finds ---
+
+    async def _store_found(
+        self,
+        chunk: Sequence[PendingTurn],
+        found: dict[int, list[Candidate]],
+        lease: Lease,
+    ) -> ExtractionResult:
+        recalled = await in_thread(self._recalled, chunk)
+        speakers = {one.turn.speaker for one in chunk if not one.turn.is_bot}
+        every = [
+            (candidate, self._memory(kept, candidate, place, speakers))
+            for kept in chunk
+            for place, candidate in enumerate(found[kept.seq])
+        ]
+        fresh = [
+            memory
+            for candidate, memory in every
+            if candidate.asked or not any(covers(old, memory.content) for old in recalled)
+        ]
+        outcomes = await self._deduplicator.check_and_merge_all(fresh, lease=lease)
+        await in_thread(self._finish, chunk, lease)
+        return ExtractionResult(
+            outcomes=tuple(outcomes),
+            extracted=len(chunk),
+            already_remembered=len(every) - len(fresh),
+            usage=sum((outcome.usage for outcome in outcomes), Usage()),
+        )
+
+    def _memory(
+        self, kept: PendingTurn, candidate: Candidate, place: int, speakers: set[str]
+    ) -> Memory:
+        """About a speaker of these turns and nobody else, whoever the candidate names."""
+        turn = kept.turn
+        return Memory(
+            id=self._store.new_id(),
+            external_id=_external_id(turn.conversation, kept.name, place),
+            content=candidate.content,
+            user=candidate.user if candidate.user in speakers else turn.speaker,
+            category=candidate.category,
+            intensity=candidate.intensity,
+            timestamp=turn.at,
+            metadata={"conversation": turn.conversation, "turn": kept.name},
+        )
+
+    def _recalled(self, chunk: Sequence[PendingTurn]) -> list[str]:
+        ids = [name for one in chunk for name in one.turn.recalled_ids]
+        with self._store.ledger.reading() as reader:
+            return [row.memory.content for row in reader.memories.rows(ids).values()]
+
+    # --- each a transaction that only who holds the lease may make ---
+
+    def _keep_candidates(self, found: dict[int, list[Candidate]], lease: Lease) -> None:
+        def keep(writer: Writer) -> None:
+            for seq, candidates in found.items():
+                writer.turns.keep_candidates(seq, candidates)
+
+        self._write(lease, keep)
+
+    def _finish(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
+        def finish(writer: Writer) -> None:
+            for one in chunk:
+                writer.turns.finish(one.seq)
+            writer.turns.clear(lease.conversation, but=_CONTEXT, older_than_s=self._gap_s)
+
+        self._write(lease, finish)
+
+    def _count_attempt(self, one: PendingTurn, lease: Lease) -> None:
+        self._write(lease, lambda writer: writer.turns.count_attempt(one.seq))
+
+    def _write(self, lease: Lease, write: Callable[[Writer], None]) -> None:
+        with self._store.ledger.writing() as writer:
+            writer.leases.check(lease)
+            write(writer)
+
+
+def _external_id(conversation: str, name: str, place: int) -> str:
+    """What makes a candidate known again; the hash of it where it is longer than a name may be."""
+    whole = f"{conversation}/{name}/{place}"
+    return whole if len(whole) <= MAX_NAME else hashlib.sha256(whole.encode()).hexdigest()
+
+
+def _asked(turn: Turn) -> list[Candidate]:
+    """What "Remember that I ..." says, without a model."""
+    told = [] if turn.is_bot else asked_to_remember(turn.text)
+    contents = [retold(one, turn.speaker, turn.at) for one in told]
+    return [
+        Candidate(content=content, user=turn.speaker, intensity=_ASKED, asked=True)
+        for content in contents
+        if len(content) <= MAX_CONTENT
+    ]
+
+
+def _needs_model(one: PendingTurn) -> bool:
+    """Whether a model has to read it: what a person said, and more than a request."""
+    asks = not one.turn.is_bot and not only_asks_to_remember(one.turn.text)
+    return asks and one.candidates is None
+
+
+def _turn_of(candidate: Candidate, asked: Sequence[PendingTurn]) -> PendingTurn | None:
+    """The turn that says it, else the last of a person; None where the bot said it."""
+    if candidate.turn is None or not 0 <= candidate.turn < len(asked):
+        return [one for one in asked if not one.turn.is_bot][-1]
+    said = asked[candidate.turn]
+    return None if said.turn.is_bot else said
+
+
+def failed(exc: ModelError) -> ExtractionResult:
+    """Why nothing became of some turns, and what that cost."""
+    return ExtractionResult(problem=str(exc), usage=Usage.of_failure(exc))
+
+
+def _with_costs(
+    result: ExtractionResult, failed: Sequence[tuple[object, ModelError]]
+) -> ExtractionResult:
+    """With what was paid for answers that never came."""
+    return replace(result, usage=sum((Usage.of_failure(exc) for _, exc in failed), result.usage))
+
+
+def summed(first: ExtractionResult, *others: ExtractionResult) -> ExtractionResult:
+    """Several accounts as one; what is pending or known is not added up."""
+    for other in others:
+        first = replace(
+            first,
+            outcomes=first.outcomes + other.outcomes,
+            extracted=first.extracted + other.extracted,
+            already_remembered=first.already_remembered + other.already_remembered,
+            usage=first.usage + other.usage,
+            problem=first.problem or other.problem,
+        )
+    return first
