@@ -65,6 +65,15 @@ class Token(NamedTuple):
     participle: bool = False
 
 
+STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING, Kind.ADVERB})
+"""The kinds that state something."""
+
+
+def is_name(token: Token) -> bool:
+    """Whether it is written as a name is."""
+    return token.kind is Kind.CONTENT and token.surface[:1].isupper()
+
+
 _LETTER = r"[^\W\d_\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff々]"
 _NUMBER = r"(?:(?<![\w.])[-−])?\d+(?:[.,:/-]\d+)*"
 _STOP_SIGNS = r"[,;:.!?()\[\]\"“”、。！？\n—–]"

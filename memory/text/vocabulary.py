@@ -355,3 +355,9 @@ GERMAN_GOVERNING = {
     "beim": "in", "mit": "with", "von": "of", "vom": "of", "zu": "to", "zum": "to", "zur": "to",
     "nach": "to", "für": "for", "aus": "from", "als": "as", "über": "over", "durch": "through",
 }  # fmt: skip
+
+BE = frozenset({"is", "are", "be", "been", "being", "am"})
+WAS = frozenset({"was", "were"})
+AUXILIARIES = frozenset({"have", "do"})
+WHICH = frozenset({"which", "that", "who"})
+"""What a clause about the word before it starts with."""
