@@ -15,17 +15,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import (
-    LeaseLost,
-    ModelError,
-    ModelTooSlow,
-)
+from memory.errors import LeaseLost, ModelError, ModelTooSlow
 from memory.leasing import leased, worker
 from memory.ledger import PendingTurn, Waiting
-from memory.models import (
-    ExtractionResult,
-    Turn,
-)
+from memory.models import ExtractionResult, Turn
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
 from memory.threads import Progress, in_thread, side_by_side

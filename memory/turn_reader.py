@@ -13,12 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from memory import telemetry
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import (
-    MemoryPipelineError,
-    ModelAnswerError,
-    ModelError,
-    ModelTooSlow,
-)
+from memory.errors import MemoryPipelineError, ModelAnswerError, ModelError, ModelTooSlow
 from memory.ledger import Lease, PendingTurn, Writer
 from memory.models import (
     MAX_CONTENT,

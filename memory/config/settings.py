@@ -7,13 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    SecretStr,
-    field_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from memory.models import (
