@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,12 @@ from memory.files import open_regular
 from memory.interchange.times import moment
 from memory.models import Memory, Turn, first_problem, is_memory_id
 from memory.text import clean_json
+
+_MOST = 64 * 2**20
+"""Bytes of a line: what is longer is no memory, and would take many times as much to be read."""
+_MARK = b"\xef\xbb\xbf"
+_BEGIN = 100
+"""Bytes by which one sees what a file is."""
 
 
 def write_memory(memory: Memory) -> str:
@@ -31,7 +38,7 @@ def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | 
     Raises: InputError where the file cannot be read at all.
     """
     first_use: dict[str, tuple[int, str]] = {}
-    for number, fields in read_objects(path):
+    for number, fields in read_some_objects(path):
         try:
             if isinstance(fields, ValueError):
                 raise fields
@@ -53,6 +60,37 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
             yield number, _object(raw)
         except ValueError as exc:
             yield number, exc
+
+
+def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    """The same of a file that somebody may have named by mistake: told once, not line by line.
+
+    Raises: InputError where it cannot be read at all, or none of several lines is an object.
+    """
+    wrong: list[tuple[int, ValueError]] = []
+    lines = read_objects(path)
+    for number, fields in lines:
+        if not isinstance(fields, ValueError):
+            yield from wrong
+            yield number, fields
+            yield from lines
+            return
+        wrong.append((number, fields))
+    if len(wrong) > 1:
+        raise _of_another_kind(path, *wrong[0])
+    yield from wrong
+
+
+def _of_another_kind(path: Path, number: int, problem: ValueError) -> InputError:
+    with open_regular(path) as file:
+        begin = file.read(_BEGIN).removeprefix(_MARK).lstrip()
+    if begin.startswith(b"["):
+        told, remedy = "is one JSON array", "jq -c '.[]' writes each of it on a line of its own"
+    elif begin.startswith(b"{"):
+        told, remedy = f"no line is a JSON object: {problem}", "jq -c . writes each on one line"
+    else:
+        told, remedy = f"no line is a JSON object: {problem}", "give JSON Lines"
+    return InputError(path, told, remedy, number)
 
 
 def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
@@ -115,19 +153,30 @@ def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> 
         raise ValueError("is nested too deeply") from exc
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def _lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
+    """Each line that is not blank, from 1; None for one that is too long to be taken up."""
     try:
         with open_regular(path) as file:
-            for number, raw in enumerate(file, start=1):
+            for number in count(1):
+                raw = file.readline(_MOST)
+                if not raw:
+                    return
+                if len(raw) == _MOST and not raw.endswith(b"\n"):
+                    while raw and not raw.endswith(b"\n"):
+                        raw = file.readline(_MOST)
+                    yield number, None
+                    continue
                 if number == 1:
-                    raw = raw.removeprefix(b"\xef\xbb\xbf")
+                    raw = raw.removeprefix(_MARK)
                 if raw.strip():
                     yield number, raw.rstrip(b"\r\n")
     except OSError as exc:
         raise InputError(path, f"cannot be read: {exc.strerror}", "name a JSON Lines file") from exc
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+def _object(raw: bytes | None) -> dict[str, Any]:
+    if raw is None:
+        raise ValueError(f"is longer than {_MOST // 2**20} MB: split it")
     try:
         fields = json.loads(raw.decode("utf-8"), parse_constant=_no_constant, parse_int=_integer)
     except UnicodeDecodeError as exc:

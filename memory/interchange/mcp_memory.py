@@ -8,7 +8,7 @@ from typing import Any
 
 from memory.errors import InputError
 from memory.interchange.foreign import ForeignRow
-from memory.interchange.jsonl import read_objects
+from memory.interchange.jsonl import read_some_objects
 from memory.text import text_key
 
 
@@ -22,7 +22,7 @@ def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
     entities: dict[str, tuple[str, list[str]]] = {}
     relations: list[dict[str, Any]] = []
     problems: list[InputError] = []
-    for number, line in read_objects(file):
+    for number, line in read_some_objects(file):
         problem = _take(line, entities, relations)
         if problem:
             problems.append(InputError(file, problem, "this line is left out", number))

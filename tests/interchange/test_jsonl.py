@@ -123,6 +123,33 @@ def test_a_byte_order_mark_and_blank_lines_are_no_matter(tmp_path: Path) -> None
     assert len(read(tmp_path, raw, b"", b"  ")) == 1
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([b'[{"content": "one"},', b'{"content": "two"}]'], ":1: is one JSON array; jq -c '.[]'"),
+        ([b"{", b'"content": "one"', b"}"], ":1: no line is a JSON object: is not JSON"),
+        ([b"", b"content,timestamp", b"one,2026"], ":2: no line is a JSON object: is not JSON"),
+        ([b"\xff\xfe{", b"\x00"], ":1: no line is a JSON object: is not UTF-8 text; give JSON"),
+    ],
+)
+def test_a_file_of_another_kind_is_told_once_and_not_line_by_line(
+    tmp_path: Path, lines: list[bytes], said: str
+) -> None:
+    with pytest.raises(InputError) as told:
+        read(tmp_path, *lines)
+    assert f"in.jsonl{said}" in str(told.value)
+
+
+def test_a_line_that_no_memory_fills_is_named_and_not_taken_up(tmp_path: Path) -> None:
+    long = b'{"content": "' + b"x" * (64 * 2**20) + b'"}'
+    first, bad, last = read(tmp_path, GOOD, long, GOOD)
+    assert isinstance(first, Memory)
+    assert isinstance(last, Memory)
+    assert "in.jsonl:2: is longer than 64 MB" in str(bad)
+    [end] = read(tmp_path, GOOD, b'{"content": "' + b"x" * (64 * 2**20))[1:]
+    assert "is longer than 64 MB" in str(end)
+
+
 @pytest.mark.parametrize("name", ["none.jsonl", "."])
 def test_a_missing_file_or_a_folder_is_one_clear_line(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="cannot be read"):
