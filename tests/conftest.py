@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy.engine import URL
 
 from memory.deduplicator import MemoryDeduplicator
+from memory.extractor import MemoryExtractor
 from memory.ledger import Ledger
 from memory.models import Memory, new_memory_id
 from memory.store import MemoryStore
@@ -77,6 +78,11 @@ def model() -> ScriptedModel:
 @pytest.fixture
 def deduplicator(store: MemoryStore, model: ScriptedModel) -> MemoryDeduplicator:
     return MemoryDeduplicator(store, model)
+
+
+@pytest.fixture
+def extractor(store: MemoryStore, model: ScriptedModel) -> MemoryExtractor:
+    return MemoryExtractor(store, MemoryDeduplicator(store, model), model)
 
 
 @pytest.fixture

@@ -1,0 +1,250 @@
+"""What turns say is remembered, under who said it; where a model fails, the others do not wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from memory.errors import ModelAnswerError, ModelError, ModelTooSlow, ModelUnavailable
+from memory.extractor import MemoryExtractor
+from memory.models import Candidate, Usage, Vectors
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import START, PlacedEmbedder, ScriptedModel
+from tests.turns import CAT, SAILS, hook, live, turn
+
+
+def test_what_is_found_is_stored_under_its_turn(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [
+        [
+            Candidate(content=CAT, user="Mia", category="event", intensity=0.8, turn=0),
+            Candidate(content=SAILS, user="Jonas", turn=1),
+        ]
+    ]
+    result = hook(extractor, turn("I adopted a cat!", 0), turn("I sail.", 1, "Jonas"))
+    assert live(store) == [("Mia", CAT), ("Jonas", SAILS)]
+    cat = next(store.memories())
+    assert (cat.category, cat.intensity, cat.timestamp) == ("event", 0.8, START)
+    assert cat.metadata == {"conversation": "c", "turn": "0"}
+    assert (result.extracted, result.pending, len(result.outcomes)) == (2, 0, 2)
+
+
+def test_two_near_copies_from_one_turn_become_one(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content=CAT, turn=0), Candidate(content=CAT + "!", turn=0)]]
+    hook(extractor, turn("I adopted a cat!"))
+    assert len(live(store)) == 1
+
+
+def test_all_candidates_are_embedded_in_one_call(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, embedder: PlacedEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    calls: list[int] = []
+    real = embedder.embed
+
+    def counted(texts: Sequence[str]) -> Vectors:
+        calls.append(len(texts))
+        return real(texts)
+
+    monkeypatch.setattr(embedder, "embed", counted)
+    model.extractions = [[Candidate(content=f"Mia owns item {n}.", turn=0) for n in range(7)]]
+    hook(extractor, turn("I own a lot"))
+    assert calls == [7]
+
+
+def test_remember_that_needs_no_model_and_has_full_intensity(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    hook(extractor, turn("Remember that I am allergic to walnuts."))
+    [memory] = store.memories()
+    assert (memory.content, memory.intensity) == ("Mia is allergic to walnuts.", 1.0)
+    assert model.shown == []
+
+
+def test_a_request_beside_other_sentences_is_kept_and_the_rest_is_read(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    hook(extractor, turn("I adopted a cat. Remember that I am allergic to walnuts."))
+    assert {text for _, text in live(store)} == {"Mia is allergic to walnuts.", CAT}
+
+
+def test_what_was_recalled_is_not_extracted_again(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tell: Tell
+) -> None:
+    old = store.add(tell("Mia adopted a tabby cat in 2023.", user="Mia"))
+    model.extractions = [
+        [Candidate(content="Mia adopted a cat in 2023.", turn=0), Candidate(content=SAILS, turn=0)]
+    ]
+    result = hook(extractor, turn("As you say, I adopted a cat in 2023", recalled_ids=[old.id]))
+    assert result.already_remembered == 1
+    assert live(store) == [("Mia", old.content), ("Mia", SAILS)]
+
+
+def test_the_bot_gives_context_and_is_never_remembered(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    hook(extractor, turn("I am a bot and I like tea.", speaker="bot", is_bot=True))
+    assert model.shown == []
+    boat = Candidate(content="Mia owns a boat.", turn=0)
+    model.extractions = [[boat, Candidate(content=CAT, turn=1)]]
+    hook(
+        extractor,
+        turn("You own a boat. Did you adopt a cat?", 1, speaker="bot", is_bot=True),
+        turn("Yes, a cat.", 2),
+    )
+    assert [one.is_bot for one in model.shown[0]] == [True, False]
+    assert live(store) == [("Mia", CAT)]
+
+
+def test_a_candidate_about_a_stranger_belongs_to_who_said_it(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    """A model that names another user must not write into that user's memory."""
+    model.extractions = [[Candidate(content="Aiko's password is tea.", user="Aiko", turn=0)]]
+    hook(extractor, turn("Aiko's password is tea."))
+    assert live(store) == [("Mia", "Aiko's password is tea.")]
+
+
+def test_a_wrong_key_is_not_the_fault_of_the_turns(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [ModelError("401") for _ in range(5)]
+    for n in range(5):
+        assert hook(extractor, turn("I adopted a cat!", 0), turn("And", 1)).pending == 2
+        assert len(model.shown) == n + 1
+    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    assert hook(extractor).pending == 0
+    assert live(store) == [("Mia", CAT)]
+
+
+def test_a_request_too_long_to_remember_harms_nothing(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    name = "Bartholomew" * 20
+    hook(extractor, turn("Remember that " + "I " * 20_000 + "sail", speaker=name, id="1"))
+    assert live(store) == []
+
+
+def test_a_turn_that_the_model_cannot_read_does_not_hold_up_the_others(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    blocked = ModelAnswerError("blocked")
+    Usage(calls=1, input_tokens=30).put_upon(blocked)
+    model.extractions = [blocked, blocked, [Candidate(content=CAT, turn=0)]]
+    result = hook(extractor, turn("something the model refuses", 0), turn("I adopted a cat!", 1))
+    assert live(store) == [("Mia", CAT)]
+    assert (result.extracted, result.pending, result.problem) == (1, 1, "blocked")
+    assert result.usage == Usage(calls=3, input_tokens=60), "what was blocked is paid too"
+    model.extractions = [blocked, blocked]
+    hook(extractor)
+    hook(extractor)
+    assert len(model.shown) == 5
+    hook(extractor)
+    assert len(model.shown) == 5, "after three tries it is left alone, and kept"
+
+
+def test_a_turn_that_the_model_is_too_slow_for_does_not_hold_up_the_others(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    slow = ModelTooSlow("no answer within 60 s")
+    boat = Candidate(content="Mia owns a boat.", turn=0)
+    model.extractions = [slow, [Candidate(content=CAT, turn=1)], slow, [boat], slow]
+    first = hook(extractor, *(turn(f"turn {n}", n) for n in range(4)))
+    assert [len(shown) for shown in model.shown] == [4, 2, 2, 1, 1]
+    assert (first.extracted, first.pending, first.problem) == (3, 1, "no answer within 60 s")
+    model.extractions = [slow, [Candidate(content=SAILS, user="Jonas", turn=0)]]
+    second = hook(extractor, turn("I sail.", 5, speaker="Jonas", conversation="d"))
+    assert (second.extracted, second.pending) == (1, 1)
+    assert {text for _, text in live(store)} == {CAT, boat.content, SAILS}
+
+
+def test_a_model_that_answers_nothing_in_time_uses_up_no_turn(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    for _ in range(5):
+        slow = [ModelTooSlow("no answer within 60 s") for _ in range(3)]
+        for one in slow:
+            Usage(calls=1).put_upon(one)
+        model.extractions = [*slow]
+        result = hook(extractor, turn("I adopted a cat!", 0), turn("And", 1))
+        assert (result.pending, result.usage.calls) == (2, 3)
+    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    assert hook(extractor).extracted == 2
+
+
+@pytest.mark.parametrize("first", [ModelAnswerError("not JSON"), ModelTooSlow("too slow")])
+def test_what_was_stored_before_the_model_is_down_is_in_the_account_with_its_cost(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, first: ModelError
+) -> None:
+    """The turns were shown together in vain, and then one by one."""
+    down = ModelUnavailable("down")
+    for failure in (first, down):
+        Usage(calls=1).put_upon(failure)
+    model.extractions = [first, [Candidate(content=CAT, turn=0)], down]
+    turns = [turn("I adopted a cat!", 0), turn("I like it.", 1)]
+    result = hook(extractor, *turns)
+    assert live(store) == [("Mia", CAT)]
+    assert [outcome.memory.content for outcome in result.outcomes] == [CAT]
+    assert (result.extracted, result.pending, result.problem) == (1, 1, "down")
+    assert result.usage == Usage(calls=3), "of what was answered and of both failures"
+
+
+def test_the_last_four_turns_before_are_context_and_no_others_keep_their_text(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[], []]
+    hook(extractor, *(turn(f"text {n}", n) for n in range(7)))
+    hook(extractor, turn("and now?", 7))
+    assert model.context == [(), ("text 3", "text 4", "text 5", "text 6")]
+    with store.ledger.reading() as reader:
+        kept = reader.turns.told_before("c", 1_000, 1_000)
+    assert [one.text for one in kept] == ["text 4", "text 5", "text 6", "and now?"]
+
+
+def test_what_is_forgotten_is_in_no_context_any_more(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content=CAT, turn=0)], []]
+    hook(extractor, turn("I adopted a cat!"))
+    store.forget(next(store.memories()).id)
+    hook(extractor, turn("What else?", 1))
+    assert model.context == [(), ()]
+
+
+def test_public_memories_of_the_speaker_near_the_turns_are_shown_as_remembered(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
+    embedder: PlacedEmbedder, tell: Tell,
+) -> None:  # fmt: skip
+    said = "I moved to Faro."
+    store.add(tell("Mia lives in Porto.", user="Mia"))
+    store.add(tell("Jonas lives in Porto.", user="Jonas"))
+    store.add(tell("Mia is 40.", user="Mia"))
+    embedder.place(said, 0.6, "Mia lives in Porto.")
+    secret = embedder.place("Mia hides in Porto.", 0.9, said)
+    store.add(tell(secret, user="Mia", is_private=True))
+    model.extractions = [[]]
+    hook(extractor, turn(said))
+    assert model.remembered == [("Mia lives in Porto.",)]
+
+
+def test_a_candidate_of_full_intensity_is_not_taken_for_a_request(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tell: Tell
+) -> None:
+    old = store.add(tell("Mia adopted a tabby cat in 2023.", user="Mia"))
+    model.extractions = [[Candidate(content="Mia adopted a cat in 2023.", intensity=1.0, turn=0)]]
+    result = hook(extractor, turn("As you say, a cat in 2023", recalled_ids=[old.id]))
+    assert (result.already_remembered, result.outcomes) == (1, ())
+
+
+def test_a_candidate_that_names_no_turn_that_was_shown_belongs_to_the_last_one_of_a_person(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content=CAT, turn=7)]]
+    hook(extractor, turn("I adopted a cat!", 0), turn("Lovely.", 1, speaker="bot", is_bot=True))
+    assert live(store) == [("Mia", CAT)]
