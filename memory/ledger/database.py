@@ -148,7 +148,7 @@ class Database(ABC):
     def _mapped(self) -> Iterator[None]:
         try:
             yield
-        except (sa.exc.DBAPIError, sqlite3.Error) as exc:
+        except (sa.exc.DBAPIError, self.engine.dialect.loaded_dbapi.Error) as exc:
             told = exc.orig if isinstance(exc, sa.exc.DBAPIError) else exc
             problem, remedy = self._fault(str(told))
             kind = LedgerDamaged if remedy == _RESTORE else LedgerError

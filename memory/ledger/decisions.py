@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.among import among
+from memory.ledger.prepared import Prepared
 from memory.ledger.records import REVERSIBLE, VERDICTS, DecisionRecord, Run, Step, with_verdicts
 from memory.ledger.transaction import TableGroup, chunks
 from memory.models import PERSON, Action, Decision, Memory, Usage
@@ -144,26 +145,9 @@ class Decisions(TableGroup):
                     found[name] = t.to_row(columns, ()).memory
         return found
 
-    def _found(self, query: sa.Select[Any], **told: Any) -> list[DecisionRecord]:
-        return [
-            DecisionRecord(
-                number=row.seq,
-                run=row.run,
-                at=datetime.fromisoformat(row.at),
-                action=Action(row.action),
-                reason=row.reason,
-                similarity=row.similarity,
-                members=tuple(json.loads(row.members)),
-                survivors=_survivors(row.survivors),
-                before=row.before,
-                pending=row.pending,
-                undone=row.undone,
-                model=row.model,
-                cosine=row.cosine,
-                verified=row.verified,
-            )
-            for row in self._connection.execute(query.order_by(t.decisions.c.seq), told)
-        ]
+    def _found(self, query: sa.Select[Any]) -> list[DecisionRecord]:
+        found = self._connection.execute(query.order_by(t.decisions.c.seq))
+        return [_record(row) for row in found]
 
 
 class DecisionsWriter(Decisions):
@@ -179,16 +163,16 @@ class DecisionsWriter(Decisions):
         """The same for several, in this order."""
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]
-        self._connection.execute(_INSERT, rows)
+        _INSERT.run_all(self._connection, rows)
         self._transaction.numbered = True
-        numbers = sorted(self._connection.scalars(_LAST, {"count": len(rows)}))
+        numbers = sorted(_LAST.scalars(self._connection, count=len(rows)))
         mentions = [
             mention
             for number, (decision, before) in zip(numbers, decided, strict=True)
             for mention in _mentions(number, decision, before)
         ]
         if mentions:
-            self._connection.execute(_MENTION, mentions)
+            _MENTION.run_all(self._connection, mentions)
         return numbers
 
     def close(self, numbers: Iterable[int]) -> None:
@@ -206,7 +190,7 @@ class DecisionsWriter(Decisions):
             return
         told = [
             one.number
-            for one in self._found(_OPEN_ABOUT, ids=ids)
+            for one in map(_record, _OPEN_ABOUT.rows(self._connection, ids=ids))
             if any(one.number < n and set(one.members) <= set(names) for names, n in answered)
         ]
         if told:
@@ -278,6 +262,25 @@ class DecisionsWriter(Decisions):
                 self._connection.execute(t.decisions.update().where(where).values(before=image))
 
 
+def _record(row: Any) -> DecisionRecord:
+    return DecisionRecord(
+        number=row.seq,
+        run=row.run,
+        at=datetime.fromisoformat(row.at),
+        action=Action(row.action),
+        reason=row.reason,
+        similarity=row.similarity,
+        members=tuple(json.loads(row.members)),
+        survivors=_survivors(row.survivors),
+        before=row.before,
+        pending=row.pending,
+        undone=row.undone,
+        model=row.model,
+        cosine=row.cosine,
+        verified=row.verified,
+    )
+
+
 def _survivors(told: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((one["id"], tuple(one["stands_for"])) for one in json.loads(told))
 
@@ -296,17 +299,21 @@ def _involving(ids: Sequence[str]) -> sa.ColumnElement[bool]:
     return t.decisions.c.seq.in_(query)
 
 
-_OPEN_ABOUT = sa.select(t.decisions).where(
-    t.decisions.c.pending,
-    t.decisions.c.seq.in_(
-        sa.select(t.mentions.c.decision).where(
-            among(t.mentions.c.memory_id, "ids"), t.mentions.c.involved
-        )
-    ),
+_OPEN_ABOUT = Prepared(
+    sa.select(t.decisions)
+    .where(
+        t.decisions.c.pending,
+        t.decisions.c.seq.in_(
+            sa.select(t.mentions.c.decision).where(
+                among(t.mentions.c.memory_id, "ids"), t.mentions.c.involved
+            )
+        ),
+    )
+    .order_by(t.decisions.c.seq)
 )
-_INSERT = t.decisions.insert()
-_MENTION = t.mentions.insert()
-_LAST = (
+_INSERT = Prepared(t.decisions.insert())
+_MENTION = Prepared(t.mentions.insert())
+_LAST = Prepared(
     sa.select(t.decisions.c.seq)
     .order_by(t.decisions.c.seq.desc())
     .limit(sa.bindparam("count", type_=sa.Integer))
@@ -329,6 +336,7 @@ def _columns(decision: Decision, before: str) -> dict[str, Any]:
         "survivors": json.dumps(survivors),
         "before": before,
         "pending": decision.pending,
+        "undone": False,
         "model": decision.model,
         "verified": decision.verified,
         "usage": decision.usage.model_dump_json(),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
-from typing import Any
 
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.among import among
+from memory.ledger.prepared import Prepared
 from memory.ledger.records import KnownPair
 from memory.ledger.transaction import TableGroup, chunks, upsert
 from memory.models import JUDGES, Judge, Scope
@@ -19,14 +19,12 @@ TextPair = tuple[str, str, str]
 """(scope key, lower text key, higher text key)."""
 
 
-_ABOUT = sa.select(
-    t.distinct_pairs.c.scope,
-    t.distinct_pairs.c.low_key,
-    t.distinct_pairs.c.high_key,
-    t.distinct_pairs.c.by,
-).where(
-    sa.or_(among(t.distinct_pairs.c.low_key, "keys"), among(t.distinct_pairs.c.high_key, "keys")),
-    among(t.distinct_pairs.c.by, "by"),
+_PAIRS = t.distinct_pairs.c
+_ABOUT = Prepared(
+    sa.select(_PAIRS.scope, _PAIRS.low_key, _PAIRS.high_key, _PAIRS.by).where(
+        sa.or_(among(_PAIRS.low_key, "keys"), among(_PAIRS.high_key, "keys")),
+        among(_PAIRS.by, "by"),
+    )
 )
 
 
@@ -46,8 +44,8 @@ class DistinctPairs(TableGroup):
     ) -> list[set[str]]:
         """The same of several texts, each in its scope."""
         known: dict[str, set[tuple[str, str, str]]] = {}
-        told = {"keys": {key for _, key in texts}, "by": by}
-        for where, a, b, who in self._connection.execute(_ABOUT, told):
+        keys = {key for _, key in texts}
+        for where, a, b, who in _ABOUT.rows(self._connection, keys=keys, by=by):
             known.setdefault(a, set()).add((b, where, who))
             known.setdefault(b, set()).add((a, where, who))
         return [
@@ -93,7 +91,7 @@ class DistinctPairsWriter(DistinctPairs):
             for scope, a, b, reason in pairs
         ]
         if rows:
-            self._connection.execute(_marking(self._transaction.dialect, by), rows)
+            _marking(self._transaction.dialect, by).run_all(self._connection, rows)
 
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
         """Pairs are again what was said of them before, by whom; the last one first."""
@@ -123,14 +121,15 @@ class DistinctPairsWriter(DistinctPairs):
 
 
 @cache
-def _marking(dialect: str, by: Judge) -> Any:
+def _marking(dialect: str, by: Judge) -> Prepared:
     """Insert pairs; what a lower judge said of one gives way."""
     statement = upsert(dialect, t.distinct_pairs)
     column = t.distinct_pairs.c.by  # IN does not go with many rows
     lower = sa.or_(sa.false(), *(column == one for one in JUDGES[: JUDGES.index(by)]))
     verdict = {"reason": statement.excluded.reason, "by": statement.excluded.by}
     keys = ["scope", "low_key", "high_key"]
-    return statement.on_conflict_do_update(index_elements=keys, set_=verdict, where=lower)
+    update = statement.on_conflict_do_update(index_elements=keys, set_=verdict, where=lower)
+    return Prepared(update)
 
 
 def _holds(scope: Scope, where: str, who: str) -> bool:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.among import among
+from memory.ledger.prepared import Prepared
 from memory.ledger.records import Change, IndexState, ScopeValues
 from memory.ledger.transaction import TableGroup
 from memory.models import SCOPE_FIELDS, scope_values
@@ -24,16 +25,21 @@ _OF_A_CHANGE = (
 
 _ABOVE = t.memories.c.revision > sa.bindparam("after")
 _REVISIONS = sa.select(t.memories.c.revision).where(_ABOVE).order_by(t.memories.c.revision)
-_CHANGES = (
+_NO_END = 2**63 - 1
+_CHANGES = Prepared(
     sa.select(*_OF_A_CHANGE)
     .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
-    .where(_ABOVE)
+    .where(_ABOVE, t.memories.c.revision <= sa.bindparam("last"))
     .order_by(t.memories.c.revision, t.memories.c.seq)
 )
-_SCOPES = sa.select(
-    t.memories.c.id, t.memories.c.metadata, *(t.memories.c[name] for name in SCOPE_FIELDS)
-).where(among(t.memories.c.id, "ids"))
-_STATE = sa.select(t.index_state).where(t.index_state.c.collection == sa.bindparam("collection"))
+_SCOPES = Prepared(
+    sa.select(
+        t.memories.c.id, t.memories.c.metadata, *(t.memories.c[name] for name in SCOPE_FIELDS)
+    ).where(among(t.memories.c.id, "ids"))
+)
+_STATE = Prepared(
+    sa.select(t.index_state).where(t.index_state.c.collection == sa.bindparam("collection"))
+)
 
 
 class Followers(TableGroup):
@@ -48,12 +54,12 @@ class Followers(TableGroup):
         if limit is not None:
             at_limit = _REVISIONS.offset(limit - 1).limit(1)
             last = self._connection.scalar(at_limit, {"after": after})
-        query = _CHANGES if last is None else _CHANGES.where(t.memories.c.revision <= last)
-        return [_to_change(*row) for row in self._connection.execute(query, {"after": after}).all()]
+        rows = _CHANGES.rows(self._connection, after=after, last=last or _NO_END)
+        return [_to_change(*row) for row in rows]
 
     def scope_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
         """What scopes compare of these memories, live or not, by id."""
-        found = self._connection.execute(_SCOPES, {"ids": ids})
+        found = _SCOPES.rows(self._connection, ids=ids)
         return {name: _scope_values(metadata, scope) for name, metadata, *scope in found}
 
     def lag(self, after: int) -> int:
@@ -62,8 +68,8 @@ class Followers(TableGroup):
 
     def state(self, collection: str) -> IndexState | None:
         """How far a collection has followed the ledger; None where it never did."""
-        row = self._connection.execute(_STATE, {"collection": collection}).first()
-        return None if row is None else IndexState(row.watermark, row.stale)
+        found = _STATE.rows(self._connection, collection=collection)
+        return IndexState(found[0].watermark, found[0].stale) if found else None
 
     def others(self, place: str, collection: str) -> list[IndexState]:
         """Of the collections that were at this place before this one."""

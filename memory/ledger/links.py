@@ -9,12 +9,13 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.among import among
+from memory.ledger.prepared import Prepared
 from memory.ledger.transaction import TableGroup
 from memory.models import INVERSE_LINK, MemoryLink
 
 _TOUCHING = sa.or_(among(t.links.c.low_id, "ids"), among(t.links.c.high_id, "ids"))
-_ALL = sa.select(t.links).where(_TOUCHING)
-_LIVE = t.LIVE_LINKS.where(_TOUCHING)
+_ALL = Prepared(sa.select(t.links).where(_TOUCHING))
+_LIVE = Prepared(t.LIVE_LINKS.where(_TOUCHING))
 
 
 class Links(TableGroup):
@@ -29,7 +30,7 @@ class Links(TableGroup):
                 ends.setdefault(source, []).append(seen_from(source, link))
         return {source: tuple(found) for source, found in ends.items()}
 
-    def touching(self, ids: Sequence[str]) -> list[sa.Row[Any]]:
+    def touching(self, ids: Sequence[str]) -> list[Any]:
         """The rows of all their links, of those too that lead to what has not arrived yet."""
         return self._touching(_ALL, ids)
 
@@ -44,10 +45,10 @@ class Links(TableGroup):
         ends = sa.or_(t.links.c.low_id.in_(retired), t.links.c.high_id.in_(retired))
         return self._transaction.count(t.links, ends)
 
-    def _touching(self, links: sa.Select[Any], ids: Sequence[str]) -> list[sa.Row[Any]]:
+    def _touching(self, links: Prepared, ids: Sequence[str]) -> list[Any]:
         if not ids:
             return []
-        return sorted(self._connection.execute(links, {"ids": ids}), key=_ends)
+        return sorted(links.rows(self._connection, ids=ids))
 
 
 class LinksWriter(Links):
@@ -92,10 +93,6 @@ class LinksWriter(Links):
         self._transaction.touched |= {memory_id, end.target_id}
         low, high = sorted((memory_id, end.target_id))
         return {"low_id": low, "high_id": high, **_values(memory_id, end)}
-
-
-def _ends(link: sa.Row[Any]) -> tuple[str, str]:
-    return link.low_id, link.high_id
 
 
 def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.among import among
 from memory.ledger.links import Links, LinksWriter, seen_from
+from memory.ledger.prepared import Prepared
 from memory.ledger.records import Row
 from memory.ledger.transaction import TableGroup, Transaction
 from memory.models import SCOPE_FIELDS, Embedded, Memory, MemoryLink, Scope
@@ -25,15 +26,17 @@ _NEVER_RESTORED = {"seq", "revision"}
 _AMONG_IDS = among(t.memories.c.id, "ids")
 _ARRIVALS = sa.or_(_AMONG_IDS, among(t.memories.c.identity_hash, "hashes"))
 _PAGES = sa.select(t.memories).order_by(t.memories.c.seq).limit(_PAGE)
-_OF_IDS = sa.select(t.memories).where(_AMONG_IDS)
-_ARRIVED = sa.select(t.memories).where(_ARRIVALS)
-_HAS_ARRIVED = sa.select(t.memories.c.seq).where(_ARRIVALS).limit(1)
-_TAKEN = sa.select(t.memories.c.id).where(_AMONG_IDS)
-_RETIRED_FOR = sa.select(t.memories.c.id).where(among(t.memories.c.successor_id, "ids"))
-_STATES = sa.select(
-    t.memories.c.id, t.memories.c.live, t.memories.c.successor_id, t.memories.c.text_key
-).where(_AMONG_IDS)
-_INSERT = t.memories.insert()
+_OF_IDS = Prepared(sa.select(t.memories).where(_AMONG_IDS))
+_ARRIVED = Prepared(sa.select(t.memories).where(_ARRIVALS))
+_HAS_ARRIVED = Prepared(sa.select(t.memories.c.seq).where(_ARRIVALS).limit(1))
+_TAKEN = Prepared(sa.select(t.memories.c.id).where(_AMONG_IDS))
+_RETIRED_FOR = Prepared(sa.select(t.memories.c.id).where(among(t.memories.c.successor_id, "ids")))
+_STATES = Prepared(
+    sa.select(
+        t.memories.c.id, t.memories.c.live, t.memories.c.successor_id, t.memories.c.text_key
+    ).where(_AMONG_IDS)
+)
+_INSERT = Prepared(t.memories.insert())
 _UPDATE = t.memories.update().where(_AMONG_IDS)
 
 
@@ -58,7 +61,7 @@ class Memories(TableGroup):
         """Live and retired, by id; unknown ids are left out."""
         if not ids:
             return {}
-        return {row.memory.id: row for row in self._found(_OF_IDS, ids=ids)}
+        return {row.memory.id: row for row in self._prepared(_OF_IDS, ids=ids)}
 
     def all(self) -> Iterator[Row]:
         """Live, retired and forgotten, in order of arrival, page by page."""
@@ -79,7 +82,7 @@ class Memories(TableGroup):
     def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
         """Live memories of the scope with one of these normalised texts, newest first."""
         query = _with_texts(_fields(scope))
-        found = _held(scope, self._found(query, keys=keys, **_told(scope)))
+        found = _held(scope, self._prepared(query, keys=keys, **_told(scope)))
         return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
 
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
@@ -87,8 +90,8 @@ class Memories(TableGroup):
 
         They are few, however many the scope has: in no order, SQLite finds them by the revision.
         """
-        told = {"after": revision, **_told(scope)}
-        names = list(self._connection.scalars(_written_after(_fields(scope)), told))
+        newer = _written_after(_fields(scope))
+        names = newer.scalars(self._connection, after=revision, **_told(scope))
         return _held(scope, list(self.rows(names).values()))
 
     def newest(self, limit: int, scope: Scope, since: datetime | None = None) -> list[Row]:
@@ -110,8 +113,8 @@ class Memories(TableGroup):
             return 0
         if scope.of_metadata:
             return len(self.live_with_texts(wanted, scope))
-        query = _count_with_texts(_fields(scope))
-        return int(self._connection.scalar(query, {"keys": wanted, **_told(scope)}) or 0)
+        counted = _count_with_texts(_fields(scope))
+        return int(counted.scalar(self._connection, keys=wanted, **_told(scope)))
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[Row | None]:
         """The row of an earlier arrival of each of these very memories.
@@ -123,7 +126,7 @@ class Memories(TableGroup):
         told = [_identities(memory) for memory in memories]
         names = [memory.id for memory in memories]
         hashes = {name for both in told for name in both}
-        rows = self._found(_ARRIVED, ids=names, hashes=hashes)
+        rows = self._prepared(_ARRIVED, ids=names, hashes=hashes)
         by_id = {row.memory.id: row for row in rows}
         by_identity = {row.identity_hash: row for row in reversed(rows)}
         return [
@@ -151,12 +154,12 @@ class Memories(TableGroup):
 
     def taken(self, ids: Sequence[str]) -> set[str]:
         """Which of these ids some memory has, live or not."""
-        return set(self._connection.scalars(_TAKEN, {"ids": ids}))
+        return set(_TAKEN.scalars(self._connection, ids=ids))
 
     def has_arrived(self, memory: Memory) -> bool:
         """Whether its id is taken, or the same arrival is here under another one."""
-        told = {"ids": [memory.id], "hashes": [t.identity_hash(memory)]}
-        return self._connection.scalar(_HAS_ARRIVED, told) is not None
+        hashes = [t.identity_hash(memory)]
+        return bool(_HAS_ARRIVED.rows(self._connection, ids=[memory.id], hashes=hashes))
 
     def _once_said(self, row: Row, memory: Memory) -> bool:
         known = row.memory
@@ -207,7 +210,7 @@ class Memories(TableGroup):
         found: dict[str, None] = {}
         todo = [memory_id]
         while todo:
-            retired = self._connection.scalars(_RETIRED_FOR, {"ids": todo})
+            retired = _RETIRED_FOR.scalars(self._connection, ids=todo)
             fresh = [name for name in retired if name not in found]
             found |= dict.fromkeys(fresh)
             todo = fresh
@@ -242,27 +245,29 @@ class Memories(TableGroup):
     def _states_of(self, ids: Sequence[str]) -> dict[str, _State]:
         return {
             row.id: _State(row.live, row.successor_id, row.text_key == t.FORGOTTEN_KEY)
-            for row in self._connection.execute(_STATES, {"ids": ids})
+            for row in _STATES.rows(self._connection, ids=ids)
         }
 
     def _pages(self, condition: sa.ColumnElement[bool]) -> Iterator[Row]:
         last = 0
         while True:
-            page = self._found(_PAGES.where(t.memories.c.seq > last, condition))
+            query = _PAGES.where(t.memories.c.seq > last, condition)
+            page = self._rows(self._connection.execute(query).all())
             yield from page
             if len(page) < _PAGE:
                 return
             last = page[-1].seq
 
-    def _found(self, query: sa.Select[Any], **told: Any) -> list[Row]:
+    def _prepared(self, query: Prepared, **told: Any) -> list[Row]:
         """Rows of a query on memories, in order of arrival, each with its links.
 
         Where the query itself asks for an order, SQLite reads the whole table in that order.
         """
-        found = self._connection.execute(query, told).mappings().all()
-        links = self._links.of([row["id"] for row in found])
-        rows = [t.to_row(row, links.get(row["id"], ())) for row in found]
-        return sorted(rows, key=attrgetter("seq"))
+        return sorted(self._rows(query.rows(self._connection, **told)), key=attrgetter("seq"))
+
+    def _rows(self, found: Sequence[Any]) -> list[Row]:
+        links = self._links.of([row.id for row in found])
+        return [t.to_row(row._asdict(), links.get(row.id, ())) for row in found]
 
 
 class MemoriesWriter(Memories):
@@ -284,7 +289,7 @@ class MemoriesWriter(Memories):
             written | {"identity_hash": t.identity_hash(memory)} | t.to_columns(memory)
             for memory in memories
         ]
-        self._connection.execute(_INSERT, rows)
+        _INSERT.run_all(self._connection, rows)
         transaction.numbered = True
         links = [(memory.id, link) for memory in memories for link in memory.linked_ids]
         if not links:
@@ -342,8 +347,8 @@ class MemoriesWriter(Memories):
     def images(self, wanted: Sequence[Sequence[str]]) -> list[str]:
         """The same for several groups of memories."""
         ids = list(dict.fromkeys(name for some in wanted for name in some))
-        found = self._connection.execute(_OF_IDS, {"ids": ids}).mappings() if ids else ()
-        rows = {row["id"]: dict(row) for row in found}
+        found = _OF_IDS.rows(self._connection, ids=ids) if ids else ()
+        rows = {row.id: row._asdict() for row in found}
         links = [list(link) for link in self._links.touching(ids)]
         images = []
         for some in wanted:
@@ -421,24 +426,28 @@ def _in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
 
 
 @cache
-def _with_texts(fields: tuple[str, ...]) -> sa.Select[Any]:
+def _with_texts(fields: tuple[str, ...]) -> Prepared:
     """Live memories with one of the texts, in a scope of these fields."""
-    return sa.select(t.memories).where(
-        among(t.memories.c.text_key, "keys"), t.memories.c.live, *_same_in(fields)
-    )
+    return Prepared(sa.select(t.memories).where(*_have_texts(fields)))
 
 
 @cache
-def _count_with_texts(fields: tuple[str, ...]) -> sa.Select[Any]:
+def _count_with_texts(fields: tuple[str, ...]) -> Prepared:
     """How many they are."""
-    return _with_texts(fields).with_only_columns(sa.func.count())
+    return Prepared(sa.select(sa.func.count(t.memories.c.seq)).where(*_have_texts(fields)))
 
 
 @cache
-def _written_after(fields: tuple[str, ...]) -> sa.Select[Any]:
+def _written_after(fields: tuple[str, ...]) -> Prepared:
     """Ids of live memories above a revision, in a scope of these fields."""
     newer = t.memories.c.revision > sa.bindparam("after")
-    return sa.select(t.memories.c.id).where(newer, t.memories.c.live, *_same_in(fields))
+    return Prepared(sa.select(t.memories.c.id).where(newer, t.memories.c.live, *_same_in(fields)))
+
+
+def _have_texts(fields: tuple[str, ...]) -> Iterator[sa.ColumnElement[bool]]:
+    yield among(t.memories.c.text_key, "keys")
+    yield t.memories.c.live
+    yield from _same_in(fields)
 
 
 def _same_in(fields: tuple[str, ...]) -> Iterator[sa.ColumnElement[bool]]:

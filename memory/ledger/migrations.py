@@ -18,10 +18,11 @@ from sqlalchemy.engine import Connection
 from memory.ledger import tables as t
 from memory.ledger.copies import note_copy
 from memory.ledger.database import Database
+from memory.ledger.prepared import Prepared
 
 _PAGE = 1_000
 _VERSION = t.meta.c.key == "schema_version"
-_STORED_VERSION = sa.select(t.meta.c.value).where(_VERSION)
+_STORED_VERSION = Prepared(sa.select(t.meta.c.value).where(_VERSION))
 
 
 def version_of(connection: Connection) -> str | None:
@@ -31,7 +32,8 @@ def version_of(connection: Connection) -> str | None:
 
 def stored_version(connection: Connection) -> str | None:
     """The same where the tables are known to be there: one look, cheap enough for every write."""
-    return connection.scalar(_STORED_VERSION)
+    version: str | None = _STORED_VERSION.scalar(connection)
+    return version
 
 
 def make_schema(connection: Connection) -> None:

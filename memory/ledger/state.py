@@ -18,13 +18,14 @@ from memory.ledger.items import Items, ItemsWriter
 from memory.ledger.leases import Leases, LeasesWriter
 from memory.ledger.links import Links, LinksWriter
 from memory.ledger.memories import Memories, MemoriesWriter
+from memory.ledger.prepared import Prepared
 from memory.ledger.records import Counts
 from memory.ledger.transaction import Transaction
 from memory.ledger.turns import Turns, TurnsWriter
 from memory.ledger.vectors import TextVectors, TextVectorsWriter
 
 _PAGE = 2_000
-_META = sa.select(t.meta.c.value).where(t.meta.c.key == sa.bindparam("key"))
+_META = Prepared(sa.select(t.meta.c.value).where(t.meta.c.key == sa.bindparam("key")))
 
 
 class Reader:
@@ -63,7 +64,8 @@ class Reader:
 
     def meta(self, key: str) -> str | None:
         """A fact about the store itself; None where it was never set."""
-        return self._connection.scalar(_META, {"key": key})
+        value: str | None = _META.scalar(self._connection, key=key)
+        return value
 
     def counts(self) -> Counts:
         count = sa.func.count()

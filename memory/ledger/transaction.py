@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 
 from memory.ledger import tables as t
 from memory.ledger.among import among
+from memory.ledger.prepared import Prepared
 
 _IN = 500
 """Values in one IN (...): far below SQLite's 32,766 variables."""
@@ -19,9 +20,9 @@ _NOW_S = {
     "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",
     "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
 }
-_LATEST = sa.select(t.counter.c.value)
-_NUMBER = t.counter.update().values(value=sa.bindparam("number"))
-_TOUCH = (
+_LATEST = Prepared(sa.select(t.counter.c.value))
+_NUMBER = Prepared(t.counter.update().values(value=sa.bindparam("number")))
+_TOUCH = Prepared(
     t.memories.update().where(among(t.memories.c.id, "ids")).values(revision=sa.bindparam("number"))
 )
 
@@ -43,7 +44,7 @@ class Transaction:
     @cached_property
     def latest(self) -> int:
         """The number of the last transaction that was committed, 0 for a new ledger."""
-        return int(self.connection.scalar(_LATEST) or 0)
+        return int(_LATEST.scalar(self.connection) or 0)
 
     @property
     def revision(self) -> int:
@@ -59,9 +60,9 @@ class Transaction:
         """Number what it wrote; the last step before the commit."""
         if not self.has_written:
             return
-        self.connection.execute(_NUMBER, {"number": self.revision})
+        _NUMBER.run(self.connection, number=self.revision)
         if self.touched:
-            self.connection.execute(_TOUCH, {"ids": sorted(self.touched), "number": self.revision})
+            _TOUCH.run(self.connection, ids=sorted(self.touched), number=self.revision)
 
     def now_s(self) -> float:
         """The database's clock, in seconds since 1970: one for all processes and machines."""

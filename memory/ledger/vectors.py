@@ -10,15 +10,18 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.among import among
+from memory.ledger.prepared import Prepared
 from memory.ledger.transaction import TableGroup, chunks
 from memory.models import Vector, Vectors
 
-_OF_KEYS = sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys"))
-_KNOWN = sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys"))
-_INSERT = t.vectors.insert()
-_HOLDERS = sa.select(t.memories.c.id).where(
-    among(t.memories.c.text_key, "keys"),
-    t.memories.c.revision + 0 < sa.bindparam("revision"),
+_OF_KEYS = Prepared(sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys")))
+_KNOWN = Prepared(sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys")))
+_INSERT = Prepared(t.vectors.insert())
+_HOLDERS = Prepared(
+    sa.select(t.memories.c.id).where(
+        among(t.memories.c.text_key, "keys"),
+        t.memories.c.revision + 0 < sa.bindparam("revision"),
+    )
 )
 """+ 0: few have the text and nearly all came before, whatever a database thinks it knows."""
 
@@ -76,7 +79,7 @@ class TextVectors(TableGroup):
     def of(self, keys: Iterable[str]) -> dict[str, Vector]:
         """Known vectors by text key; unknown ones are left out."""
         wanted = set(keys)
-        rows = self._connection.execute(_OF_KEYS, {"keys": wanted}) if wanted else ()
+        rows = _OF_KEYS.rows(self._connection, keys=wanted) if wanted else ()
         return {key: np.frombuffer(vector, dtype=np.float32) for key, vector in rows}
 
     def missing_texts(self) -> list[str]:
@@ -105,14 +108,15 @@ class TextVectorsWriter(TextVectors):
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
         """Remember vectors by text key; known ones stay. Whoever follows reads their rows again."""
-        known = set(self._connection.scalars(_KNOWN, {"keys": vectors}))
+        known = set(_KNOWN.scalars(self._connection, keys=vectors))
         fresh = [key for key in vectors if key not in known]
         if not fresh:
             return
         rows = [{"text_key": key, "vector": _blob(vectors[key])} for key in fresh]
-        self._connection.execute(_INSERT, rows)
-        holders = {"keys": fresh, "revision": self._transaction.revision}
-        self._transaction.touched |= set(self._connection.scalars(_HOLDERS, holders))
+        _INSERT.run_all(self._connection, rows)
+        revision = self._transaction.revision
+        holders = _HOLDERS.scalars(self._connection, keys=fresh, revision=revision)
+        self._transaction.touched |= set(holders)
 
     def drop_all(self) -> None:
         """Forget every vector: the next come from another embedder."""

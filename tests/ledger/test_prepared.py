@@ -1,0 +1,111 @@
+"""Statements that are left to the driver answer as SQLAlchemy would, and read no whole table."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from memory.config import MemoryConfig
+from memory.deduplicator import MemoryDeduplicator
+from memory.ledger import Ledger
+from memory.ledger import tables as t
+from memory.ledger.among import among
+from memory.ledger.database import open_database
+from memory.ledger.prepared import Prepared
+from memory.models import Verdict
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import PlacedEmbedder, ScriptedModel
+
+TEXTS = ["plain", "it's", '"quoted"', "50 %(ids)s", "back\\slash", "ねこ", "🙂", ""]
+AMONG = sa.select(t.meta.c.key).where(among(t.meta.c.key, "keys"))
+
+
+@pytest.fixture
+def connection(ledger_url: str) -> Iterator[Connection]:
+    Ledger.create(ledger_url).close()
+    with closing(open_database(ledger_url, create=True)) as database, database.writing() as opened:
+        yield opened
+
+
+def test_every_value_is_read_as_sqlalchemy_reads_it(connection: Connection) -> None:
+    table = t.turns
+    Prepared(table.insert()).run_all(
+        connection,
+        [
+            {"conversation": "c", "name": text, "digest": "d", "pending": n % 2 == 0}
+            | {"attempts": n, "turn": text or None, "candidates": None, "heard_at": n / 3}
+            for n, text in enumerate(TEXTS)
+        ],
+    )
+    everything = sa.select(table).order_by(table.c.seq)
+    rows = Prepared(everything).rows(connection)
+    assert [row._asdict() for row in rows] == [
+        dict(row) for row in connection.execute(everything).mappings()
+    ]
+    assert [type(row.pending) for row in rows] == [bool] * len(TEXTS)
+    blob = Prepared(t.vectors.insert())
+    blob.run_all(connection, [{"text_key": "k", "vector": bytes(range(256))}])
+    assert Prepared(sa.select(t.vectors.c.vector)).scalar(connection) == bytes(range(256))
+
+
+@pytest.mark.parametrize("wanted", [[], TEXTS, [*TEXTS, *map(str, range(40_000))]], ids=len)
+def test_any_number_of_texts_is_one_parameter(connection: Connection, wanted: list[str]) -> None:
+    rows = [{"key": text, "value": "here"} for text in [*TEXTS, "another"]]
+    connection.execute(t.meta.insert(), rows)
+    found = Prepared(AMONG).scalars(connection, keys=wanted)
+    assert sorted(found) == sorted({*TEXTS} & {*wanted})
+    assert sorted(connection.scalars(AMONG, {"keys": wanted})) == sorted(found)
+
+
+def test_whoever_listens_hears_of_a_prepared_statement(connection: Connection) -> None:
+    with heard() as statements:
+        Prepared(AMONG).rows(connection, keys=["schema_version"])
+    [(statement, _)] = statements
+    assert statement.startswith("SELECT meta")
+
+
+def test_no_statement_of_a_write_reads_a_whole_table(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place("Mia has a cat.")
+    embedder.place("Mia had a dog.", 0.92, "Mia has a cat.")
+    deduplicator = MemoryDeduplicator(
+        store, ScriptedModel(Verdict()), MemoryConfig(dedup_candidates=3)
+    )
+    with heard() as statements:
+        for text in ("Mia has a cat.", "Mia had a dog."):
+            asyncio.run(deduplicator.check_and_merge(tell(text, user="Mia")))
+    assert any("distinct_pairs" in statement for statement, _ in statements)
+    for statement, values in statements:
+        if statement.startswith(("SELECT", "UPDATE memories", "INSERT")):
+            assert whole_tables(store, statement, values) <= {"revision", "decisions"}, statement
+
+
+def whole_tables(store: MemoryStore, statement: str, values: Any) -> set[str]:
+    """The tables that SQLite reads from end to end; a LIMIT may stop it long before."""
+    with store.ledger.reading() as reader:
+        plan = reader._connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+        steps = [row[3].split() for row in plan]
+    return {step[1] for step in steps if step[0] == "SCAN"} - {"json_each"}
+
+
+@contextmanager
+def heard() -> Iterator[list[tuple[str, Any]]]:
+    """The statements of the block, with the values of the first of many."""
+    seen: list[tuple[str, Any]] = []
+
+    def hear(_connection: Any, _cursor: Any, said: str, values: Any, _c: Any, many: bool) -> None:
+        seen.append((said, values[0] if many else values))
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", hear)
+    try:
+        yield seen
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", hear)
