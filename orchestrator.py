@@ -26,6 +26,7 @@ from memory.cli import (
     ReportFile,
     Showing,
     check_report,
+    compared,
     err,
     how_alike,
     progress,
@@ -157,7 +158,9 @@ async def _deduplicate(
     before = how_alike(store) if report is not None else None
     with progress("deduplicating") as tell:
         deduplicator = assembly.build_deduplicator(store, settings, model)
-        done = await deduplicator.deduplicate_all(on_progress=tell, on_plan=say_cost)
+        done = await deduplicator.deduplicate_all(
+            on_progress=tell, on_plan=say_cost, on_compared=compared(tell)
+        )
     show(view(done, groups=False))
     if report is not None and before is not None:
         report_batch(report, store, done, before, settings.memory.rules)

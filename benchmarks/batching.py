@@ -28,6 +28,7 @@ from memory.index import CandidatePairs
 from memory.ledger import VectorTable
 from memory.models import Memory
 from memory.providers import OfflineModel, WordLlamaEmbedder
+from memory.threads import Progress
 
 GROUPS = 50
 AT_ONCE = 1_000
@@ -65,7 +66,10 @@ class TimedSearch(Here):
         self.cpu = 0.0
 
     def find(
-        self, searches: Sequence[PairSearch], vectors: VectorTable
+        self,
+        searches: Sequence[PairSearch],
+        vectors: VectorTable,
+        on_compared: Progress | None = None,  # noqa: ARG002 - nobody waits for it
     ) -> Iterable[CandidatePairs]:
         for one in searches:
             wall, cpu = time.perf_counter(), time.process_time()

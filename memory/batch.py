@@ -57,6 +57,8 @@ class BatchSettings:
     price: Price | None = None
     work: Work | None = None
     """Where pairs are looked for and groups planned; None is this process."""
+    on_compared: Progress | None = None
+    """Hears, from a thread, how many texts were compared while pairs are looked for."""
 
 
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
@@ -91,7 +93,7 @@ class Batch:
     def _new_planner(self, just_below: float) -> Planner:
         own = self._settings
         matching = Matching(self._store.scale, own.neighbours, own.words, just_below)
-        return Planner(own.rules, self._store.scope_of, matching, own.work)
+        return Planner(own.rules, self._store.scope_of, matching, own.work, own.on_compared)
 
     async def audit(self, chosen: Chosen) -> Audit:
         """What the first round would do; the report has only some of its groups."""

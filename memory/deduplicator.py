@@ -401,6 +401,7 @@ class MemoryDeduplicator:
         groups: int | None = None,
         on_progress: Progress | None = None,
         on_plan: OnPlan | None = None,
+        on_compared: Progress | None = None,
     ) -> DeduplicationReport:
         """Find every group of near-copies and merge it; with `dry_run`, only say what would be.
 
@@ -409,15 +410,20 @@ class MemoryDeduplicator:
         spent (`dedup_calls_per_run` where it is not given): then the least alike wait for the next
         run. What was decided stays when it is interrupted. A dry run plans the first round, asks no
         model, opens no index and writes nothing; with `groups` its report holds only so many of
-        them, the least certain first. `on_plan` hears of the first round before it is paid for.
+        them, the least certain first. `on_plan` hears of the first round before it is paid for;
+        `on_compared`, from a thread, how many texts were compared while a round looks for pairs.
         """
         if dry_run:
-            return (await self.audit(Chosen(groups))).report
-        return await self._batch(Asker(self._model.name), max_calls).run(on_progress, on_plan)
+            return (await self.audit(Chosen(groups), on_compared)).report
+        batch = self._batch(Asker(self._model.name), max_calls, on_compared)
+        return await batch.run(on_progress, on_plan)
 
-    async def audit(self, chosen: Chosen | None = None) -> Audit:
+    async def audit(
+        self, chosen: Chosen | None = None, on_compared: Progress | None = None
+    ) -> Audit:
         """What `deduplicate_all` would do first; its report has only the chosen groups."""
-        return await self._batch(Asker(self._model.name), None).audit(chosen or Chosen())
+        batch = self._batch(Asker(self._model.name), None, on_compared)
+        return await batch.audit(chosen or Chosen())
 
     async def plan(self, asker: Asker | None = None) -> RoundPlan:
         """What the first round of a batch would do, group by group; nothing is changed.
@@ -427,20 +433,23 @@ class MemoryDeduplicator:
         return (await self._batch(asker or Asker(self._model.name), None).audit(Chosen(0))).plan
 
     async def retry_pending(
-        self, *, again: bool = False, on_progress: Progress | None = None
+        self,
+        *,
+        again: bool = False,
+        on_progress: Progress | None = None,
+        on_compared: Progress | None = None,
     ) -> DeduplicationReport:
         """Ask at once what the model could not answer when it was asked, and nothing else.
 
         With `again` the whole store is asked about again, but for what a person told apart.
         """
-        if again:
-            return await self._batch(Asker(self._model.name, Insistence.AGAIN), None).run(
-                on_progress
-            )
-        batch = self._batch(Asker(self._model.name, Insistence.NOW), None)
-        return await batch.run(on_progress, pending_only=True)
+        asker = Asker(self._model.name, Insistence.AGAIN if again else Insistence.NOW)
+        batch = self._batch(asker, None, on_compared)
+        return await batch.run(on_progress, pending_only=not again)
 
-    def _batch(self, asker: Asker, max_calls: int | None) -> Batch:
+    def _batch(
+        self, asker: Asker, max_calls: int | None, on_compared: Progress | None = None
+    ) -> Batch:
         way = BatchSettings(
             self._rules,
             self._config.dedup_candidates,
@@ -448,6 +457,7 @@ class MemoryDeduplicator:
             self._concurrency,
             self._price,
             self._work,
+            on_compared,
         )
         return Batch(self._store, asker, way, self._ask_about, self._calls(max_calls))
 

@@ -17,10 +17,11 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from memory.decide import Alike, GroupPlan, PairSearch, plan_groups
+from memory.decide import Alike, Compared, GroupPlan, PairSearch, plan_groups
 from memory.index import CandidatePairs, Pairs, in_order, joined, nearest_of
 from memory.ledger import Ledger, VectorTable
 from memory.models import Rules
+from memory.threads import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -54,17 +55,22 @@ class Spreading:
         self._rows = rows
 
     def find(
-        self, searches: Sequence[PairSearch], vectors: VectorTable
+        self,
+        searches: Sequence[PairSearch],
+        vectors: VectorTable,
+        on_compared: Progress | None = None,
     ) -> Iterator[CandidatePairs]:
         """The candidate pairs of each search, in order."""
         blocks = [block for n, one in enumerate(searches) for block in self._blocks(n, one)]
         runs = list(_runs(blocks, 2 * self._rows))
         futures = [self._submit(_find_all, self._url, run) for run in runs]
         found: list[list[tuple[_Block, CandidatePairs]]] = [[] for _ in searches]
+        compared = Compared(searches, on_compared)
         for run, future in zip(runs, futures, strict=True):
             answer: list[CandidatePairs] = _answer(future, _found_in, run, vectors)
             for block, pairs in zip(run, answer, strict=True):
                 found[block.search].append((block, pairs))
+            compared.done(sum(block.part.comparisons(block.across) for block in run))
         return (_put_together(one, parts) for one, parts in zip(searches, found, strict=True))
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:

@@ -66,6 +66,29 @@ def test_a_plan_of_workers_is_the_plan_of_one_process(
     assert len(whole.groups) > 5
 
 
+def test_it_is_told_how_many_texts_were_compared_here_and_on_workers(
+    ledger: Ledger, store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    fill(store, embedder)
+    told: list[tuple[int, int]] = []
+
+    def hear(done: int, of: int) -> None:
+        told.append((done, of))
+
+    def plan(work: Work | None) -> list[tuple[int, int]]:
+        told.clear()
+        planner = Planner(Rules(), store.scope_of, Matching(store.scale), work, hear)
+        planner.plan(store.snapshot())
+        return sorted(told)
+
+    assert plan(None) == told
+    assert (told[0], told[-1]) == ((0, 81), (81, 81))
+    with ThreadPoolExecutor(2) as pool:
+        assert plan(Spreading(pool, f"sqlite:///{ledger.name}", 16)) == told
+    assert (told[0], told[-1]) == ((0, 81), (81, 81))
+    assert len(told) > 4
+
+
 def test_work_that_no_worker_does_is_done_here(
     store: MemoryStore, embedder: PlacedEmbedder
 ) -> None:

@@ -10,6 +10,7 @@ from .reporting import how_alike as how_alike
 from .reporting import report_batch as report_batch
 from .shell import ConfigFile as ConfigFile
 from .shell import Debug as Debug
+from .shell import compared as compared
 from .shell import err as err
 from .shell import progress as progress
 from .shell import run_shell as run_shell

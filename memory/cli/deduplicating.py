@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memory import assembly
-from memory.cli.shell import progress, show
+from memory.cli.shell import compared, progress, show
 from memory.errors import WrongArgument
 
 if TYPE_CHECKING:
@@ -56,5 +56,8 @@ async def _run(
         async with aclosing(assembly.build_model(config)) as model:
             deduplicator = assembly.build_deduplicator(store, config, model, executor)
             return await deduplicator.deduplicate_all(
-                max_calls=max_calls, on_progress=tell, on_plan=say_cost
+                max_calls=max_calls,
+                on_progress=tell,
+                on_plan=say_cost,
+                on_compared=compared(tell),
             )

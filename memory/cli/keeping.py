@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memory import assembly
-from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json
+from memory.cli.shell import EXIT_PROBLEM, AsJson, compared, err, progress, show, show_json
 from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ def retry(
     async def ask(store: MemoryStore) -> DeduplicationReport:
         async with aclosing(assembly.build_model(context.obj)) as model:
             deduplicator = assembly.build_deduplicator(store, context.obj, model)
-            return await deduplicator.retry_pending(again=everything, on_progress=tell)
+            return await deduplicator.retry_pending(
+                again=everything, on_progress=tell, on_compared=compared(tell)
+            )
 
     with assembly.open_existing_store(context.obj) as store, progress("asking again") as tell:
         report = asyncio.run(ask(store))

@@ -14,7 +14,16 @@ import typer
 
 from memory import assembly
 from memory.cli.reporting import ReportFile, check_report, report_audit, report_history
-from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json, show_paged
+from memory.cli.shell import (
+    EXIT_PROBLEM,
+    AsJson,
+    compared,
+    err,
+    progress,
+    show,
+    show_json,
+    show_paged,
+)
 from memory.cli.sources import Source, brought_from, warn_of_agents, with_source
 from memory.errors import LedgerMissing, MemoryNotFound, WrongArgument
 from memory.text import shortened
@@ -204,11 +213,13 @@ def show_audit(config: Config, showing: Showing | None = None) -> None:
 
     async def look() -> Audit:
         async with aclosing(assembly.build_model(config)) as model:
-            return await assembly.build_deduplicator(store, config, model).audit(showing.chosen)
+            deduplicator = assembly.build_deduplicator(store, config, model)
+            return await deduplicator.audit(showing.chosen, compared(tell))
 
     with store:
         warn_of_missing_vectors(store)
-        found = asyncio.run(look())
+        with progress("looking") as tell:
+            found = asyncio.run(look())
         if showing.report is not None:
             report_audit(showing.report, store, found, config.memory.rules)
     if showing.as_json:

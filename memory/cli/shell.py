@@ -12,8 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, Protocol
 
 import typer
 from rich.console import Console, RenderableType
@@ -141,11 +142,22 @@ def _give_up_stdout() -> NoReturn:
     sys.exit(EXIT_PROBLEM)
 
 
+class Tell(Protocol):
+    """Called with how much is done, of how much, and what is counted where that is not plain."""
+
+    def __call__(self, done: int, total: int, counted: str = "") -> None: ...
+
+
+def compared(tell: Tell) -> Callable[[int, int], None]:
+    """What to call while pairs are looked for."""
+    return partial(tell, counted="texts compared")
+
+
 @contextmanager
-def progress(label: str, every_s: float = _STILL_S) -> Iterator[Callable[[int, int], None]]:
+def progress(label: str, every_s: float = _STILL_S) -> Iterator[Tell]:
     """How far it is, on stderr: a bar on a terminal, else a line every ten seconds.
 
-    Gives what to call with done and total.
+    Gives what to call, from any thread, with done and total; what is counted otherwise begins anew.
     """
     if not sys.stderr.isatty():
         with _lines_of_progress(label, every_s) as tell:
@@ -156,24 +168,34 @@ def progress(label: str, every_s: float = _STILL_S) -> Iterator[Callable[[int, i
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err(), transient=True) as bar:
         task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def show(done: int, total: int, counted: str = "") -> None:
+            told = f"{label} {counted}".strip()
+            if told != bar.tasks[0].description:
+                bar.reset(task, description=told)
+            bar.update(task, completed=done, total=total)
+
+        yield show
 
 
 @contextmanager
-def _lines_of_progress(label: str, every_s: float) -> Iterator[Callable[[int, int], None]]:
+def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
     """From a thread of its own: what takes long may be a step that tells nothing."""
     over = threading.Event()
     started = begun = time.monotonic()
-    counted = ""
+    what: str | None = None
+    said = ""
 
-    def tell(done: int, total: int) -> None:
-        nonlocal counted, begun
-        begun = begun if counted else time.monotonic()
-        counted = f", {done:,} of {total:,}{_pace(done, total, time.monotonic() - begun)}"
+    def tell(done: int, total: int, counted: str = "") -> None:
+        nonlocal said, begun, what
+        if counted != what:
+            begun, what = time.monotonic(), counted
+        so_far = f"{done:,} of {total:,} {counted}".rstrip()
+        said = f", {so_far}{_pace(done, total, time.monotonic() - begun)}"
 
     def say_it_goes_on() -> None:
         while not over.wait(every_s):
-            err().print(f"{label}: {time.monotonic() - started:.0f} s{counted}")
+            err().print(f"{label}: {time.monotonic() - started:.0f} s{said}")
 
     thread = threading.Thread(target=say_it_goes_on, name="progress", daemon=True)
     thread.start()

@@ -30,6 +30,7 @@ from .policy import oldest_first as oldest_first
 from .policy import resolve as resolve
 from .rereading import still_wrong as still_wrong
 from .searching import Alike as Alike
+from .searching import Compared as Compared
 from .searching import Here as Here
 from .searching import PairSearch as PairSearch
 from .searching import Work as Work

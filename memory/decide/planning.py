@@ -20,6 +20,7 @@ from memory.index import CandidatePairs, Pairs, chosen, joined, similarities, sl
 from memory.ledger import Row, Snapshot, TextPair, VectorTable
 from memory.models import PLAIN, JustBelow, Memory, Rules, Scale, Scope, SearchResult
 from memory.text import has_kana_or_han, text_key
+from memory.threads import Progress
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -92,11 +93,14 @@ class Planner:
         scope_of: Callable[[Memory], Scope],
         matching: Matching,
         work: Work | None = None,
+        on_compared: Progress | None = None,
     ) -> None:
+        """`on_compared` hears how many texts were compared while pairs are looked for."""
         self._rules = rules
         self._scope_of = scope_of
         self._matching = matching
         self._work = work or Here()
+        self._on_compared = on_compared
         self._known: dict[Scope, _ScopePlan] = {}
         self._shown: dict[Scope, list[frozenset[str]]] = {}
         """The texts of each table that was planned: what it leaves open is asked in groups."""
@@ -137,7 +141,7 @@ class Planner:
                 one = _Scope(nodes, snapshot, told, self._matching, self._rules, self._work)
                 changed[scope] = state, one
         searches = [one.search for _, one in changed.values()]
-        found = self._work.find(searches, snapshot.vectors)
+        found = self._work.find(searches, snapshot.vectors, self._on_compared)
         for (scope, (state, one)), pairs in zip(changed.items(), found, strict=True):
             one.take(pairs)
             shown = self._shown.setdefault(scope, [])

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from memory.decide.likeness import AlikeGroup
 from memory.decide.policy import GroupPlan, plan_group
-from memory.index import CandidatePairs, candidate_pairs, joined
+from memory.index import CandidatePairs, OnShare, candidate_pairs, joined
 from memory.ledger import VectorTable
 from memory.models import Memory, Rules, Scale
+from memory.threads import Progress
 
 Ints = npt.NDArray[np.int64]
 Alike = tuple[tuple[Memory, ...], AlikeGroup]
@@ -58,8 +59,17 @@ class PairSearch:
             weights=np.concatenate([self.weights, other.weights]),
         )
 
+    def comparisons(self, across: int | None = None) -> int:
+        """How many it takes, each pair from both sides; with `across`, as in `find`."""
+        count = len(self.keys)
+        return count * count if across is None else 2 * across * (count - across)
+
     def find(
-        self, vectors: VectorTable, across: int | None = None, threads: int | None = None
+        self,
+        vectors: VectorTable,
+        across: int | None = None,
+        threads: int | None = None,
+        on_share: OnShare | None = None,
     ) -> CandidatePairs:
         """The pairs above the floor; with `across`, of so many first texts with the others.
 
@@ -79,14 +89,42 @@ class PairSearch:
             self.weights,
             across=across,
             threads=threads,
+            on_share=on_share,
         )
+
+
+class Compared:
+    """Tells how many of all texts were compared: as large a share of them as of their pairs."""
+
+    def __init__(self, searches: Sequence[PairSearch], tell: Progress | None) -> None:
+        self._texts = sum(len(one.keys) for one in searches)
+        self._all = max(1, sum(one.comparisons() for one in searches))
+        self._done = 0
+        self._tell = tell
+        self.done(0)
+
+    def done(self, comparisons: int) -> None:
+        """So many more are done."""
+        self._done += comparisons
+        self._say(0)
+
+    def share_of(self, comparisons: int) -> OnShare:
+        """To be told the share of so many more that is done already."""
+        return lambda share: self._say(share * comparisons)
+
+    def _say(self, more: float) -> None:
+        if self._tell is not None:
+            self._tell(int(self._texts * (self._done + more) / self._all), self._texts)
 
 
 class Work(Protocol):
     """Who does the work of a plan that can be parted: here, or on other processes."""
 
     def find(
-        self, searches: Sequence[PairSearch], vectors: VectorTable
+        self,
+        searches: Sequence[PairSearch],
+        vectors: VectorTable,
+        on_compared: Progress | None = None,
     ) -> Iterable[CandidatePairs]:
         """The candidate pairs of each search, in order."""
 
@@ -98,9 +136,16 @@ class Here:
     """The work is done at once, by this process."""
 
     def find(
-        self, searches: Sequence[PairSearch], vectors: VectorTable
+        self,
+        searches: Sequence[PairSearch],
+        vectors: VectorTable,
+        on_compared: Progress | None = None,
     ) -> Iterable[CandidatePairs]:
-        return (one.find(vectors) for one in searches)
+        compared = Compared(searches, on_compared)
+        for one in searches:
+            found = one.find(vectors, on_share=compared.share_of(one.comparisons()))
+            compared.done(one.comparisons())
+            yield found
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
         return plan_groups(groups, rules)

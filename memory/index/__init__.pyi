@@ -24,4 +24,5 @@ from .pairs import similar_pairs as similar_pairs
 from .pairs import similarities as similarities
 from .pairs import similarity as similarity
 from .pairs import slack as slack
+from .products import OnShare as OnShare
 from .slot import IndexSlot as IndexSlot

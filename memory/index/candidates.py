@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory.index.pairs import Floats, Pairs, chosen, in_order, joined, scores_of, slack, unit_rows
-from memory.index.products import Blocks, Ints, Places, Products, by_strips, together
+from memory.index.products import Blocks, Ints, OnShare, Places, Products, by_strips, together
 from memory.models import Vectors
 
 Cosine = float | Floats
@@ -49,6 +49,7 @@ def candidate_pairs(
     blocks: Blocks | None = None,
     across: int | None = None,
     threads: int | None = None,
+    on_share: OnShare | None = None,
 ) -> CandidatePairs:
     """Every pair at or above `upper`, and below it the k nearest of each row, exactly.
 
@@ -70,7 +71,7 @@ def candidate_pairs(
         levels = [level[order] for level in levels]
     blocks = blocks or Blocks.fitting(rows)
     search = _Search(vectors, levels, weights, _Best(order, k), blocks, across)
-    upper_pairs, counts = search.run(threads)
+    upper_pairs, counts = search.run(threads, on_share)
     return CandidatePairs(_placed(upper_pairs, order), _placed(search.best.pairs(), order), counts)
 
 
@@ -177,13 +178,13 @@ class _Search:
         self._found: list[Pairs] = []
         self._lock = threading.Lock()
 
-    def run(self, threads: int | None) -> tuple[Pairs, Ints]:
+    def run(self, threads: int | None, on_share: OnShare | None) -> tuple[Pairs, Ints]:
         """All pairs at or above upper, and the number of pairs in each band."""
         if self._is_whole:
             for _ in by_strips(self._seed, self._products, threads):
                 pass
         counts = np.zeros(len(self._bands), np.int64)
-        for some in by_strips(self._strip, self._products, threads):
+        for some in by_strips(self._strip, self._products, threads, on_share):
             counts += some
         upper = joined(self._found)
         for n, band in enumerate(self._bands):

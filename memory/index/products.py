@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,8 @@ from memory.models import Vectors
 T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)
 Ints = npt.NDArray[np.int64]
+OnShare = Callable[[float], None]
+"""Called again and again with the share of the work that is done, 0 to 1."""
 Places = tuple[Ints, Ints]
 """Rows and columns of a matrix, two arrays (m,)."""
 
@@ -107,15 +111,22 @@ class Products:
 
 
 def by_strips(
-    work: Callable[[int], T], products: Products, threads: int | None = None
+    work: Callable[[int], T],
+    products: Products,
+    threads: int | None = None,
+    on_share: OnShare | None = None,
 ) -> Iterator[T]:
     """The work's answer for each strip of tiles, in order, so many at once; None is all cores."""
     strips = products.strips()
-    if len(strips) < 2 or threads == 1:
-        yield from map(work, strips)
-        return
-    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
-        yield from pool.map(work, strips)
+    tiles = [len(products.columns(row)) for row in strips]
+    with contextlib.ExitStack() as stack:
+        mapped: Callable[..., Iterator[T]] = map
+        if len(strips) > 1 and threads != 1:
+            mapped = stack.enter_context(ThreadPoolExecutor(threads or os.cpu_count())).map
+        for done, answer in zip(itertools.accumulate(tiles), mapped(work, strips), strict=True):
+            if on_share is not None:
+                on_share(done / sum(tiles))
+            yield answer
 
 
 def together(parts: Iterable[Places]) -> Places:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from memory.cli.shell import progress
+from memory.cli.shell import compared, progress
 
 
 def test_on_a_pipe_it_is_said_again_and_again_how_far_it_is(
@@ -24,6 +24,9 @@ def test_on_a_pipe_it_is_said_again_and_again_how_far_it_is(
             pass
         tell(1_000, 2_000)
         while not heard(r"importing: \d+ s, 1,000 of 2,000, [\d,.]+ a second, \d+ s left"):
+            pass
+        compared(tell)(30, 90)
+        while not heard(r"importing: \d+ s, 30 of 90 texts compared, [\d,.]+ a second, \d+ s left"):
             pass
     assert "progress" not in {thread.name for thread in threading.enumerate()}
 

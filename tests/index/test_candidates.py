@@ -132,3 +132,9 @@ def test_more_rows_than_a_tile_give_what_one_tile_gives(k: int) -> None:
     assert triples(few.nearest) == triples(one.nearest)
     assert few.counts.tolist() == one.counts.tolist()
     assert few.counts[0] > 1_000
+
+
+def test_it_tells_the_share_of_all_tiles_that_is_done() -> None:
+    told: list[float] = []
+    candidate_pairs(clumps(3, 1_500, 8, copies=True), 0.95, 1, 0.7, on_share=told.append)
+    assert told == [4 / 10, 7 / 10, 9 / 10, 1]  # the first rows meet all others, the last few
