@@ -25,7 +25,15 @@ _NEVER_RESTORED = {"seq", "revision"}
 
 _AMONG_IDS = among(t.memories.c.id, "ids")
 _ARRIVALS = sa.or_(_AMONG_IDS, among(t.memories.c.identity_hash, "hashes"))
-_PAGES = sa.select(t.memories).order_by(t.memories.c.seq).limit(_PAGE)
+_EVERY = (
+    sa.select(t.memories)
+    .where(t.memories.c.seq > sa.bindparam("after"))
+    .order_by(t.memories.c.seq)
+    .limit(_PAGE)
+)
+_PAGES = Prepared(_EVERY)
+_LIVE = Prepared(_EVERY.where(t.memories.c.live))
+_LIVE_OF = Prepared(_EVERY.where(t.memories.c.live, t.memories.c.user == sa.bindparam("user")))
 _OF_IDS = Prepared(sa.select(t.memories).where(_AMONG_IDS))
 _ARRIVED = Prepared(sa.select(t.memories).where(_ARRIVALS))
 _HAS_ARRIVED = Prepared(sa.select(t.memories.c.seq).where(_ARRIVALS).limit(1))
@@ -65,15 +73,15 @@ class Memories(TableGroup):
 
     def all(self) -> Iterator[Row]:
         """Live, retired and forgotten, in order of arrival, page by page."""
-        return self._pages(sa.true())
+        return self._pages(_PAGES)
 
     def live(self) -> Iterator[Row]:
         """In order of arrival, page by page."""
-        return self._pages(t.memories.c.live)
+        return self._pages(_LIVE)
 
     def live_of(self, user: str) -> Iterator[Row]:
         """All that is about a user, private or not, in order of arrival."""
-        return self._pages(sa.and_(t.memories.c.live, t.memories.c.user == user))
+        return self._pages(_LIVE_OF, user=user)
 
     def live_in_time_order(self) -> list[Row]:
         """Oldest first: by timestamp, then by order of arrival."""
@@ -248,11 +256,10 @@ class Memories(TableGroup):
             for row in _STATES.rows(self._connection, ids=ids)
         }
 
-    def _pages(self, condition: sa.ColumnElement[bool]) -> Iterator[Row]:
+    def _pages(self, query: Prepared, **told: Any) -> Iterator[Row]:
         last = 0
         while True:
-            query = _PAGES.where(t.memories.c.seq > last, condition)
-            page = self._rows(self._connection.execute(query).all())
+            page = self._rows(query.rows(self._connection, after=last, **told))
             yield from page
             if len(page) < _PAGE:
                 return

@@ -234,11 +234,16 @@ def _to_memory(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLin
     return Memory.model_construct(
         **{name: values[name] for name in _PLAIN},
         timestamp=datetime.fromisoformat(values["timestamp"]),
-        tags=tuple(json.loads(values["tags"])),
-        merged_from=tuple(json.loads(values["merged_from"])),
+        tags=_texts(values["tags"]),
+        merged_from=_texts(values["merged_from"]),
         metadata=json.loads(values["metadata"]),
         linked_ids=links,
     )
+
+
+def _texts(told: str) -> tuple[str, ...]:
+    """A JSON array; most are empty."""
+    return () if told == "[]" else tuple(json.loads(told))
 
 
 def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:

@@ -70,10 +70,9 @@ class TextVectors(TableGroup):
         matrix[: len(known)] = known.matrix[: len(known)]
         found = list(known)
         for some in chunks(wanted):
-            query = sa.select(t.vectors).where(t.vectors.c.text_key.in_(some))
-            for row in self._connection.execute(query.order_by(t.vectors.c.text_key)):
-                matrix[len(found)] = np.frombuffer(row.vector, dtype=np.float32)
-                found.append(row.text_key)
+            for key, vector in sorted(_OF_KEYS.rows(self._connection, keys=some)):
+                matrix[len(found)] = np.frombuffer(vector, dtype=np.float32)
+                found.append(key)
         return VectorTable(found, matrix)
 
     def of(self, keys: Iterable[str]) -> dict[str, Vector]:
