@@ -6,19 +6,29 @@ import shutil
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from memory.errors import InputError
 
 _OWN = stat.S_IRUSR | stat.S_IWUSR
+_SQLITE = b"SQLite format 3\0"
+_MODE_AT, _WAL = 18, b"\2"
+"""Where a SQLite file says how it is written, and what it says of a log beside it."""
+_BESIDE = ("-wal", "-shm", "-journal")
+_KEPT_BESIDE = ("-wal", "-journal")
+"""What belongs to a SQLite file; the third is made anew."""
+_TRIES, _PAUSE_S = 40, 0.25
 
 
 @contextmanager
 def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
     """A temporary folder with copies of these files and folders, gone after the block.
+
+    Of a SQLite file, what stood in it at one moment, whoever writes to it meanwhile.
 
     Raises: InputError that names the place.
     """
@@ -27,11 +37,79 @@ def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
         try:
             copy.mkdir()
             for part in parts:
-                (shutil.copytree if part.is_dir() else shutil.copy2)(part, copy / part.name)
+                if part.is_dir():
+                    shutil.copytree(part, copy / part.name, copy_function=_copy)
+                else:
+                    _copy(part, copy / part.name)
             _make_writable(copy)
         except OSError as exc:
             raise InputError(place, f"cannot be copied: {exc}", "is it in use?") from exc
         yield copy
+
+
+def _copy(source: str | Path, target: str | Path) -> None:
+    """What SQLite keeps beside a file goes with it, where it is needed at all."""
+    source, target = Path(source), Path(target)
+    if any(source.with_name(source.name.removesuffix(end)).is_file() for end in _ends_of(source)):
+        return
+    if not _is_sqlite(source):
+        shutil.copy2(source, target)
+    elif not _taken(source, target):
+        target.unlink(missing_ok=True)
+        for end in ("", *filter(lambda end: _beside(source, end).is_file(), _KEPT_BESIDE)):
+            shutil.copy2(_beside(source, end), _beside(target, end))
+
+
+def _ends_of(file: Path) -> list[str]:
+    return [end for end in _BESIDE if file.name.endswith(end)]
+
+
+def _beside(file: Path, end: str) -> Path:
+    return file.with_name(file.name + end)
+
+
+def _is_sqlite(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(len(_SQLITE)) == _SQLITE
+
+
+def _taken(source: Path, target: Path) -> bool:
+    """Whether SQLite could be asked: not where it would have to write beside what it reads.
+
+    Raises: InputError where somebody keeps on writing.
+    """
+    with source.open("rb") as file:
+        file.seek(_MODE_AT)
+        in_wal_mode = file.read(1) == _WAL
+    if in_wal_mode and not _beside(source, "-wal").is_file():
+        return False
+    try:
+        with (
+            closing(_read_only(source)) as theirs,
+            closing(sqlite3.connect(target)) as ours,
+        ):
+            theirs.backup(ours, progress=patient(source), sleep=_PAUSE_S)
+    except sqlite3.Error:  # somebody died while writing: opening a copy sets it right
+        return False
+    return True
+
+
+def _read_only(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
+
+
+def patient(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]:
+    """What SQLite tells of each try to read a file that somebody writes to.
+
+    Raises: InputError after so many.
+    """
+    tries = count(1)
+
+    def told(status: int, _left: int, _whole: int) -> None:
+        if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and next(tries) > most:
+            raise InputError(source, "is being written by another program", "try again")
+
+    return told
 
 
 def _make_writable(copy: Path) -> None:
@@ -41,14 +119,13 @@ def _make_writable(copy: Path) -> None:
 
 
 def read_table(file: Path, table: str) -> list[dict[str, Any]]:
-    """Every row of a table in somebody else's SQLite file; the only SQL outside of the ledger.
+    """Every row of a table in somebody else's SQLite file.
 
     Raises: InputError.
     """
     if not file.is_file():
         raise InputError(file, "is not there", "give the SQLite file")
-    beside = [file.with_name(file.name + ending) for ending in ("-wal", "-journal")]
-    with copied(file, [file, *filter(Path.is_file, beside)]) as copy:
+    with copied(file, [file]) as copy:
         try:
             with closing(sqlite3.connect(copy / file.name)) as connection:
                 connection.row_factory = sqlite3.Row

@@ -200,9 +200,8 @@ def sqlite_copy(file: Path) -> Iterator[Tables]:
     Raises: InputError.
     """
     _must_be_there(file)
-    beside = [file.with_name(file.name + ending) for ending in ("-wal", "-journal")]
     with (
-        copied(file, [file, *filter(Path.is_file, beside)]) as copy,
+        copied(file, [file]) as copy,
         closing(_connected(copy / file.name, file)) as connection,
     ):
         yield _Sqlite(file, connection)

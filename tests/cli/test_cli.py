@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -413,6 +414,41 @@ def test_a_cleaned_store_is_written_back_after_a_question_and_taken_back(tmp_pat
         asked = say(back, input="n\n")
         assert (asked.exit_code, collection.count()) == (1, 3)
         assert "nothing was written" in asked.output
+
+
+def test_a_store_of_langgraph_is_brought_in_cleaned_written_back_and_taken_back(
+    tmp_path: Path,
+) -> None:
+    with contextlib.chdir(tmp_path), contextlib.closing(sqlite3.connect("store.db")) as theirs:
+        Path("config.yaml").write_text("memory:\n  data_dir: data\n")
+        theirs.execute(
+            "CREATE TABLE store (prefix, key, value, created_at, updated_at, expires_at)"
+        )
+        for key, text, expires in (
+            ("a", "Mia likes green tea.", None),
+            ("b", "mia likes green tea", None),
+            ("c", "Mia sails.", "2026-01-01 00:00:00"),
+        ):
+            row = ["memories.mia", key, json.dumps({"text": text}), WHEN, None, expires]
+            theirs.execute("INSERT INTO store VALUES (?, ?, ?, ?, ?, ?)", row)
+        theirs.commit()
+
+        def keys() -> list[str]:
+            return [key for (key,) in theirs.execute("SELECT key FROM store ORDER BY key")]
+
+        say = partial(CliRunner().invoke, app, catch_exceptions=False)
+        brought = say(["import", "--from-langgraph", "store.db"]).output
+        assert "1 have expired, and are left where they are" in brought
+        assert "imported 2: 1 add, 1 replace" in brought
+        back = say(["write-back", "--to-langgraph", "store.db", "--yes"]).output
+        assert "0 rows updated, 1 deleted" in back
+        assert keys() == ["b", "c"]
+        Path("store.db").rename("moved.db")
+        undo = ["write-back", "--undo", "langgraph.undo-1.jsonl"]
+        with pytest.raises(InputError, match="is not there"):
+            say(undo)
+        assert "1 rows put back" in say([*undo, "--to-langgraph", "moved.db"]).output
+        assert keys() == ["a", "b", "c"]
 
 
 def test_the_doctor_names_an_index_that_cannot_be_opened_beside_the_rest(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -80,6 +81,20 @@ class Place:
                 return cursor.fetchall() if cursor.description else []
         with closing(sqlite3.connect(self.address)) as file, file:
             return file.execute(statement).fetchall()
+
+    @contextmanager
+    def holding(self, statement: str) -> Iterator[Callable[[], None]]:
+        """A statement that has run and is not committed before that is called for."""
+        if self.on_postgres:
+            import psycopg
+
+            with psycopg.connect(self.address) as connection:
+                connection.execute(statement)
+                yield connection.commit
+            return
+        with closing(sqlite3.connect(self.address)) as file:
+            file.execute(statement)
+            yield file.commit
 
     def held(self) -> list[tuple[Any, ...]]:
         """Both tables, every column as the database keeps it."""
@@ -196,6 +211,23 @@ def test_what_somebody_changed_since_the_plan_or_the_write_back_is_left_alone(
     assert (back.restored, [one.id for one in back.left_alone]) == (1, [name("d")])
     assert place.value("d") == {"text": "Mia paints ships."}
     assert place.value("c")["text"] == TEXTS["c"]
+
+
+def test_what_another_program_is_writing_is_waited_for_and_then_left_alone(
+    cleaned: MemoryStore, place: Place, tmp_path: Path
+) -> None:
+    plan = planned(cleaned, place.theirs, BY_NAMESPACE)
+    mine = json.dumps({"text": TEXTS["a"], "note": "mine"})
+    news = f"UPDATE store SET value = '{mine}' WHERE key = 'a'"
+    with ThreadPoolExecutor() as threads, place.holding(news) as commit:
+        writing = threads.submit(
+            carried_out, place.theirs, plan, tmp_path / "undo.jsonl", BY_NAMESPACE
+        )
+        commit()
+        done = writing.result()
+    assert [one.id for one in done.left_alone] == [name("a")]
+    assert (done.updated, done.deleted) == (1, 1)
+    assert place.value("a")["note"] == "mine"
 
 
 def test_items_that_expire_apart_or_lie_in_two_namespaces_never_stand_for_each_other(
