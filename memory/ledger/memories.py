@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from operator import attrgetter
@@ -18,7 +18,7 @@ from memory.ledger.links import Links, LinksWriter, seen_from
 from memory.ledger.prepared import Prepared
 from memory.ledger.records import Row
 from memory.ledger.transaction import TableGroup, Transaction
-from memory.models import SCOPE_FIELDS, Embedded, Memory, MemoryLink, Scope
+from memory.models import INVERSE_LINK, SCOPE_FIELDS, Embedded, Memory, MemoryLink, Scope
 
 _PAGE = 2_000
 _NEVER_RESTORED = {"seq", "revision"}
@@ -205,13 +205,7 @@ class Memories(TableGroup):
         What was forgotten is left out.
         """
         wanted = list(dict.fromkeys(ids))
-        states = self._states(wanted)
-        found = {}
-        for name in wanted:
-            if name not in states or not states[name].forgotten:
-                end = _end(name, states)
-                found[name] = end if end is not None and states[end].live else name
-        return found
+        return _lived_for(wanted, self._states(wanted))
 
     def ancestors(self, memory_id: str) -> list[str]:
         """Ids of every retired memory that this one stands for, directly or not."""
@@ -313,22 +307,23 @@ class MemoriesWriter(Memories):
 
         Each is given by its id and its successor's, in this order.
         """
-        if self._links.touching([retired for retired, _ in successions]):
-            for retired, successor in successions:
-                self._hand_on_links(retired, successor)
-                self._update([retired], {"live": False, "successor_id": successor})
-            return
+        links = self._links.touching([retired for retired, _ in successions])
+        if links:
+            self._hand_on(links, successions)
         self._update_each(
             {name: {"live": False, "successor_id": successor} for name, successor in successions}
         )
 
-    def _hand_on_links(self, memory_id: str, successor_id: str) -> None:
-        ends = [seen_from(memory_id, link) for link in self._links.touching([memory_id])]
-        targets = self.resolved(end.target_id for end in ends)
-        for end in ends:
-            if end.target_id != successor_id:
-                self._put_if_new(successor_id, end, targets)
-        self._links.drop([memory_id])
+    def _hand_on(
+        self, links: Sequence[sa.Row[Any]], successions: Sequence[tuple[str, str]]
+    ) -> None:
+        """The links of those who are about to be retired go to their successors."""
+        ends = {name for link in links for name in (link.low_id, link.high_id)}
+        states = self._states(ends.union(*successions))
+        kept = self._links.touching(sorted({successor for _, successor in successions}))
+        new = _inherited([*links, *kept], successions, states)
+        self._links.drop(sorted({retired for retired, _ in successions}))
+        self._links.put_all(new)
 
     def restore_links(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
         """Each between those who live for its ends today; none that leads to a forgotten one."""
@@ -405,6 +400,37 @@ def _resolved(
         yield memory_id, end.model_copy(update={"target_id": target})
 
 
+def _inherited(
+    links: Iterable[sa.Row[Any]],
+    successions: Sequence[tuple[str, str]],
+    states: dict[str, _State],
+) -> list[tuple[str, MemoryLink]]:
+    """The links that are new once these memories have been retired, one after the other.
+
+    `links` are all that the memories and their successors have. One that is there already stays.
+    """
+    here = {frozenset(link[:2]): (link.low_id, seen_from(link.low_id, link)) for link in links}
+    before = dict(here)
+    for retired, successor in successions:
+        mine = [here[pair] for pair in sorted(here, key=sorted) if retired in pair]
+        ends = [end if source == retired else _turned(source, end) for source, end in mine]
+        targets = _lived_for((end.target_id for end in ends), states)
+        for end in ends:
+            if end.target_id != successor:
+                for source, new in _resolved(successor, end, targets):
+                    here.setdefault(frozenset((source, new.target_id)), (source, new))
+        here = {pair: link for pair, link in here.items() if retired not in pair}
+        if retired in states:
+            states[retired] = replace(states[retired], live=False, successor_id=successor)
+    return [link for pair, link in here.items() if before.get(pair) is not link]
+
+
+def _turned(memory_id: str, end: MemoryLink) -> MemoryLink:
+    """The same link as its target carries it."""
+    kind = INVERSE_LINK[end.link_type]
+    return end.model_copy(update={"target_id": memory_id, "link_type": kind})
+
+
 def _identities(memory: Memory) -> tuple[str, str]:
     """What makes it known again, as it is and where another had its id."""
     if memory.external_id is not None:
@@ -413,7 +439,17 @@ def _identities(memory: Memory) -> tuple[str, str]:
     return t.identity_hash(memory), t.identity_hash(memory, memory.id)
 
 
-def _end(name: str, states: dict[str, _State]) -> str | None:
+def _lived_for(ids: Iterable[str], states: Mapping[str, _State]) -> dict[str, str]:
+    """Who lives for each, or itself where nobody does; what was forgotten is left out."""
+    found = {}
+    for name in ids:
+        if name not in states or not states[name].forgotten:
+            end = _end(name, states)
+            found[name] = end if end is not None and states[end].live else name
+    return found
+
+
+def _end(name: str, states: Mapping[str, _State]) -> str | None:
     """Where the chain of successors ends; None for an unknown id or a circle."""
     seen: set[str] = set()
     while name in states and name not in seen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import subprocess
 import sys
@@ -9,19 +10,21 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy.engine import Engine
 
 from memory.errors import LedgerError, LedgerMissing
 from memory.interchange import read_memories, write_memory
 from memory.ledger.database import open_database
 from memory.ledger.ledger import Ledger
 from memory.ledger.tables import attempts, distinct_pairs
-from memory.models import Action, Decision, Judge, Memory, MemoryLink, Scope, Turn
+from memory.models import Action, Decision, Judge, LinkType, Memory, MemoryLink, Scope, Turn
 from memory.store import erase
 from memory.text import text_key
 from tests.conftest import Tell
@@ -489,3 +492,70 @@ def test_a_log_that_somebody_reads_is_shortened_later(tmp_path: Path) -> None:
         assert (tmp_path / "ledger.db-wal").stat().st_size < 16_000_000
         with ledger.reading() as reader:
             assert reader.vectors.byte_lengths() == {4_000: 4_800}
+
+
+def all_links(ledger: Ledger) -> list[Any]:
+    with ledger.reading() as reader:
+        rows = reader.links.touching([row.memory.id for row in reader.memories.all()])
+        return [tuple(row) for row in rows]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_who_are_retired_together_hand_their_links_on_as_one_after_the_other(
+    tmp_path: Path, tell: Tell, seed: int
+) -> None:
+    drawn = random.Random(seed)
+    kinds: tuple[LinkType, ...] = ("related", "caused_by", "leads_to", "similar")
+    told = [tell(f"text {n}") for n in range(14)]
+    names = [memory.id for memory in told] + ["mem_ffffffffffff"]
+    linked = [
+        memory.model_copy(
+            update={
+                "linked_ids": tuple(
+                    MemoryLink(target_id=name, link_type=drawn.choice(kinds), note=f"{n}")
+                    for name in drawn.sample(names, 4)
+                )
+            }
+        )
+        for n, memory in enumerate(told)
+    ]
+    order = drawn.sample(told, 10)
+    successions = [(one.id, drawn.choice(order[n + 1 :] + told).id) for n, one in enumerate(order)]
+    successions = [(one, other) for one, other in successions if one != other]
+    with (
+        Ledger.create(f"sqlite:///{tmp_path / 'a.db'}") as together,
+        Ledger.create(f"sqlite:///{tmp_path / 'b.db'}") as singly,
+    ):
+        for one_of_them in (together, singly):
+            with one_of_them.writing() as writer:
+                writer.memories.insert_all(linked)
+                writer.memories.bury([told[-1].id])
+        with together.writing() as writer:
+            writer.memories.retire(successions)
+        for succession in successions:
+            with singly.writing() as writer:
+                writer.memories.retire([succession])
+        assert all_links(together) == all_links(singly)
+        assert len(all_links(together)) > 1
+
+
+def test_a_memory_hands_on_many_links_as_cheaply_as_few(ledger: Ledger, tell: Tell) -> None:
+    def statements(count: int) -> int:
+        seen: list[str] = []
+        friends = [tell(f"text {n}") for n in range(count)]
+        ends = tuple(MemoryLink(target_id=friend.id) for friend in friends)
+        hub, successor = tell("a hub", linked_ids=ends), tell("what stands for it")
+        with ledger.writing() as writer:
+            writer.memories.insert_all([*friends, hub, successor])
+        listen = (Engine, "before_cursor_execute", lambda *told: seen.append(told[2]))
+        sa.event.listen(*listen)
+        try:
+            with ledger.writing() as writer:
+                writer.memories.retire([(hub.id, successor.id)])
+        finally:
+            sa.event.remove(*listen)
+        with ledger.reading() as reader:
+            assert len(reader.links.touching([successor.id])) == count
+        return len(seen)
+
+    assert statements(40) == statements(3) < 16
