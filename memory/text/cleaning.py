@@ -17,6 +17,7 @@ _UNSEEN = re.compile(
     "\U000e0000-\U000e007f]"
 )
 _JOINER = re.compile("[\u200c\u200d](?![\u0100-\U0010ffff])|(?<![\u0100-\U0010ffff])[\u200c\u200d]")
+_DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w+\b")
 _FINAL_PUNCTUATION = " .!。！…"
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
@@ -38,13 +39,15 @@ def normalise(text: str) -> str:
     question mark stays: a question states nothing. Raised digits and fractions keep a mark, since
     NFKC alone would read 10² as 102; codes like aB3x keep their case.
     """
-    if not text.isascii():
+    if not unicodedata.is_normalized("NFKC", text):
         text = unicodedata.normalize("NFKC", "".join(map(_keep_apart, text)))
     folded = " ".join(_folded(text).split())
     return folded.rstrip(_FINAL_PUNCTUATION) or folded
 
 
 def _folded(text: str) -> str:
+    if not _DIGIT.search(text):
+        return text.casefold()
     kept, end = [], 0
     for code in _CODE.finditer(text):
         kept += [text[end : code.start()].casefold(), code.group()]
