@@ -178,7 +178,8 @@ def _say_left(left: Sequence[LeftAlone]) -> None:
 def _confirm(theirs: Theirs, yes: bool) -> None:
     if yes:
         return
-    err().print(f"write this to {theirs.name!r}? No other program may have a folder open. y or n")
+    warning = " No other program may have its folder open." if theirs.kind == "chroma" else ""
+    err().print(f"write this to {theirs.name!r}?{warning} y or n")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         err().print("nothing was written")
         raise typer.Exit(EXIT_PROBLEM)

@@ -72,9 +72,10 @@ class TheirLangGraph:
 
     @contextmanager
     def opened(self) -> Iterator[Rows]:
-        """To write, so that who may not is told so before anything is begun."""
-        with self._tables() as tables, tables.transaction(writing=True):
-            yield _Items(tables, lock=True)
+        """Who may not write is told so before anything is begun."""
+        with self._tables() as tables, tables.transaction(writing=False):
+            tables.check_rights()
+            yield _Items(tables)
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[Rows]:  # noqa: ARG002

@@ -21,7 +21,7 @@ def as_row(item: Mapping[str, Any]) -> ForeignRow:
     """
     try:
         value = json.loads(item["value"])
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     fields = dict(value) if isinstance(value, dict) else {}
     namespace = str(item["prefix"])

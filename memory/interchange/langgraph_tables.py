@@ -28,6 +28,7 @@ _VECTORS = "store_vectors"
 _PATIENCE_S = 30
 _NO_STORE = f"has no table {_ITEMS!r}"
 _MAY_NOT, _GRANT = "cannot be written", "grant the right to write it, and its folder"
+_RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 _SECRETS = ("password", "sslpassword")
 
 
@@ -50,6 +51,9 @@ class Tables(Protocol):
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]: ...
 
     def has_vectors(self) -> bool: ...
+
+    def check_rights(self) -> None:
+        """Raises: InputError where the store may not be written."""
 
     def identity(self) -> str:
         """What names the database, wherever it is reached from."""
@@ -179,6 +183,11 @@ class _Sqlite:
         told = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
         return bool(self.run(told, [_VECTORS]))
 
+    def check_rights(self) -> None:
+        """SQLite itself would tell it too late."""
+        if not (os.access(self.file, os.W_OK) and os.access(self.file.absolute().parent, os.W_OK)):
+            raise InputError(self.file, _MAY_NOT, _GRANT)
+
     def identity(self) -> str:
         """There is none but where it lies."""
         return str(self.file.resolve())
@@ -214,8 +223,6 @@ def sqlite_file(file: Path) -> Iterator[Tables]:
     Raises: InputError.
     """
     _must_be_there(file)
-    if not (os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK)):
-        raise InputError(file, _MAY_NOT, _GRANT)
     with closing(_connected(file, file)) as connection:
         yield _Sqlite(file, connection)
 
@@ -303,6 +310,17 @@ class _Postgres:
         [found] = self.run("SELECT to_regclass(%s) IS NOT NULL AS there", [_VECTORS])
         return bool(found["there"])
 
+    def check_rights(self) -> None:
+        tables = [_ITEMS, *([_VECTORS] if self.has_vectors() else [])]
+        asked = (
+            "SELECT bool_and(has_table_privilege(asked, wanted)) AS may"
+            " FROM unnest(%s::text[]) asked, unnest(%s::text[]) wanted"
+        )
+        [found] = self.run(asked, [tables, _RIGHTS])
+        if not found["may"]:
+            remedy = f"grant this role {', '.join(_RIGHTS)} on {' and '.join(tables)}"
+            raise InputError(self.address, _MAY_NOT, remedy)
+
     def identity(self) -> str:
         [found] = self.run(
             "SELECT system_identifier::text AS server, current_database()::text AS database,"
@@ -359,7 +377,7 @@ def _postgres_faults(address: str) -> Iterator[None]:
         remedy = "check the address, and what this role may do"
         raise InputError(address, f"failed: {_first_line(exc)}", remedy) from exc
     except psycopg.Error as exc:
-        remedy = "is the server there, and are the name, the password and the rights?"
+        remedy = "is the server there? PGPASSWORD or ~/.pgpass gives a password"
         raise InputError(address, f"failed: {_first_line(exc)}", remedy) from exc
 
 

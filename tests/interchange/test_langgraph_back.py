@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
+from memory.errors import InputError
 from memory.interchange.foreign import Reading
 from memory.interchange.langgraph_back import TheirLangGraph, langgraph_at
 from memory.interchange.langgraph_store import unexpired_items
@@ -301,6 +303,27 @@ def test_without_an_embedder_like_theirs_what_has_no_vector_is_written_and_the_r
     assert made == {}
     assert {one.row.id for one in plan.changes} == {name("p"), name("q")}
     assert {one.id for one in plan.left_alone} == {name("c"), name("d")}
+
+
+def test_a_role_that_may_only_read_reads_and_is_told_so_before_anything_is_begun(
+    cleaned: MemoryStore, place: Place, tmp_path: Path
+) -> None:
+    if not place.on_postgres:
+        pytest.skip("SQLite knows no roles")
+    role = f"reader_{uuid4().hex[:8]}"
+    place.run(f"CREATE ROLE {role} LOGIN PASSWORD 'geheim'")
+    try:
+        place.run(f"GRANT SELECT ON store, store_vectors TO {role}")
+        theirs = langgraph_at(place.address.replace("postgres:@", f"{role}:geheim@"))
+        before = place.held()
+        with pytest.raises(InputError, match="cannot be written; grant this role SELECT") as told:
+            written(cleaned, theirs, tmp_path / "undo.jsonl", BY_NAMESPACE)
+        assert "geheim" not in str(told.value)
+        assert not (tmp_path / "undo.jsonl").exists()
+        assert place.held() == before
+    finally:
+        place.run(f"DROP OWNED BY {role}")
+        place.run(f"DROP ROLE {role}")
 
 
 def test_a_name_that_could_be_two_items_is_neither(place: Place) -> None:

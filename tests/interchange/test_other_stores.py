@@ -105,7 +105,9 @@ def test_an_item_of_langgraph_is_a_memory_of_its_namespace(tmp_path: Path) -> No
             row = [prefix, key, json.dumps(value), "2026-05-01 08:00:00", "2026-05-02 08:00:00"]
             store.execute("INSERT INTO store VALUES (?, ?, ?, ?, ?)", row)
         store.execute("INSERT INTO store VALUES ('files', 'f', '{\"lines\": []}', 'x', NULL)")
-    *rows, file = langgraph_at(str(tmp_path / "store.db")).found().rows
+        deep = ["deep", "d", '{"text": ' * 5_000, WHEN, None]
+        store.execute("INSERT INTO store VALUES (?, ?, ?, ?, ?)", deep)
+    *rows, file, deepest = langgraph_at(str(tmp_path / "store.db")).found().rows
     read = memories(rows, user_key="namespace")
     assert [(one.user, one.external_id, one.content, one.timestamp.day) for one in read] == [
         ("memories.mia", "memories.mia/k", "Mia sails.", 2),
@@ -113,7 +115,9 @@ def test_an_item_of_langgraph_is_a_memory_of_its_namespace(tmp_path: Path) -> No
     ]
     assert read[0].metadata["more"] == {"a": [1]}
     assert [one.user for one in memories(rows, user_key="namespace.1")] == ["mia", "jonas"]
-    [problem] = as_memories([file], "theirs", Reading(user_key="namespace"))
+    by_namespace = Reading(user_key="namespace")
+    assert "deep/d: content is empty" in str(*as_memories([deepest], "theirs", by_namespace))
+    [problem] = as_memories([file], "theirs", by_namespace)
     assert "files/f: " in str(problem)
     assert isinstance(problem, InputError)
 
