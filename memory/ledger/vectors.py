@@ -117,10 +117,21 @@ class TextVectorsWriter(TextVectors):
         holders = _HOLDERS.scalars(self._connection, keys=fresh, revision=revision)
         self._transaction.touched |= set(holders)
 
-    def drop_all(self) -> None:
-        """Forget every vector: the next come from another embedder."""
+    def replace_all(self, vectors: Mapping[str, Vector]) -> None:
+        """Another embedder's in place of all there are, of the texts that a memory still has.
+
+        Every memory counts as written.
+        """
+        held = set(self._connection.scalars(sa.select(t.memories.c.text_key)))
+        rows = [
+            {"text_key": key, "vector": _blob(vectors[key])} for key in sorted(held & {*vectors})
+        ]
         self._connection.execute(t.vectors.delete())
-        self._transaction.touched |= set(self._connection.scalars(sa.select(t.memories.c.id)))
+        if rows:
+            _INSERT.run_all(self._connection, rows)
+        revision = self._transaction.revision
+        self._connection.execute(t.memories.update().values(revision=revision))
+        self._transaction.numbered = True
 
     def drop_unused(self, keys: Collection[str]) -> set[str]:
         """Forget those of texts that no memory has any more; gives their keys."""

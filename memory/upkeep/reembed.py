@@ -33,8 +33,7 @@ def reembed(
             on_progress(start + len(some), len(names))
     vectors = np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
     with ledger.writing() as writer:
-        writer.vectors.drop_all()
+        writer.vectors.replace_all(dict(zip(names, vectors, strict=True)))
         writer.followers.start_all_again()
-        writer.vectors.put(dict(zip(names, vectors, strict=True)))
         writer.set_meta("embedder", embedder.fingerprint)
     return len(names)

@@ -35,11 +35,10 @@ def test_after_a_change_of_dimension_it_is_made_again(
     index.close()
     with ledger.writing() as writer:
         rows = list(writer.memories.live())
-        writer.vectors.drop_all()
+        keys = [text_key(row.memory.content) for row in rows]
+        wide = [np.concatenate([unit(rng), np.zeros(DIM, np.float32)]) for _ in keys]
+        writer.vectors.replace_all(dict(zip(keys, wide, strict=True)))
         writer.followers.start_all_again()
-        for row in rows:
-            wide = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
-            writer.vectors.put({text_key(row.memory.content): wide})
     again = opened(folder, ledger)
     query = np.concatenate([unit(rng), np.zeros(DIM, np.float32)])
     assert len(nearest(again, query, MIA, 5, -1.0).ids) == 5

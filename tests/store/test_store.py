@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from memory.errors import (
     StillStatedBy,
 )
 from memory.ledger import Ledger
-from memory.models import Action, Decision, Memory, MemoryLink, Survivor
+from memory.models import Action, Decision, Memory, MemoryLink, Survivor, Vectors
 from memory.store import (
     Applied,
     Conflict,
@@ -28,6 +28,7 @@ from memory.store import (
     WhileMergeable,
     WhileNearest,
 )
+from memory.text import text_key
 from memory.upkeep import reembed
 from tests.conftest import Tell
 from tests.doubles import BrokenIndex, PlacedEmbedder, living_for
@@ -165,6 +166,24 @@ def test_a_store_that_was_embedded_again_under_it_mixes_nothing(
             call()
     fresh = MemoryStore(ledger, Wide())
     assert [hit.memory.content for hit in fresh.search("Mia has a cat.")] == ["Mia has a cat."]
+
+
+def test_what_is_forgotten_while_all_is_embedded_again_leaves_no_vector(
+    store: MemoryStore, ledger: Ledger, tell: Tell
+) -> None:
+    class Slow(PlacedEmbedder):
+        fingerprint = "placed-slow"
+
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            store.forget(secret.id)
+            return super().embed(texts)
+
+    secret = store.add(tell("Mia has a secret."))
+    store.add(tell("Jonas sails."))
+    reembed(ledger, Slow())
+    with ledger.reading() as reader:
+        assert reader.vectors.of([text_key(secret.content)]) == {}
+        assert len(reader.vectors.of([text_key("Jonas sails.")])) == 1
 
 
 def test_without_a_vector_a_memory_is_kept_and_embedded_later(
