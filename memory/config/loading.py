@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +13,7 @@ from pydantic import SecretStr, ValidationError
 
 from memory.config.file import found, read
 from memory.config.keys import ACCESS, EVERY_KEY, KeyPath, Sources, meant, put
-from memory.config.overrides import from_environment, from_settings, warn_of_names
+from memory.config.overrides import Override, from_environment, from_settings, warn_of_names
 from memory.config.settings import AgentConfig, Config
 from memory.errors import ConfigError
 from memory.models import Problem, first_problem
@@ -41,13 +41,8 @@ def load_config(
         problem = f"{ACCESS[name]} does not belong in a file"
         remedy = f"set {ACCESS[name]} in the environment"
         raise ConfigError(sources[(name,)], name, problem, remedy)
-    for key_path, name, value in [*from_environment(environ), *from_settings(settings)]:
-        put(values, key_path, value)
-        sources[key_path] = name
-    try:
-        config = Config.model_validate(values)
-    except ValidationError as exc:
-        raise _explained(first_problem(exc), sources, path) from exc
+    overrides = [*from_environment(environ), *from_settings(settings)]
+    config = _laid_over(values, sources, overrides, path)
     return _with_absolute_paths(config.model_copy(update=_access(environ)), path)
 
 
@@ -70,14 +65,21 @@ def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Con
     if not isinstance(config, Config):
         return load_config(config, settings=settings)
     values, sources = config.model_dump(exclude_unset=True), Sources()
-    for key_path, name, value in from_settings(settings):
+    changed = _laid_over(values, sources, from_settings(settings), None)
+    return changed.model_copy(update={name: getattr(config, name) for name in ACCESS})
+
+
+def _laid_over(
+    values: dict[str, Any], sources: Sources, overrides: Iterable[Override], path: Path | None
+) -> Config:
+    """Raises: ConfigError."""
+    for key_path, name, value in overrides:
         put(values, key_path, value)
         sources[key_path] = name
     try:
-        changed = Config.model_validate(values)
+        return Config.model_validate(values)
     except ValidationError as exc:
-        raise _explained(first_problem(exc), sources, None) from exc
-    return changed.model_copy(update={name: getattr(config, name) for name in ACCESS})
+        raise _explained(first_problem(exc), sources, path) from exc
 
 
 def _with_absolute_paths(config: Config, path: Path | None) -> Config:
