@@ -3,6 +3,7 @@
     python -m benchmarks.speed --pairs 93640 --texts FILE... [--rounds 3] [--json]
     python -m benchmarks.speed --pairs 1000000 --texts FILE... --only similar_pairs --rounds 1
     python -m benchmarks.speed --import 20000 [--database URL] [--json]
+    python -m benchmarks.speed --upkeep 20000 [--json]
     python -m benchmarks.speed --write 50000 [--json]
     python -m benchmarks.speed --batch 100000 [--texts FILE...] [--json]
     python -m benchmarks.speed --start [--json]
@@ -22,8 +23,8 @@ out. The clock covers from the vectors to the pairs; `cpu` is the time of all
 threads, which says more where others use the machine too. Each figure is the least of the rounds,
 which take turns.
 
-The others need no texts: see `benchmarks/importing.py`, `benchmarks/writing.py` and, for `--batch`
-and `--start`, `benchmarks/batching.py`.
+The others need no texts: see `benchmarks/importing.py`, `benchmarks/upkeeping.py`,
+`benchmarks/writing.py` and, for `--batch` and `--start`, `benchmarks/batching.py`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import batching, importing, writing
+from benchmarks import batching, importing, upkeeping, writing
 from memory.index import candidate_pairs, similar_pairs
 from memory.models import Vectors
 from memory.providers import WordLlamaEmbedder
@@ -88,6 +89,7 @@ def main() -> None:
     wanted = parser.add_mutually_exclusive_group(required=True)
     wanted.add_argument("--pairs", type=int)
     wanted.add_argument("--import", dest="imported", type=int)
+    wanted.add_argument("--upkeep", dest="kept", type=int)
     wanted.add_argument("--write", dest="written", type=int)
     wanted.add_argument("--batch", dest="batched", type=int)
     wanted.add_argument("--start", dest="started", action="store_true")
@@ -118,6 +120,8 @@ def print_bulk(args: argparse.Namespace) -> None:
     """What the others than `--pairs` measure, a line each or as JSON."""
     if args.imported is not None:
         found: Sequence[object] = importing.measure(args.imported, args.database)
+    elif args.kept is not None:
+        found = upkeeping.measure(args.kept)
     elif args.written is not None:
         found = writing.measure_all(args.written)
     elif args.batched is not None:

@@ -1,0 +1,112 @@
+"""How long what an owner does now and then keeps others from writing.
+
+A store of made-up memories (`benchmarks/made_up.py`) of 50 users. Its vectors are made after an
+embedder that failed, then once more by another one, and a batch with the offline model cleans it;
+another store takes memories of which each is linked to three others, as `import --raw` stores them.
+`held` is the time that a transaction kept other writers waiting, its commit included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.importing import USERS, TimedEmbedder, config_of, held
+from benchmarks.made_up import memories
+from memory.assembly import build_deduplicator, open_store
+from memory.errors import EmbeddingError
+from memory.index import Following
+from memory.models import Memory, MemoryLink, Vectors
+from memory.providers import OfflineModel
+from memory.store import MemoryStore, Pace
+from memory.upkeep import reembed
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a piece of work took, and how long its transactions held others up."""
+
+    work: str
+    memories: int
+    seconds: float
+    transactions: int
+    held_p95_ms: float
+    held_ms: float
+
+
+class Failing(TimedEmbedder):
+    """WordLlama, for whom every text is too much until it is mended."""
+
+    broken = True
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        if self.broken and list(texts) != ["warm"]:
+            raise EmbeddingError("no embedder")
+        return super().embed(texts)
+
+
+def measure(count: int) -> list[Kept]:
+    logging.getLogger("memory").setLevel(logging.ERROR)  # it warns of each missing vector
+    found = []
+    with tempfile.TemporaryDirectory(prefix="upkeeping-") as folder:
+        config, embedder = config_of(Path(folder)), Failing()
+        with open_store(config, Following(lag=count), embedder) as store:
+            add(store, memories(count, USERS))
+            embedder.broken = False
+            found.append(timed("missing vectors", count, store.embeddings.make_missing))
+            batch = build_deduplicator(store, config, OfflineModel()).deduplicate_all
+            found.append(timed("a batch", count, lambda: asyncio.run(batch())))
+            embedder.fingerprint = "another"
+            found.append(timed("all vectors again", count, lambda: reembed(store.ledger, embedder)))
+    with tempfile.TemporaryDirectory(prefix="upkeeping-") as folder:
+        told = linked(list(memories(count, USERS)))
+        with open_store(config_of(Path(folder)), Following(lag=count), TimedEmbedder()) as store:
+            found.append(timed("raw import, linked", count, lambda: add(store, told)))
+    return found
+
+
+def add(store: MemoryStore, told: Iterable[Memory]) -> None:
+    pace = Pace()
+    for some in pace.parts(list(told)):
+        store.add_batch(some, pace=pace)
+
+
+def linked(told: Sequence[Memory]) -> list[Memory]:
+    """Each to three others, earlier or later ones."""
+    drawn = random.Random(3)
+    return [
+        one.model_copy(
+            update={
+                "linked_ids": tuple(
+                    MemoryLink(target_id=other.id)
+                    for other in drawn.sample(told, 3)
+                    if other is not one
+                )
+            }
+        )
+        for one in told
+    ]
+
+
+def timed(work: str, count: int, call: Callable[[], object]) -> Kept:
+    with held() as transactions:
+        started = time.perf_counter()
+        call()
+        took = time.perf_counter() - started
+    held_ms = 1_000 * np.array(transactions.seconds)
+    return Kept(
+        work=work,
+        memories=count,
+        seconds=round(took, 2),
+        transactions=len(held_ms),
+        held_p95_ms=round(float(np.percentile(held_ms, 95)), 1),
+        held_ms=round(float(held_ms.max()), 1),
+    )
