@@ -40,7 +40,8 @@ def japanese_tokens(text: str) -> list[Token] | None:
     return None if told is None else [piece.token for piece in told]
 
 
-def _pieces(text: str) -> list[Piece] | None:
+@lru_cache(maxsize=4_096)
+def _pieces(text: str) -> Sequence[Piece] | None:
     tokenizer = _tokenizer()
     if tokenizer is None or len(text) > _LONGEST:
         return None
