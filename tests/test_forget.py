@@ -11,6 +11,7 @@ from memory.index import ChromaIndex
 from memory.ledger import Ledger
 from memory.models import PERSON, Action, Decision, Memory, MemoryLink, Scope, Survivor, Turn
 from memory.store import Anyway, Applied, MemoryStore, WhileMergeable, forget_user
+from memory.text import text_key
 from tests.conftest import Tell
 from tests.doubles import START, PlacedEmbedder, ScriptedModel, living_for
 
@@ -180,7 +181,8 @@ def test_a_person_who_keeps_two_apart_does_not_keep_what_a_judge_said_of_a_third
     store.undo(number)
     with store.ledger.reading() as reader:
         scope = Scope.of(b, ("user",))
-        assert reader.distinct.verdict(scope, b.content, c.content).by == "model"
+        verdict = reader.distinct.verdict(scope, text_key(b.content), text_key(c.content))
+    assert verdict.by == "model"
 
 
 def test_nothing_brings_a_forgotten_memory_back(store: MemoryStore, tell: Tell) -> None:

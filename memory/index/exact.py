@@ -35,9 +35,16 @@ class ExactIndex:
         return [Shortlist(tuple(name for name, _ in some)) for some in found]
 
     def answers_at_once(self, scope: Scope) -> bool:
-        """Whether its vectors are read already, and few of them are of this scope."""
-        with self._lock:
+        """Whether its vectors are read already, and few of them are of this scope.
+
+        Not while somebody else is served: that may take as long as reading all of them.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
             return self._live.has_begun and self._live.count(scope) <= _FEW
+        finally:
+            self._lock.release()
 
     def follow(self) -> None:
         with self._lock:

@@ -83,10 +83,7 @@ class _Points:
             found = self.client.retrieve(
                 self.name, [point_id(name) for name in names], with_vectors=True
             )
-        rows = [
-            Stored(str(one.id), None, dict(one.payload or {}), vectors_of(one)) for one in found
-        ]
-        return {row.id: row for row in rows}
+        return {row.id: row for row in map(_stored, found)}
 
     def as_read(self, stored: Stored) -> ForeignRow:
         return ForeignRow(stored.id, stored.document, stored.metadata)

@@ -7,6 +7,7 @@ values it is asked about.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -17,6 +18,9 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
+
+_NEVER_STORED = re.compile("[\0\ud800-\udfff]")
+"""What no stored text has: PostgreSQL refuses it, and SQLite's JSON ends at NUL."""
 
 
 class among(FunctionElement[bool]):  # noqa: N801 - read as the operator that it is
@@ -44,7 +48,7 @@ class _Texts(TypeDecorator[Collection[str]]):
         return dialect.type_descriptor(postgresql.ARRAY(sa.Text()) if array else sa.Text())
 
     def process_bind_param(self, value: Collection[str] | None, dialect: Dialect) -> Any:
-        texts = list(value or ())
+        texts = [text for text in value or () if not _NEVER_STORED.search(text)]
         return texts if dialect.name == "postgresql" else json.dumps(texts)
 
 

@@ -592,4 +592,6 @@ _POSTGRES_FAULTS = (
     ("lock timeout", "is being written by another process", "try again when it has finished"),
     ("terminating connection", "closed the connection", "try again"),
     ("server closed the connection", "closed the connection", "try again"),
+    ("connection is lost", "closed the connection", "try again"),
+    ("connection is closed", "closed the connection", "try again"),
 )

@@ -26,6 +26,13 @@ _ABOUT = Prepared(
         among(_PAIRS.by, "by"),
     )
 )
+_OF_PAIR = Prepared(
+    sa.select(_PAIRS.reason, _PAIRS.by).where(
+        _PAIRS.scope == sa.bindparam("scope"),
+        _PAIRS.low_key == sa.bindparam("low"),
+        _PAIRS.high_key == sa.bindparam("high"),
+    )
+)
 
 
 class DistinctPairs(TableGroup):
@@ -59,13 +66,11 @@ class DistinctPairs(TableGroup):
         query = sa.select(pairs.scope, pairs.low_key, pairs.high_key).where(pairs.by.in_(by))
         return {tuple(row) for row in self._connection.execute(query)}
 
-    def verdict(self, scope: Scope, text_a: str, text_b: str) -> KnownPair:
-        """What is known of a pair of texts."""
-        pairs = t.distinct_pairs.c
-        low, high = sorted((text_key(text_a), text_key(text_b)))
-        here = sa.and_(pairs.scope == scope.key, pairs.low_key == low, pairs.high_key == high)
-        known = self._connection.execute(sa.select(pairs.reason, pairs.by).where(here)).first()
-        reason, by = known or (None, None)
+    def verdict(self, scope: Scope, key_a: str, key_b: str) -> KnownPair:
+        """What is known of a pair of texts, given by their keys."""
+        low, high = sorted((key_a, key_b))
+        known = _OF_PAIR.rows(self._connection, scope=scope.key, low=low, high=high)
+        reason, by = known[0] if known else (None, None)
         return KnownPair(scope.key, low, high, reason, by)
 
 

@@ -285,7 +285,7 @@ class MemoriesWriter(Memories):
     def insert_all(self, memories: Sequence[Memory]) -> None:
         """New live memories, in this order, with their links."""
         transaction = self._transaction
-        written = {"live": True, "revision": transaction.revision}
+        written = {"live": True, "successor_id": None, "revision": transaction.revision}
         rows = [
             written | {"identity_hash": t.identity_hash(memory)} | t.to_columns(memory)
             for memory in memories
@@ -409,20 +409,31 @@ def _inherited(
 
     `links` are all that the memories and their successors have. One that is there already stays.
     """
-    here = {frozenset(link[:2]): (link.low_id, seen_from(link.low_id, link)) for link in links}
-    before = dict(here)
+    here: dict[str, dict[str, MemoryLink]] = {}
+    """The link of each memory to each other one, as the first of them carries it."""
+    there = [(link.low_id, seen_from(link.low_id, link)) for link in links]
+    for source, end in there:
+        _join(here, source, end)
+    fresh: dict[frozenset[str], tuple[str, MemoryLink]] = {}
     for retired, successor in successions:
-        mine = [here[pair] for pair in sorted(here, key=sorted) if retired in pair]
-        ends = [end if source == retired else _turned(source, end) for source, end in mine]
-        targets = _lived_for((end.target_id for end in ends), states)
-        for end in ends:
-            if end.target_id != successor:
-                for source, new in _resolved(successor, end, targets):
-                    here.setdefault(frozenset((source, new.target_id)), (source, new))
-        here = {pair: link for pair, link in here.items() if retired not in pair}
+        mine = here.pop(retired, {})
+        targets = _lived_for(mine, states)
+        for other in sorted(mine):
+            here[other].pop(retired)
+            fresh.pop(frozenset((retired, other)), None)
+            for source, new in _resolved(successor, mine[other], targets):
+                if other != successor and new.target_id not in here.get(source, {}):
+                    _join(here, source, new)
+                    fresh[frozenset((source, new.target_id))] = source, new
         if retired in states:
             states[retired] = replace(states[retired], live=False, successor_id=successor)
-    return [link for pair, link in here.items() if before.get(pair) is not link]
+    return list(fresh.values())
+
+
+def _join(here: dict[str, dict[str, MemoryLink]], source: str, end: MemoryLink) -> None:
+    """The link is carried by both of its ends."""
+    here.setdefault(source, {})[end.target_id] = end
+    here.setdefault(end.target_id, {})[source] = _turned(source, end)
 
 
 def _turned(memory_id: str, end: MemoryLink) -> MemoryLink:

@@ -7,6 +7,7 @@ statement, since the first version did not look before it wrote.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -47,9 +48,13 @@ def make_schema(connection: Connection) -> None:
 
 
 def _add_indexes(connection: Connection) -> None:
-    """Those that a ledger of this version may be without: any process works with or without."""
-    for index in t.LATER_INDEXES:
-        index.create(connection, checkfirst=True)
+    """Those that a ledger of this version may be without: any process works with or without.
+
+    On PostgreSQL only who owns the tables may make them.
+    """
+    with contextlib.suppress(sa.exc.ProgrammingError), connection.begin_nested():
+        for index in t.LATER_INDEXES:
+            index.create(connection, checkfirst=True)
 
 
 def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None:

@@ -58,8 +58,11 @@ class _Form:
         compiled = statement.compile(dialect=dialect, column_keys=_column_keys(statement))
         self._text = str(compiled)
         self._order: Sequence[str] | None = getattr(compiled, "positiontup", None)
-        self._given = dict(compiled.params)
-        kinds = {name: one.type.dialect_impl(dialect) for name, one in compiled.binds.items()}
+        binds = {name: bind for bind, name in compiled.bind_names.items()}
+        given = compiled.params.items()
+        self._given = {name: value for name, value in given if not binds[name].required}
+        self._names = list(binds)
+        kinds = {name: one.type.dialect_impl(dialect) for name, one in binds.items()}
         written = {name: kind.bind_processor(dialect) for name, kind in kinds.items()}
         self._written = {name: one for name, one in written.items() if one is not None}
         chosen = statement.selected_columns if isinstance(statement, sa.Select) else ()
@@ -88,10 +91,13 @@ class _Form:
         return self._reading.rows(cursor.fetchall())
 
     def _told(self, values: Mapping[str, Any]) -> Any:
+        """Raises: KeyError where a value is missing."""
         told = {**self._given, **values}
         for name, written in self._written.items():
             told[name] = written(told[name])
-        return told if self._order is None else tuple(told[name] for name in self._order)
+        if self._order is None:
+            return {name: told[name] for name in self._names}
+        return tuple(told[name] for name in self._order)
 
     def _announce(self, connection: Connection, cursor: Any, told: Any, *, many: bool) -> None:
         """To whoever listens to SQLAlchemy's statements."""

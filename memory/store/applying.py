@@ -308,12 +308,7 @@ class Applier:
         pairs: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
         for one in decisions:
             if one.distinct and one.judge != "person":
-                by_id = _involved(one)
-                told = [(by_id[a], by_id[b]) for a, b in one.distinct]
-                pairs.setdefault(one.judge, []).extend(
-                    (self._scope_of(a), text_key(a.content), text_key(b.content), one.reason)
-                    for a, b in told
-                )
+                pairs.setdefault(one.judge, []).extend(self._told_apart(one))
         for judge, some in pairs.items():
             writer.distinct.mark_all(some, judge)
 
@@ -321,14 +316,19 @@ class Applier:
         """The image of what was before, with what was known of pairs that a person tells apart."""
         if decision.judge != "person":
             return before
-        by_id = _involved(decision)
-        known = []
-        for a, b in decision.distinct:
-            scope = self._scope_of(by_id[a])
-            texts = by_id[a].content, by_id[b].content
-            known.append(writer.distinct.verdict(scope, *texts))
-            writer.distinct.mark(scope, *texts, decision.reason, decision.judge)
+        pairs = self._told_apart(decision)
+        known = [writer.distinct.verdict(scope, a, b) for scope, a, b, _ in pairs]
+        writer.distinct.mark_all(pairs, "person")
         return with_verdicts(before, known)
+
+    def _told_apart(self, decision: Decision) -> list[tuple[Scope, str, str, str]]:
+        """Each pair's scope, the keys of its texts, and why."""
+        by_id = _involved(decision)
+        keys = {name: text_key(memory.content) for name, memory in by_id.items()}
+        return [
+            (self._scope_of(by_id[a]), keys[a], keys[b], decision.reason)
+            for a, b in decision.distinct
+        ]
 
     def _count_failure(self, writer: Writer, one: Application) -> None:
         """What a model was asked and could not answer, pair by pair; the next batch asks a new."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from memory.models import JUDGES, Decision, Embedded, Judge
 from memory.store.applying import Anyway, Application, Applied, Condition, Conflict, count
-from memory.store.pace import Pace, uncollected
+from memory.store.pace import Pace, Uncollected
 from memory.store.store import MemoryStore
 from memory.threads import in_thread
 
@@ -84,7 +84,8 @@ class Gathering:
         """The answers of as many of them as the time allows, one at least."""
         wanted = [self._wanted(one) for one in some]
         answers: list[_Answer] = []
-        with uncollected(), self._store.ledger.writing() as writer:
+        with Uncollected() as garbage, self._store.ledger.writing() as writer:
+            garbage.leave()
             until = self._clock() + self._most_held_s
             for one in wanted:
                 if isinstance(one, Application):

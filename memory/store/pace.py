@@ -43,7 +43,8 @@ class Pace:
 
         Raises: LedgerError.
         """
-        with uncollected(), ledger.writing() as writer:
+        with Uncollected() as garbage, ledger.writing() as writer:
+            garbage.leave()
             began = self._clock()
             yield writer
         self._learn(count, self._clock() - began)
@@ -55,16 +56,24 @@ class Pace:
             self.size = min(self._most, self.size + self.size // 4 + 1)
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Garbage is not looked for meanwhile: that looks at all that this process holds, 0.1 s of it.
+class Uncollected:
+    """From `leave` to the end of the block garbage is not looked for: that looks at all there is.
 
-    Several threads may be in here: whoever found it allowed allows it again.
+    A tenth of a second of it, while others wait to write. Several threads may be in here: whoever
+    found it allowed allows it again.
     """
-    was_allowed = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_allowed:
+
+    def __init__(self) -> None:
+        self._allows_again = False
+
+    def __enter__(self) -> Uncollected:
+        return self
+
+    def leave(self) -> None:
+        """From here on; whoever has waited for a lock in the block has let others collect it."""
+        self._allows_again = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._allows_again:
             gc.enable()

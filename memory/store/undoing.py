@@ -20,6 +20,7 @@ from memory.ledger import (
     seen_from,
 )
 from memory.models import Action, Decision, Memory, MemoryLink, Scope
+from memory.text import text_key
 
 
 class Afterwards(Enum):
@@ -90,9 +91,12 @@ def undo(
         writer.decisions.mark_undone(record.number, pending=False)
         members = [row.memory for row in writer.memories.rows(record.members).values()]
         if record.survivors and afterwards is Afterwards.KEPT_APART:
-            for a, b in _joined(record, members):
-                texts = a.content, b.content
-                writer.distinct.mark(scope_of(a), *texts, "kept by a person", "person")
+            keys = {member.id: text_key(member.content) for member in members}
+            parted = [
+                (scope_of(a), keys[a.id], keys[b.id], "kept by a person")
+                for a, b in _joined(record, members)
+            ]
+            writer.distinct.mark_all(parted, "person")
         told = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
         writer.decisions.record(told, writer.memories.image([]), clock(), None)
     return undone

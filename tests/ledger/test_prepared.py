@@ -64,6 +64,37 @@ def test_any_number_of_texts_is_one_parameter(connection: Connection, wanted: li
     assert sorted(connection.scalars(AMONG, {"keys": wanted})) == sorted(found)
 
 
+def test_a_value_that_is_missing_is_no_value_of_another_kind(connection: Connection) -> None:
+    with pytest.raises(KeyError, match="value"):
+        Prepared(t.meta.insert()).run_all(connection, [{"key": "k"}])
+    with pytest.raises(KeyError, match="keys"):
+        Prepared(AMONG).rows(connection)
+
+
+def test_what_no_database_can_hold_is_not_found(connection: Connection) -> None:
+    connection.execute(t.meta.insert(), [{"key": "a", "value": "here"}])
+    assert Prepared(AMONG).scalars(connection, keys=["a\0", "\ud800", "\udfffa"]) == []
+
+
+def test_a_new_memory_is_written_as_sqlalchemy_would_write_it(ledger_url: str, tell: Tell) -> None:
+    memory = tell("Mia has a cat.", user="Mia", tags=("cats",), metadata={"seen": [1, None]})
+    told = {
+        **t.to_columns(memory),
+        "live": True,
+        "identity_hash": t.identity_hash(memory),
+        "revision": 1,
+    }
+    with Ledger.create(ledger_url) as ledger, ledger.writing() as writer:
+        writer.memories.insert(memory)
+        here = sa.select(t.memories).where(t.memories.c.id == memory.id)
+        [row] = writer._connection.execute(here).mappings().all()
+        writer._connection.execute(t.memories.delete())
+        writer._connection.execute(t.memories.insert(), told)
+        [same] = writer._connection.execute(here).mappings().all()
+    assert {**row, "seq": 0} == {**same, "seq": 0}
+    assert row["successor_id"] is None
+
+
 def test_whoever_listens_hears_of_a_prepared_statement(connection: Connection) -> None:
     with heard() as statements:
         Prepared(AMONG).rows(connection, keys=["schema_version"])

@@ -173,7 +173,9 @@ def test_no_reason_for_which_others_were_told_apart_quotes_a_forgotten_text(
     store.forget(three[0].id)
     one, other = three[1:]
     with store.ledger.reading() as reader:
-        left = reader.distinct.verdict(store.scope_of(one), one.content, other.content)
+        left = reader.distinct.verdict(
+            store.scope_of(one), text_key(one.content), text_key(other.content)
+        )
     assert (left.reason, left.by) == ("forgotten", "model")
 
 
