@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from memory.interchange.foreign import ForeignRow, Reading
 from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
 
 Embed = Callable[[list[str]], Any]
+T = TypeVar("T")
+
+_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -102,3 +105,16 @@ class Theirs(Protocol):
 
     def writing(self, header: UndoHeader) -> AbstractContextManager[Rows]:
         """Opened so that a kill at any moment leaves it whole."""
+
+
+def parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """As many at a time as a store is asked about, or told, in one go."""
+    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))
+
+
+def all_stored(rows: Rows, names: Sequence[str]) -> dict[str, Stored]:
+    """Those of any number of rows that are there.
+
+    Raises: InputError or IndexFault.
+    """
+    return {name: one for some in parts(names) for name, one in rows.stored(some).items()}

@@ -11,7 +11,7 @@ import numpy as np
 
 from memory.interchange.foreign import ForeignRow, Reading
 from memory.interchange.plan_back import Update, WriteBackPlan
-from memory.interchange.theirs import Embed, Rows, Stored, Theirs
+from memory.interchange.theirs import Embed, Rows, Stored, Theirs, all_stored
 from memory.interchange.undo_file import Becomes, Vectors
 from memory.models import Vector
 from memory.text import clean
@@ -37,7 +37,7 @@ def with_vectors(
     if not plan.updates:
         return plan, {}
     with theirs.looking() as look:
-        there = look.stored(list(plan.looked_at))
+        there = all_stored(look, list(plan.looked_at))
         news = {one.row.id: _news(look, one, there, reading, now) for one in plan.updates}
         texts = list(dict.fromkeys(text for new in news.values() for text in new.values()))
         other = [name for name, new in news.items() if not _plain(there, name, new)]

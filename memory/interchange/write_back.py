@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
 
 from memory.interchange.foreign import ForeignRow, Reading
 from memory.interchange.plan_back import Deletion, LeftAlone, WriteBackPlan
-from memory.interchange.theirs import Rows, Stored, Theirs
+from memory.interchange.theirs import Rows, Stored, Theirs, all_stored, parts
 from memory.interchange.undo_file import (
     Becomes,
     RowBefore,
@@ -22,11 +21,9 @@ from memory.interchange.undo_file import (
 from memory.interchange.vectors import vectors_after
 from memory.models import Vector
 
-_AT_ONCE = 100
 _MOVED = "it changed since it was read"
 _GIVER_MOVED = "the row whose vector it was to have changed since it was read"
 
-T = TypeVar("T")
 
 Tell = Callable[[int, int], None]
 
@@ -57,7 +54,7 @@ def write_back(
     Raises: InputError; nothing is written where the file cannot be.
     """
     with theirs.opened() as rows:
-        there = _stored(rows, list(plan.looked_at))
+        there = all_stored(rows, list(plan.looked_at))
         plan = _as_read(plan, rows, there)
         becomes = {
             one.row.id: rows.rewritten(there[one.row.id], one.text, reading, now)
@@ -129,7 +126,7 @@ def _carry_out(
 ) -> WriteBackDone:
     whole, done = len(plan.updates) + len(plan.deletions), 0
     on_progress(done, whole)
-    for updates in _chunks(plan.updates):
+    for updates in parts(plan.updates):
         with rows.step():
             there = rows.stored([one.row.id for one in updates])
             moved = [one.row.id for one in updates if not _is(rows, there, one.row)]
@@ -137,9 +134,9 @@ def _carry_out(
             rows.update([before[one.row.id] for one in updates if one.row.id not in moved], vectors)
         done += len(updates)
         on_progress(done, whole)
-    for deletions in _chunks(plan.deletions):
+    for deletions in parts(plan.deletions):
         with rows.step():
-            there = _stored(
+            there = all_stored(
                 rows, list({row.id for one in deletions for row in (one.row, one.kept)})
             )
             moved = [one.row.id for one in deletions if not _still_fits(one, rows, there, before)]
@@ -188,7 +185,7 @@ def undo_write_back(
     restored = already = 0
     left: list[LeftAlone] = []
     with theirs.writing(header) as collection:
-        for some in _chunks(rows):
+        for some in parts(rows):
             with collection.step():
                 there = collection.stored([row.id for row in some])
                 todo = [row for row in some if not _is_old(there.get(row.id), row)]
@@ -211,14 +208,6 @@ def _is_written(stored: Stored | None, row: RowBefore) -> bool:
     return stored.says(*row.after)
 
 
-def _stored(rows: Rows, names: Sequence[str]) -> dict[str, Stored]:
-    return {name: one for some in _chunks(names) for name, one in rows.stored(some).items()}
-
-
 def _is(rows: Rows, there: Mapping[str, Stored], row: ForeignRow) -> bool:
     stored = there.get(row.id)
     return stored is not None and rows.as_read(stored).says_the_same(row)
-
-
-def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))

@@ -1,6 +1,5 @@
 from .attempts import BATCH_PAUSE as BATCH_PAUSE
 from .copies import UPGRADE_COPIES as UPGRADE_COPIES
-from .database import set_aside as set_aside
 from .distinct import TextPair as TextPair
 from .ledger import Ledger as Ledger
 from .links import seen_from as seen_from
@@ -25,6 +24,7 @@ from .snapshot import Lineage as Lineage
 from .snapshot import Snapshot as Snapshot
 from .snapshot import snapshot_of as snapshot_of
 from .snapshot import take_snapshot as take_snapshot
+from .sqlite import set_aside as set_aside
 from .state import Reader as Reader
 from .state import Writer as Writer
 from .vectors import VectorTable as VectorTable

@@ -13,7 +13,8 @@ from sqlalchemy.engine import Connection
 from memory.errors import LedgerError
 from memory.files import replacing
 from memory.ledger import tables as t
-from memory.ledger.database import Database, SqliteDatabase
+from memory.ledger.database import Database
+from memory.ledger.sqlite import SqliteDatabase
 
 UPGRADE_COPIES = "upgrade_copies"
 """Set in a ledger that was upgraded: the files that hold it as it was before."""

@@ -15,7 +15,8 @@ from uuid import uuid4
 from memory.errors import LedgerError, LedgerMissing, LedgerOutdated
 from memory.ledger import copies, migrations
 from memory.ledger import tables as t
-from memory.ledger.database import Database, open_database
+from memory.ledger.database import Database
+from memory.ledger.opening import open_database
 from memory.ledger.state import Reader, Writer
 
 

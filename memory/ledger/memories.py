@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from operator import attrgetter
@@ -14,11 +13,12 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.among import among
-from memory.ledger.links import Links, LinksWriter, seen_from
+from memory.ledger.links import Links, LinksWriter
 from memory.ledger.prepared import Prepared
 from memory.ledger.records import Row
+from memory.ledger.succession import State, end_of, inherited, lived_for, resolved_link
 from memory.ledger.transaction import TableGroup, Transaction
-from memory.models import INVERSE_LINK, SCOPE_FIELDS, Embedded, Memory, MemoryLink, Scope
+from memory.models import SCOPE_FIELDS, Embedded, Memory, MemoryLink, Scope
 
 _PAGE = 2_000
 _NEVER_RESTORED = {"seq", "revision"}
@@ -46,13 +46,6 @@ _STATES = Prepared(
 )
 _INSERT = Prepared(t.memories.insert())
 _UPDATE = t.memories.update().where(_AMONG_IDS)
-
-
-@dataclass(frozen=True)
-class _State:
-    live: bool
-    successor_id: str | None
-    forgotten: bool
 
 
 class Memories(TableGroup):
@@ -196,7 +189,7 @@ class Memories(TableGroup):
         """
         wanted = list(dict.fromkeys(ids))
         states = self._states(wanted)
-        ends = {name: _end(name, states) for name in wanted}
+        ends = {name: end_of(name, states) for name in wanted}
         return {name: end for name, end in ends.items() if end is not None and states[end].live}
 
     def resolved(self, ids: Iterable[str]) -> dict[str, str]:
@@ -205,7 +198,7 @@ class Memories(TableGroup):
         What was forgotten is left out.
         """
         wanted = list(dict.fromkeys(ids))
-        return _lived_for(wanted, self._states(wanted))
+        return lived_for(wanted, self._states(wanted))
 
     def ancestors(self, memory_id: str) -> list[str]:
         """Ids of every retired memory that this one stands for, directly or not."""
@@ -231,9 +224,9 @@ class Memories(TableGroup):
 
     # --- inside ---
 
-    def _states(self, ids: Iterable[str]) -> dict[str, _State]:
+    def _states(self, ids: Iterable[str]) -> dict[str, State]:
         """Of these memories, and of all that stand for them."""
-        found: dict[str, _State] = {}
+        found: dict[str, State] = {}
         asked: set[str] = set()
         todo = list(ids)
         while todo:
@@ -244,9 +237,9 @@ class Memories(TableGroup):
             todo = [name for name in ends if name is not None and name not in asked]
         return found
 
-    def _states_of(self, ids: Sequence[str]) -> dict[str, _State]:
+    def _states_of(self, ids: Sequence[str]) -> dict[str, State]:
         return {
-            row.id: _State(row.live, row.successor_id, row.text_key == t.FORGOTTEN_KEY)
+            row.id: State(row.live, row.successor_id, row.text_key == t.FORGOTTEN_KEY)
             for row in _STATES.rows(self._connection, ids=ids)
         }
 
@@ -296,7 +289,7 @@ class MemoriesWriter(Memories):
         if not links:
             return
         targets = self.resolved(link.target_id for _, link in links)
-        self._links.put_all([found for link in links for found in _resolved(*link, targets)])
+        self._links.put_all([found for link in links for found in resolved_link(*link, targets)])
 
     def rewrite(self, memories: Sequence[Memory]) -> None:
         """New values for existing memories; their links stay as they are."""
@@ -321,7 +314,7 @@ class MemoriesWriter(Memories):
         ends = {name for link in links for name in (link.low_id, link.high_id)}
         states = self._states(ends.union(*successions))
         kept = self._links.touching(sorted({successor for _, successor in successions}))
-        new = _inherited([*links, *kept], successions, states)
+        new = inherited([*links, *kept], successions, states)
         self._links.drop(sorted({retired for retired, _ in successions}))
         self._links.put_all(new)
 
@@ -334,7 +327,7 @@ class MemoriesWriter(Memories):
                 self._put_if_new(alive[source], end, alive)
 
     def _put_if_new(self, memory_id: str, end: MemoryLink, targets: dict[str, str]) -> None:
-        for link in _resolved(memory_id, end, targets):
+        for link in resolved_link(memory_id, end, targets):
             self._links.put_if_new(*link)
 
     def bury(self, ids: Sequence[str]) -> None:
@@ -391,85 +384,12 @@ def strangers(new: Sequence[Embedded]) -> Iterator[list[Embedded]]:
         yield part
 
 
-def _resolved(
-    memory_id: str, end: MemoryLink, targets: dict[str, str]
-) -> Iterator[tuple[str, MemoryLink]]:
-    """The link to who lives for its target today; none to a forgotten one, nor to itself."""
-    target = targets.get(end.target_id)
-    if target is not None and target != memory_id:
-        yield memory_id, end.model_copy(update={"target_id": target})
-
-
-def _inherited(
-    links: Iterable[sa.Row[Any]],
-    successions: Sequence[tuple[str, str]],
-    states: dict[str, _State],
-) -> list[tuple[str, MemoryLink]]:
-    """The links that are new once these memories have been retired, one after the other.
-
-    `links` are all that the memories and their successors have. One that is there already stays.
-    """
-    here: dict[str, dict[str, MemoryLink]] = {}
-    """The link of each memory to each other one, as the first of them carries it."""
-    there = [(link.low_id, seen_from(link.low_id, link)) for link in links]
-    for source, end in there:
-        _join(here, source, end)
-    fresh: dict[frozenset[str], tuple[str, MemoryLink]] = {}
-    for retired, successor in successions:
-        mine = here.pop(retired, {})
-        targets = _lived_for(mine, states)
-        for other in sorted(mine):
-            here[other].pop(retired)
-            fresh.pop(frozenset((retired, other)), None)
-            for source, new in _resolved(successor, mine[other], targets):
-                if other != successor and new.target_id not in here.get(source, {}):
-                    _join(here, source, new)
-                    fresh[frozenset((source, new.target_id))] = source, new
-        if retired in states:
-            states[retired] = replace(states[retired], live=False, successor_id=successor)
-    return list(fresh.values())
-
-
-def _join(here: dict[str, dict[str, MemoryLink]], source: str, end: MemoryLink) -> None:
-    """The link is carried by both of its ends."""
-    here.setdefault(source, {})[end.target_id] = end
-    here.setdefault(end.target_id, {})[source] = _turned(source, end)
-
-
-def _turned(memory_id: str, end: MemoryLink) -> MemoryLink:
-    """The same link as its target carries it."""
-    kind = INVERSE_LINK[end.link_type]
-    return end.model_copy(update={"target_id": memory_id, "link_type": kind})
-
-
 def _identities(memory: Memory) -> tuple[str, str]:
     """What makes it known again, as it is and where another had its id."""
     if memory.external_id is not None:
         told = t.identity_hash(memory)
         return told, told
     return t.identity_hash(memory), t.identity_hash(memory, memory.id)
-
-
-def _lived_for(ids: Iterable[str], states: Mapping[str, _State]) -> dict[str, str]:
-    """Who lives for each, or itself where nobody does; what was forgotten is left out."""
-    found = {}
-    for name in ids:
-        if name not in states or not states[name].forgotten:
-            end = _end(name, states)
-            found[name] = end if end is not None and states[end].live else name
-    return found
-
-
-def _end(name: str, states: Mapping[str, _State]) -> str | None:
-    """Where the chain of successors ends; None for an unknown id or a circle."""
-    seen: set[str] = set()
-    while name in states and name not in seen:
-        state = states[name]
-        if state.live or state.successor_id is None:
-            return name
-        seen.add(name)
-        name = state.successor_id
-    return None
 
 
 # --- scopes: what columns can say of one; `_held` looks at the rest ------------------------------

@@ -17,8 +17,8 @@ import sqlalchemy as sa
 
 from memory.errors import LedgerError, LedgerMissing, LedgerOutdated
 from memory.ledger import Ledger
-from memory.ledger.database import open_database
 from memory.ledger.migrations import STEPS
+from memory.ledger.opening import open_database
 from memory.ledger.tables import LATER_INDEXES
 from memory.models import Action
 from memory.store import MemoryStore

@@ -16,7 +16,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.ledger import tables as t
 from memory.ledger.among import among
-from memory.ledger.database import open_database
+from memory.ledger.opening import open_database
 from memory.ledger.prepared import Prepared
 from memory.models import Verdict
 from memory.store import MemoryStore

@@ -1,0 +1,129 @@
+"""A database on a server, for many processes on many machines."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection
+
+from memory.errors import LedgerError
+from memory.ledger.database import PATIENCE_S, Database
+from memory.ledger.sqlite import SqliteDatabase
+
+_WRITER_LOCK = 0x6D656D6F7279
+"""The advisory lock that a writer holds until its commit: `memory` in ASCII."""
+
+
+class PostgresDatabase(Database):
+    """A database on a server, for many processes on many machines."""
+
+    @classmethod
+    def open(cls, url: URL, *, create: bool) -> PostgresDatabase:
+        name = url.render_as_string(hide_password=True)
+        try:
+            engine = sa.create_engine(
+                url.set(drivername="postgresql+psycopg"),
+                connect_args={"connect_timeout": PATIENCE_S},
+                pool_pre_ping=True,
+            )
+        except ImportError as exc:
+            raise LedgerError(
+                f"the ledger {name} needs psycopg", "pip install 'memory-dedup[postgres]'"
+            ) from exc
+        return cls(engine, name, read_only=not create)
+
+    @contextlib.contextmanager
+    def exclusive(self, task: str) -> Iterator[bool]:
+        key = sa.func.hashtextextended(f"memory-dedup {task}", 0)
+        with self._mapped(), self.engine.connect() as connection:
+            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+            taken = bool(connection.scalar(sa.select(sa.func.pg_try_advisory_lock(key))))
+            try:
+                yield taken
+            finally:
+                if taken and not connection.invalidated:
+                    connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
+
+    def place(self, folder: Path) -> Path:
+        return folder.absolute() / "ledger.db"
+
+    def copy_into(self, target: SqliteDatabase, tables: Collection[str]) -> None:
+        found = sa.MetaData()
+        sa.event.listen(found, "column_reflect", _as_on_any_database)
+        with self.reading() as connection, target.writing() as copy:
+            found.reflect(connection, only=lambda name, _: name in tables)
+            found.create_all(copy)
+            for table in found.sorted_tables:
+                rows = connection.execute(sa.select(table), execution_options=_IN_PAGES)
+                for page in rows.mappings().partitions():
+                    copy.execute(table.insert(), [dict(row) for row in page])
+
+    def problems(self) -> list[str]:
+        """The server looks after its own files."""
+        return []
+
+    def _for_reading(self) -> Connection:
+        return self.engine.connect().execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+
+    def _for_writing(self) -> Connection:
+        """Each statement sees what was committed before it, so after the lock all is seen."""
+        return self.engine.connect().execution_options(
+            isolation_level="READ COMMITTED", postgresql_readonly=self.read_only
+        )
+
+    def _become_the_writer(self, connection: Connection) -> None:
+        connection.execute(_AS_WRITER)
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
+
+    def _check_place(self) -> None:
+        """What becomes of a server's files is the server's business."""
+
+    def _fault(self, told: str) -> tuple[str, str]:
+        first_line = told.strip().splitlines()[0] if told.strip() else "the connection broke"
+        for part, problem, remedy in _FAULTS:
+            if part in told:
+                return f"{problem} ({first_line})", remedy
+        return f"failed: {first_line}", ""
+
+
+_IN_PAGES = {"yield_per": 1_000}
+_AS_WRITER = sa.select(
+    *(
+        sa.func.set_config(name, value, True)
+        for name, value in (
+            ("lock_timeout", f"{PATIENCE_S}s"),
+            # A writer finds rows by their keys. Of a table that was empty a minute ago the server
+            # knows nothing yet, and would read all of it for some rows, or compile to read it.
+            ("enable_seqscan", "off"),
+            ("jit", "off"),
+        )
+    )
+)
+
+
+def _as_on_any_database(_inspector: Any, _table: sa.Table, column: Any) -> None:
+    """SQLite knows neither this server's types nor its sequences."""
+    column["type"] = column["type"].as_generic()
+    column["default"] = None
+
+
+_FAULTS = (
+    ("password authentication", "refused the login", "check memory.ledger_url"),
+    ("does not exist", "is not set up", "create the database and the role in memory.ledger_url"),
+    ("failed to resolve", "cannot be reached", "check the host in memory.ledger_url"),
+    ("connection failed", "cannot be reached", "is the server running at memory.ledger_url?"),
+    ("read-only transaction", "cannot be written", "it was opened for reading only"),
+    ("permission denied", "refused the access", "grant the role its rights"),
+    ("could not extend file", "has no room left on its disk", "make room and try again"),
+    ("lock timeout", "is being written by another process", "try again when it has finished"),
+    ("terminating connection", "closed the connection", "try again"),
+    ("server closed the connection", "closed the connection", "try again"),
+    ("connection is lost", "closed the connection", "try again"),
+    ("connection is closed", "closed the connection", "try again"),
+)

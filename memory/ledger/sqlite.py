@@ -1,0 +1,330 @@
+"""One file on one machine, with a write-ahead log beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import filelock
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine
+
+from memory import files
+from memory.errors import LedgerDamaged, LedgerError, LedgerMissing
+from memory.ledger.database import PATIENCE_S, RESTORE, Database
+
+_SHORT_PATIENCE_S = 1
+"""How long emptying the log waits for whoever reads it."""
+_DAMAGED = "damaged"
+_LOG_PAGES = 1_000
+"""From about so many on, the log is moved into the file once whoever writes has done so."""
+_MOST_LOG_PAGES = 4_000
+"""SQLite itself does so from then on, while the process's other writers wait."""
+_PAGES_OF_A_TRANSACTION = 12
+"""About; and one more for each row."""
+_OLD_S = 86_400.0
+"""Age from which a lock file is looked at: whoever made it may be dead."""
+
+
+class SqliteDatabase(Database):
+    """One file on one machine, with a write-ahead log beside it."""
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        """Use `open`."""
+        self._path = path
+        self._file = _file_at(path.absolute())
+        self._view = _view_of(path, read_only=read_only)
+        self._turn_to_write = threading.Lock()
+        self._log_pages = 0
+        """About how many this process has written since it moved the log into the file."""
+        engine = self._new_engine(read_only=read_only)
+        super().__init__(engine, str(path), read_only=read_only)
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool) -> SqliteDatabase:
+        if create:
+            _make_file(path)
+        elif not path.is_file():
+            raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
+        return cls(path, read_only=not create)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        self._look_again()
+        try:
+            with super().reading() as connection:
+                yield connection
+        except LedgerDamaged as exc:
+            self._check_unchanged(exc)
+            raise
+        self._check_unchanged()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """As everywhere; this process's threads wake each other, while SQLite naps and looks.
+
+        The log is moved into the file when nobody waits for it any more.
+        """
+        if not self._turn_to_write.acquire(timeout=PATIENCE_S):
+            raise LedgerError(f"the ledger {self.name} is busy", "try again")
+        try:
+            with super().writing() as connection:
+                before = _rows_changed(connection)
+                yield connection
+                rows = _rows_changed(connection) - before
+            self._log_pages += rows + _PAGES_OF_A_TRANSACTION if rows else 0
+        finally:
+            self._turn_to_write.release()
+        if self._log_pages >= _LOG_PAGES:
+            self._shorten_log()
+
+    def _shorten_log(self) -> None:
+        """Move into the file what no reader needs in the log; nobody waits for it.
+
+        What was committed is safe in the log: where this fails, the next one does it.
+        """
+        self._log_pages = 0
+        failed = sqlite3.Error, sa.exc.SQLAlchemyError, LedgerError
+        with contextlib.suppress(*failed), self._driver() as driver:
+            driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def _look_again(self) -> None:
+        """Where the file was taken for one that nobody writes, somebody may write it by now."""
+        if self._view.query["mode"] == "ro":
+            view = _view_of(self._path, read_only=True)
+            if view != self._view:
+                self._view = view
+                self.engine.dispose()
+                self.engine = self._new_engine(read_only=True)
+
+    def _check_unchanged(self, cause: LedgerDamaged | None = None) -> None:
+        """Raises: LedgerError where what was read may be half old and half new."""
+        if self._view.unwritten not in (None, _state_of(self._path)):
+            raise LedgerError(
+                f"the ledger {self.name} was written by another process while it was read",
+                "try again",
+            ) from cause
+
+    def checkpoint(self) -> bool:
+        """Move the log into the file and empty it; False while another process reads."""
+        with self._mapped(), contextlib.closing(self.engine.raw_connection()) as raw:
+            cursor = raw.cursor()
+            cursor.execute(f"PRAGMA busy_timeout={1_000 * _SHORT_PATIENCE_S}")
+            busy, _, _ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            cursor.execute(f"PRAGMA busy_timeout={1_000 * PATIENCE_S}")
+        return not busy
+
+    @contextlib.contextmanager
+    def exclusive(self, task: str) -> Iterator[bool]:
+        path = self._lock_file(task)
+        lock = filelock.FileLock(path, thread_local=False)  # taken and released by any thread
+        try:
+            lock.acquire(blocking=False)
+        except filelock.Timeout:
+            yield False
+            return
+        except OSError as exc:
+            raise LedgerError(f"{path} cannot be locked: {exc.strerror}") from exc
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    @contextlib.contextmanager
+    def present(self, name: str) -> Iterator[None]:
+        """As everywhere, and its lock file goes with it; so do those that the killed have left."""
+        self._drop_old_lock_files(name.partition("-")[0])
+        try:
+            with super().present(name):
+                yield
+        finally:
+            self._drop_lock_file(name)
+
+    def is_present(self, name: str) -> bool:
+        alive = self._lock_file(name).exists() and super().is_present(name)
+        if not alive:
+            self._drop_lock_file(name)
+        return alive
+
+    def _drop_old_lock_files(self, kind: str) -> None:
+        """Only old ones: between making a file and locking it, somebody may just have come."""
+        for file in self._path.parent.glob(f"{self._path.name}.{kind}-*.lock"):
+            with contextlib.suppress(OSError):  # another has dropped it
+                if time.time() - file.stat().st_mtime > _OLD_S:
+                    self.is_present(file.name.removeprefix(f"{self._path.name}.")[: -len(".lock")])
+
+    def _lock_file(self, task: str) -> Path:
+        return self._path.with_name(f"{self._path.name}.{task}.lock")
+
+    def _drop_lock_file(self, task: str) -> None:
+        with contextlib.suppress(OSError):  # then an empty file stays
+            self._lock_file(task).unlink(missing_ok=True)
+
+    def set_aside_files(self) -> list[str]:
+        found = [files.all_set_aside(self._path.absolute(), kind) for kind in (_DAMAGED, "before")]
+        return sorted(str(path) for paths in found for path in paths)
+
+    def place(self, folder: Path) -> Path:  # noqa: ARG002 - the other database needs it
+        return self._path.absolute()
+
+    def copy_into(self, target: SqliteDatabase, tables: Collection[str]) -> None:  # noqa: ARG002
+        """Page by page, all of the file."""
+        with self._mapped(), self._driver() as mine, target._driver() as its:
+            mine.backup(its)
+
+    def problems(self) -> list[str]:
+        with self.reading() as connection:
+            found = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+        return [problem for problem in found if problem != "ok"]
+
+    @contextlib.contextmanager
+    def _driver(self) -> Iterator[sqlite3.Connection]:
+        with contextlib.closing(self.engine.raw_connection()) as raw:
+            assert isinstance(raw.driver_connection, sqlite3.Connection)
+            yield raw.driver_connection
+
+    def _for_reading(self) -> Connection:
+        return self.engine.connect()
+
+    def _for_writing(self) -> Connection:
+        return self.engine.connect().execution_options(ledger_writes=True)
+
+    def _become_the_writer(self, connection: Connection) -> None:
+        """BEGIN IMMEDIATE has waited already."""
+
+    def _new_engine(self, *, read_only: bool) -> Engine:
+        engine = _engine_of(self._path, self._view.query, read_only=read_only)
+        sa.event.listen(engine, "connect", self._accept, insert=True)
+        return engine
+
+    def _accept(self, connection: sqlite3.Connection, _record: object) -> None:
+        """A new connection to another file than the first one's is of no use."""
+        try:
+            self._check_place()
+        except LedgerError:
+            connection.close()
+            raise
+
+    def _check_place(self) -> None:
+        """SQLite itself goes on with files that were moved away or deleted."""
+        if self._file is None or _file_at(self._path.absolute()) != self._file:
+            raise LedgerError(
+                f"the ledger {self.name} was moved, deleted or replaced while it was open",
+                "put it back, or start again",
+            )
+
+    def _fault(self, told: str) -> tuple[str, str]:
+        for part, problem, remedy in _FAULTS:
+            if part in told:
+                return problem, remedy
+        return f"failed: {told}", ""
+
+
+def _rows_changed(connection: Connection) -> int:
+    """How many this connection has changed since it was made."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver.total_changes
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file is there, whatever it is called; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def set_aside(url: str) -> Path:
+    """Rename a damaged SQLite ledger and its log, to `NAME.damaged-1` or the next free number.
+
+    Raises: LedgerError.
+    """
+    path = Path(url.partition(":///")[2])
+    try:
+        return files.set_aside(path, _DAMAGED, beside=("-wal", "-shm"))
+    except OSError as exc:
+        raise LedgerError(f"{path} cannot be set aside: {exc.strerror}") from exc
+
+
+def _make_file(path: Path) -> None:
+    """Others may not read what people told a chatbot."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as exc:
+        raise LedgerError(
+            f"the ledger {path} cannot be opened: {exc.strerror}",
+            "check memory.data_dir and its permissions",
+        ) from exc
+
+
+@dataclass(frozen=True)
+class _View:
+    """How a file is opened; `unwritten` is its state where nobody is thought to write it."""
+
+    query: Mapping[str, str]
+    unwritten: tuple[int, int] | None = None
+
+
+def _view_of(path: Path, *, read_only: bool) -> _View:
+    """After an unclean end an ordinary connection would tidy up when it closes, and so write.
+
+    A connection never makes the file: where it was deleted, an empty one is no ledger.
+    """
+    state = _state_of(path)
+    if read_only and path.with_name(path.name + "-wal").exists():
+        return _View({"mode": "ro"})
+    if read_only and not os.access(path.parent, os.W_OK):
+        return _View({"mode": "ro", "immutable": "1"}, state)
+    return _View({"mode": "rw"})
+
+
+def _state_of(path: Path) -> tuple[int, int]:
+    """Another one after each change; all zeros where there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
+
+
+def _engine_of(path: Path, query: Mapping[str, str], *, read_only: bool) -> Engine:
+    name = f"file:{quote(str(path.absolute()))}"
+    url = URL.create("sqlite", database=name, query={"uri": "true", **query})
+    engine = sa.create_engine(url, connect_args={"timeout": PATIENCE_S})
+
+    @sa.event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # SQLAlchemy's begin event opens the transactions
+        pragmas = ["foreign_keys=ON", "synchronous=FULL", "secure_delete=ON"]
+        log = ["journal_mode=WAL", f"wal_autocheckpoint={_MOST_LOG_PAGES}"]
+        for pragma in [*pragmas, *(["query_only=ON"] if read_only else log)]:
+            connection.execute(f"PRAGMA {pragma}")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("ledger_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+_FAULTS = (
+    ("readonly", "cannot be written", "make the data folder writable"),
+    ("unable to open", "cannot be opened", "check the folder and its permissions"),
+    ("database or disk is full", "has no room left on its disk", "make room and try again"),
+    ("disk I/O error", "cannot be read or written (disk I/O error)", "is its disk full?"),
+    ("locked", "is being written by another process", "try again when it has finished"),
+    ("not a database", "is not a ledger", RESTORE),
+    ("malformed", "is damaged", RESTORE),
+)
