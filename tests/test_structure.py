@@ -37,7 +37,7 @@ HOME_OF = {
     "langgraph": {"adapters.langgraph", "interchange.langgraph_back"},
     "strands": {"adapters.strands"},
     "qdrant_client": {"interchange.qdrant"},
-    "sqlite3": {"ledger.database", "interchange.copies", "interchange.langgraph_tables"},
+    "sqlite3": {"ledger.sqlite", "interchange.copies", "interchange.langgraph_tables"},
     "psycopg": {"interchange.langgraph_tables"},
     "jinja2": {"review.pages"},
     "openai": {"providers.openai"},

@@ -10,15 +10,11 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from memory.errors import LedgerDamaged, LedgerError
-
-if TYPE_CHECKING:
-    from memory.ledger.sqlite import SqliteDatabase
 
 PATIENCE_S = 30
 """How long a writer waits for the one before it."""
@@ -99,7 +95,7 @@ class Database(ABC):
         """The ledger's file; where it has none, what a file of it would be called in the folder."""
 
     @abstractmethod
-    def copy_into(self, target: SqliteDatabase, tables: Collection[str]) -> None:
+    def copy_into(self, target: Database, tables: Collection[str]) -> None:
         """The committed state of these tables, in whatever version they are, into an empty file.
 
         Raises: LedgerError.

@@ -12,7 +12,6 @@ from sqlalchemy.engine import URL, Connection
 
 from memory.errors import LedgerError
 from memory.ledger.database import PATIENCE_S, Database
-from memory.ledger.sqlite import SqliteDatabase
 
 _WRITER_LOCK = 0x6D656D6F7279
 """The advisory lock that a writer holds until its commit: `memory` in ASCII."""
@@ -51,7 +50,7 @@ class PostgresDatabase(Database):
     def place(self, folder: Path) -> Path:
         return folder.absolute() / "ledger.db"
 
-    def copy_into(self, target: SqliteDatabase, tables: Collection[str]) -> None:
+    def copy_into(self, target: Database, tables: Collection[str]) -> None:
         found = sa.MetaData()
         sa.event.listen(found, "column_reflect", _as_on_any_database)
         with self.reading() as connection, target.writing() as copy:

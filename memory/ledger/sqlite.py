@@ -175,8 +175,9 @@ class SqliteDatabase(Database):
     def place(self, folder: Path) -> Path:  # noqa: ARG002 - the other database needs it
         return self._path.absolute()
 
-    def copy_into(self, target: SqliteDatabase, tables: Collection[str]) -> None:  # noqa: ARG002
+    def copy_into(self, target: Database, tables: Collection[str]) -> None:  # noqa: ARG002
         """Page by page, all of the file."""
+        assert isinstance(target, SqliteDatabase), "a copy is a file"
         with self._mapped(), self._driver() as mine, target._driver() as its:
             mine.backup(its)
 
