@@ -121,6 +121,12 @@ def answer(driver: Driver, chance: random.Random) -> None:
     until(driver, lambda: answered(driver) > before)
 
 
+def shows_history(driver: Driver, address: str) -> bool:
+    """Asked anew each time: the page after an answer may still be on its way, and come instead."""
+    driver.get(address.partition("?")[0] + "history")
+    return has(driver, ".card")
+
+
 def test_three_hundred_groups_by_keyboard_with_a_kill_in_the_middle(home: Path) -> None:
     told = fill(home, crowd(300))
     chance = random.Random(3)
@@ -146,8 +152,7 @@ def test_three_hundred_groups_by_keyboard_with_a_kill_in_the_middle(home: Path) 
             until(driver, lambda: has(driver, "#answer"))
             press(driver, "n")
             until(driver, lambda: has(driver, "h1") and not has(driver, "#answer"))
-            driver.get(address.partition("?")[0] + "history")
-            assert driver.find_elements(By.CSS_SELECTOR, ".card")
+            until(driver, lambda: shows_history(driver, address))
         assert complaints(driver) == []
     decided = by_person(home)
     assert len({frozenset(one.members) for one in decided}) >= 300
