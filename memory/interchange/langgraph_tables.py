@@ -174,7 +174,7 @@ class _Sqlite:
         self.run("BEGIN IMMEDIATE" if writing else "BEGIN")
         try:
             yield
-        except BaseException:
+        except BaseException:  # Ctrl-C too must not leave it half done
             self.connection.rollback()
             raise
         self.run("COMMIT")
@@ -301,7 +301,7 @@ class _Postgres:
             self.run("SET LOCAL DateStyle = 'ISO'")
             self.run(f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'")
             yield
-        except BaseException:
+        except BaseException:  # Ctrl-C too must not leave it half done
             self.connection.rollback()
             raise
         self.run("COMMIT")
