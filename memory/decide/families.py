@@ -6,14 +6,15 @@ twenty-eight of these. An answer to a table is believed where it says apart, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 
 from memory.decide.groups import connected
 from memory.text import pieces, share_a_pattern
 
 MOST_IN_TABLE = 128
 """Rows of one table."""
-_BLOCK = MOST_IN_TABLE // 2
 
 
 def families(
@@ -30,15 +31,49 @@ def families(
 
 
 def tables(family: Sequence[int], edges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
-    """The members of each table: all of a family, or every two blocks that have a pair open."""
+    """The members of each table: all of a family, or of a large one what its open pairs connect.
+
+    Every pair stands in one of the tables, and near ones stand together: a table takes, one after
+    another, the member that has most open pairs with those it holds. Ten thousand with five open
+    pairs each fill some hundred tables so, where blocks in the family's own order would need
+    thousands, most of them for one pair.
+    """
     if len(family) <= MOST_IN_TABLE:
         yield tuple(family)
         return
-    block_of = {member: n // _BLOCK for n, member in enumerate(family)}
-    inside = [edge for edge in edges if edge[0] in block_of and edge[1] in block_of]
-    open_ones = {(block_of[i], block_of[j]) for i, j in inside}
-    across = {(min(pair), max(pair)) for pair in open_ones if pair[0] != pair[1]}
-    alone = {(a, a) for a, b in open_ones if a == b and all(a not in pair for pair in across)}
-    for pair in sorted(across | alone):
-        blocks = [family[n * _BLOCK : (n + 1) * _BLOCK] for n in sorted(set(pair))]
-        yield tuple(member for block in blocks for member in block)
+    open_pairs = _open_pairs(family, edges)
+    while open_pairs:
+        table = _grown(open_pairs)
+        for member in table:
+            open_pairs[member] -= table
+            if not open_pairs[member]:
+                del open_pairs[member]
+        yield tuple(sorted(table))
+
+
+def _open_pairs(family: Sequence[int], edges: Sequence[tuple[int, int]]) -> dict[int, set[int]]:
+    """With whom each member has one, in the order of the family; who has none is left out."""
+    found: dict[int, set[int]] = {member: set() for member in family}
+    for i, j in edges:
+        if i in found and j in found:
+            found[i].add(j)
+            found[j].add(i)
+    return {member: others for member, others in found.items() if others}
+
+
+def _grown(open_pairs: Mapping[int, set[int]]) -> set[int]:
+    """The first member and those near it; where nobody is near any more, the next one's too."""
+    table: set[int] = set()
+    seeds = iter(open_pairs)
+    inside: Counter[int] = Counter()
+    near: list[tuple[int, int]] = []
+    while len(table) < MOST_IN_TABLE:
+        member = heappop(near)[1] if near else next(seeds, None)
+        if member is None:
+            break
+        if member not in table:
+            table.add(member)
+            for other in open_pairs[member] - table:
+                inside[other] += 1
+                heappush(near, (-inside[other], other))
+    return table
