@@ -24,13 +24,17 @@ _NEVER_STORED = re.compile("[\0\ud800-\udfff]")
 
 
 class among(FunctionElement[bool]):  # noqa: N801 - read as the operator that it is
-    """Whether a column of texts has one of the texts that are given under this name."""
+    """Whether a column of texts has one of these texts, or of those given under this name."""
 
     type = sa.Boolean()
     inherit_cache = True
 
-    def __init__(self, column: sa.ColumnElement[Any], name: str) -> None:
-        super().__init__(column, sa.bindparam(name, type_=_Texts()))
+    def __init__(self, column: sa.ColumnElement[Any], texts: str | Collection[str]) -> None:
+        if isinstance(texts, str):
+            told = sa.bindparam(texts, type_=_Texts())
+        else:
+            told = sa.bindparam("texts", texts, type_=_Texts(), unique=True)
+        super().__init__(column, told)
 
     def self_group(self, against: Any = None) -> Any:  # noqa: ARG002 - whatever it stands in
         """As it is: no index would be used for the `... = 1` that SQLite's booleans become."""

@@ -14,7 +14,7 @@ from memory.ledger import tables as t
 from memory.ledger.among import among
 from memory.ledger.prepared import Prepared
 from memory.ledger.records import REVERSIBLE, VERDICTS, DecisionRecord, Run, Step, with_verdicts
-from memory.ledger.transaction import TableGroup, chunks
+from memory.ledger.transaction import TableGroup
 from memory.models import PERSON, Action, Decision, Memory, Usage
 
 _HIGHEST_NUMBER = 2**31 - 1
@@ -52,10 +52,8 @@ class Decisions(TableGroup):
             sa.not_(t.decisions.c.undone),
             t.decisions.c.action.in_(REVERSIBLE),
         )
-        found: set[int] = set()
-        for some in chunks([*record.members, *record.created]):
-            found |= set(self._connection.scalars(later.where(_involving(some))))
-        return sorted(found)
+        involving = _involving([*record.members, *record.created])
+        return sorted(self._connection.scalars(later.where(involving)))
 
     def parted_after(self, record: DecisionRecord) -> list[int]:
         """Numbers of a person's later decisions, not undone, that part a pair that this one did."""
@@ -220,8 +218,7 @@ class DecisionsWriter(Decisions):
         return [record for record, _ in about.values()]
 
     def _mentioned(self, ids: Collection[str]) -> Iterator[DecisionRecord]:
-        for some in chunks(sorted(ids)):
-            yield from self._found(sa.select(t.decisions).where(_mentioning(some)))
+        return iter(self._found(sa.select(t.decisions).where(_mentioning(ids))))
 
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, set[str]]]:
         """Decisions made of what this one left, before it was taken back: it said its words."""
@@ -285,30 +282,23 @@ def _survivors(told: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((one["id"], tuple(one["stands_for"])) for one in json.loads(told))
 
 
-def _mentioning(ids: Sequence[str]) -> sa.ColumnElement[bool]:
+def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
     """Decisions that one of these was a member or survivor of, or was compared in."""
-    query = sa.select(t.mentions.c.decision).where(t.mentions.c.memory_id.in_(ids))
+    query = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids))
     return t.decisions.c.seq.in_(query)
 
 
-def _involving(ids: Sequence[str]) -> sa.ColumnElement[bool]:
+def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
     """Decisions that one of these was a member or survivor of."""
     query = sa.select(t.mentions.c.decision).where(
-        t.mentions.c.memory_id.in_(ids), t.mentions.c.involved
+        among(t.mentions.c.memory_id, ids), t.mentions.c.involved
     )
     return t.decisions.c.seq.in_(query)
 
 
 _OPEN_ABOUT = Prepared(
     sa.select(t.decisions)
-    .where(
-        t.decisions.c.pending,
-        t.decisions.c.seq.in_(
-            sa.select(t.mentions.c.decision).where(
-                among(t.mentions.c.memory_id, "ids"), t.mentions.c.involved
-            )
-        ),
-    )
+    .where(t.decisions.c.pending, _involving("ids"))
     .order_by(t.decisions.c.seq)
 )
 _INSERT = Prepared(t.decisions.insert())

@@ -11,7 +11,7 @@ from memory.ledger import tables as t
 from memory.ledger.among import among
 from memory.ledger.prepared import Prepared
 from memory.ledger.records import KnownPair
-from memory.ledger.transaction import TableGroup, chunks, upsert
+from memory.ledger.transaction import TableGroup, upsert
 from memory.models import JUDGES, Judge, Scope
 from memory.text import text_key
 
@@ -112,11 +112,9 @@ class DistinctPairsWriter(DistinctPairs):
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
         """Pairs with one of these texts stay told apart, but for none of these reasons."""
         pairs = t.distinct_pairs.c
-        for told in chunks(sorted(reasons)):
-            for some in chunks(sorted(keys)):
-                either = sa.or_(pairs.low_key.in_(some), pairs.high_key.in_(some))
-                statement = t.distinct_pairs.update().where(either, pairs.reason.in_(told))
-                self._connection.execute(statement.values(reason="forgotten"))
+        either = sa.or_(among(pairs.low_key, keys), among(pairs.high_key, keys))
+        statement = t.distinct_pairs.update().where(either, among(pairs.reason, reasons))
+        self._connection.execute(statement.values(reason="forgotten"))
 
     def drop(self, key: str) -> None:
         """All that is known of a text in a pair."""

@@ -10,8 +10,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
+from memory.ledger.among import among
 from memory.ledger.records import StoredItem
-from memory.ledger.transaction import TableGroup, chunks
+from memory.ledger.transaction import TableGroup
 
 Namespace = tuple[str, ...]
 """Labels without a period, the outermost first."""
@@ -36,7 +37,7 @@ class Items(TableGroup):
 
     def of_memories(self, ids: Sequence[str]) -> list[StoredItem]:
         """Those whose text arrived as one of these memories."""
-        return [item for some in chunks(ids) for item in self._found(t.items.c.memory_id.in_(some))]
+        return list(self._found(among(t.items.c.memory_id, ids)))
 
     def unplaced(self) -> list[StoredItem]:
         """Those whose memory never arrived: a process ended before."""
@@ -77,8 +78,7 @@ class ItemsWriter(Items):
 
     def forget(self, memory_ids: Collection[str]) -> None:
         """Take away those whose text was one of these memories."""
-        for some in chunks(list(memory_ids)):
-            self._connection.execute(t.items.delete().where(t.items.c.memory_id.in_(some)))
+        self._connection.execute(t.items.delete().where(among(t.items.c.memory_id, memory_ids)))
 
 
 def _id(namespace: Namespace, key: str) -> str:

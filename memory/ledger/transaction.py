@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +13,6 @@ from memory.ledger import tables as t
 from memory.ledger.among import among
 from memory.ledger.prepared import Prepared
 
-_IN = 500
-"""Values in one IN (...): far below SQLite's 32,766 variables."""
 _NOW_S = {
     "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",
     "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
@@ -93,8 +90,3 @@ def upsert(dialect: str, table: sa.Table) -> Any:
     """An INSERT that can say what to do on a conflict, in this dialect."""
     insert = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
     return insert[dialect](table)
-
-
-def chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Few enough at a time for one IN (...)."""
-    return (values[start : start + _IN] for start in range(0, len(values), _IN))

@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.among import among
 from memory.ledger.prepared import Prepared
-from memory.ledger.transaction import TableGroup, chunks
+from memory.ledger.transaction import TableGroup
 from memory.models import Vector, Vectors
 
+_PAGE = 500
 _OF_KEYS = Prepared(sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys")))
 _KNOWN = Prepared(sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys")))
 _INSERT = Prepared(t.vectors.insert())
@@ -69,7 +70,8 @@ class TextVectors(TableGroup):
         matrix = np.empty((len(known) + len(wanted), known.matrix.shape[1]), np.float32)
         matrix[: len(known)] = known.matrix[: len(known)]
         found = list(known)
-        for some in chunks(wanted):
+        for start in range(0, len(wanted), _PAGE):
+            some = wanted[start : start + _PAGE]
             for key, vector in sorted(_OF_KEYS.rows(self._connection, keys=some)):
                 matrix[len(found)] = np.frombuffer(vector, dtype=np.float32)
                 found.append(key)
@@ -135,12 +137,9 @@ class TextVectorsWriter(TextVectors):
 
     def drop_unused(self, keys: Collection[str]) -> set[str]:
         """Forget those of texts that no memory has any more; gives their keys."""
-        unused = set(keys)
-        for some in chunks(sorted(keys)):
-            used = sa.select(t.memories.c.text_key).where(t.memories.c.text_key.in_(some))
-            unused -= set(self._connection.scalars(used))
-        for some in chunks(sorted(unused)):
-            self._connection.execute(t.vectors.delete().where(t.vectors.c.text_key.in_(some)))
+        used = sa.select(t.memories.c.text_key).where(among(t.memories.c.text_key, keys))
+        unused = set(keys) - set(self._connection.scalars(used))
+        self._connection.execute(t.vectors.delete().where(among(t.vectors.c.text_key, unused)))
         return unused
 
 
