@@ -8,7 +8,7 @@ notes each wish before and each success after it. It dies of SIGKILL at a random
 SQL statement or commit, or inside one of Chroma's writes. Then the store is opened as any command
 opens it, examined by the doctor, and compared with the notes. `acknowledged`: writes that returned.
 `lost`: acknowledged memories that are not there, not as told, or that nobody stands for. `holes`:
-live memories that the index does not find. `index_damaged`: how often Chroma could not be used.
+live memories that a search does not find. `index_damaged`: how often Chroma could not be used.
 """
 
 from __future__ import annotations
@@ -359,8 +359,8 @@ def _find_all(store: MemoryStore, report: KillReport) -> None:
     for new in store.embeddings.embed(list(store.memories())):
         assert new.vector is not None
         query = Query(new.vector, store.scope_of(new.memory), 5, 0.99)
-        [near] = store.index.serving.nearest([query])
-        if near.complete and live[new.memory.id] not in {live.get(name) for name in near.ids}:
+        [near] = store.index.nearest([query])
+        if live[new.memory.id] not in {live.get(name) for name in near.ids}:
             report.holes += 1
             report.problems.append(f"not found: {new.memory.content}")
 

@@ -151,10 +151,14 @@ class BrokenIndex:
         self.asked += 1
         raise IndexFault("the index is broken")
 
+    def begin(self, *, often: bool) -> None: ...
+
     def answers_at_once(self, scope: Scope) -> bool:
         return False
 
-    def follow(self) -> None: ...
+    def follow(self) -> None:
+        self.asked += 1
+        raise IndexFault("the index is broken")
 
     @property
     def name(self) -> str:

@@ -16,7 +16,6 @@ from memory.errors import LeaseLost
 from memory.extractor import MemoryExtractor
 from memory.leasing import leased, worker
 from memory.ledger import Lease, Ledger
-from memory.ledger import tables as t
 from memory.models import Candidate, Extraction, Turn
 from memory.store import MemoryStore
 from tests.doubles import START, ScriptedModel
@@ -46,9 +45,9 @@ def held(ledger: Ledger, lease: Lease) -> bool:
 
 
 def ends_at(ledger: Ledger, lease: Lease) -> float:
-    query = sa.select(t.leases.c.expires_at).where(t.leases.c.token == lease.token)
+    query = sa.text("SELECT expires_at FROM leases WHERE token = :token")
     with ledger.reading() as reader:
-        return float(reader._connection.scalar(query) or 0.0)
+        return float(reader._connection.scalar(query, {"token": lease.token}) or 0.0)
 
 
 def test_a_lease_is_held_by_one_until_it_runs_out(shared: Ledger) -> None:

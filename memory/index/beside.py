@@ -22,9 +22,13 @@ class Beside:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
+    @property
+    def is_under_way(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
     def start(self) -> None:
         """Begin, unless it is under way or was stopped for good."""
-        if self._stopped.is_set() or (self._thread is not None and self._thread.is_alive()):
+        if self._stopped.is_set() or self.is_under_way:
             return
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()

@@ -54,7 +54,14 @@ class Rows(Protocol):
 
     def count(self) -> int: ...
 
-    def get(self, *, limit: int, offset: int, include: Sequence[str]) -> Page: ...
+    def get(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        include: Sequence[str],
+    ) -> Page: ...
 
     def query(
         self, *, query_embeddings: Sequence[Vector], n_results: int, include: Sequence[str]
@@ -70,15 +77,6 @@ class Collection(Rows, Protocol):
 
     @property
     def name(self) -> str: ...
-
-    def get(
-        self,
-        *,
-        ids: Sequence[str] | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        include: Sequence[str],
-    ) -> Page: ...
 
     def query(
         self,

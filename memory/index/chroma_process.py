@@ -176,8 +176,15 @@ class ProcessRows:
     def count(self) -> int:
         return int(self._ask("count"))
 
-    def get(self, *, limit: int, offset: int, include: Sequence[str]) -> Page:
-        page: Page = self._ask("get", limit=limit, offset=offset, include=include)
+    def get(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        include: Sequence[str],
+    ) -> Page:
+        page: Page = self._ask("get", ids=ids, limit=limit, offset=offset, include=include)
         return page
 
     def query(

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from memory.index.pairs import nearest
-from memory.ledger import Change, Ledger, Reader
-from memory.models import Scope, Vectors
+from memory.errors import LedgerError
+from memory.index.beside import Beside
+from memory.index.bounded import BoundedRows, with_room
+from memory.index.products import Ints
+from memory.ledger import Change, Ledger, Reader, ScopeValues
+from memory.models import Scope
 from memory.protocols import Query, Shortlist
 
-_FEW = 2_000
-"""Vectors that are compared faster than Chroma answers."""
+logger = logging.getLogger(__name__)
 
-Ints = npt.NDArray[np.int64]
+_MOST = 25_600_000
+"""Numbers in vectors that are compared faster than Chroma answers: of 100,000 vectors of 256."""
+_READ_AT_ONCE = 1_280_000
+"""Numbers in vectors that are read while somebody waits: of 5,000, in some 40 ms."""
+_PAGE = 100
+"""Vectors that are read in one go where nobody waits for them."""
 
 
 class ExactIndex:
-    """A matrix of all live vectors, caught up from the ledger before each answer."""
+    """All live vectors in memory, caught up from the ledger before each answer."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._lock = threading.Lock()
         self._live = LiveVectors()
+        self._reading = Beside("exact", self._steps)
+        self._numbers: int | None = None
+        """In the vectors that there were when it was first asked."""
 
     def nearest(self, queries: Sequence[Query]) -> list[Shortlist]:
         with self._lock:
@@ -34,15 +45,27 @@ class ExactIndex:
             found = self._live.nearest(queries)
         return [Shortlist(tuple(name for name, _ in some)) for some in found]
 
+    def begin(self, *, often: bool) -> None:
+        """Read the vectors: few at once, and more of them beside others where it is asked often."""
+        if self._live.is_whole or self._reading.is_under_way:
+            return
+        if self._numbers is None:
+            with self._ledger.reading() as reader:
+                self._numbers = reader.followers.lag(0) * (reader.vectors.dim() or 0)
+        if self._numbers <= _READ_AT_ONCE:
+            self.follow()
+        elif often and self._numbers <= _MOST:
+            self._reading.start()
+
     def answers_at_once(self, scope: Scope) -> bool:
-        """Whether its vectors are read already, and few of them are of this scope.
+        """Whether its vectors are read, and of this scope are no more than it is the faster with.
 
         Not while somebody else is served: that may take as long as reading all of them.
         """
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            return self._live.has_begun and self._live.count(scope) <= _FEW
+            return self._live.is_whole and self._live.numbers(scope) <= _MOST
         finally:
             self._lock.release()
 
@@ -53,6 +76,18 @@ class ExactIndex:
     def _catch_up(self) -> None:
         with self._ledger.reading() as reader:
             self._live.catch_up(reader)
+
+    def _steps(self) -> Generator[None, None, None]:
+        """Nobody waits for the vectors: whoever needs them meanwhile reads them too."""
+        fresh = LiveVectors()
+        try:
+            with self._ledger.reading() as reader:
+                yield from fresh.read(reader, _PAGE)
+            with self._lock:
+                if not self._live.is_whole:
+                    self._live = fresh
+        except LedgerError as exc:
+            logger.warning("the vectors are not read yet (%s)", exc)
 
     @property
     def name(self) -> str:
@@ -70,11 +105,12 @@ class ExactIndex:
         """Nothing on disk is held."""
 
     def close(self) -> None:
-        """Nothing on disk is held."""
+        """Nothing on disk is held; what is under way ends."""
+        self._reading.stop()
 
 
 class LiveVectors:
-    """The live vectors of the rows that changed after a revision, in one matrix.
+    """The live vectors of the rows that changed after a revision.
 
     From revision 0 on these are all; later, the part that another index does not know yet. Not safe
     to share between threads.
@@ -85,12 +121,23 @@ class LiveVectors:
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
         self._scopes = _RowsByScope()
-        self._matrix: Vectors = np.empty((0, 0), dtype=np.float32)
+        self._rows = BoundedRows()
+        self.is_whole = False
+        """Whether it has had all that the ledger had."""
         self.changed: set[str] = set()
         """Ids of every memory, live or retired, that changed since."""
 
+    def read(self, reader: Reader, page: int) -> Iterator[None]:
+        """Take in all that is live, so many at a time; all of one state, if none is there yet."""
+        revision = reader.revision()
+        for changes in reader.followers.live(page):
+            self._apply(changes)
+            yield
+        self._revision, self.is_whole = revision, True
+
     def catch_up(self, reader: Reader) -> None:
         """Take in what the ledger has committed."""
+        self.is_whole = True
         revision = reader.revision()
         if revision == self._revision:
             return
@@ -99,14 +146,9 @@ class LiveVectors:
         if changes:
             self._apply(changes)
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether anything was read."""
-        return bool(self._ids)
-
-    def count(self, scope: Scope) -> int:
-        """How many are of this scope."""
-        return len(self._scopes.members(scope))
+    def numbers(self, scope: Scope) -> int:
+        """In the vectors of this scope."""
+        return self._scopes.count(scope) * int(self._rows.matrix.shape[1])
 
     def nearest(self, queries: Sequence[Query]) -> list[list[tuple[str, float]]]:
         """For each query the ids, nearest first, with their float32 cosines."""
@@ -120,7 +162,8 @@ class LiveVectors:
                 continue
             probes = np.stack([queries[place].vector for place in some])
             most = max(queries[place].k for place in some)
-            near = nearest(self._matrix[: len(self._ids)], probes, most, rows)
+            least = min(queries[place].min_cosine for place in some)
+            near = self._rows.nearest(probes, most, rows, least)
             for place, (hits, cosines) in zip(some, near, strict=True):
                 wanted = queries[place].k
                 names = (self._ids[row] for row in hits[:wanted])
@@ -131,19 +174,14 @@ class LiveVectors:
         for change in changes:
             self.changed.add(change.id)
             self._remove(change.id)
-        vectors = [one.vector for one in changes if one.live and one.vector is not None]
-        if not vectors:
+        fresh = [(one, one.vector) for one in changes if one.live and one.vector is not None]
+        if not fresh:
             return
-        self._reserve(len(vectors), len(vectors[0]))
-        first = len(self._ids)
-        self._matrix[first : first + len(vectors)] = np.concatenate(vectors).reshape(
-            len(vectors), -1
-        )
-        for change in changes:
-            if change.live and change.vector is not None:
-                self._row_of[change.id] = len(self._ids)
-                self._ids.append(change.id)
-                self._scopes.append(change.values)
+        self._rows.append(np.stack([vector for _, vector in fresh]))
+        for change, _ in fresh:
+            self._row_of[change.id] = len(self._ids)
+            self._ids.append(change.id)
+        self._scopes.append([change.values for change, _ in fresh])
 
     def _remove(self, memory_id: str) -> None:
         """The last row takes the place of the removed one."""
@@ -152,65 +190,87 @@ class LiveVectors:
             return
         last_id = self._ids.pop()
         self._scopes.move_last_to(row)
+        self._rows.move_last_to(row)
         if last_id != memory_id:
-            self._matrix[row] = self._matrix[len(self._ids)]
             self._ids[row] = last_id
             self._row_of[last_id] = row
 
-    def _reserve(self, fresh: int, dim: int) -> None:
-        needed = len(self._ids) + fresh
-        if dim == self._matrix.shape[1] and needed <= len(self._matrix):
-            return
-        if not self._ids:  # all may come from another embedder now
-            self._matrix = np.empty((0, dim), dtype=np.float32)
-        grown = np.empty((max(needed, 2 * len(self._matrix)), dim), np.float32)
-        grown[: len(self._ids)] = self._matrix[: len(self._ids)].reshape(-1, grown.shape[1])
-        self._matrix = grown
-
 
 class _RowsByScope:
-    """Which rows are in a scope; a change of one row costs the same however many there are."""
+    """Which rows are in a scope."""
 
     def __init__(self) -> None:
-        self._values: list[Mapping[str, Any]] = []
-        self._groups: dict[tuple[str, ...], dict[tuple[Any, ...], set[int]]] = {}
-        """By the fields that scopes are made of, and their values; as they are asked for."""
+        self._values: list[ScopeValues] = []
+        self._groups: dict[tuple[str, ...], _Groups] = {}
+        """By the fields that scopes are made of, as they are asked for."""
 
-    def append(self, values: Mapping[str, Any]) -> None:
-        """One more row, with the values of its fields."""
-        row = len(self._values)
-        self._values.append(values)
+    def append(self, some: Sequence[ScopeValues]) -> None:
+        """More rows, each with the values of its fields."""
+        self._values += some
         for fields, groups in self._groups.items():
-            groups.setdefault(_of(values, fields), set()).add(row)
+            groups.append([_of(values, fields) for values in some])
 
     def move_last_to(self, row: int) -> None:
         """The last row takes the place of a removed one, which may be itself."""
-        last = len(self._values) - 1
-        moved = self._values.pop()
-        for fields, groups in self._groups.items():
-            groups[_of(moved, fields)].discard(last)
-            if row != last:
-                groups[_of(self._values[row], fields)].discard(row)
-                groups.setdefault(_of(moved, fields), set()).add(row)
-        if row != last:
-            self._values[row] = moved
+        self._values[row] = self._values[-1]
+        self._values.pop()
+        for groups in self._groups.values():
+            groups.move_last_to(row)
 
     def rows(self, scope: Scope) -> Ints:
         """In order."""
-        held = self.members(scope)
-        return np.sort(np.fromiter(held, dtype=np.int64, count=len(held)))
+        return self._of_fields(scope).rows(_told(scope))
 
-    def members(self, scope: Scope) -> set[int]:
-        """The same in no order."""
+    def count(self, scope: Scope) -> int:
+        return self._of_fields(scope).sizes[_told(scope)]
+
+    def _of_fields(self, scope: Scope) -> _Groups:
         fields = tuple(name for name, _ in scope.values)
         if fields not in self._groups:
-            groups: dict[tuple[Any, ...], set[int]] = {}
-            for row, values in enumerate(self._values):
-                groups.setdefault(_of(values, fields), set()).add(row)
-            self._groups[fields] = groups
-        return self._groups[fields].get(tuple(value for _, value in scope.values), set())
+            self._groups[fields] = groups = _Groups()
+            groups.append([_of(values, fields) for values in self._values])
+        return self._groups[fields]
 
 
-def _of(values: Mapping[str, Any], fields: tuple[str, ...]) -> tuple[Any, ...]:
+class _Groups:
+    """The rows that have the same values in some fields: one number for each row."""
+
+    def __init__(self) -> None:
+        self._number_of: dict[tuple[Any, ...], int] = {}
+        self._values: list[tuple[Any, ...]] = []
+        """Of each number."""
+        self._numbers = np.empty(0, np.int32)
+        self._count = 0
+        self.sizes: Counter[tuple[Any, ...]] = Counter()
+        """How many rows have these values."""
+
+    def append(self, some: Sequence[tuple[Any, ...]]) -> None:
+        """The values of more rows."""
+        self._numbers = with_room(self._numbers, self._count, len(some))
+        for row, values in enumerate(some, self._count):
+            if values not in self._number_of:
+                self._number_of[values] = len(self._values)
+                self._values.append(values)
+            self._numbers[row] = self._number_of[values]
+        self._count += len(some)
+        self.sizes.update(some)
+
+    def move_last_to(self, row: int) -> None:
+        """The last row takes the place of a removed one, which may be itself."""
+        self._count -= 1
+        self.sizes[self._values[self._numbers[row]]] -= 1
+        self._numbers[row] = self._numbers[self._count]
+
+    def rows(self, values: tuple[Any, ...]) -> Ints:
+        """In order."""
+        number = self._number_of.get(values, -1)
+        return np.flatnonzero(self._numbers[: self._count] == number)
+
+
+def _told(scope: Scope) -> tuple[Any, ...]:
+    return tuple(value for _, value in scope.values)
+
+
+def _of(values: ScopeValues, fields: tuple[str, ...]) -> tuple[Any, ...]:
     """What a row has there; a missing value reads as None."""
     return tuple(values.get(name) for name in fields)

@@ -144,8 +144,12 @@ def _cheapest(some: Vectors, axes: Floats, floor: float) -> int:
 def _shortened(unit: Vectors, axes: Floats) -> Floats:
     """The rows along these axes, and the length of what they leave out as one more."""
     wide = unit.astype(np.float64)
-    leading = wide @ axes
-    rest = np.vecdot(wide, wide) - np.vecdot(leading, leading)
+    return with_rest(wide, wide @ axes)
+
+
+def with_rest(rows: Floats, leading: Floats) -> Floats:
+    """What rows are along some axes, and the length of what these leave out: (n, m + 1)."""
+    rest = np.vecdot(rows, rows) - np.vecdot(leading, leading)
     return np.column_stack([leading, np.sqrt(np.maximum(rest, 0))])
 
 

@@ -16,11 +16,16 @@ from memory.models import Vectors
 
 T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)
+F = TypeVar("F", np.float32, np.float64)
 Ints = npt.NDArray[np.int64]
 OnShare = Callable[[float], None]
 """Called again and again with the share of the work that is done, 0 to 1."""
 Places = tuple[Ints, Ints]
 """Rows and columns of a matrix, two arrays (m,)."""
+
+
+_ALONE = {1: 8_192, 2: 480_000}
+"""Multiplications of a matrix with a vector, or a matrix, that BLAS keeps on the asking thread."""
 
 
 class Blocks(NamedTuple):
@@ -108,6 +113,17 @@ class Products:
         i = row + found[0] * self._blocks.rows + found[2]
         j = column + found[1] * self._blocks.columns + found[3]
         return i, j
+
+
+def multiplied(rows: npt.NDArray[F], others: npt.NDArray[F]) -> npt.NDArray[F]:
+    """`rows @ others`, a vector or a matrix, on the thread that asks.
+
+    In blocks too small for BLAS's threads: those go on spinning for 30 ms after each product.
+    """
+    block = max(1, _ALONE[others.ndim] // others.size)
+    whole = len(rows) // block * block
+    blocks = rows[:whole].reshape(-1, block, rows.shape[1]) @ others
+    return np.concatenate([blocks.reshape(whole, *others.shape[1:]), rows[whole:] @ others])
 
 
 def by_strips(

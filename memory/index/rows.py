@@ -32,18 +32,21 @@ class Named(NamedTuple):
 def write(rows: Rows, changes: Sequence[Change]) -> None:
     """Take over what has changed; what is not live any more goes.
 
+    What is there already goes first: where hnswlib moves a vector in place, its graph can lose the
+    way to others, which are never found again.
+
     Raises: IndexFault.
     """
-    live = [(one, one.vector) for one in changes if one.live and one.vector is not None]
+    live = [(one.id, one.vector) for one in changes if one.live and one.vector is not None]
     gone = [one.id for one in changes if not one.live or one.vector is None]
     with chroma_faults():
         for some in batches(live):
-            rows.upsert(
-                ids=[change.id for change, _ in some],
-                embeddings=np.stack([vector for _, vector in some]),
-            )
-        for ids in batches(gone):
-            rows.delete(ids=list(ids))
+            ids = [name for name, _ in some]
+            if known := rows.get(ids=ids, include=[])["ids"]:
+                rows.delete(ids=known)
+            rows.upsert(ids=ids, embeddings=np.stack([vector for _, vector in some]))
+        for some_gone in batches(gone):
+            rows.delete(ids=list(some_gone))
 
 
 def named(rows: Rows, queries: Sequence[Query]) -> list[list[Named]]:

@@ -16,8 +16,10 @@ _CLOSING_S = 10.0
 """How long closing waits for an index that is still being opened in the background."""
 
 
-_MOST_UNASKED = 200
-"""After so many queries that others answered, an index takes in what was written."""
+_MOST_UNASKED = 20
+"""After so many queries that exact search answered, an index takes in what was written."""
+_OFTEN = 20
+"""Who has asked so many queries will ask more, for which vectors are worth reading."""
 _UNKNOWN = Shortlist((), complete=False)
 
 
@@ -29,8 +31,10 @@ class IndexSlot:
         self._exact = exact
         self._open_index = open_index
         self._index: Index | None = None if open_index else exact
+        self._asked = 0
+        """How many queries there were."""
         self._unasked = 0
-        """How many queries it was not asked since it last followed."""
+        """How many the index was not asked since it last followed."""
         self._lock = threading.Lock()
         self._opening: threading.Thread | None = None
         self._closed = False
@@ -59,6 +63,8 @@ class IndexSlot:
 
         Raises: MemoryPipelineError where exact search fails too.
         """
+        self._asked += len(queries)
+        self._exact.begin(often=self._asked > _OFTEN)
         at_once = [self._exact.answers_at_once(query.scope) for query in queries]
         self._not_asked(sum(at_once))
         asked = [query for query, yes in zip(queries, at_once, strict=True) if not yes]
@@ -82,21 +88,23 @@ class IndexSlot:
     def _not_asked(self, queries: int) -> None:
         """It follows all the same, now and then, so that it is not far behind when it is asked."""
         self._unasked += queries
-        if self._unasked >= _MOST_UNASKED:
+        if queries and (self._index is None or self._unasked >= _MOST_UNASKED):
             self._unasked = 0
-            self.follow()
+            self._follow()
 
     def follow(self) -> None:
         """Take in what was written, where an index is open, so that the next query need not."""
-        index = self._index
-        if index is not None:
-            try:
-                index.follow()
-            except IndexFault as exc:
-                logger.warning("the index fails, searching exactly from here on: %s", exc)
-                self._give_up()
-            except LedgerError as exc:
-                logger.warning("the index is behind (%s); the next query catches up", exc)
+        if self._index is not None:
+            self._follow()
+
+    def _follow(self) -> None:
+        try:
+            self.serving.follow()
+        except IndexFault as exc:
+            logger.warning("the index fails, searching exactly from here on: %s", exc)
+            self._give_up()
+        except LedgerError as exc:
+            logger.warning("the index is behind (%s); the next query catches up", exc)
 
     def exactly(self, query: Query) -> Shortlist:
         """What exact search says, whatever index serves."""
@@ -123,6 +131,7 @@ class IndexSlot:
             self._opening.join(_CLOSING_S)
 
     def close(self) -> None:
+        self._exact.close()
         if self._index is not None:
             self._index.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,13 @@ _CHANGES = Prepared(
     .where(_ABOVE, t.memories.c.revision <= sa.bindparam("last"))
     .order_by(t.memories.c.revision, t.memories.c.seq)
 )
+_LIVE = Prepared(
+    sa.select(*_OF_A_CHANGE, t.memories.c.seq)
+    .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
+    .where(t.memories.c.live, t.memories.c.seq > sa.bindparam("after"))
+    .order_by(t.memories.c.seq)
+    .limit(sa.bindparam("count", type_=sa.Integer))
+)
 _SCOPES = Prepared(
     sa.select(
         t.memories.c.id, t.memories.c.metadata, *(t.memories.c[name] for name in SCOPE_FIELDS)
@@ -56,6 +63,13 @@ class Followers(TableGroup):
             last = self._connection.scalar(at_limit, {"after": after})
         rows = _CHANGES.rows(self._connection, after=after, last=last or _NO_END)
         return [_to_change(*row) for row in rows]
+
+    def live(self, page: int) -> Iterator[list[Change]]:
+        """The current state of all live rows, so many at a time."""
+        last = 0
+        while rows := _LIVE.rows(self._connection, after=last, count=page):
+            yield [_to_change(*row[:-1]) for row in rows]
+            last = rows[-1].seq
 
     def scope_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
         """What scopes compare of these memories, live or not, by id."""

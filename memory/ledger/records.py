@@ -65,8 +65,7 @@ class Row:
         return not self.text_key
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """The current state of a row, for whoever follows; no vector where none could be made."""
 
     id: str

@@ -111,8 +111,13 @@ def test_updating_what_is_not_there_is_an_error(store: MemoryStore) -> None:
 
 
 def test_a_broken_index_is_said_once_and_exact_search_goes_on(
-    ledger: Ledger, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+    ledger: Ledger,
+    embedder: PlacedEmbedder,
+    tell: Tell,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("memory.index.exact._READ_AT_ONCE", 0)
     index = BrokenIndex()
     embedder.place("Mia has a cat.")
     embedder.place("Mia owns a cat.", 0.95, "Mia has a cat.")
