@@ -23,6 +23,8 @@ from memory.index.chroma_client import (
 _PAGE = 1_000
 _PROBED = 100
 """Of each page, how many vectors are searched for when a folder is looked at."""
+_MISSES = 50
+"""One of so many may not be found: the search is approximate."""
 
 
 _PATIENCE_S = 30.0
@@ -89,6 +91,7 @@ def probe(path: str) -> None:
             page = collection.get(limit=_PAGE, offset=offset, include=["embeddings"])
             some = page["embeddings"][:_PROBED]
             found = collection.query(query_embeddings=some, n_results=1, include=["distances"])
-            if any(not near or near[0] > SLACK for near in found["distances"]):
+            missed = sum(not near or near[0] > SLACK for near in found["distances"])
+            if missed > len(some) // _MISSES:
                 raise IndexFault("a search does not find what is there")
         client.close()
