@@ -1,4 +1,4 @@
-"""Work beside others: small steps in a thread of its own, each followed by as long a pause."""
+"""Work beside others: small steps in a thread of its own, each followed by a pause."""
 
 from __future__ import annotations
 
@@ -15,9 +15,15 @@ class Beside:
     those who were held up come first.
     """
 
-    def __init__(self, name: str, work: Callable[[], Generator[None, None, None]]) -> None:
-        """`work` makes what is done step by step; a thread that has ended it is not kept."""
+    def __init__(
+        self, name: str, work: Callable[[], Generator[None, None, None]], pause: float = 1.0
+    ) -> None:
+        """`work` makes what is done step by step; a thread that has ended it is not kept.
+
+        A pause is so many times as long as the step before it.
+        """
         self._name = name
+        self._pause = pause
         self._work = work
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -47,6 +53,6 @@ class Beside:
         with closing(self._work()) as steps:
             began = time.monotonic()
             for _ in steps:
-                if self._stopped.wait(time.monotonic() - began):
+                if self._stopped.wait(self._pause * (time.monotonic() - began)):
                     return
                 began = time.monotonic()

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.among import among
 from memory.ledger.prepared import Prepared
-from memory.ledger.records import Change, IndexState, ScopeValues
+from memory.ledger.records import Change, IndexState, LiveRows, ScopeValues
 from memory.ledger.transaction import TableGroup
 from memory.models import SCOPE_FIELDS, scope_values
 
@@ -33,8 +33,12 @@ _CHANGES = Prepared(
     .order_by(t.memories.c.revision, t.memories.c.seq)
 )
 _LIVE = Prepared(
-    sa.select(*_OF_A_CHANGE, t.memories.c.seq)
-    .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
+    sa.select(
+        *(t.memories.c[name] for name in ("seq", "id", "metadata")),
+        t.vectors.c.vector,
+        *(t.memories.c[name] for name in SCOPE_FIELDS),
+    )
+    .join(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
     .where(t.memories.c.live, t.memories.c.seq > sa.bindparam("after"))
     .order_by(t.memories.c.seq)
     .limit(sa.bindparam("count", type_=sa.Integer))
@@ -64,11 +68,16 @@ class Followers(TableGroup):
         rows = _CHANGES.rows(self._connection, after=after, last=last or _NO_END)
         return [_to_change(*row) for row in rows]
 
-    def live(self, page: int) -> Iterator[list[Change]]:
-        """The current state of all live rows, so many at a time."""
+    def live(self, page: int) -> Iterator[LiveRows]:
+        """All live rows that have a vector, so many at a time."""
         last = 0
         while rows := _LIVE.rows(self._connection, after=last, count=page):
-            yield [_to_change(*row[:-1]) for row in rows]
+            vectors = np.frombuffer(b"".join(row.vector for row in rows), np.float32)
+            yield LiveRows(
+                [row.id for row in rows],
+                vectors.reshape(len(rows), -1),
+                [_scope_values(row.metadata, row[4:]) for row in rows],
+            )
             last = rows[-1].seq
 
     def scope_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:

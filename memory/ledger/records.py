@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from memory.models import PERSON, Action, Candidate, Memory, Turn, Usage, Vector
+from memory.models import PERSON, Action, Candidate, Memory, Turn, Usage, Vector, Vectors
 
 RESTORED = "restored"
 """Set in a ledger that came from a backup until it has an index: what lies there is its own."""
@@ -74,6 +74,14 @@ class Change(NamedTuple):
     """The fields a scope can be made of."""
     vector: Vector | None
     revision: int
+
+
+class LiveRows(NamedTuple):
+    """Some live rows: their ids, their vectors (n, dim), and the fields a scope can be made of."""
+
+    ids: list[str]
+    vectors: Vectors
+    values: list[ScopeValues]
 
 
 @dataclass(frozen=True)
