@@ -4,7 +4,8 @@ A store of made-up memories, its index copied. In turn: a new memory goes throug
 with the offline model (embedded, looked up, compared, decided, committed to disk), and its vector,
 made before, through `collection.query` for the five nearest and `collection.add` of a collection
 that holds the same vectors. Both are in one process, ours in one event loop as in a bot; the clock
-covers one write of either.
+covers one write of either. The first series begins with the process's first write: beside it the
+vectors of a store of up to 100,000 are read, to be searched exactly. The second follows it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ class Written:
 
     memories: int
     users: int
+    after: int
+    """How many writes the process had made before these."""
     p50_ms: float
     p95_ms: float
     plain_p50_ms: float
@@ -50,15 +53,14 @@ def measure_all(count: int) -> list[Written]:
     found = []
     for users in (1, MANY):
         with tempfile.TemporaryDirectory(prefix="writing-") as folder:
-            found.append(measure(Path(folder), count, users))
+            found += measure(Path(folder), count, users)
     return found
 
 
-def measure(folder: Path, count: int, users: int, writes: int = WRITES) -> Written:
-    """Both in turn, `writes` times."""
-    told = list(memories(count + writes, users, seed=3))
+def measure(folder: Path, count: int, users: int, writes: int = WRITES) -> list[Written]:
+    """Both in turn, `writes` times in each of two series."""
+    told = list(memories(count + 2 * writes, users, seed=3))
     config = config_of(folder / "store")
-    ours, plain = [], []
     with open_store(config) as store:
         for start in range(0, count, AT_ONCE):
             store.add_batch(told[start : min(start + AT_ONCE, count)])
@@ -72,12 +74,17 @@ def measure(folder: Path, count: int, users: int, writes: int = WRITES) -> Writt
             def write(n: int) -> None:
                 loop.run(deduplicator.check_and_merge(told[n]))
 
-            for n in range(count, count + writes):
-                ours.append(_timed(write, n))
-                plain.append(_timed(add, n))
+            series = (range(count + after, count + after + writes) for after in (0, writes))
+            took = [[(_timed(write, n), _timed(add, n)) for n in some] for some in series]
+    return [_written(count, users, n * writes, some) for n, some in enumerate(took)]
+
+
+def _written(count: int, users: int, after: int, took: list[tuple[float, float]]) -> Written:
+    ours, plain = zip(*took, strict=True)
     return Written(
         memories=count,
         users=users,
+        after=after,
         p50_ms=_percentile(ours, 50),
         p95_ms=_percentile(ours, 95),
         plain_p50_ms=_percentile(plain, 50),
@@ -122,5 +129,5 @@ def _timed(work: Callable[[int], None], n: int) -> float:
     return 1_000 * (time.perf_counter() - started)
 
 
-def _percentile(took: list[float], share: int) -> float:
+def _percentile(took: Sequence[float], share: int) -> float:
     return round(float(np.percentile(took, share)), 1)
