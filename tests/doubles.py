@@ -153,6 +153,8 @@ class BrokenIndex:
 
     def begin(self, *, often: bool) -> None: ...
 
+    def keep_up(self) -> None: ...
+
     def answers_at_once(self, scope: Scope) -> bool:
         return False
 

@@ -71,6 +71,11 @@ class ExactIndex:
         finally:
             self._lock.release()
 
+    def keep_up(self) -> None:
+        """Take in what the ledger has committed, where the vectors are read."""
+        if self._live.is_whole:
+            self.follow()
+
     def follow(self) -> None:
         with self._lock:
             self._catch_up()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from memory.errors import IndexFault, LedgerError, MemoryPipelineError
 from memory.index.exact import ExactIndex
@@ -94,12 +95,19 @@ class IndexSlot:
 
     def follow(self) -> None:
         """Take in what was written, where an index is open, so that the next query need not."""
+        with self._noted_faults():
+            self._exact.keep_up()
         if self._index is not None:
             self._follow()
 
     def _follow(self) -> None:
-        try:
+        with self._noted_faults():
             self.serving.follow()
+
+    @contextlib.contextmanager
+    def _noted_faults(self) -> Iterator[None]:
+        try:
+            yield
         except IndexFault as exc:
             logger.warning("the index fails, searching exactly from here on: %s", exc)
             self._give_up()
