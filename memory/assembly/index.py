@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from memory.protocols import Index
 
 
-def open_index(ledger: Ledger, config: Config, following: Following | None) -> Index:
-    """Chroma, embedded or served; exact search where another process owns the embedded one."""
-    from memory.index import ChromaIndex, ChromaServer, ExactIndex, Following
+def open_index(ledger: Ledger, config: Config, following: Following | None) -> Index | None:
+    """Chroma, embedded or served; None, exact search, where another process owns the embedded."""
+    from memory.index import ChromaIndex, ChromaServer, Following
 
     following = following or Following()
     chroma = config.memory.chroma
@@ -31,4 +31,4 @@ def open_index(ledger: Ledger, config: Config, following: Following | None) -> I
         )
         return ChromaIndex.served(server, ledger, ledger.store_id(), following)
     folder = Path(config.memory.data_dir) / "chroma"
-    return ChromaIndex.embedded(folder, ledger, following) or ExactIndex(ledger)
+    return ChromaIndex.embedded(folder, ledger, following)

@@ -127,7 +127,7 @@ def read_ledger(config: Config) -> Ledger:
 def _store(
     ledger: Ledger,
     config: Config,
-    open_index: Callable[[Ledger], Index] | None,
+    open_index: Callable[[Ledger], Index | None] | None,
     own: Embedder | None = None,
 ) -> MemoryStore:
     from memory.store import MemoryStore

@@ -6,12 +6,16 @@ twenty-eight of these. An answer to a table is believed where it says apart, and
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from memory.decide.groups import connected
 from memory.text import pieces, share_a_pattern
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 MOST_IN_TABLE = 128
 """Rows of one table."""
@@ -33,47 +37,53 @@ def families(
 def tables(family: Sequence[int], edges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
     """The members of each table: all of a family, or of a large one what its open pairs connect.
 
-    Every pair stands in one of the tables, and near ones stand together: a table takes, one after
-    another, the member that has most open pairs with those it holds. Ten thousand with five open
-    pairs each fill some hundred tables so, where blocks in the family's own order would need
+    Every open pair stands in one of the tables, and near ones stand together: a table takes, one
+    after another, the member that has most open pairs with those it holds. Ten thousand with five
+    open pairs each fill some hundred tables so, where blocks in the family's own order would need
     thousands, most of them for one pair.
     """
     if len(family) <= MOST_IN_TABLE:
         yield tuple(family)
         return
-    open_pairs = _open_pairs(family, edges)
-    while open_pairs:
-        table = _grown(open_pairs)
-        for member in table:
-            open_pairs[member] -= table
-            if not open_pairs[member]:
-                del open_pairs[member]
-        yield tuple(sorted(table))
+    open_with = _open_with(family, edges)
+    first = 0
+    while first < len(family):
+        if not len(open_with[first]):
+            first += 1
+            continue
+        held = _grown(open_with, first)
+        for member in np.flatnonzero(held).tolist():
+            others = open_with[member]
+            open_with[member] = others[~held[others]]
+        yield tuple(family[member] for member in np.flatnonzero(held).tolist())
 
 
-def _open_pairs(family: Sequence[int], edges: Sequence[tuple[int, int]]) -> dict[int, set[int]]:
-    """With whom each member has one, in the order of the family; who has none is left out."""
-    found: dict[int, set[int]] = {member: set() for member in family}
+def _open_with(family: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[Ints]:
+    """With whom each member has an open pair, by their places in the family."""
+    place = {member: n for n, member in enumerate(family)}
+    found: list[set[int]] = [set() for _ in family]
     for i, j in edges:
-        if i in found and j in found:
-            found[i].add(j)
-            found[j].add(i)
-    return {member: others for member, others in found.items() if others}
+        if i in place and j in place:
+            found[place[i]].add(place[j])
+            found[place[j]].add(place[i])
+    return [np.array(sorted(others), np.int64) for others in found]
 
 
-def _grown(open_pairs: Mapping[int, set[int]]) -> set[int]:
-    """The first member and those near it; where nobody is near any more, the next one's too."""
-    table: set[int] = set()
-    seeds = iter(open_pairs)
-    inside: Counter[int] = Counter()
-    near: list[tuple[int, int]] = []
-    while len(table) < MOST_IN_TABLE:
-        member = heappop(near)[1] if near else next(seeds, None)
-        if member is None:
-            break
-        if member not in table:
-            table.add(member)
-            for other in open_pairs[member] - table:
-                inside[other] += 1
-                heappush(near, (-inside[other], other))
-    return table
+def _grown(open_with: Sequence[Ints], first: int) -> Flags:
+    """Who is in a table: the first and those near it; where nobody is any more, the next's too."""
+    held = np.zeros(len(open_with), np.bool_)
+    inside = np.zeros(len(open_with), np.int64)
+    """How many open pairs each has with those in the table; below 0 for these."""
+    seed = first
+    for _ in range(MOST_IN_TABLE):
+        member = int(inside.argmax())
+        if inside[member] <= 0:
+            while seed < len(held) and (held[seed] or not len(open_with[seed])):
+                seed += 1
+            if seed == len(held):
+                break
+            member = seed
+        held[member] = True
+        inside[open_with[member]] += 1
+        inside[member] = -2 * MOST_IN_TABLE
+    return held

@@ -26,6 +26,7 @@ class Beside:
         self._pause = pause
         self._work = work
         self._stopped = threading.Event()
+        self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
     @property
@@ -34,10 +35,10 @@ class Beside:
 
     def start(self) -> None:
         """Begin, unless it is under way or was stopped for good."""
-        if self._stopped.is_set() or self.is_under_way:
-            return
-        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-        self._thread.start()
+        with self._starting:
+            if not self._stopped.is_set() and not self.is_under_way:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
 
     def wait(self) -> None:
         """Until what is under way has come to its end."""
@@ -46,7 +47,8 @@ class Beside:
 
     def stop(self) -> None:
         """End after the step that is under way, for good."""
-        self._stopped.set()
+        with self._starting:
+            self._stopped.set()
         self.wait()
 
     def _run(self) -> None:

@@ -22,7 +22,10 @@ _WORTH = 4_000
 """Rows from which on bounds are kept."""
 _SHARE = 4
 """One axis for so many dimensions: half of them let through too much, twice as many cost more."""
-_SAMPLE = 4_000
+_WIDEST = 1_024
+"""Dimensions up to which bounds are kept: finding axes takes their third power."""
+_SAMPLE = 1_000_000
+"""Numbers of the rows in which the axes are found."""
 _GUESSED = 4
 """So many times the wanted rows are looked at first, to know how near the nearest are."""
 _TOGETHER = 8
@@ -48,6 +51,15 @@ class BoundedRows:
         """(n, dim)."""
         return self._matrix[: self._count]
 
+    @property
+    def dim(self) -> int:
+        return int(self._matrix.shape[1])
+
+    @property
+    def width(self) -> int:
+        """How many numbers of a row most queries read."""
+        return int(self._bounds.shape[1]) if self._bounded_at else self.dim
+
     def append(self, rows: Vectors) -> None:
         """(m, dim); of another dimension only where there are none."""
         if not self._count:
@@ -55,7 +67,7 @@ class BoundedRows:
         self._matrix = with_room(self._matrix, self._count, len(rows))
         self._matrix[self._count : self._count + len(rows)] = rows
         self._count += len(rows)
-        if self._count >= max(_WORTH, 4 * self._bounded_at):
+        if self._count >= max(_WORTH, 4 * self._bounded_at) and self.dim <= _WIDEST:
             self._bound_all()
         elif self._bounded_at:
             self._bound(self._count - len(rows))
@@ -72,7 +84,7 @@ class BoundedRows:
     ) -> Iterator[tuple[Ints, Vectors]]:
         """For each query the rows most like it among some, and their products, at most k.
 
-        Those below `min_cosine` may be left out.
+        `among` are in order, each once. Those below `min_cosine` may be left out.
         """
         if len(queries) >= _TOGETHER:
             yield from nearest(self.matrix, queries, k, among)
@@ -99,9 +111,8 @@ class BoundedRows:
 
     def _bound_all(self) -> None:
         """Choose axes anew, near the leading principal ones of a sample."""
-        some = self.matrix[:: self._count // _SAMPLE + 1].astype(np.float64)
-        dim = some.shape[1]
-        drawn = np.random.default_rng(0).standard_normal((dim, -(-dim // _SHARE)))
+        some = self.matrix[:: self._count * self.dim // _SAMPLE + 1].astype(np.float64)
+        drawn = np.random.default_rng(0).standard_normal((self.dim, -(-self.dim // _SHARE)))
         # One step of a randomised range finder: Halko, Martinsson, Tropp 2011, algorithm 4.3.
         self._axes = np.linalg.qr(some.T @ (some @ drawn))[0]
         self._bounds = np.empty((0, self._axes.shape[1] + 1), np.float32)

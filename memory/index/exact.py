@@ -5,23 +5,25 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 
-from memory.errors import LedgerError
+from memory.errors import IndexFault, LedgerError
 from memory.index.beside import Beside
 from memory.index.bounded import BoundedRows, with_room
 from memory.index.products import Ints
 from memory.ledger import Change, Ledger, Reader, ScopeValues
-from memory.models import Scope, Vectors
+from memory.models import Scope, Vector
 from memory.protocols import Query, Shortlist
 
 logger = logging.getLogger(__name__)
 
-_MOST = 25_600_000
-"""Numbers in vectors that are compared faster than Chroma answers: of 100,000 vectors of 256."""
+_MOST = 6_500_000
+"""Numbers that are read faster than Chroma answers: of 100,000 vectors of 256, by their bounds."""
+_KEPT = 25_600_000
+"""Numbers in all vectors that are read to be searched exactly: 100 MB, of 100,000 of 256."""
 _READ_AT_ONCE = 1_280_000
 """Numbers in vectors that are read while somebody waits: of 5,000, in some 40 ms."""
 _PAGE = 100
@@ -39,7 +41,9 @@ class ExactIndex:
         self._live = LiveVectors()
         self._reading = Beside("exact", self._steps, pause=_REST)
         self._numbers: int | None = None
-        """In the vectors that there were when it was first asked."""
+        """In all live vectors, when that was last counted; None before."""
+        self._fails = False
+        """Whether the vectors could not be read beside others."""
 
     def nearest(self, queries: Sequence[Query]) -> list[Shortlist]:
         with self._lock:
@@ -49,25 +53,31 @@ class ExactIndex:
 
     def begin(self, *, often: bool) -> None:
         """Read the vectors: few at once, and more of them beside others where it is asked often."""
-        if self._live.is_whole or self._reading.is_under_way:
+        if self._live.is_whole or self._fails or self._reading.is_under_way:
             return
         if self._numbers is None:
             with self._ledger.reading() as reader:
-                self._numbers = reader.followers.lag(0) * (reader.vectors.dim() or 0)
+                self._numbers = reader.followers.count() * (reader.vectors.dim() or 0)
         if self._numbers <= _READ_AT_ONCE:
             self.follow()
-        elif often and self._numbers <= _MOST:
+        elif often and self._numbers <= _KEPT:
             self._reading.start()
 
     def answers_at_once(self, scope: Scope) -> bool:
         """Whether its vectors are read, and of this scope are no more than it is the faster with.
 
-        Not while somebody else is served: that may take as long as reading all of them.
+        Not while somebody else is served: that may take as long as reading all of them. Where all
+        have become many, and those of the scope are, it lets go of them.
         """
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            return self._live.is_whole and self._live.numbers(scope) <= _MOST
+            live = self._live
+            if not live.is_whole or live.read_for(scope) <= _MOST:
+                return live.is_whole
+            if live.numbers > _KEPT:
+                self._live, self._numbers = LiveVectors(), live.numbers
+            return False
         finally:
             self._lock.release()
 
@@ -81,20 +91,32 @@ class ExactIndex:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        with self._ledger.reading() as reader:
-            self._live.catch_up(reader)
-
-    def _steps(self) -> Generator[None, None, None]:
-        """Nobody waits for the vectors: whoever needs them meanwhile reads them too."""
-        fresh = LiveVectors()
         try:
             with self._ledger.reading() as reader:
-                yield from fresh.read(reader, _PAGE)
+                self._live.catch_up(reader)
+        except BaseException:  # half of what has changed is worse than nothing
+            self._live = LiveVectors()
+            raise
+
+    def _steps(self) -> Generator[None, None, None]:
+        """Nobody waits for the vectors: whoever needs them meanwhile reads them too.
+
+        Each page is read by itself: a long look would keep the ledger's log from being cleared.
+        """
+        fresh, page = LiveVectors(), _PAGE
+        try:
+            while page:
+                with self._ledger.reading() as reader:
+                    page = fresh.read_page(reader, page)
+                yield
+            with self._ledger.reading() as reader:
+                fresh.catch_up(reader)
             with self._lock:
                 if not self._live.is_whole:
                     self._live = fresh
-        except LedgerError as exc:
-            logger.warning("the vectors are not read yet (%s)", exc)
+        except (IndexFault, LedgerError) as exc:
+            self._fails = True
+            logger.warning("the vectors cannot be read to be searched exactly: %s", exc)
 
     @property
     def name(self) -> str:
@@ -120,11 +142,13 @@ class LiveVectors:
     """The live vectors of the rows that changed after a revision.
 
     From revision 0 on these are all; later, the part that another index does not know yet. Not safe
-    to share between threads.
+    to share between threads, and of no use after an exception.
     """
 
     def __init__(self, since: int = 0) -> None:
         self._revision = since
+        self._read_to = 0
+        """The place of the last row that `read_page` has read."""
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
         self._scopes = _RowsByScope()
@@ -132,30 +156,37 @@ class LiveVectors:
         self.is_whole = False
         """Whether it has had all that the ledger had."""
         self.changed: set[str] = set()
-        """Ids of every memory, live or retired, that changed since."""
+        """Ids of every memory, live or retired, that `catch_up` saw change."""
 
-    def read(self, reader: Reader, page: int) -> Iterator[None]:
-        """Take in all that is live, so many at a time; all of one state, if none is there yet."""
-        revision = reader.revision()
-        for some in reader.followers.live(page):
-            self._append(*some)
-            yield
-        self._revision, self.is_whole = revision, True
+    def read_page(self, reader: Reader, limit: int) -> int:
+        """Take in so many more of all live rows; how many to take next, 0 once none is left.
+
+        What changes meanwhile, `catch_up` takes in: it must follow.
+        """
+        if not self._read_to:
+            self._revision = reader.revision()
+        some = reader.followers.live(self._read_to, limit)
+        if some is None:
+            return 0
+        self._append(some.ids, some.vectors, some.values)
+        self._read_to = some.last
+        return limit
 
     def catch_up(self, reader: Reader) -> None:
         """Take in what the ledger has committed."""
-        self.is_whole = True
         revision = reader.revision()
-        if revision == self._revision:
-            return
-        changes = reader.followers.changes(self._revision)
-        self._revision = revision
-        if changes:
-            self._apply(changes)
+        if revision != self._revision:
+            self._apply(reader.followers.changes(self._revision))
+        self._revision, self.is_whole = revision, True
 
-    def numbers(self, scope: Scope) -> int:
-        """In the vectors of this scope."""
-        return self._scopes.count(scope) * int(self._rows.matrix.shape[1])
+    @property
+    def numbers(self) -> int:
+        """In all of them."""
+        return int(self._rows.matrix.size)
+
+    def read_for(self, scope: Scope) -> int:
+        """About how many numbers are read to answer a query of this scope."""
+        return self._scopes.count(scope) * self._rows.width
 
     def nearest(self, queries: Sequence[Query]) -> list[list[tuple[str, float]]]:
         """For each query the ids, nearest first, with their float32 cosines."""
@@ -184,12 +215,20 @@ class LiveVectors:
         fresh = [one for one in changes if one.live and one.vector is not None]
         if fresh:
             vectors = [one.vector for one in fresh if one.vector is not None]
-            values = [one.values for one in fresh]
-            self._append([one.id for one in fresh], np.stack(vectors), values)
+            self._append([one.id for one in fresh], vectors, [one.values for one in fresh])
 
-    def _append(self, ids: Sequence[str], vectors: Vectors, values: Sequence[ScopeValues]) -> None:
-        """Rows of which none is there."""
-        self._rows.append(vectors)
+    def _append(
+        self, ids: Sequence[str], vectors: Sequence[Vector], values: Sequence[ScopeValues]
+    ) -> None:
+        """Rows of which none is there.
+
+        Raises: IndexFault where the vectors have different dimensions.
+        """
+        if {len(vector) for vector in vectors} | ({self._rows.dim} if self._ids else set()) != {
+            len(vectors[0])
+        }:
+            raise IndexFault("its vectors have different dimensions", "run `memory-dedup doctor`")
+        self._rows.append(np.stack(vectors))
         self._row_of.update(zip(ids, range(len(self._ids), len(self._ids) + len(ids)), strict=True))
         self._ids += ids
         self._scopes.append(values)

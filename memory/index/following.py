@@ -6,15 +6,12 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from memory.errors import ForeignIndex, IndexFault
 from memory.index import rows
-from memory.index.chroma_client import SLACK, Rows, chroma_faults
+from memory.index.chroma_client import Rows, chroma_faults
 from memory.index.exact import LiveVectors
 from memory.index.place import Place
 from memory.ledger import RESTORED, Change, IndexState, Ledger, ScopeValues
-from memory.models import Vector
 
 _PAGE = 1_000
 """Rows that are copied in one go."""
@@ -244,7 +241,7 @@ class Follower:
         missing = expected.keys() - held.keys()
         surplus = held.keys() - expected.keys() - changed
         both = [name for name in expected if name in held]
-        wrong = [name for name in both if not _same(held[name], expected[name])]
+        wrong = [name for name in both if not rows.same(held[name], expected[name])]
         kinds = {"missing": missing, "surplus": surplus, "with a different vector": wrong}
         return ", ".join(f"{len(ids):,} {what}" for what, ids in kinds.items() if ids)
 
@@ -257,8 +254,3 @@ class Follower:
         with self._ledger.writing() as writer:
             writer.followers.note(self._place.id, self._place.name, revision)
         self._copied = revision
-
-
-def _same(held: Vector, expected: Vector) -> bool:
-    """Chroma's vectors come back with a relative error of up to 1e-6."""
-    return bool(np.allclose(held, expected, rtol=0, atol=SLACK))

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from memory.index.chroma_client import Rows, chroma_faults
+from memory.index.chroma_client import SLACK, Rows, chroma_faults
 from memory.ledger import Change
 from memory.models import Vector
 from memory.protocols import Query
@@ -32,8 +32,8 @@ class Named(NamedTuple):
 def write(rows: Rows, changes: Sequence[Change]) -> None:
     """Take over what has changed; what is not live any more goes.
 
-    What is there already goes first: where hnswlib moves a vector in place, its graph can lose the
-    way to others, which are never found again.
+    A vector that is there already stays. Another one's predecessor goes first: where hnswlib moves
+    a vector in place, its graph can lose the way to others, which are never found again.
 
     Raises: IndexFault.
     """
@@ -41,12 +41,23 @@ def write(rows: Rows, changes: Sequence[Change]) -> None:
     gone = [one.id for one in changes if not one.live or one.vector is None]
     with chroma_faults():
         for some in batches(live):
-            ids = [name for name, _ in some]
-            if known := rows.get(ids=ids, include=[])["ids"]:
-                rows.delete(ids=known)
-            rows.upsert(ids=ids, embeddings=np.stack([vector for _, vector in some]))
+            page = rows.get(ids=[name for name, _ in some], include=["embeddings"])
+            known = dict(zip(page["ids"], page["embeddings"], strict=True))
+            fresh = [(name, v) for name, v in some if not same(known.get(name), v)]
+            if moved := [name for name, _ in fresh if name in known]:
+                rows.delete(ids=moved)
+            if fresh:
+                rows.upsert(
+                    ids=[name for name, _ in fresh],
+                    embeddings=np.stack([vector for _, vector in fresh]),
+                )
         for some_gone in batches(gone):
             rows.delete(ids=list(some_gone))
+
+
+def same(held: Vector | None, vector: Vector) -> bool:
+    """Chroma's vectors come back with a relative error of up to 1e-6."""
+    return held is not None and bool(np.allclose(held, vector, rtol=0, atol=SLACK))
 
 
 def named(rows: Rows, queries: Sequence[Query]) -> list[list[Named]]:

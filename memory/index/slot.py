@@ -27,8 +27,13 @@ _UNKNOWN = Shortlist((), complete=False)
 class IndexSlot:
     """The place of one index, beside the exact search that always answers."""
 
-    def __init__(self, exact: ExactIndex, open_index: Callable[[], Index] | None = None) -> None:
-        """`open_index` is called when the index is first needed; None searches exactly."""
+    def __init__(
+        self, exact: ExactIndex, open_index: Callable[[], Index | None] | None = None
+    ) -> None:
+        """`open_index` is called when the index is first needed; None searches exactly.
+
+        So does what it gives, where that is None.
+        """
         self._exact = exact
         self._open_index = open_index
         self._index: Index | None = None if open_index else exact
@@ -49,7 +54,7 @@ class IndexSlot:
         with self._lock:
             if self._index is None:
                 assert self._open_index is not None
-                self._index = self._open_index()
+                self._index = self._open_index() or self._exact
             return self._index
 
     @property
@@ -82,8 +87,7 @@ class IndexSlot:
         try:
             return self.serving.nearest(queries)
         except IndexFault as exc:
-            logger.warning("similarity query failed, searching exactly from here on: %s", exc)
-            self._give_up()
+            self._give_up(f"similarity query failed, searching exactly from here on: {exc}")
             return [_UNKNOWN] * len(queries)
 
     def _not_asked(self, queries: int) -> None:
@@ -109,8 +113,7 @@ class IndexSlot:
         try:
             yield
         except IndexFault as exc:
-            logger.warning("the index fails, searching exactly from here on: %s", exc)
-            self._give_up()
+            self._give_up(f"the index fails, searching exactly from here on: {exc}")
         except LedgerError as exc:
             logger.warning("the index is behind (%s); the next query catches up", exc)
 
@@ -143,9 +146,11 @@ class IndexSlot:
         if self._index is not None:
             self._index.close()
 
-    def _open(self, open_index: Callable[[], Index], when_open: Callable[[], object]) -> None:
+    def _open(
+        self, open_index: Callable[[], Index | None], when_open: Callable[[], object]
+    ) -> None:
         try:
-            index = open_index()
+            index = open_index() or self._exact
             with self._lock:
                 too_late = self._closed
                 self._index = self._exact if too_late else index
@@ -156,8 +161,11 @@ class IndexSlot:
         except MemoryPipelineError as exc:
             logger.warning("the index did not open, searching exactly: %s", exc)
 
-    def _give_up(self) -> None:
+    def _give_up(self, why: str) -> None:
+        """Once, however many it fails."""
         with self._lock:
             failed, self._index = self._index, self._exact
-        if failed is not None:
-            failed.close()
+        if failed is not self._exact:
+            logger.warning("%s", why)
+            if failed is not None:
+                failed.close()

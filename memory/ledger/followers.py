@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,17 +68,21 @@ class Followers(TableGroup):
         rows = _CHANGES.rows(self._connection, after=after, last=last or _NO_END)
         return [_to_change(*row) for row in rows]
 
-    def live(self, page: int) -> Iterator[LiveRows]:
-        """All live rows that have a vector, so many at a time."""
-        last = 0
-        while rows := _LIVE.rows(self._connection, after=last, count=page):
-            vectors = np.frombuffer(b"".join(row.vector for row in rows), np.float32)
-            yield LiveRows(
-                [row.id for row in rows],
-                vectors.reshape(len(rows), -1),
-                [_scope_values(row.metadata, row[4:]) for row in rows],
-            )
-            last = rows[-1].seq
+    def count(self) -> int:
+        """How many rows are live."""
+        return self._transaction.count(t.memories, t.memories.c.live)
+
+    def live(self, after: int, limit: int) -> LiveRows | None:
+        """The next live rows with a vector behind a place, in order of arrival; None at the end."""
+        rows = _LIVE.rows(self._connection, after=after, count=limit)
+        if not rows:
+            return None
+        return LiveRows(
+            [row.id for row in rows],
+            [np.frombuffer(row.vector, np.float32) for row in rows],
+            [_scope_values(row.metadata, row[4:]) for row in rows],
+            rows[-1].seq,
+        )
 
     def scope_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
         """What scopes compare of these memories, live or not, by id."""

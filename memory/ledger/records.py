@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from memory.models import PERSON, Action, Candidate, Memory, Turn, Usage, Vector, Vectors
+from memory.models import PERSON, Action, Candidate, Memory, Turn, Usage, Vector
 
 RESTORED = "restored"
 """Set in a ledger that came from a backup until it has an index: what lies there is its own."""
@@ -77,11 +77,13 @@ class Change(NamedTuple):
 
 
 class LiveRows(NamedTuple):
-    """Some live rows: their ids, their vectors (n, dim), and the fields a scope can be made of."""
+    """Some live rows: their ids, their vectors, and the fields a scope can be made of."""
 
     ids: list[str]
-    vectors: Vectors
+    vectors: list[Vector]
     values: list[ScopeValues]
+    last: int
+    """The place of the last of them."""
 
 
 @dataclass(frozen=True)

@@ -123,14 +123,16 @@ class MemoryStore:
         self,
         ledger: Ledger,
         embedder: Embedder,
-        open_index: Callable[[Ledger], Index] | None = None,
+        open_index: Callable[[Ledger], Index | None] | None = None,
         *,
         scope_fields: tuple[ScopeField, ...] = ("user",),
         scale: Scale = PLAIN,
         clock: Clock = utc_now,
         new_id: Callable[[], str] = new_memory_id,
     ) -> None:
-        """`open_index` is called when the index is first needed; None searches exactly.
+        """`open_index` is called when the index is first needed.
+
+        Where it is None, or gives None, all is searched exactly.
 
         `scale` is what similarity is, of the embedder's cosine.
         Whatever compares or stores vectors raises EmbedderMismatch where the ledger's come from

@@ -157,3 +157,10 @@ def test_pairs_that_nothing_connects_fill_a_table_together() -> None:
     found = list(tables(range(1_000), edges))
     assert covered(found) >= set(edges)
     assert len(found) == 8
+
+
+def test_a_thousand_that_all_are_open_fill_few_tables() -> None:
+    edges = list(combinations(range(1_000), 2))
+    found = list(tables(range(1_000), edges))
+    assert covered(found) == set(edges)
+    assert len(found) <= 136, "as many as blocks of 64 by twos"

@@ -47,3 +47,23 @@ def test_it_is_stopped_between_two_steps_for_good_and_lets_go_of_what_it_holds()
     beside.start()
     beside.wait()
     assert counted.done == done
+
+
+def test_of_several_who_start_it_at_once_one_does() -> None:
+    for _ in range(50):
+        counted = Counted(10**9)
+        beside = Beside("test", counted.work)
+        ready = threading.Barrier(4)
+
+        def start(beside: Beside = beside, ready: threading.Barrier = ready) -> None:
+            ready.wait()
+            beside.start()
+
+        starting = [threading.Thread(target=start) for _ in range(4)]
+        for one in starting:
+            one.start()
+        for one in starting:
+            one.join()
+        counted.stepped.acquire()
+        beside.stop()
+        assert counted.ended == 1

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory.errors import IndexFault
 from memory.index.exact import ExactIndex, LiveVectors
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
@@ -105,3 +106,84 @@ def test_since_a_revision_only_later_rows_are_known(tmp_path: Path) -> None:
         [[(second, _)]] = recent.nearest([Query(unit(rng), ALL, 5)])
         assert second != first
         assert recent.changed == {second}
+
+
+def test_what_changes_while_all_is_read_is_taken_in(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    live: dict[str, tuple[Memory, Vector]] = {}
+    reading = LiveVectors()
+    with Ledger.create(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
+        for n in range(9):
+            _write(ledger, live, rng, "a", n)
+        for kind in "raura":
+            with ledger.reading() as reader:
+                assert reading.read_page(reader, 2)
+            _write(ledger, live, rng, kind, 4)
+        page = 2
+        while page:
+            with ledger.reading() as reader:
+                page = reading.read_page(reader, page)
+        with ledger.reading() as reader:
+            reading.catch_up(reader)
+        assert reading.is_whole
+        query = Query(unit(rng), ALL, 20)
+        [found] = reading.nearest([query])
+        [expected] = ExactIndex(ledger).nearest([query])
+        assert tuple(name for name, _ in found) == expected.ids
+        assert set(expected.ids) == live.keys()
+
+
+def test_after_a_failure_nothing_is_taken_for_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    live: dict[str, tuple[Memory, Vector]] = {}
+    with Ledger.create(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
+        _write(ledger, live, rng, "a", 0)
+        index = ExactIndex(ledger)
+        with monkeypatch.context() as patched:
+            patched.setattr(LiveVectors, "_append", _fail)
+            with pytest.raises(MemoryError):
+                index.nearest([Query(unit(rng), ALL, 1)])
+        assert not index.answers_at_once(ALL)
+        [found] = index.nearest([Query(unit(rng), ALL, 1)])
+        assert set(found.ids) == live.keys()
+
+
+def _fail(*_: object) -> None:
+    raise MemoryError
+
+
+def test_vectors_of_different_dimensions_are_a_fault(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    live: dict[str, tuple[Memory, Vector]] = {}
+    with Ledger.create(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
+        _write(ledger, live, rng, "a", 0)
+        odd = Memory(id=new_memory_id(), content="odd", user="Mia", timestamp=START)
+        with ledger.writing() as writer:
+            writer.memories.insert(odd)
+            writer.vectors.put({text_key("odd"): np.ones(1, np.float32)})
+        with pytest.raises(IndexFault, match="different dimensions"):
+            ExactIndex(ledger).nearest([Query(unit(rng), ALL, 1)])
+
+
+def test_it_lets_go_of_vectors_that_have_become_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory.index.exact._MOST", 12)
+    monkeypatch.setattr("memory.index.exact._KEPT", 24)
+    monkeypatch.setattr("memory.index.exact._READ_AT_ONCE", 0)
+    rng = np.random.default_rng(0)
+    live: dict[str, tuple[Memory, Vector]] = {}
+    with Ledger.create(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
+        index = ExactIndex(ledger)
+        index.begin(often=False)
+        for n in range(5):
+            _write(ledger, live, rng, "a", 3 * n)
+        index.keep_up()
+        assert index.answers_at_once(Scope((("user", "Jonas"),)))
+        assert not index.answers_at_once(ALL)
+        assert not index.answers_at_once(Scope((("user", "Jonas"),))), "it has let go"
+        index.begin(often=True)
+        assert not index.answers_at_once(Scope((("user", "Jonas"),))), "and begins no more"
+        assert len(index.nearest([Query(unit(rng), ALL, 9)])[0].ids) == 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +35,24 @@ def test_what_is_live_goes_in_and_what_is_not_goes_out(rows: Rows) -> None:
     write(rows, [change("a", AXES[0]), change("b", AXES[1]), change("c", AXES[2])])
     write(rows, [change("a", AXES[3]), change("b", AXES[1], live=False), change("c", None)])
     assert {name: vector.tolist() for name, vector in held(rows).items()} == {"a": [*AXES[3]]}
+
+
+def test_a_vector_that_is_there_is_not_written_again(
+    rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(rows, [change("a", AXES[0]), change("b", AXES[1]), change("c", AXES[2])])
+    done: list[tuple[str, list[str]]] = []
+    for name in ("delete", "upsert"):
+        call = getattr(rows, name)
+
+        def noting(*, _name: str = name, _call: Any = call, **told: Any) -> None:
+            done.append((_name, told["ids"]))
+            _call(**told)
+
+        monkeypatch.setattr(rows, name, noting)
+    write(rows, [change("a", AXES[0]), change("b", AXES[3]), change("d", AXES[4])])
+    assert done == [("delete", ["b"]), ("upsert", ["b", "d"])]
+    assert held(rows).keys() == {"a", "b", "c", "d"}
 
 
 def test_each_query_is_answered_nearest_first(rows: Rows) -> None:
