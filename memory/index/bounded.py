@@ -7,16 +7,12 @@ these leave out (Cauchy-Schwarz, as in `pairs.bounding_rows`): a quarter of the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from memory.index.pairs import Floats, nearest, slack, with_rest
 from memory.index.products import Ints, chunks, multiplied
 from memory.models import Vector, Vectors
-
-N = TypeVar("N", bound=np.generic)
 
 _WORTH = 4_000
 """Rows from which on bounds are kept."""
@@ -64,7 +60,7 @@ class BoundedRows:
         """(m, dim); of another dimension only where there are none."""
         if not self._count:
             self._matrix, self._bounded_at = np.empty((0, rows.shape[1]), np.float32), 0
-        self._matrix = with_room(self._matrix, self._count, len(rows))
+        self._matrix = _with_room(self._matrix, self._count, len(rows))
         self._matrix[self._count : self._count + len(rows)] = rows
         self._count += len(rows)
         if self._count >= max(_WORTH, 4 * self._bounded_at) and self.dim <= _WIDEST:
@@ -120,7 +116,7 @@ class BoundedRows:
         self._bound(0)
 
     def _bound(self, first: int) -> None:
-        self._bounds = with_room(self._bounds, first, self._count - first)
+        self._bounds = _with_room(self._bounds, first, self._count - first)
         fresh, bounds = self._matrix[first : self._count], self._bounds[first : self._count]
         for part in chunks(len(fresh)):
             bounds[part] = self._shortened(fresh[part])
@@ -131,7 +127,7 @@ class BoundedRows:
         return bounds
 
 
-def with_room(rows: npt.NDArray[N], used: int, fresh: int) -> npt.NDArray[N]:
+def _with_room(rows: Vectors, used: int, fresh: int) -> Vectors:
     """The very array, or a larger one with the rows that are used."""
     if used + fresh <= len(rows):
         return rows

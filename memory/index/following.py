@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from memory.errors import ForeignIndex, IndexFault
 from memory.index import rows
 from memory.index.chroma_client import Rows, chroma_faults
-from memory.index.exact import LiveVectors
+from memory.index.live import LiveVectors
 from memory.index.place import Place
 from memory.ledger import RESTORED, Change, IndexState, Ledger, ScopeValues
 

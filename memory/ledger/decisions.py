@@ -217,8 +217,8 @@ class DecisionsWriter(Decisions):
             self._scrub(record, names, ids)
         return [record for record, _ in about.values()]
 
-    def _mentioned(self, ids: Collection[str]) -> Iterator[DecisionRecord]:
-        return iter(self._found(sa.select(t.decisions).where(_mentioning(ids))))
+    def _mentioned(self, ids: Collection[str]) -> list[DecisionRecord]:
+        return self._found(sa.select(t.decisions).where(_mentioning(ids)))
 
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, set[str]]]:
         """Decisions made of what this one left, before it was taken back: it said its words."""

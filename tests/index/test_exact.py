@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.errors import IndexFault
-from memory.index.exact import ExactIndex, LiveVectors
+from memory.index.exact import ExactIndex
+from memory.index.live import LiveVectors
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
 from memory.protocols import Query
