@@ -61,8 +61,8 @@ class ExactIndex:
     def answers_at_once(self, scope: Scope) -> bool:
         """Whether its vectors are read, and of this scope are no more than it is the faster with.
 
-        Not while somebody else is served: that may take as long as reading all of them. Where all
-        have become many, and those of the scope are, it lets go of them.
+        Not while somebody else is served: that may take as long as reading all of them. It lets go
+        of what has become many where all are of this scope: another one's would be read again.
         """
         if not self._lock.acquire(blocking=False):
             return False
@@ -70,7 +70,7 @@ class ExactIndex:
             live = self._live
             if not live.is_whole or live.read_for(scope) <= _MOST:
                 return live.is_whole
-            if live.numbers > _KEPT:
+            if live.numbers > _KEPT and live.are_all_of(scope):
                 self._live, self._numbers = LiveVectors(), live.numbers
             return False
         finally:

@@ -63,6 +63,9 @@ class LiveVectors:
         """In all of them."""
         return int(self._rows.matrix.size)
 
+    def are_all_of(self, scope: Scope) -> bool:
+        return self._scopes.count(scope) == len(self._ids)
+
     def read_for(self, scope: Scope) -> int:
         """About how many numbers are read to answer a query of this scope."""
         return self._scopes.count(scope) * self._rows.width

@@ -181,10 +181,13 @@ def test_it_lets_go_of_vectors_that_have_become_many(
         index.begin(often=False)
         for n in range(5):
             _write(ledger, live, rng, "a", 3 * n)
+        _write(ledger, live, rng, "a", 1)
         index.keep_up()
         assert index.answers_at_once(Scope((("user", "Jonas"),)))
+        assert not index.answers_at_once(Scope((("user", "Mia"),)))
+        assert index.answers_at_once(Scope((("user", "Jonas"),))), "others' are still of use"
         assert not index.answers_at_once(ALL)
         assert not index.answers_at_once(Scope((("user", "Jonas"),))), "it has let go"
         index.begin(often=True)
         assert not index.answers_at_once(Scope((("user", "Jonas"),))), "and begins no more"
-        assert len(index.nearest([Query(unit(rng), ALL, 9)])[0].ids) == 5
+        assert len(index.nearest([Query(unit(rng), ALL, 9)])[0].ids) == 6
