@@ -1,4 +1,4 @@
-"""Extraction in the background: which conversation is due, and who is at which."""
+"""Extraction in the background: which conversation is due."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class BackgroundExtraction:
     def __init__(
         self,
         extractor: MemoryExtractor,
-        holder: str,
         *,
         at_once: int,
         wait_s: float,
@@ -44,7 +43,6 @@ class BackgroundExtraction:
     ) -> None:
         """A conversation is due with a full call of turns, or `wait_s` after the first of them."""
         self._extractor = extractor
-        self._holder = holder
         self._at_once = at_once
         self._wait_s = wait_s
         self._on_extracted = on_extracted
@@ -158,7 +156,6 @@ class BackgroundExtraction:
         try:
             work = await self._extractor.extract_conversation(
                 conversation,
-                self._holder,
                 on_chunk=self._tell,
                 wait_s=0.0 if self._settling else self._wait_s,
             )

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from memory.background import BackgroundExtraction, OnExtracted
 from memory.errors import LedgerError
 from memory.extractor import MemoryExtractor
-from memory.leasing import worker
 from memory.models import ExtractionResult, Memory, Scope, Turn
 from memory.store import Forgotten, MemoryStore
 from memory.threads import LoopThread, Progress, in_thread
@@ -45,11 +43,9 @@ class ChatMemory:
         self._release = release
         self._closing = threading.Lock()
         self._closed = False
-        self._stack = ExitStack()
-        holder = self._stack.enter_context(worker(store.ledger))
         # Storing overlaps with the next calls, which the model itself holds to `concurrency`.
         self._background = BackgroundExtraction(
-            extractor, holder, at_once=2 * concurrency, wait_s=wait_s, on_extracted=on_extracted
+            extractor, at_once=2 * concurrency, wait_s=wait_s, on_extracted=on_extracted
         )
         self._loop = LoopThread("memory")
         self._loop.start(self._background.run())
@@ -123,7 +119,6 @@ class ChatMemory:
             if self._release is not None:
                 self._loop.start(self._release()).result()
             self._loop.stop()
-            self._stack.close()
 
     def _check_open(self) -> None:
         if self._closed:

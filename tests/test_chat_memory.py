@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from memory.assembly import build_extractor, build_model
 from memory.config import LLMConfig, MemoryConfig
 from memory.errors import LedgerError
 from memory.models import Turn
+from tests import servers
 from tests.gemini_server import Asked, GeminiServer, said
 from tests.live_bot import START
 from tests.live_bot import said as turn
@@ -272,3 +273,63 @@ def test_turns_without_an_id_are_known_by_their_time(tmp_path: Path, gemini: Gem
             return await memory.waiting()
 
     assert asyncio.run(talk()) == 2
+
+
+@pytest.fixture
+def restartable() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
+    """The ledger URL of a PostgreSQL, and how to stop and to start that server."""
+    with (
+        servers.restartable_postgres() as (server, stop, start),
+        servers.postgres_database(server) as url,
+    ):
+        yield url, stop, start
+
+
+def test_processes_that_were_idle_while_postgresql_restarted_extract_each_turn_once(
+    tmp_path: Path,
+    gemini: GeminiServer,
+    restartable: tuple[str, Callable[[], None], Callable[[], None]],
+) -> None:
+    slow = SlowGemini(gemini, latency_s=2.5)  # long enough for the others to look
+    url, stop, start = restartable
+    config = settings(tmp_path, gemini, ledger_url=url, extraction_wait=0.0)
+    memories = [open_chat_memory(config) for _ in range(3)]
+
+    async def talk() -> list[int]:
+        stop()
+        start()
+        for n in range(3):
+            await memories[0].hear(turn(n, f"c{n}"))
+        results = await asyncio.gather(*(memory.settle() for memory in memories))
+        await asyncio.gather(*(memory.close() for memory in memories))
+        return [result.pending for result in results]
+
+    assert asyncio.run(talk()) == [0, 0, 0]
+    assert sorted(slow.texts()) == sorted(turn(n).text for n in range(3))
+    assert items(config) == owned(range(3))
+
+
+def test_closing_never_raises_while_postgresql_is_away(
+    tmp_path: Path,
+    gemini: GeminiServer,
+    restartable: tuple[str, Callable[[], None], Callable[[], None]],
+) -> None:
+    slow = SlowGemini(gemini, latency_s=30.0)
+    url, stop, start = restartable
+    config = settings(tmp_path, gemini, ledger_url=url, extraction_wait=0.0)
+
+    async def talk() -> None:
+        idle, busy = open_chat_memory(config), open_chat_memory(config)
+        await busy.hear(turn(0))
+        while not slow.server.asked:
+            await asyncio.sleep(0.01)
+        stop()
+        try:
+            await busy.close()
+            await idle.close()
+        finally:
+            start()
+
+    asyncio.run(talk())
+    with open_store(config) as store, store.ledger.reading() as reader:
+        assert reader.turns.count_waiting() == 1

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ import sqlalchemy as sa
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LeaseLost
 from memory.extractor import MemoryExtractor
-from memory.leasing import leased, worker
+from memory.leasing import leased
 from memory.ledger import Lease, Ledger
 from memory.models import Candidate, Extraction, Turn
 from memory.store import MemoryStore
@@ -30,9 +29,9 @@ def shared(ledger_url: str) -> Iterator[Ledger]:
         yield opened
 
 
-def claim(ledger: Ledger, lease: Lease, holder: str, seconds: float) -> bool:
+def claim(ledger: Ledger, lease: Lease, seconds: float) -> bool:
     with ledger.writing() as writer:
-        return writer.leases.claim(lease, holder, seconds)
+        return writer.leases.claim(lease, seconds)
 
 
 def held(ledger: Ledger, lease: Lease) -> bool:
@@ -51,72 +50,62 @@ def ends_at(ledger: Ledger, lease: Lease) -> float:
 
 
 def test_a_lease_is_held_by_one_until_it_runs_out(shared: Ledger) -> None:
-    assert claim(shared, MINE, "me", 60.0)
-    assert not claim(shared, THEIRS, "they", 60.0)
+    assert claim(shared, MINE, 60.0)
+    assert not claim(shared, THEIRS, 60.0)
     assert (held(shared, MINE), held(shared, THEIRS)) == (True, False)
 
 
 def test_a_lease_that_has_run_out_holds_until_another_claims_it(shared: Ledger) -> None:
-    assert claim(shared, MINE, "me", 0.0)
+    assert claim(shared, MINE, 0.0)
     assert held(shared, MINE)
-    assert claim(shared, THEIRS, "they", 60.0)
+    assert claim(shared, THEIRS, 60.0)
     assert not held(shared, MINE)
 
 
 def test_a_lease_is_renewed_from_now_on_and_a_lost_one_is_not(shared: Ledger) -> None:
-    claim(shared, MINE, "me", 0.0)
+    claim(shared, MINE, 0.0)
     with shared.writing() as writer:
         writer.leases.renew(MINE, 60.0)
-    assert not claim(shared, THEIRS, "they", 60.0)
+    assert not claim(shared, THEIRS, 60.0)
     with pytest.raises(LeaseLost), shared.writing() as writer:
         writer.leases.renew(THEIRS, 60.0)
 
 
 def test_giving_back_a_lost_lease_takes_it_from_nobody(shared: Ledger) -> None:
-    claim(shared, THEIRS, "they", 60.0)
+    claim(shared, THEIRS, 60.0)
     with shared.writing() as writer:
         writer.leases.release(MINE)
     assert held(shared, THEIRS)
 
 
-def test_who_ends_is_seen_to_have_ended_and_leaves_no_file(ledger: Ledger) -> None:
-    before = set(Path(ledger.name).parent.iterdir())
-    with worker(ledger) as name:
-        assert ledger.is_present(name)
-    assert not ledger.is_present(name)
-    assert set(Path(ledger.name).parent.iterdir()) == before
+def test_a_lease_of_a_clock_that_was_set_back_is_held_by_nobody(shared: Ledger) -> None:
+    claim(shared, MINE, 86_400.0)
+    assert claim(shared, THEIRS, 60.0)
+    assert not held(shared, MINE)
 
 
-def test_files_of_those_who_were_killed_go_when_the_next_one_comes(ledger: Ledger) -> None:
-    left = Path(ledger.name + ".worker-000000000000.lock")
-    left.touch()
-    os.utime(left, (0, 0))
-    with worker(ledger) as alive, worker(ledger):
-        assert not left.exists()
-        assert ledger.is_present(alive)
+def test_a_second_holder_gets_no_lease_until_the_first_gives_it_back(shared: Ledger) -> None:
+    async def taken() -> bool:
+        async with leased(shared, "c") as lease:
+            return lease is not None
+
+    async def work() -> tuple[bool, bool]:
+        async with leased(shared, "c"):
+            meanwhile = await taken()
+        return meanwhile, await taken()
+
+    assert asyncio.run(work()) == (False, True)
 
 
-def test_a_lease_passes_to_others_at_once_when_its_holder_is_dead(shared: Ledger) -> None:
-    with worker(shared) as gone:
-        claim(shared, MINE, gone, 3_600.0)
-
-    async def take() -> bool:
-        with worker(shared) as me:
-            async with leased(shared, "c", me, 60.0) as lease:
-                return lease is not None
-
-    assert asyncio.run(take())
-
-
-def test_a_lease_is_renewed_while_its_holder_works(shared: Ledger) -> None:
+def test_a_lease_is_renewed_while_the_event_loop_is_held(shared: Ledger) -> None:
     async def work() -> None:
-        with worker(shared) as me:
-            async with leased(shared, "c", me, 0.3) as lease:
-                assert lease is not None
-                until = ends_at(shared, lease)
-                async with asyncio.timeout(60.0):
-                    while ends_at(shared, lease) <= until:
-                        await asyncio.sleep(0.05)
+        async with leased(shared, "c", 0.3) as lease:
+            assert lease is not None
+            until = ends_at(shared, lease)
+            ended = time.monotonic() + 60.0
+            while ends_at(shared, lease) <= until:
+                assert time.monotonic() < ended
+                time.sleep(0.05)
 
     asyncio.run(work())
 
@@ -131,7 +120,7 @@ class Robbed(ScriptedModel):
     async def extract(self, turns: Sequence[Turn], **_: Any) -> Extraction:
         with self._ledger.writing() as writer:
             writer.leases.free("c")
-            writer.leases.claim(THEIRS, "they", 3_600.0)
+            writer.leases.claim(THEIRS, 3_600.0)
         return Extraction(candidates=(Candidate(content="Mia sails.", turn=0),))
 
 
@@ -149,7 +138,7 @@ SAID = Turn(speaker="Mia", text="I sail, Jonas bakes.", at=START, id="1", conver
 def work_at(extractor: MemoryExtractor) -> None:
     async def work() -> None:
         await extractor.keep([SAID])
-        assert await extractor.extract_conversation("c", "me") is None, "another does, by now"
+        assert await extractor.extract_conversation("c") is None, "another does, by now"
 
     asyncio.run(work())
 

@@ -68,24 +68,6 @@ class Database(ABC):
         Raises: LedgerError.
         """
 
-    @contextlib.contextmanager
-    def present(self, name: str) -> Iterator[None]:
-        """While the block runs, `is_present` is true of this name, in every process.
-
-        Raises: LedgerError.
-        """
-        with self.exclusive(name) as taken:
-            assert taken, "names of those who are present are never used twice"
-            yield
-
-    def is_present(self, name: str) -> bool:
-        """Whether the bearer of this name has neither ended nor died.
-
-        Raises: LedgerError.
-        """
-        with self.exclusive(name) as free:
-            return not free
-
     def set_aside_files(self) -> list[str]:
         """Beside this ledger: damaged ones that a restore has renamed, and copies of upgrades."""
         return []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import platform
+
 import sqlalchemy as sa
 
 from memory.errors import LeaseLost
@@ -11,15 +14,21 @@ from memory.ledger.transaction import TableGroup
 
 
 class Leases(TableGroup):
-    """Who holds what."""
+    """Which conversations are held."""
 
-    def holder(self, conversation: str) -> str | None:
-        """Who holds a conversation now; None where nobody does, or not any more."""
-        query = sa.select(t.leases.c.holder).where(
-            t.leases.c.conversation == conversation,
-            t.leases.c.expires_at > self._transaction.now_s(),
+    def is_held(self, conversation: str, seconds: float) -> bool:
+        """Whether somebody holds a conversation whose leases are for so many seconds.
+
+        A lease that ends later than one taken now is of a clock that was set back: not held.
+        """
+        now_s = self._transaction.now_s()
+        ends = t.leases.c.expires_at
+        valid = sa.and_(ends > now_s, ends <= now_s + seconds)
+        return bool(
+            self._transaction.count(
+                t.leases, sa.and_(t.leases.c.conversation == conversation, valid)
+            )
         )
-        return self._connection.scalar(query)
 
     def check(self, lease: Lease) -> None:
         """Nobody else has taken the work over. One that has run out holds until then.
@@ -33,16 +42,16 @@ class Leases(TableGroup):
 class LeasesWriter(Leases):
     """Leases, to be taken, renewed and given back."""
 
-    def claim(self, lease: Lease, holder: str, seconds: float) -> bool:
+    def claim(self, lease: Lease, seconds: float) -> bool:
         """Take a conversation that nobody holds; whether nobody did."""
-        if self.holder(lease.conversation) is not None:
+        if self.is_held(lease.conversation, seconds):
             return False
         self.free(lease.conversation)
         self._connection.execute(
             t.leases.insert().values(
                 conversation=lease.conversation,
                 token=lease.token,
-                holder=holder,
+                holder=f"{platform.node()}:{os.getpid()}",
                 expires_at=self._transaction.now_s() + seconds,
             )
         )
@@ -66,7 +75,7 @@ class LeasesWriter(Leases):
         self._connection.execute(t.leases.delete())
 
     def free(self, conversation: str) -> None:
-        """Take a conversation from whoever holds it: a process that is dead."""
+        """Take a conversation from whoever held it."""
         self._connection.execute(t.leases.delete().where(t.leases.c.conversation == conversation))
 
 

@@ -145,20 +145,6 @@ class Ledger:
         """
         return self._database.exclusive(task)
 
-    def present(self, name: str) -> AbstractContextManager[None]:
-        """While the block runs, every process sees that the bearer of this name is alive.
-
-        Raises: LedgerError.
-        """
-        return self._database.present(name)
-
-    def is_present(self, name: str) -> bool:
-        """Whether the bearer of a name is alive; names are never used again.
-
-        Raises: LedgerError.
-        """
-        return self._database.is_present(name)
-
     def checkpoint(self) -> bool:
         """Empty the log that may hold what was erased; False where another process reads it."""
         return self._database.checkpoint()

@@ -116,6 +116,7 @@ _FAULTS = (
     ("password authentication", "refused the login", "check memory.ledger_url"),
     ("does not exist", "is not set up", "create the database and the role in memory.ledger_url"),
     ("failed to resolve", "cannot be reached", "check the host in memory.ledger_url"),
+    ("connection is bad", "cannot be reached", "is the server running at memory.ledger_url?"),
     ("connection failed", "cannot be reached", "is the server running at memory.ledger_url?"),
     ("read-only transaction", "cannot be written", "it was opened for reading only"),
     ("permission denied", "refused the access", "grant the role its rights"),

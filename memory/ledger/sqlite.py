@@ -6,7 +6,6 @@ import contextlib
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +29,6 @@ _MOST_LOG_PAGES = 4_000
 """SQLite itself does so from then on, while the process's other writers wait."""
 _PAGES_OF_A_TRANSACTION = 12
 """About; and one more for each row."""
-_OLD_S = 86_400.0
-"""Age from which a lock file is looked at: whoever made it may be dead."""
 
 
 class SqliteDatabase(Database):
@@ -138,35 +135,8 @@ class SqliteDatabase(Database):
         finally:
             lock.release()
 
-    @contextlib.contextmanager
-    def present(self, name: str) -> Iterator[None]:
-        """As everywhere, and its lock file goes with it; so do those that the killed have left."""
-        self._drop_old_lock_files(name.partition("-")[0])
-        try:
-            with super().present(name):
-                yield
-        finally:
-            self._drop_lock_file(name)
-
-    def is_present(self, name: str) -> bool:
-        alive = self._lock_file(name).exists() and super().is_present(name)
-        if not alive:
-            self._drop_lock_file(name)
-        return alive
-
-    def _drop_old_lock_files(self, kind: str) -> None:
-        """Only old ones: between making a file and locking it, somebody may just have come."""
-        for file in self._path.parent.glob(f"{self._path.name}.{kind}-*.lock"):
-            with contextlib.suppress(OSError):  # another has dropped it
-                if time.time() - file.stat().st_mtime > _OLD_S:
-                    self.is_present(file.name.removeprefix(f"{self._path.name}.")[: -len(".lock")])
-
     def _lock_file(self, task: str) -> Path:
         return self._path.with_name(f"{self._path.name}.{task}.lock")
-
-    def _drop_lock_file(self, task: str) -> None:
-        with contextlib.suppress(OSError):  # then an empty file stays
-            self._lock_file(task).unlink(missing_ok=True)
 
     def set_aside_files(self) -> list[str]:
         found = [files.all_set_aside(self._path.absolute(), kind) for kind in (_DAMAGED, "before")]

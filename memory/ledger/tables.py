@@ -155,7 +155,10 @@ leases = sa.Table(
     sa.Column("holder", sa.Text, nullable=False),
     sa.Column("expires_at", sa.Float, nullable=False),
 )
-"""Whose turn it is to extract a conversation, until when in seconds of the database's clock."""
+"""Who extracts a conversation, until when in seconds of the database's clock.
+
+`token` identifies the lease; `holder` (machine and process) is for people who look.
+"""
 episodes = sa.Table(
     "episodes",
     schema,
