@@ -32,12 +32,12 @@ from typing import Any
 from benchmarks.rows import Row, read_rows
 from memory.assembly import build_embedder
 from memory.config import load_config
-from memory.decide import decide_new, resolve
+from memory.decide import decide_new, decided, resolve
 from memory.index import similarities
 from memory.models import Action, Decision, Memory, Question, Rules, SearchResult
 from memory.protocols import Embedder
 from memory.providers import OfflineModel
-from memory.text import compare, normalise, parse, parse_by_dictionary
+from memory.text import Belief, compare, normalise, parse, parse_by_dictionary
 from memory.upkeep import wilson
 
 _RUNS = 5
@@ -189,12 +189,15 @@ def plain(older: str, newer: str, score: float, rules: Rules) -> int | None:
 
 def offline(older: str, newer: str, score: float, rules: Rules) -> int | None:
     """The same where the offline model is the judge; a text made of both lets nothing go."""
-    decided = _decided(older, newer, score, replace(rules, guard=True))
-    if isinstance(decided, Question):
-        verdict = asyncio.run(OfflineModel().judge(decided))
-        found = resolve(decided, verdict, lambda: "mem_000000000000", "offline")
-        return _only_left(found, older, newer) if isinstance(found, Decision) else None
-    return _only_left(decided, older, newer)
+    question = _decided(older, newer, score, replace(rules, guard=True))
+    if isinstance(question, Question):
+        verdict = asyncio.run(OfflineModel().judge(question))
+        parts = resolve(question, verdict)
+        if isinstance(parts, str) or any(part.belief is not Belief.BELIEVED for part in parts):
+            return None
+        found = decided(question, verdict, parts, lambda: "mem_000000000000", "offline")
+        return _only_left(found, older, newer)
+    return _only_left(question, older, newer)
 
 
 _POLICIES: Mapping[str, Callable[[str, str, float, Rules], int | None]] = {

@@ -33,13 +33,13 @@ from memory.assembly import build_deduplicator, build_model
 from memory.config import Config, LLMConfig
 from memory.ledger import DecisionRecord, Ledger
 from memory.models import (
-    Doubt,
     Extraction,
     Memory,
+    ProposedMerge,
     Question,
     Reply,
+    Rereading,
     Scope,
-    SecondReading,
     Turn,
     Vectors,
     Verdict,
@@ -312,6 +312,10 @@ class Witness:
     def name(self) -> str:
         return self.model.name
 
+    @property
+    def page_size(self) -> int:
+        return self.model.page_size
+
     async def judge(self, question: Question) -> Verdict:
         members = tuple(member.id for member in question.members)
         self.ended[members] = ""
@@ -324,8 +328,8 @@ class Witness:
             self.ended[members] = str(exc)
             raise
 
-    async def reread(self, doubt: Doubt) -> SecondReading:
-        return await self.model.reread(doubt)
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+        return await self.model.reread(merges)
 
     async def extract(
         self,

@@ -34,11 +34,12 @@ from memory.config import Config, MemoryConfig
 from memory.decide import connected
 from memory.interchange import to_memory
 from memory.models import (
-    Doubt,
     Memory,
     MergeGroup,
+    MergeReading,
+    ProposedMerge,
     Question,
-    SecondReading,
+    Rereading,
     Usage,
     Verdict,
     new_memory_id,
@@ -100,6 +101,7 @@ class ByLabels(OfflineModel):
     """Says what a reader said of each pair; of what nobody read, that it is apart."""
 
     name = "by the labels"
+    page_size = 8
 
     def __init__(self, labels: Mapping[Pair, str]) -> None:
         self._labels = labels
@@ -119,12 +121,9 @@ class ByLabels(OfflineModel):
         parts = [self._part(members, some) for some in connected(len(members), alike)]
         return Verdict(parts=tuple(filter(None, parts)), usage=Usage(calls=1))
 
-    async def reread(self, doubt: Doubt) -> SecondReading:
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """The texts were only put side by side: nothing is lost, and nothing is new."""
-        lost, new = doubt.verification.lost, doubt.verification.new
-        return SecondReading(
-            stated=(True,) * len(lost), sources=(0,) * len(new), usage=Usage(calls=1)
-        )
+        return Rereading(readings=(MergeReading(),) * len(merges), usage=Usage(calls=1))
 
     def _sources_of(self, content: str) -> tuple[str, ...]:
         return self._sources.get(normalise(content), (normalise(content),))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from memory.decide import Doubted, after_failure, resolve, still_wrong
+from memory.decide import after_failure, decided, resolve
 from memory.errors import ModelError, ModelNotAsked
 from memory.models import Decision, Question, Rules, Usage
 from memory.protocols import LanguageModel
 from memory.providers import Budget, Spent
+from memory.second_reading import SecondReader
 from memory.store import MemoryStore
-from memory.text import shortened
+from memory.text import Belief, shortened
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,7 @@ class Judging:
         self._store = store
         self._model = model
         self._rules = rules
+        self._reader = SecondReader(model)
 
     async def decide(self, question: Question, budget: Budget, most_answers: int) -> Decision:
         """What the model's verdict amounts to; after so many that are not believed, the fallback.
@@ -54,15 +56,16 @@ class Judging:
         """
         verdict = await budget.wait_for(self._model.judge, question)
         spent.usage += verdict.usage
-        answer = resolve(question, verdict, self._store.new_id, self._model.name)
-        if not isinstance(answer, Doubted):
-            return answer
-        for doubt in answer.doubts:
-            reading = await budget.wait_for(self._model.reread, doubt)
-            spent.usage += reading.usage
-            if wrong := still_wrong(doubt, reading):
-                return wrong
-        return replace(answer.decision, verified="by a second reading")
+        parts = resolve(question, verdict)
+        if isinstance(parts, str):
+            return parts
+        refused = [part.reason for part in parts if part.belief is Belief.REFUSED]
+        if not refused:  # else no reading is worth its price
+            parts = await self._reader.settle(parts, budget, spent)
+            refused = [part.reason for part in parts if part.belief is Belief.REFUSED]
+        if refused:
+            return "; ".join(refused)
+        return decided(question, verdict, parts, self._store.new_id, self._model.name)
 
     def _failed(self, question: Question, why: str, usage: Usage, asked: bool = True) -> Decision:
         """The fallback; it names the model where that was asked."""

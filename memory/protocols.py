@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from memory.models import (
-    Doubt,
     Extraction,
     Memory,
+    ProposedMerge,
     Question,
     Reply,
+    Rereading,
     Scope,
-    SecondReading,
     Turn,
     Vector,
     Vectors,
@@ -53,14 +53,22 @@ class LanguageModel(Protocol):
     def name(self) -> str:
         """As it is recorded with each decision."""
 
+    @property
+    def page_size(self) -> int:
+        """Memories that one question may show it.
+
+        0: it reads neither pages nor merged texts. One question shows it at most eight memories,
+        and `reread` is never called.
+        """
+
     async def judge(self, question: Question) -> Verdict:
         """Which of the members tell the same fact, and in what one text.
 
         Raises: ModelError, with the reason.
         """
 
-    async def reread(self, doubt: Doubt) -> SecondReading:
-        """Which of the doubtful words of a merged text are well, one answer for each.
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+        """List what each merged text loses and adds; at most 16 merges, all of one scope.
 
         Raises: ModelError, with the reason.
         """

@@ -11,13 +11,14 @@ import numpy as np
 from memory.errors import EmbeddingError, IndexFault, ModelError
 from memory.models import (
     Candidate,
-    Doubt,
     Extraction,
     Memory,
+    MergeReading,
+    ProposedMerge,
     Question,
     Reply,
+    Rereading,
     Scope,
-    SecondReading,
     Turn,
     Vector,
     Vectors,
@@ -75,6 +76,7 @@ class ScriptedModel:
     """Answers in turn: a verdict, an error to raise, or a function of the question."""
 
     name = "scripted"
+    page_size = 48
 
     def __init__(self, *answers: Verdict | ModelError | Callable[[Question], Verdict]) -> None:
         self._answers = list(answers)
@@ -83,8 +85,8 @@ class ScriptedModel:
         self.shown: list[tuple[Turn, ...]] = []
         self.context: list[tuple[str, ...]] = []
         self.remembered: list[tuple[str, ...]] = []
-        self.readings: list[ModelError | SecondReading] = []
-        self.doubts: list[Doubt] = []
+        self.readings: list[ModelError | Rereading] = []
+        self.reread_merges: list[tuple[ProposedMerge, ...]] = []
 
     async def judge(self, question: Question) -> Verdict:
         self.asked.append(question)
@@ -93,8 +95,11 @@ class ScriptedModel:
             raise answer
         return answer if isinstance(answer, Verdict) else answer(question)
 
-    async def reread(self, doubt: Doubt) -> SecondReading:
-        self.doubts.append(doubt)
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+        """Answers as scripted; where nothing is scripted, accepts all."""
+        self.reread_merges.append(tuple(merges))
+        if not self.readings:
+            return Rereading(readings=(MergeReading(),) * len(merges))
         answer = self.readings.pop(0)
         if isinstance(answer, ModelError):
             raise answer

@@ -19,16 +19,12 @@ from .planning import RoundPlan as RoundPlan
 from .planning import near_copies as near_copies
 from .planning import plan_again as plan_again
 from .planning import plan_round as plan_round
-from .policy import Doubted as Doubted
 from .policy import GroupPlan as GroupPlan
 from .policy import add as add
 from .policy import after_failure as after_failure
 from .policy import decide_new as decide_new
 from .policy import inherit as inherit
-from .policy import merged as merged
 from .policy import oldest_first as oldest_first
-from .policy import resolve as resolve
-from .rereading import still_wrong as still_wrong
 from .searching import Alike as Alike
 from .searching import Compared as Compared
 from .searching import Here as Here
@@ -37,3 +33,10 @@ from .searching import Work as Work
 from .searching import plan_groups as plan_groups
 from .spread import spread as spread
 from .together import Together as Together
+from .verdicts import Part as Part
+from .verdicts import as_read as as_read
+from .verdicts import checked as checked
+from .verdicts import decided as decided
+from .verdicts import merged as merged
+from .verdicts import resolve as resolve
+from .verdicts import unread as unread

@@ -13,15 +13,13 @@ from itertools import combinations
 from memory.models import (
     Action,
     Decision,
-    Doubt,
     Memory,
     Question,
     Rules,
     SearchResult,
     Survivor,
-    Verdict,
 )
-from memory.text import Belief, Template, compare, normalise, template_of, verify
+from memory.text import Template, compare, normalise, template_of
 
 Similarity = Callable[[Memory, Memory], float]
 MOST_ASKED = 8
@@ -232,95 +230,6 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 
 
 # --- after the model --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Doubted:
-    """A decision that holds only where a second reading finds these merged texts true."""
-
-    decision: Decision
-    doubts: tuple[Doubt, ...]
-
-
-def resolve(
-    question: Question, verdict: Verdict, new_id: Callable[[], str], model: str
-) -> Decision | Doubted | str:
-    """The decision that a verdict amounts to, or why the verdict cannot be believed."""
-    fault = _partition_fault(question, verdict)
-    if fault:
-        return fault
-    if question.table is not None:
-        return _told_apart(question, verdict, model)
-    survivors, doubts = [], []
-    for part in verdict.parts:
-        group = tuple(question.members[index] for index in sorted(part.members))
-        verification = verify(part.text, [member.content for member in group])
-        if verification.belief is Belief.REFUSED:
-            return verification.reason
-        if verification.belief is Belief.DOUBTFUL:
-            doubts.append(Doubt(group, part.text, verification))
-        survivors.append(merged(part.text, group, new_id))
-    decision = Decision(
-        Action.MERGE if survivors else Action.KEEP_BOTH,
-        verdict.reason or ("told the same" if survivors else "judged distinct"),
-        question.members,
-        tuple(survivors),
-        similarity=question.similarity,
-        cosine=question.cosine,
-        distinct=_distinct_pairs(question, verdict),
-        model=model,
-        usage=verdict.usage,
-        verified="by words" if survivors else None,
-    )
-    return Doubted(decision, tuple(doubts)) if doubts else decision
-
-
-def _told_apart(question: Question, verdict: Verdict, model: str) -> Decision:
-    """What a table says: members of one part are not merged on its word, but asked about again."""
-    return Decision(
-        Action.KEEP_BOTH,
-        "told apart in a table",
-        question.members,
-        similarity=question.similarity,
-        cosine=question.cosine,
-        distinct=_distinct_pairs(question, verdict),
-        model=model,
-        usage=verdict.usage,
-    )
-
-
-def _partition_fault(question: Question, verdict: Verdict) -> str:
-    named = [index for part in verdict.parts for index in part.members]
-    if any(not 0 <= index < len(question.members) for index in named):
-        return "the answer names a memory that was not shown"
-    if len(set(named)) < len(named):
-        return "the answer puts one memory into two groups"
-    return ""
-
-
-def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
-    """What lives for a group, oldest to newest, that is told as one: the member that says so."""
-    same = [member for member in group if normalise(member.content) == normalise(text)]
-    if same:
-        return survive(same[-1], group)
-    seed = group[-1].model_copy(
-        update={
-            "id": new_id(),
-            "external_id": None,
-            "content": text.strip(),
-            "merged_from": tuple(member.id for member in group),
-        }
-    )
-    return Survivor(inherit(seed, group), tuple(member.id for member in group))
-
-
-def _distinct_pairs(question: Question, verdict: Verdict) -> tuple[tuple[str, str], ...]:
-    part_of = {index: n for n, part in enumerate(verdict.parts) for index in part.members}
-    return tuple(
-        (question.members[a].id, question.members[b].id)
-        for a, b in combinations(range(len(question.members)), 2)
-        if part_of.get(a, -1 - a) != part_of.get(b, -1 - b)
-    )
 
 
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:

@@ -17,7 +17,7 @@ from memory.models.memory import Memory
 from memory.models.values import Frozen
 
 if TYPE_CHECKING:
-    from memory.text import Template, Verification  # a tenth of a second that `--help` does without
+    from memory.text import Template  # a tenth of a second that `--help` does without
 
 OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
@@ -184,25 +184,38 @@ class Verdict(Frozen):
     usage: Usage = Usage(calls=1)
 
 
-@dataclass(frozen=True)
-class Doubt:
-    """A merged text that only a reader can tell true: its members, oldest to newest, and why.
+MOST_READ = 16
+"""Merges that one second reading is shown."""
 
-    `verification` names the words of its members that it may have lost, and its new ones.
-    """
+
+@dataclass(frozen=True)
+class ProposedMerge:
+    """Members, oldest to newest, and the one text that is to stand for them."""
 
     members: tuple[Memory, ...]
     text: str
-    verification: Verification
 
 
-class SecondReading(Frozen):
-    """A model's answer to a doubt, word by word in the order in which it names them."""
+class MergeReading(Frozen):
+    """What a model found on reading a proposed merge beside its members."""
 
-    stated: tuple[bool, ...] = ()
-    """Whether the merged text states what it seems to have lost."""
-    sources: tuple[int | None, ...] = ()
-    """Which member, by position from 0, states what seems to be new; None where none does."""
+    lost: tuple[str, ...] = ()
+    """What a reader of the merged text would not learn."""
+    added: tuple[str, ...] = ()
+    """What the merged text states and no member does."""
+
+    @property
+    def accepted(self) -> bool:
+        return not (self.lost or self.added)
+
+
+class Rereading(Frozen):
+    """A model's second reading of merges: one reading for each, in their order.
+
+    A merge without a reading, None, is refused.
+    """
+
+    readings: tuple[MergeReading | None, ...] = ()
     usage: Usage = Usage(calls=1)
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory.errors import ModelAnswerError
 from memory.models import (
     Candidate,
-    Doubt,
     Extraction,
     MergeGroup,
+    MergeReading,
     Question,
     Reply,
-    SecondReading,
+    Rereading,
     Turn,
     Usage,
     Verdict,
@@ -42,19 +42,14 @@ class Judgement(_Strict):
     reason: str = Field(default="", description="Why, in a few words")
 
 
-class LostWords(_Strict):
-    number: int = Field(description="Number in the list of lost words")
-    answer: Literal["stated", "lost"]
+class ReadMerge(_Strict):
+    number: int = Field(description="Number of the merge, from 1")
+    lost: list[str] = Field(description="What a reader of the merged text would not learn")
+    added: list[str] = Field(description="What the merged text states and no memory does")
 
 
-class NewWords(_Strict):
-    number: int = Field(description="Number in the list of new words")
-    memory: int | None = Field(description="Number of the memory that says it; null for none")
-
-
-class Rereading(_Strict):
-    lost: list[LostWords] = Field(description="An answer for each of the lost words")
-    new: list[NewWords] = Field(description="An answer for each of the new words")
+class ReadMerges(_Strict):
+    merges: list[ReadMerge] = Field(description="An answer for each merge")
 
 
 class Found(_Strict):
@@ -92,31 +87,19 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
     return Verdict(parts=parts, reason=judged.reason, usage=usage)
 
 
-def read_second_reading(text: str, doubt: Doubt, usage: Usage) -> SecondReading:
-    """The answers in the order of the doubts.
+def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
+    """A reading for each merge, None where the answer has none; two of one merge count together.
 
-    Raises: ModelAnswerError where one has none, or two, or names a memory that was not shown.
+    Raises: ModelAnswerError.
     """
-    answer = _parsed(_without_thoughts(text), Rereading)
-    stated = {one.number: one.answer == "stated" for one in answer.lost}
-    sources = {one.number: one.memory for one in answer.new}
-    lost = range(1, len(doubt.verification.lost) + 1)
-    new = range(1, len(doubt.verification.new) + 1)
-    numbers = [[one.number for one in answer.lost], [one.number for one in answer.new]]
-    if [sorted(told) for told in numbers] != [list(lost), list(new)]:
-        raise ModelAnswerError("the answer does not say each doubtful word once")
-    named = {number for number in sources.values() if number is not None}
-    if not named <= set(range(1, len(doubt.members) + 1)):
-        raise ModelAnswerError("the answer names a memory that was not shown")
-    return SecondReading(
-        stated=tuple(stated[number] for number in lost),
-        sources=tuple(_position(sources[number]) for number in new),
-        usage=usage,
+    found: dict[int, MergeReading] = {}
+    for one in _parsed(_without_thoughts(text), ReadMerges).merges:
+        before = found.get(one.number, MergeReading())
+        lost, added = (tuple(filter(None, map(str.strip, told))) for told in (one.lost, one.added))
+        found[one.number] = MergeReading(lost=before.lost + lost, added=before.added + added)
+    return Rereading(
+        readings=tuple(found.get(number) for number in range(1, merges + 1)), usage=usage
     )
-
-
-def _position(number: int | None) -> int | None:
-    return None if number is None else number - 1
 
 
 def read_extraction(text: str, turns: Sequence[Turn], usage: Usage) -> Extraction:

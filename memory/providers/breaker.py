@@ -16,12 +16,12 @@ from typing import ParamSpec, TypeVar
 from memory import telemetry
 from memory.errors import ModelError, ModelNotAsked, ModelUnavailable
 from memory.models import (
-    Doubt,
     Extraction,
     Memory,
+    ProposedMerge,
     Question,
     Reply,
-    SecondReading,
+    Rereading,
     Turn,
     Usage,
     Verdict,
@@ -35,7 +35,7 @@ _LONGEST_RETRY_AFTER_S = 3_600.0
 """A server that asks for more is tried all the same: it may not mean it."""
 
 P = ParamSpec("P")
-Answer = TypeVar("Answer", Verdict, SecondReading, Extraction, Reply)
+Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 
 class CircuitBreaker:
@@ -71,13 +71,17 @@ class CircuitBreaker:
     def name(self) -> str:
         return self._model.name
 
+    @property
+    def page_size(self) -> int:
+        return self._model.page_size
+
     async def judge(self, question: Question) -> Verdict:
         """Raises: ModelError; ModelNotAsked at once while it is open."""
         return await self._asked("judge", self._model.judge, question)
 
-    async def reread(self, doubt: Doubt) -> SecondReading:
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Raises: ModelError; ModelNotAsked at once while it is open."""
-        return await self._asked("reread", self._model.reread, doubt)
+        return await self._asked("reread", self._model.reread, merges)
 
     async def extract(
         self,

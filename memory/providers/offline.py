@@ -11,13 +11,13 @@ from itertools import combinations
 
 from memory.models import (
     Candidate,
-    Doubt,
     Extraction,
     Memory,
     MergeGroup,
+    ProposedMerge,
     Question,
     Reply,
-    SecondReading,
+    Rereading,
     Turn,
     Usage,
     Verdict,
@@ -46,6 +46,7 @@ class OfflineModel:
     """Judges by coverage alone, and merges by putting sentences together."""
 
     name = "offline"
+    page_size = 0
 
     async def judge(self, question: Question) -> Verdict:
         """Groups of members that can be told as one without losing or inventing anything.
@@ -66,10 +67,9 @@ class OfflineModel:
         reason = "said in one text" if parts else _why_apart(question)
         return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
 
-    async def reread(self, doubt: Doubt) -> SecondReading:
-        """No doubtful word is well: nobody here can read."""
-        lost, new = doubt.verification.lost, doubt.verification.new
-        return SecondReading(stated=(False,) * len(lost), sources=(None,) * len(new), usage=_FREE)
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+        """Accept none: it cannot read."""
+        return Rereading(readings=(None,) * len(merges), usage=_FREE)
 
     async def extract(
         self,

@@ -16,12 +16,12 @@ from memory.errors import (
     ModelUnavailable,
 )
 from memory.models import (
-    Doubt,
     Extraction,
     Memory,
+    ProposedMerge,
     Question,
     Reply,
-    SecondReading,
+    Rereading,
     Turn,
     Usage,
     Vectors,
@@ -54,13 +54,18 @@ class OwnModel:
     def name(self) -> str:
         return self._model.name
 
+    @property
+    def page_size(self) -> int:
+        """0 where it has none: an object of the older form is shown no page and no merged text."""
+        return getattr(self._model, "page_size", 0)
+
     async def judge(self, question: Question) -> Verdict:
         """Raises: ModelError."""
         return await self._asked(Verdict, self._model.judge, question)
 
-    async def reread(self, doubt: Doubt) -> SecondReading:
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Raises: ModelError."""
-        return await self._asked(SecondReading, self._model.reread, doubt)
+        return await self._asked(Rereading, self._model.reread, merges)
 
     async def extract(
         self,

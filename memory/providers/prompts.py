@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from memory.models import Doubt, Memory, Question, Turn, Usage
+from memory.models import Memory, ProposedMerge, Question, Turn, Usage
 from memory.text import Template
 
 _DATA_ONLY = (
@@ -78,20 +78,20 @@ the language of the conversation.
 {_DATA_ONLY}"""
 
 REREAD = f"""\
-You check a merged memory against the memories that it was made of. A program has compared the words
-of both, and could not tell whether some of them still say the same. You answer for each of them.
+You check merged memories. Each merge has a number, the memories it was made of, oldest first, and
+the merged text that is to replace them: after that, nobody will see those memories again.
 
-"lost" are words of one of the memories that the merged text does not have. Answer "stated" where
-the merged text says the same of the same people and things, in whatever words, or where a NEWER
-memory says otherwise in its place. Answer "lost" where somebody who reads the merged text alone
-would not learn it.
+For each merge, compare the merged text with its memories, statement by statement: who does what to
+whom, how many, when, where, why, how sure, and whether it is so or not. Then answer with the number
+of the merge and two lists in plain words:
+- "lost": what somebody who reads only the merged text would not learn, although a memory states it
+  and no NEWER memory of that merge says otherwise in its place.
+- "added": what the merged text states and no memory of that merge states: another number, time,
+  place, degree or reason, somebody else doing it, a "not" or "maybe" that came or went.
 
-"new" are words of the merged text that no memory has, or has elsewhere. Answer with the number of
-the memory that says the same of the same people and things, in whatever words; with null where
-none does. Somebody else doing it, another time, place or degree, or a reason that no memory gives,
-is not the same.
-
-Answer each number of both lists exactly once. Where you are not sure, answer "lost" and null.
+A rewording is neither; nor is a tense that follows from the dates, nor a pronoun for somebody whom
+the text names. What only a NEWER memory corrects may go, or be told as what was so before. Both
+lists are empty for a faithful merge. Answer each number exactly once.
 
 {_DATA_ONLY}"""
 
@@ -179,27 +179,17 @@ def _table(question: Question, table: Template) -> str:
     return _json(data)[:-2] + ',\n "rows": [\n' + ",\n".join(lines) + "\n]}"
 
 
-def rereading_question(doubt: Doubt) -> str:
-    """The memories, numbered from 1, the merged text, and its doubtful words, numbered too."""
-    count = len(doubt.members)
-    members = [
+def rereading_question(merges: Sequence[ProposedMerge]) -> str:
+    """The merges, numbered from 1, each with its members and its text."""
+    shown = [
         {
             "number": number,
-            "age": _age(number, count),
-            "user": member.user,
-            "content": member.content,
+            "memories": [_known(member) for member in merge.members],
+            "merged_text": merge.text,
         }
-        for number, member in enumerate(doubt.members, start=1)
+        for number, merge in enumerate(merges, start=1)
     ]
-    lost = [
-        {"number": number, "memory": one.source + 1, "words": one.words}
-        for number, one in enumerate(doubt.verification.lost, start=1)
-    ]
-    new = [
-        {"number": number, "words": words}
-        for number, words in enumerate(doubt.verification.new, start=1)
-    ]
-    return _json({"memories": members, "merged_text": doubt.text, "lost": lost, "new": new})
+    return _json({"merges": shown})
 
 
 def extraction_question(

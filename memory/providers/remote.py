@@ -14,12 +14,12 @@ from pydantic import BaseModel
 from memory.config import LLMConfig
 from memory.errors import EmbeddingError, ModelAnswerError, ModelError
 from memory.models import (
-    Doubt,
     Extraction,
     Memory,
+    ProposedMerge,
     Question,
     Reply,
-    SecondReading,
+    Rereading,
     Turn,
     Usage,
     Vectors,
@@ -76,6 +76,8 @@ class Wire(Protocol):
 class RemoteModel:
     """Judge, extractor and conversation partner. `aclose` lets go of its connections."""
 
+    page_size = 48
+
     def __init__(
         self, wire: Wire, config: LLMConfig, sleep: Callable[[float], Awaitable[None]]
     ) -> None:
@@ -97,11 +99,11 @@ class RemoteModel:
             asked, lambda text, usage: answers.read_verdict(text, question, usage)
         )
 
-    async def reread(self, doubt: Doubt) -> SecondReading:
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Raises: ModelError."""
-        asked = Asked(prompts.REREAD, prompts.rereading_question(doubt), answers.Rereading)
+        asked = Asked(prompts.REREAD, prompts.rereading_question(merges), answers.ReadMerges)
         return await self._answer(
-            asked, lambda text, usage: answers.read_second_reading(text, doubt, usage)
+            asked, lambda text, usage: answers.read_rereading(text, len(merges), usage)
         )
 
     async def extract(

@@ -25,7 +25,6 @@ from .templates import pieces as pieces
 from .templates import share_a_pattern as share_a_pattern
 from .templates import template_of as template_of
 from .verification import Belief as Belief
-from .verification import Lost as Lost
 from .verification import Verification as Verification
 from .verification import verify as verify
 from .vocabulary import NOT as NOT

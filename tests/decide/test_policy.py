@@ -7,16 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from memory.decide.policy import after_failure, decide_new, plan_group, resolve
+from memory.decide.policy import after_failure, decide_new, plan_group
 from memory.models import (
     Action,
     Decision,
     Memory,
-    MergeGroup,
     Question,
     Rules,
     SearchResult,
-    Verdict,
 )
 from tests.conftest import Tell
 from tests.doubles import START
@@ -140,67 +138,11 @@ def test_in_a_group_too_the_threshold_includes_its_own_value(tell: Tell) -> None
     assert plan_group(members, always(0.949999), RULES).replacement is None
 
 
-# --- verdicts ---------------------------------------------------------------------------------
+# --- after a failure ---------------------------------------------------------------------------
 
 
 def ask(*members: Memory) -> Question:
     return Question(members, "between 0.90 and 0.95", 0.92)
-
-
-def test_a_merge_is_a_new_memory_made_from_both(tell: Tell) -> None:
-    old, new = tell("Mia has a cat named Pip."), tell("Mia's cat is a tabby.")
-    verdict = Verdict(parts=(MergeGroup(members=(0, 1), text="Mia has a tabby cat named Pip."),))
-    decision = resolve(ask(old, new), verdict, lambda: "mem_0000000000ff", "m")
-    assert isinstance(decision, Decision)
-    [survivor] = decision.survivors
-    assert decision.action is Action.MERGE
-    assert survivor.memory.id == "mem_0000000000ff"
-    assert survivor.memory.merged_from == survivor.stands_for == (old.id, new.id)
-    assert survivor.memory.timestamp == new.timestamp
-
-
-def test_a_merge_that_says_what_a_source_says_keeps_that_source(tell: Tell) -> None:
-    old, new = tell(SHORT), tell(LONG)
-    verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=LONG),))
-    decision = resolve(ask(old, new), verdict, lambda: "unused", "m")
-    assert isinstance(decision, Decision)
-    assert decision.survivors[0].memory.id == new.id
-
-
-def test_two_singles_are_remembered_as_told_apart(tell: Tell) -> None:
-    old, new = tell(SHORT), tell(OTHER)
-    decision = resolve(ask(old, new), Verdict(), lambda: "unused", "m")
-    assert isinstance(decision, Decision)
-    assert (decision.action, decision.survivors) == (Action.KEEP_BOTH, ())
-    assert decision.distinct == ((old.id, new.id),)
-
-
-def test_a_partition_merges_some_and_tells_the_others_apart(tell: Tell) -> None:
-    a, b, c = tell(SHORT), tell(OTHER), tell(LONG)
-    verdict = Verdict(parts=(MergeGroup(members=(0, 2), text=LONG),))
-    decision = resolve(ask(a, b, c), verdict, lambda: "unused", "m")
-    assert isinstance(decision, Decision)
-    assert decision.retired == (a.id,)
-    assert decision.distinct == ((a.id, b.id), (b.id, c.id))
-
-
-@pytest.mark.parametrize(
-    ("parts", "fault"),
-    [
-        ((MergeGroup(members=(0, 7), text=SHORT),), "not shown"),
-        (
-            (MergeGroup(members=(0, 1), text=SHORT), MergeGroup(members=(1, 0), text=LONG)),
-            "two groups",
-        ),
-        ((MergeGroup(members=(0, 1), text="  "),), "empty"),
-    ],
-)
-def test_an_answer_that_is_no_partition_is_not_believed(
-    tell: Tell, parts: tuple[MergeGroup, ...], fault: str
-) -> None:
-    answer = resolve(ask(tell(SHORT), tell(LONG)), Verdict(parts=parts), lambda: "unused", "m")
-    assert isinstance(answer, str)
-    assert fault in answer
 
 
 def test_after_a_failure_what_is_covered_is_replaced_and_the_rest_kept(tell: Tell) -> None:

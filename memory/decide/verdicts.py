@@ -1,0 +1,142 @@
+"""From a model's verdict to its groups, each of which stands or falls by itself. Pure.
+
+Step by step: `resolve` says what the program alone can say of each merged text; whoever drives has
+the rest read, and comes back with `as_read`, or with `unread` where nobody can; `decided` makes the
+decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from memory.decide.policy import inherit, survive
+from memory.models import (
+    Action,
+    Decision,
+    Memory,
+    MergeReading,
+    ProposedMerge,
+    Question,
+    Survivor,
+    Verdict,
+    Verified,
+)
+from memory.text import Belief, normalise, verify
+
+
+@dataclass(frozen=True)
+class Part:
+    """One group of a verdict as a merge, and whether its text is believed."""
+
+    merge: ProposedMerge
+    belief: Belief
+    """DOUBTFUL: it needs a second reading."""
+    reason: str = ""
+    """Why it is refused, in words that a model can act on."""
+    verified: Verified | None = None
+
+
+def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
+    """Each group of a verdict as far as the program can tell, or why the verdict is unusable."""
+    fault = _partition_fault(question, verdict)
+    if fault:
+        return fault
+    if question.table is not None:
+        return ()
+    return tuple(
+        checked(
+            ProposedMerge(tuple(question.members[n] for n in sorted(group.members)), group.text)
+        )
+        for group in verdict.parts
+    )
+
+
+def checked(merge: ProposedMerge) -> Part:
+    """Accept or refuse a merge unasked, where that can be done."""
+    found = verify(merge.text, [member.content for member in merge.members])
+    verified: Verified | None = "by words" if found.belief is Belief.BELIEVED else None
+    return Part(merge, found.belief, found.reason, verified)
+
+
+def as_read(part: Part, reading: MergeReading | None) -> Part:
+    """Settle a doubtful part by its second reading; without one it is refused."""
+    if reading is None:
+        reason = "the second reading did not answer about the merged text"
+    elif reading.accepted:
+        return replace(part, belief=Belief.BELIEVED, reason="", verified="by a second reading")
+    else:
+        reason = _objection(reading)
+    return replace(part, belief=Belief.REFUSED, reason=reason)
+
+
+def unread(part: Part) -> Part:
+    """Settle a doubtful part where no model reads it: it is refused."""
+    return replace(part, belief=Belief.REFUSED)
+
+
+def _objection(reading: MergeReading) -> str:
+    faults = [f"loses: {'; '.join(reading.lost)}"] if reading.lost else []
+    faults += [f"adds: {'; '.join(reading.added)}"] if reading.added else []
+    return f"the merged text {', and '.join(faults)}"
+
+
+def decided(
+    question: Question,
+    verdict: Verdict,
+    parts: Sequence[Part],
+    new_id: Callable[[], str],
+    model: str,
+) -> Decision:
+    """The decision that a verdict amounts to, all of whose parts are believed."""
+    survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
+    apart = "told apart in a table" if question.table else verdict.reason or "judged distinct"
+    readings = {part.verified for part in parts}
+    by_reading = "by a second reading" in readings
+    return Decision(
+        Action.MERGE if survivors else Action.KEEP_BOTH,
+        (verdict.reason or "told the same") if survivors else apart,
+        question.members,
+        survivors,
+        similarity=question.similarity,
+        cosine=question.cosine,
+        distinct=_distinct_pairs(question, verdict),
+        model=model,
+        usage=verdict.usage,
+        verified=("by a second reading" if by_reading else "by words") if survivors else None,
+    )
+
+
+def _partition_fault(question: Question, verdict: Verdict) -> str:
+    named = [index for part in verdict.parts for index in part.members]
+    if any(not 0 <= index < len(question.members) for index in named):
+        return "the answer names a memory that was not shown"
+    if len(set(named)) < len(named):
+        return "the answer puts one memory into two groups"
+    return ""
+
+
+def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
+    """What lives for a group, oldest to newest, that is told as one: the member that says so."""
+    same = [member for member in group if normalise(member.content) == normalise(text)]
+    if same:
+        return survive(same[-1], group)
+    seed = group[-1].model_copy(
+        update={
+            "id": new_id(),
+            "external_id": None,
+            "content": text.strip(),
+            "merged_from": tuple(member.id for member in group),
+        }
+    )
+    return Survivor(inherit(seed, group), tuple(member.id for member in group))
+
+
+def _distinct_pairs(question: Question, verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    part_of = {index: n for n, part in enumerate(verdict.parts) for index in part.members}
+    return tuple(
+        (question.members[a].id, question.members[b].id)
+        for a, b in combinations(range(len(question.members)), 2)
+        if part_of.get(a, -1 - a) != part_of.get(b, -1 - b)
+    )

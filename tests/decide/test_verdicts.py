@@ -1,0 +1,135 @@
+"""A verdict group by group: what the program says of each text, and what becomes of its reading."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory.decide.verdicts import Part, as_read, checked, decided, resolve, unread
+from memory.models import (
+    Action,
+    Decision,
+    Memory,
+    MergeGroup,
+    MergeReading,
+    ProposedMerge,
+    Question,
+    Verdict,
+)
+from memory.text import Belief
+from tests.conftest import Tell
+
+SHORT, LONG, OTHER = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
+TABBY = (LONG, "Mia's cat is called Pip.")
+RETOLD = "Mia has a tabby cat by the name of Pip."
+
+
+def ask(*members: Memory) -> Question:
+    return Question(members, "between 0.90 and 0.95", 0.92)
+
+
+def settled(question: Question, verdict: Verdict, new_id: str = "unused") -> Decision:
+    """Where every doubtful text is read and found well."""
+    parts = resolve(question, verdict)
+    assert not isinstance(parts, str)
+    read = [
+        as_read(part, MergeReading()) if part.belief is Belief.DOUBTFUL else part for part in parts
+    ]
+    return decided(question, verdict, read, lambda: new_id, "m")
+
+
+def test_a_merge_is_a_new_memory_made_from_both(tell: Tell) -> None:
+    old, new = map(tell, TABBY)
+    verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=RETOLD),))
+    decision = settled(ask(old, new), verdict, "mem_0000000000ff")
+    [survivor] = decision.survivors
+    assert decision.action is Action.MERGE
+    assert survivor.memory.id == "mem_0000000000ff"
+    assert survivor.memory.merged_from == survivor.stands_for == (old.id, new.id)
+    assert survivor.memory.timestamp == new.timestamp
+    assert decision.verified == "by a second reading"
+
+
+def test_a_merge_that_says_what_a_source_says_keeps_that_source(tell: Tell) -> None:
+    old, new = tell(SHORT), tell(LONG)
+    verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=LONG),))
+    decision = settled(ask(old, new), verdict)
+    assert decision.survivors[0].memory.id == new.id
+    assert decision.verified == "by words"
+
+
+def test_two_singles_are_remembered_as_told_apart(tell: Tell) -> None:
+    old, new = tell(SHORT), tell(OTHER)
+    decision = settled(ask(old, new), Verdict())
+    assert (decision.action, decision.survivors) == (Action.KEEP_BOTH, ())
+    assert decision.distinct == ((old.id, new.id),)
+
+
+def test_a_partition_merges_some_and_tells_the_others_apart(tell: Tell) -> None:
+    a, b, c = tell(SHORT), tell(OTHER), tell(LONG)
+    verdict = Verdict(parts=(MergeGroup(members=(0, 2), text=LONG),))
+    decision = settled(ask(a, b, c), verdict)
+    assert decision.retired == (a.id,)
+    assert decision.distinct == ((a.id, b.id), (b.id, c.id))
+
+
+def test_one_refused_group_does_not_refuse_the_others(tell: Tell) -> None:
+    members = [tell(text) for text in (SHORT, LONG, "Bo is 30.", "Bo turned 30 in May.")]
+    groups = (
+        MergeGroup(members=(0, 1), text=LONG),
+        MergeGroup(members=(2, 3), text="Bo turned 31 in May."),
+    )
+    parts = resolve(ask(*members), Verdict(parts=groups))
+    assert not isinstance(parts, str)
+    assert [part.belief for part in parts] == [Belief.BELIEVED, Belief.REFUSED]
+    assert "31" in parts[1].reason
+
+
+@pytest.mark.parametrize(
+    ("parts", "fault"),
+    [
+        ((MergeGroup(members=(0, 7), text=SHORT),), "not shown"),
+        (
+            (MergeGroup(members=(0, 1), text=SHORT), MergeGroup(members=(1, 0), text=LONG)),
+            "two groups",
+        ),
+    ],
+)
+def test_an_answer_that_is_no_partition_is_not_believed(
+    tell: Tell, parts: tuple[MergeGroup, ...], fault: str
+) -> None:
+    answer = resolve(ask(tell(SHORT), tell(LONG)), Verdict(parts=parts))
+    assert isinstance(answer, str)
+    assert fault in answer
+
+
+# --- the second reading ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def doubtful(tell: Tell) -> Part:
+    part = checked(ProposedMerge(tuple(map(tell, TABBY)), RETOLD))
+    assert part.belief is Belief.DOUBTFUL
+    return part
+
+
+def test_a_text_that_loses_and_adds_nothing_is_believed(doubtful: Part) -> None:
+    assert as_read(doubtful, MergeReading()).belief is Belief.BELIEVED
+
+
+def test_the_judge_is_told_what_is_lost_and_what_is_added(doubtful: Part) -> None:
+    found = MergeReading(lost=("the cat is a tabby",), added=("it is old", "it sleeps"))
+    read = as_read(doubtful, found)
+    assert (read.belief, read.verified) == (Belief.REFUSED, None)
+    assert read.reason == (
+        "the merged text loses: the cat is a tabby, and adds: it is old; it sleeps"
+    )
+
+
+def test_a_text_about_which_the_reading_says_nothing_is_refused(doubtful: Part) -> None:
+    read = as_read(doubtful, None)
+    assert read.belief is Belief.REFUSED
+    assert "did not answer" in read.reason
+
+
+def test_where_nobody_reads_a_doubtful_text_is_refused(doubtful: Part) -> None:
+    assert unread(doubtful).belief is Belief.REFUSED
