@@ -29,7 +29,7 @@ from memory.models import (
 from memory.protocols import LanguageModel
 from memory.providers import Budget
 from memory.store import MemoryStore
-from memory.text import asked_to_remember, covers, only_asks_to_remember, retold
+from memory.text import asked_to_remember, covers, only_asks_to_remember, retold, telling_words
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,39 @@ class Work:
     result: ExtractionResult = field(default_factory=ExtractionResult)
     fault: ModelError | None = None
     """Why it ended early, where it did; what that cost is not in the result."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Everything that a model was shown in one call."""
+
+    turns: Sequence[Turn]
+    remembered: Sequence[Memory]
+
+    def was_copied(self, candidate: Candidate, speaker: str) -> bool:
+        """Whether the candidate repeats another speaker's memory that nobody spoke of.
+
+        Its words that no turn holds all stand in one such memory, and they are at least half of
+        its words or hold a digit. So a turn that orders the model to repeat what it remembers
+        cannot move a memory from one user to another.
+        """
+        others = [memory for memory in self.remembered if memory.user != speaker]
+        if not others:
+            return False
+        words = self._words(candidate.content)
+        new = words.difference(*(telling_words(turn.text) for turn in self.turns))
+        if not new or not any(new <= self._words(memory.content) for memory in others):
+            return False
+        copied = 2 * len(new) >= len(words) or any(map(str.isdigit, "".join(new)))
+        if copied:
+            logger.warning("a candidate was dropped: it copies a memory of another speaker")
+        return copied
+
+    def _words(self, text: str) -> frozenset[str]:
+        """The words of a text without the names of the speakers."""
+        speakers = {turn.speaker for turn in self.turns}
+        names = {word for speaker in speakers for word in telling_words(speaker)}
+        return frozenset(telling_words(text)) - names
 
 
 class TurnReader:
@@ -144,16 +177,17 @@ class TurnReader:
         usage = Usage()
         if any(map(_needs_model, unread)):
             to_ask = [one for one in unread if not only_asks_to_remember(one.turn.text)]
-            extraction = await self._ask(to_ask)
+            extraction, shown = await self._ask(to_ask)
             usage = extraction.usage
             for candidate in extraction.candidates:
-                if (said := _turn_of(candidate, to_ask)) is not None:
+                said = _turn_of(candidate, to_ask)
+                if said is not None and not shown.was_copied(candidate, said.turn.speaker):
                     found[said.seq].append(candidate.model_copy(update={"asked": False}))
         await in_thread(self._keep_candidates, found, lease)
         return found, usage
 
-    async def _ask(self, to_ask: Sequence[PendingTurn]) -> Extraction:
-        """What the model finds in these turns, shown what came before and what is known."""
+    async def _ask(self, to_ask: Sequence[PendingTurn]) -> tuple[Extraction, Shown]:
+        """What the model finds in these turns, and what it was shown with them."""
         turns = [one.turn for one in to_ask]
         context = await in_thread(self._context, to_ask)
         remembered = await in_thread(self._remembered, to_ask)
@@ -164,7 +198,7 @@ class TurnReader:
         with telemetry.span("extract", turns=len(turns)) as seen:
             extraction = await Budget(self._budget_s).wait_for(ask)
             seen.set_attribute("candidates", len(extraction.candidates))
-        return extraction
+        return extraction, Shown((*context, *turns), remembered)
 
     # --- what a model is shown with them ---
 
@@ -211,16 +245,15 @@ class TurnReader:
         lease: Lease,
     ) -> ExtractionResult:
         recalled = await in_thread(self._recalled, chunk)
-        speakers = {one.turn.speaker for one in chunk if not one.turn.is_bot}
         every = [
-            (candidate, self._memory(kept, candidate, place, speakers))
+            (candidate, self._memory(kept, candidate, place))
             for kept in chunk
             for place, candidate in enumerate(found[kept.seq])
         ]
         fresh = [
             memory
             for candidate, memory in every
-            if candidate.asked or not any(covers(old, memory.content) for old in recalled)
+            if candidate.asked or not any(_states(old, memory) for old in recalled)
         ]
         outcomes = await self._deduplicator.check_and_merge_all(fresh, lease=lease)
         await in_thread(self._finish, chunk, lease)
@@ -231,26 +264,24 @@ class TurnReader:
             usage=sum((outcome.usage for outcome in outcomes), Usage()),
         )
 
-    def _memory(
-        self, kept: PendingTurn, candidate: Candidate, place: int, speakers: set[str]
-    ) -> Memory:
-        """About a speaker of these turns and nobody else, whoever the candidate names."""
+    def _memory(self, kept: PendingTurn, candidate: Candidate, place: int) -> Memory:
+        """A memory of the turn's speaker, whoever the candidate names: the rest is hearsay."""
         turn = kept.turn
         return Memory(
             id=self._store.new_id(),
             external_id=_external_id(turn.conversation, kept.name, place),
             content=candidate.content,
-            user=candidate.user if candidate.user in speakers else turn.speaker,
+            user=turn.speaker,
             category=candidate.category,
             intensity=candidate.intensity,
             timestamp=turn.at,
             metadata={"conversation": turn.conversation, "turn": kept.name},
         )
 
-    def _recalled(self, chunk: Sequence[PendingTurn]) -> list[str]:
+    def _recalled(self, chunk: Sequence[PendingTurn]) -> list[Memory]:
         ids = [name for one in chunk for name in one.turn.recalled_ids]
         with self._store.ledger.reading() as reader:
-            return [row.memory.content for row in reader.memories.rows(ids).values()]
+            return [row.memory for row in reader.memories.rows(ids).values()]
 
     # --- each a transaction that only who holds the lease may make ---
 
@@ -278,6 +309,11 @@ class TurnReader:
             write(writer)
 
 
+def _states(old: Memory, new: Memory) -> bool:
+    """Whether an old memory, of the same user or of nobody, states all of the new one."""
+    return old.user in (None, new.user) and covers(old.content, new.content)
+
+
 def _external_id(conversation: str, name: str, place: int) -> str:
     """What makes a candidate known again; the hash of it where it is longer than a name may be."""
     whole = f"{conversation}/{name}/{place}"
@@ -302,11 +338,16 @@ def _needs_model(one: PendingTurn) -> bool:
 
 
 def _turn_of(candidate: Candidate, asked: Sequence[PendingTurn]) -> PendingTurn | None:
-    """The turn that says it, else the last of a person; None where the bot said it."""
-    if candidate.turn is None or not 0 <= candidate.turn < len(asked):
-        return [one for one in asked if not one.turn.is_bot][-1]
-    said = asked[candidate.turn]
-    return None if said.turn.is_bot else said
+    """The turn that says it; None where the bot said it.
+
+    Where the candidate names none: the last turn of whom it is about, else of anybody.
+    """
+    if candidate.turn is not None and 0 <= candidate.turn < len(asked):
+        said = asked[candidate.turn]
+        return None if said.turn.is_bot else said
+    people = [one for one in asked if not one.turn.is_bot]
+    own = [one for one in people if one.turn.speaker == candidate.user]
+    return (own or people)[-1]
 
 
 def failed(exc: ModelError) -> ExtractionResult:

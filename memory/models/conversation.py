@@ -41,7 +41,7 @@ class Candidate(Frozen):
 
     content: Content
     user: Name | None = None
-    """Whom it is about: one of the speakers, or None for the speaker of the turn."""
+    """Whom it is about. It becomes a memory of the speaker of its turn, whoever this names."""
     category: Name = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     turn: int | None = None
