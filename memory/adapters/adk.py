@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlparse
@@ -19,9 +20,10 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from memory.adapters.opening import OpenMemory, open_memory
+from memory.adapters.opening import OpenMemory, conversation_of, open_memory
 from memory.config import Config, configured
 from memory.errors import InputError, MemoryNotFound
+from memory.ledger import Ledger
 from memory.models import Memory, Turn
 from memory.protocols import Embedder, LanguageModel
 from memory.text import clean
@@ -90,7 +92,7 @@ class DedupMemoryService(BaseMemoryService):
     ) -> None:
         """The same for some events. An event is known by its session, its id and its text."""
         del custom_metadata  # what is extracted is not what was handed over
-        conversation = f"{user_id}/{session_id or _NO_SESSION}"
+        conversation = conversation_of(user_id, session_id or _NO_SESSION)
         turns = [_turn(event, user_id, conversation) for event in events if _says(event)]
         if turns:
             memory = await self._memory_of(app_name)
@@ -158,10 +160,13 @@ class DedupMemoryService(BaseMemoryService):
         with self._opening:
             if app_name not in self._apps:
                 config = self._config_of(app_name)
-                opened = open_memory(config, self._model, self._embedder)
-                self._apps[app_name] = opened
-                if config.memory.ledger_url is not None:
-                    _claim(opened, app_name)
+                shared = config.memory.ledger_url is not None
+                self._apps[app_name] = open_memory(
+                    config,
+                    self._model,
+                    self._embedder,
+                    check=partial(_claim, app_name=app_name) if shared else None,
+                )
             return self._apps[app_name]
 
     def _config_of(self, app_name: str) -> Config:
@@ -170,9 +175,12 @@ class DedupMemoryService(BaseMemoryService):
         return self._config.model_copy(update={"memory": memory})
 
 
-def _claim(memory: OpenMemory, app_name: str) -> None:
-    """Raises: InputError where the ledger holds another app's memories."""
-    with memory.store.ledger.writing() as writer:
+def _claim(ledger: Ledger, app_name: str) -> None:
+    """Note whose memories the ledger holds.
+
+    Raises: InputError where they are another app's.
+    """
+    with ledger.writing() as writer:
         holder = writer.meta(_CLAIMED)
         if holder is None:
             writer.set_meta(_CLAIMED, app_name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from memory.chat_memory import ChatMemory
 from memory.config import Config
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError
+from memory.ledger import Ledger
 from memory.models import Memory, first_problem
 from memory.protocols import Embedder, LanguageModel
 from memory.store import MemoryStore
@@ -56,13 +57,24 @@ class OpenMemory:
         return await self.deduplicator.check_and_merge(new)
 
 
+def conversation_of(*parts: str) -> str:
+    """One name for all the parts; other parts never give the same name."""
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+
+
 def open_memory(
-    config: Config, model: LanguageModel | None = None, embedder: Embedder | None = None
+    config: Config,
+    model: LanguageModel | None = None,
+    embedder: Embedder | None = None,
+    check: Callable[[Ledger], None] | None = None,
 ) -> OpenMemory:
     """The memory at the configured place, with a model of its own.
 
-    Raises: ConfigError, LedgerError, EmbedderMismatch.
+    `check` raises where the ledger may not be used; it runs before anything is read from it.
+
+    Raises: ConfigError, LedgerError, EmbedderMismatch, InputError where users are not kept apart.
     """
+    config.memory.check_users_apart("open the store without an adapter")
     language = assembly.build_model(config, model)
     store = assembly.open_store(config, embedder=embedder)
 
@@ -71,6 +83,8 @@ def open_memory(
         await in_thread(store.close)
 
     try:
+        if check is not None:
+            check(store.ledger)
         chat = assembly.build_chat_memory(store, config, language, release=release)
         return OpenMemory(chat, store, assembly.build_deduplicator(store, config, language))
     except BaseException:  # Ctrl-C too must not leave the ledger open

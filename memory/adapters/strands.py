@@ -15,7 +15,7 @@ from strands.memory.types import (
 )
 from strands.types.content import Message
 
-from memory.adapters.opening import OpenMemory, open_memory
+from memory.adapters.opening import OpenMemory, conversation_of, open_memory
 from memory.config import Config, configured
 from memory.models import Memory, Turn
 from memory.protocols import Embedder, LanguageModel
@@ -105,7 +105,7 @@ class DedupMemoryStore(MemoryStore):
                 at=memory.store.clock(),
                 is_bot=message["role"] != "user",
                 id=name,
-                conversation=f"{self.name}/{self._user}/{self._run}",
+                conversation=conversation_of(self.name, self._user, self._run),
             )
             for message, name in zip(messages, names, strict=True)
             if clean(_text(message))

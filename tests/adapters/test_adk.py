@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from memory.adapters.adk import DedupMemoryService
 
 pytestmark = pytest.mark.framework
 MIA: dict[str, Any] = {"app_name": "travel", "user_id": "Mia"}
+SHOP: dict[str, Any] = {"app_name": "shop", "user_id": "Mia"}
 PORTO = "I moved to Porto in 2021."
 
 
@@ -111,6 +113,18 @@ def test_no_app_and_no_user_reads_anothers_memories(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["%2E%2E%2Ftravel", "travel"]
 
 
+def test_users_whose_names_hold_a_slash_share_no_conversation(tmp_path: Path) -> None:
+    """Mia/s in session 1 is not Mia in session s/1: the same event is known to one of them only."""
+
+    async def talk(service: DedupMemoryService) -> None:
+        await service.add_session_to_memory(session(said(PORTO), session_id="s/1"))
+        slash = {**MIA, "user_id": "Mia/s"}
+        await service.add_session_to_memory(session(said(PORTO), session_id="1", **slash))
+        assert await texts(service, "Porto", **slash) == ["Mia/s moved to Porto in 2021."]
+
+    driven(tmp_path, talk)
+
+
 def test_what_was_deleted_does_not_come_back_with_its_session(tmp_path: Path) -> None:
     async def talk(service: DedupMemoryService) -> None:
         await service.add_session_to_memory(session(said(PORTO)))
@@ -143,8 +157,34 @@ def test_an_explicit_memory_goes_through_the_deduplicator(tmp_path: Path) -> Non
 def test_a_ledger_that_is_named_belongs_to_one_app(tmp_path: Path) -> None:
     async def talk(service: DedupMemoryService) -> None:
         await service.add_session_to_memory(session(said(PORTO)))
-        with pytest.raises(InputError, match="holds the memories of app 'travel'"):
-            await texts(service, "Porto", app_name="shop", user_id="Mia")
+        for _ in range(3):
+            with pytest.raises(InputError, match="holds the memories of app 'travel'"):
+                await texts(service, "Porto", app_name="shop", user_id="Mia")
+            with pytest.raises(InputError, match="holds the memories of app 'travel'"):
+                await service.add_session_to_memory(session(said(PORTO), **SHOP))
+        assert await texts(service, "Porto") == ["Mia moved to Porto in 2021."]
+
+    async def another_process(service: DedupMemoryService) -> None:
+        for _ in range(2):
+            with pytest.raises(InputError, match="holds the memories of app 'travel'"):
+                await texts(service, "Porto", **SHOP)
+
+    url = f"sqlite:///{tmp_path / 'one.db'}"
+    driven(tmp_path / "data", talk, ledger_url=url)
+    driven(tmp_path / "data", another_process, ledger_url=url)
+
+
+def test_an_app_that_is_refused_leaves_nothing_open(tmp_path: Path) -> None:
+    """Nor does it extract what waits of the app whose ledger it is."""
+
+    async def talk(service: DedupMemoryService) -> None:
+        await service.add_session_to_memory(session(said(PORTO)))
+        before = sorted(thread.name for thread in threading.enumerate())
+        for _ in range(3):
+            with pytest.raises(InputError, match="holds the memories of app 'travel'"):
+                await texts(service, "Porto", **SHOP)
+        left = [thread.name for thread in threading.enumerate() if thread.name == "memory"]
+        assert len(left) == before.count("memory") == 1
 
     driven(tmp_path / "data", talk, ledger_url=f"sqlite:///{tmp_path / 'one.db'}")
 
