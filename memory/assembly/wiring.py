@@ -150,7 +150,10 @@ def build_chat_memory(
 def build_tools(
     store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
 ) -> AgentTools:
-    """The agent's tools on a store; `observers` hear of each memory that was really saved."""
+    """The agent's tools on a store; `observers` hear of each memory that was really saved.
+
+    Raises: InputError where `agent.user` is set and memories of different users may meet.
+    """
     from memory.agent import (
         AgentTools,
         ConsolidationEngine,
@@ -161,6 +164,8 @@ def build_tools(
     from memory.agent import MemoryStore as AgentStore
 
     agent = config.agent
+    if agent.user is not None:
+        config.memory.check_users_apart("leave agent.user out")
     own = AgentStore(store, user=agent.user, observers=observers)
     engine = ConsolidationEngine(agent.merge_distance)
     distances = Distances(guard=agent.guard_distance, link=agent.link_distance)

@@ -51,6 +51,8 @@ def serve(
     set_here = {key: value for key, value in given.items() if value is not None}
     agent = context.obj.agent.model_copy(update=set_here)
     config = context.obj.model_copy(update={"agent": agent})
+    if agent.user is not None:
+        config.memory.check_users_apart("serve without --user and agent.user")
     _check_workspace(config, named=workspace is not None)
     if http is not None:
         _over_http(config, http, tokens, allow_host or [])
@@ -128,9 +130,7 @@ def _check(config: Config, address: Address, tokens: Tokens | None, names: list[
     if config.agent.workspace_dir is not None:
         problem = "shows the memories of all users of the tokens"
         raise WrongArgument("--workspace", problem, "leave it out")
-    if "user" not in config.memory.dedup_scope:
-        problem = "lets memories of different users meet"
-        raise InputError("memory.dedup_scope", problem, "put user into it, or use no tokens")
+    config.memory.check_users_apart("use no tokens")
 
 
 def _server(store: MemoryStore, config: Config, tokens: Tokens | None) -> AgentServer:

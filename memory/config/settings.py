@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator
 from pydantic_core.core_schema import ValidationInfo
 
+from memory.errors import InputError
 from memory.models import (
     LOWER,
     NEAR_COPY,
@@ -111,6 +112,12 @@ class MemoryConfig(Frozen):
         if upper is not None and lower > upper:
             raise ValueError(f"{lower} is above dedup_upper_threshold {upper}")
         return lower
+
+    def check_users_apart(self, remedy: str) -> None:
+        """Raises: InputError where memories of different users may be compared and merged."""
+        if "user" not in self.dedup_scope:
+            problem = "lets memories of different users meet"
+            raise InputError("memory.dedup_scope", problem, f"put user into it, or {remedy}")
 
     @property
     def rules(self) -> Rules:

@@ -20,7 +20,9 @@ from typer.testing import CliRunner
 
 from memory.agent.over_http import Gate
 from memory.agent.tokens import Tokens, read_tokens
+from memory.assembly import build_tools, open_store
 from memory.cli import app
+from memory.config import configured
 from memory.errors import InputError
 from memory.listening import Address
 from tests.agent.driving import text_of
@@ -193,6 +195,36 @@ def test_where_memories_of_users_may_meet_tokens_are_refused(
     env = {"MEMORY_DEDUP_SCOPE": "[category]", "MEMORY_AGENT_TOKENS": LINES}
     said = refused(store, monkeypatch, "--http", "127.0.0.1:0", **env)
     assert "memory.dedup_scope: lets memories of different users meet" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "env"),
+    [
+        (["--user", "Ben"], {}),
+        (["--user", "Ben", "--http", "127.0.0.1:0"], {}),
+        ([], {"MEMORY_AGENT_USER": "Ben"}),
+    ],
+)
+def test_where_memories_of_users_may_meet_one_user_is_not_served_either(
+    tmp_path: Path, options: list[str], env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = {"MEMORY_DEDUP_SCOPE": "[category]", **env}
+    said = refused(tmp_path, monkeypatch, *options, **env)
+    assert said == (
+        "memory.dedup_scope: lets memories of different users meet; "
+        "put user into it, or serve without --user and agent.user"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tools_for_one_user_are_not_built_where_memories_of_users_may_meet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {"data_dir": str(tmp_path), "dedup_scope": ["category"]}
+    config = configured(None, settings | {"agent_user": "Ben"})
+    with open_store(config) as opened, pytest.raises(InputError, match="different users meet"):
+        build_tools(opened, config)
 
 
 def test_a_port_that_is_taken_is_one_line(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
