@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import wraps
@@ -45,6 +45,14 @@ CollectionName = Annotated[
     str | None,
     typer.Option("--collection", help="The collection to read [default: memories, mem0's mem0]."),
 ]
+Namespaces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--namespace",
+        help="A namespace of LangGraph's store with all inside it; repeatable [default: those "
+        "that hold memories].",
+    ),
+]
 TextKey = Annotated[
     str | None, typer.Option(help="The key of its metadata that holds the text [default: found].")
 ]
@@ -68,6 +76,10 @@ AssumeUtc = Annotated[
 ]
 
 
+_NAMED = 20
+"""Namespaces in a message."""
+
+
 @dataclass(frozen=True)
 class Source:
     """What the options of a command name: one of the stores, and how it is to be read."""
@@ -78,6 +90,7 @@ class Source:
     mem0: Path | None = None
     langgraph: str | None = None
     mcp_memory: Path | None = None
+    namespaces: tuple[str, ...] = ()
 
     @property
     def stores(self) -> int:
@@ -108,6 +121,7 @@ def _source(
     from_langgraph: FromLangGraph = None,
     from_mcp_memory: FromMcpMemory = None,
     collection: CollectionName = None,
+    namespace: Namespaces = None,
     text_key: TextKey = None,
     user_key: UserKey = None,
     time_key: TimeKey = None,
@@ -128,7 +142,10 @@ def _source(
         no_user=no_user,
         assume_utc=assume_utc,
     )
-    return Source(reading, collection, from_chroma, from_mem0, from_langgraph, from_mcp_memory)
+    if namespace and from_langgraph is None:
+        raise WrongArgument("--namespace", "is for --from-langgraph")
+    stores = (from_chroma, from_mem0, from_langgraph, from_mcp_memory)
+    return Source(reading, collection, *stores, tuple(namespace or ()))
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
@@ -175,7 +192,7 @@ def brought_from(source: Source) -> Brought:
     if source.langgraph is not None:
         whose = reading.user_key or "namespace"
         by_namespace = reading.model_copy(update={"user_key": whose})
-        return _langgraph(source.langgraph, by_namespace)
+        return _langgraph(source.langgraph, by_namespace, source.namespaces)
     from memory.interchange import read_graph
 
     assert source.mcp_memory is not None
@@ -200,13 +217,29 @@ def _mem0(source: Source) -> Found:
     return _without_expired(found, unexpired(found.rows, datetime.now(UTC).date()))
 
 
-def _langgraph(place: str, reading: Reading) -> Brought:
-    from memory.interchange import langgraph_at, unexpired_items
+def _langgraph(place: str, reading: Reading, wanted: Sequence[str]) -> Brought:
+    from memory.interchange import choose_namespaces, langgraph_at, unexpired_items
 
     theirs = langgraph_at(place)
     found = theirs.found()
     current = unexpired_items(found.rows, datetime.now(UTC))
-    return _collection(_without_expired(found, current), theirs.said, reading)
+    found = _without_expired(found, current)
+    choice = choose_namespaces(found.rows, theirs.said, reading, wanted)
+    say_left_namespaces(choice.left, bool(wanted))
+    chosen = reading.model_copy(update={"namespaces": choice.chosen})
+    return _collection(replace(found, rows=choice.rows), theirs.said, chosen)
+
+
+def say_left_namespaces(left: Mapping[str, int], by_choice: bool) -> None:
+    """Name the namespaces that are neither read nor written, the first of them with their size."""
+    if not left:
+        return
+    named = ", ".join(f"{name} ({count:,})" for name, count in sorted(left.items())[:_NAMED])
+    more = f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else ""
+    why, remedy = ", since they do not look like memories", "; --namespace NAME takes one"
+    if by_choice:
+        why = remedy = ""
+    err().print(f"namespaces left alone{why}: {named}{more}{remedy}")
 
 
 def _without_expired(found: Found, current: Iterable[ForeignRow]) -> Found:

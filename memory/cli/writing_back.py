@@ -13,6 +13,7 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import EXIT_PROBLEM, err, progress, show
+from memory.cli.sources import say_left_namespaces
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.text import shortened
 
@@ -120,7 +121,19 @@ def _planned(config: Config, theirs: Theirs) -> tuple[Sequence[ForeignRow], Read
                 "was never imported into this store, so nothing of it is known here",
                 "import it from there: what is known already is added no second time",
             )
+        reading = _with_namespaces(found.rows, reading, theirs)
         return found.rows, reading, plan_write_back(found.rows, reading, store.ledger)
+
+
+def _with_namespaces(rows: Sequence[ForeignRow], reading: Reading, theirs: Theirs) -> Reading:
+    """Choose the namespaces where an older import took them all."""
+    from memory.interchange import choose_namespaces
+
+    if theirs.kind != "langgraph" or reading.namespaces is not None:
+        return reading
+    choice = choose_namespaces(rows, theirs.name, reading, ())
+    say_left_namespaces(choice.left, by_choice=False)
+    return reading.model_copy(update={"namespaces": choice.chosen})
 
 
 def _with_vectors(

@@ -17,6 +17,7 @@ from .mem0 import MEM0_COLLECTION as MEM0_COLLECTION
 from .mem0 import read_mem0 as read_mem0
 from .mem0 import unexpired as unexpired
 from .mem0 import vector_folder as vector_folder
+from .namespaces import choose_namespaces as choose_namespaces
 from .origin import note_reading as note_reading
 from .origin import noted_reading as noted_reading
 from .plan_back import LeftAlone as LeftAlone

@@ -58,6 +58,8 @@ class Reading(Frozen):
     default_time: UtcTime | None = None
     """Of rows that have none."""
     assume_utc: bool = False
+    namespaces: tuple[str, ...] | None = None
+    """Of LangGraph, those that were chosen, each without the ones inside it; None: not yet."""
 
 
 def as_memories(

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from memory.interchange.foreign import ForeignRow, Reading, as_memory, text_key_of
+from memory.interchange.namespaces import in_namespaces
 from memory.ledger import Ledger, Row
 from memory.models import Memory
 
@@ -104,6 +105,8 @@ def plan_write_back(rows: Sequence[ForeignRow], reading: Reading, ledger: Ledger
     Only a row that is as it was imported counts: it is found again by its id, user, time and text,
     and every value is compared with the memory as it arrived.
     """
+    if reading.namespaces is not None:
+        rows = in_namespaces(rows, reading.namespaces)
     known, changed, unknown = _known(rows, reading, ledger)
     groups: dict[tuple[object, ...], list[_Known]] = {}
     for one in known:

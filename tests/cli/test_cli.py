@@ -29,6 +29,7 @@ from memory.cli.commands import app
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.index import IndexFolder
+from memory.interchange import Reading, langgraph_at, note_reading
 from memory.models import Action, Decision, Survivor
 from memory.store import Anyway
 from orchestrator import app as chat
@@ -451,6 +452,62 @@ def test_a_store_of_langgraph_is_brought_in_cleaned_written_back_and_taken_back(
         assert keys() == ["a", "b", "c"]
 
 
+def test_files_and_prompts_of_a_langgraph_store_are_named_and_never_written(
+    tmp_path: Path,
+) -> None:
+    tea, again = "Mia likes green tea.", "mia likes green tea"
+    draft = {"content": ["Mia likes green tea."], "modified_at": WHEN}
+    items = [
+        ("memories.mia", "a", {"text": tea}),
+        ("memories.mia", "b", {"text": again}),
+        ("mia", "0a1b2c3d-0000-4000-8000-000000000001", {"memory": "Mia sails."}),
+        ("files.proj", "/draft.md", {"text": tea}),
+        ("files.proj", "/draft2.md", {"text": again}),
+        ("scratch", "/c", draft),
+        ("prompts", "greeting_de", {"text": tea}),
+        ("prompts", "greeting_de2", {"text": again}),
+        ("mine", "hello", {"text": tea}),
+        ("mine", "hallo", {"text": again}),
+    ]
+    with contextlib.chdir(tmp_path), contextlib.closing(sqlite3.connect("store.db")) as theirs:
+        Path("config.yaml").write_text("memory:\n  data_dir: data\n")
+        theirs.execute("CREATE TABLE store (prefix, key, value, created_at, updated_at)")
+        for prefix, key, value in items:
+            row = [prefix, key, json.dumps(value), WHEN, None]
+            theirs.execute("INSERT INTO store VALUES (?, ?, ?, ?, ?)", row)
+        theirs.commit()
+
+        def keys(prefix: str) -> list[str]:
+            told = "SELECT key FROM store WHERE prefix = ? ORDER BY key"
+            return [key for (key,) in theirs.execute(told, [prefix])]
+
+        say = partial(CliRunner().invoke, app, catch_exceptions=False)
+        brought = " ".join(say(["import", "--from-langgraph", "store.db"]).output.split())
+        assert "files.proj (2), mine (2), prompts (2), scratch (1); --namespace" in brought
+        assert "imported 3: 2 add, 1 replace" in brought
+        assert "1 deleted" in say(["write-back", "--to-langgraph", "store.db", "--yes"]).output
+        assert keys("memories.mia") == ["b"]
+        before = {name: keys(name) for name in ("files.proj", "mine", "prompts", "scratch")}
+
+        with pytest.raises(InputError, match="has no namespace 'min'; there are: files"):
+            say(["import", "--from-langgraph", "store.db", "--namespace", "min"])
+        chosen = ["--namespace", "mine", "--namespace", "memories"]
+        brought = say(["import", "--from-langgraph", "store.db", *chosen]).output
+        assert "imported 3: " in brought
+        assert "namespaces left alone: files.proj (2), mia (1), prompts" in brought
+        assert "1 deleted" in say(["write-back", "--to-langgraph", "store.db", "--yes"]).output
+        assert len(keys("mine")) == 1
+        assert {name: keys(name) for name in before} == before | {"mine": keys("mine")}
+
+        everything = [*chosen, "--namespace", "files", "--namespace", "prompts"]
+        say(["import", "--from-langgraph", "store.db", *everything])
+        with open_store(Config(memory=MemoryConfig(data_dir="data"))) as store:
+            found = langgraph_at("store.db").found()
+            note_reading(store.ledger, found.collection_id, Reading(user_key="namespace"))
+        back = say(["write-back", "--to-langgraph", "store.db", "--yes"]).output
+        assert "nothing to write back" in back, "an older version noted no namespaces"
+
+
 def test_the_doctor_names_an_index_that_cannot_be_opened_beside_the_rest(
     run: Run, tmp_path: Path
 ) -> None:
@@ -510,6 +567,7 @@ def test_a_wrong_argument_is_one_clear_line(run: Run, args: tuple[str, ...], sai
         ("import", "import: needs exactly one source"),
         ("import in.jsonl --text-key t", "import: the keys and --no-user are for"),
         ("import --from-mem0 x --default-time soon", "--default-time: 'soon' is not ISO 8601"),
+        ("import --from-mem0 x --namespace y", "--namespace: is for --from-langgraph"),
         ("audit --from-mem0 x --from-langgraph y", "audit: needs one store at a time"),
         ("audit --report plan.pdf", "plan.pdf: ends in none of"),
         ("history --text", "history: --text needs a memory's id"),
