@@ -90,8 +90,6 @@ class AgentTools:
     # --- surface ---
 
     async def remember(self, told: schemas.Remember) -> Answer:
-        if not told.is_private:
-            await self._check_workspace()
         saved = await self._store.save(
             told.content,
             self._distances._replace(guard=FORCE) if told.force else self._distances,
@@ -215,7 +213,6 @@ class AgentTools:
         return Answer(text, _told_episode(view.episode, view.gone))
 
     async def merge_memories(self, asked: schemas.MergeMemories) -> Answer:
-        await self._check_workspace()
         kept, undo = await self._store.merge(asked.keep_id, asked.remove_id, asked.merged_content)
 
         def follow(workspace: WorkspaceMemorySync) -> None:
@@ -233,11 +230,6 @@ class AgentTools:
         return Answer("\n".join([text, *warnings]), data)
 
     # --- the workspace ---
-
-    async def _check_workspace(self) -> None:
-        """Before anything is written. Raises: InputError."""
-        if self._workspace is not None:
-            await in_thread(self._workspace.check)
 
     async def _write(
         self, memory: Memory, work: Callable[[WorkspaceMemorySync], object]

@@ -28,13 +28,15 @@ _MONOLOGUE = "introspection"
 _DAILY = "????-??-??.md"
 _NO_MARKER = r"[id\:"
 """What a marker's beginning becomes inside a text; Markdown shows it as it was typed."""
+_OPENING = re.compile(r"- \[(?:\d\d:\d\d|\d{4}-\d\d-\d\d)\] ")
+"""How a line that was written as an entry begins."""
 _MARKUP = re.compile(r"(\\*)(<(?=[a-zA-Z/!?])|\](?=[(\[:]))")
 """What begins a tag, and what makes a link of the word in brackets before it."""
 _PATIENCE_S = 10.0
 """How long a server waits for another one that writes the same workspace."""
 _MOST_BYTES = 64_000_000
 """A larger file is not one that people read."""
-_REMEDY = "create the folder, or change agent.workspace_dir"
+_REMEDY = "make it a folder that can be written, or change agent.workspace_dir"
 
 
 class WorkspaceMemorySync:
@@ -47,11 +49,12 @@ class WorkspaceMemorySync:
         self._latest_monologue = self._memory_dir / "inner-monologue-latest.md"
 
     def check(self) -> None:
-        """Raises: InputError where the workspace is not there or cannot be written."""
-        if not self.folder.is_dir():
-            raise InputError(self.folder, "the workspace is not a folder", _REMEDY)
+        """Make the folder where it is missing, and try to write in it.
+
+        Raises: InputError where it cannot be written.
+        """
         try:
-            self._memory_dir.mkdir(exist_ok=True)
+            self._memory_dir.mkdir(parents=True, exist_ok=True)
             for folder in (self.folder, self._memory_dir):
                 with tempfile.TemporaryFile(dir=folder):
                     pass
@@ -72,10 +75,12 @@ class WorkspaceMemorySync:
                 _write(self._latest_monologue, _monologue(memory))
 
     def refresh(self, memory: Memory) -> None:
-        """Write a memory's entries in place of those it had.
+        """Write a memory's entries in place of those it had; make the folder if it is missing.
 
         Raises: OSError.
         """
+        if not memory.is_private:
+            self.folder.mkdir(parents=True, exist_ok=True)
         with self._only_writer():
             self._remove_entries(memory.id)
             if not memory.is_private:
@@ -128,7 +133,8 @@ class WorkspaceMemorySync:
             before = _read(path)
             if marker not in before:
                 continue
-            after = before.replace(f"{_entry(memory)} ", "").replace(_entry(memory), "")
+            lines = (_without_entry(line, memory) for line in before.split("\n"))
+            after = "\n".join(lines)
             if after != before:
                 _write(path, after)
                 said.append(_added_to(path))
@@ -251,6 +257,17 @@ def _is_curated(memory: Memory) -> bool:
 def _is_entry(line: str, marker: str) -> bool:
     """Whether a line is the entry of a memory; one that only cites it is somebody's own."""
     return line.rstrip().endswith(marker)
+
+
+def _without_entry(line: str, memory: Memory) -> str:
+    """Return what a person wrote behind an entry; where they edited its text, that goes too."""
+    entry, marker = _entry(memory), _marker(memory.id)
+    if entry in line:
+        return line.replace(f"{entry} ", "").replace(entry, "")
+    opening = _OPENING.match(line)
+    if opening is None or marker not in line:
+        return line
+    return opening[0] + line.partition(marker)[2].lstrip()
 
 
 def _marker(memory_id: str) -> str:

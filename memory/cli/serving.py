@@ -63,9 +63,9 @@ def serve(
 
 
 def _check_workspace(config: Config, *, named: bool) -> None:
-    """Where it is not there, nothing public can be saved; a configured one may come back.
+    """Warn where the workspace cannot be written; the memories are stored all the same.
 
-    Raises: InputError where it was just named.
+    Raises: InputError where it was named on the command line.
     """
     kept = assembly.build_workspace(config)
     try:
@@ -74,7 +74,7 @@ def _check_workspace(config: Config, *, named: bool) -> None:
     except InputError as exc:
         if named:
             raise
-        err().print(f"warning: {exc}; nothing public is saved until then")
+        err().print(f"warning: {exc}; until then memories are stored without their entries")
 
 
 def _over_stdio(config: Config) -> None:

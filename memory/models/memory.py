@@ -15,7 +15,7 @@ from pydantic import (
     Field,
 )
 
-from memory.models.values import Content, Frozen, Metadata, Name, UtcTime, Vector, as_tuple
+from memory.models.values import Content, Frozen, Metadata, Name, UtcTime, Vector, as_tuple, once
 from memory.text import clean
 
 
@@ -61,7 +61,7 @@ class Memory(Frozen):
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     importance: int = Field(default=3, ge=1, le=5)
     emotion: Name = "neutral"
-    tags: Annotated[tuple[Name, ...], BeforeValidator(as_tuple)] = ()
+    tags: Annotated[tuple[Name, ...], BeforeValidator(as_tuple), AfterValidator(once)] = ()
     is_private: bool = False
     linked_ids: tuple[MemoryLink, ...] = ()
     timestamp: UtcTime

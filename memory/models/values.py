@@ -67,6 +67,11 @@ def as_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
+def once(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Drop repeats and keep the order."""
+    return tuple(dict.fromkeys(values))
+
+
 class Frozen(BaseModel):
     """A strict, immutable value that refuses unknown fields."""
 

@@ -34,6 +34,8 @@ from memory.text import (
     verify,
 )
 
+CANNOT_TELL = "the offline judge cannot tell"
+"""The recorded reason of a question that it leaves as it is."""
 _FREE = Usage()
 _RECALLED = 3
 _MOST_PAIRS = 400
@@ -52,8 +54,8 @@ class OfflineModel:
         """Groups of members that can be told as one without losing or inventing anything.
 
         The newest text of a group, and the sentences of the older ones that it does not cover;
-        members whose values conflict stay apart. Where the vectors do not say that they are
-        copies, nothing is joined but what is said again in another order or form.
+        members that may conflict stay apart. Where the vectors do not say that they are copies,
+        a member goes only where another one covers it.
         """
         if question.table is not None:
             return Verdict(parts=_alike_rows(question), reason="values compared", usage=_FREE)
@@ -64,7 +66,7 @@ class OfflineModel:
             left = [index for index in left if index not in group]
             if len(group) > 1:
                 parts.append(MergeGroup(members=group, text=text))
-        reason = "said in one text" if parts else _why_apart(question)
+        reason = "said in one text" if parts else CANNOT_TELL
         return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
@@ -125,19 +127,11 @@ def _told_as_one(question: Question, left: Sequence[int]) -> tuple[tuple[int, ..
     text = members[left[-1]].content
     for older in reversed(left[:-1]):
         wider = tuple(sorted((older, *group)))
-        join = combine if question.are_copies_among(wider) else said_again
+        join = combine if question.are_copies_among(wider) else covering
         joined = join(text, members[older].content)
         if joined is not None and _is_believed(joined, [members[n].content for n in wider]):
             group, text = wider, joined
     return group, text
-
-
-def _why_apart(question: Question) -> str:
-    """As far as words tell."""
-    *others, newest = (member.content for member in question.members)
-    found = [compare(newest, other) for other in others]
-    adds = all(one.a_covers_b or one.b_covers_a for one in found)
-    return "one only adds to the other" if adds else "values conflict"
 
 
 def _alike_rows(question: Question) -> tuple[MergeGroup, ...]:
@@ -145,7 +139,7 @@ def _alike_rows(question: Question) -> tuple[MergeGroup, ...]:
     members = question.members
     group_of = {n: {n} for n in range(len(members))}
     for older, newer in combinations(range(len(members)), 2):
-        join = combine if question.are_copies_among((older, newer)) else said_again
+        join = combine if question.are_copies_among((older, newer)) else covering
         if join(members[newer].content, members[older].content) is not None:
             both = group_of[older] | group_of[newer]
             group_of |= dict.fromkeys(both, both)
@@ -157,19 +151,18 @@ def _is_believed(text: str, sources: Sequence[str]) -> bool:
     return verify(text, sources).belief is Belief.BELIEVED
 
 
-def said_again(newer: str, older: str) -> str | None:
-    """The newer text where each covers the other."""
-    difference = compare(newer, older)
-    return newer if difference.a_covers_b and difference.b_covers_a else None
-
-
-def combine(newer: str, older: str) -> str | None:
-    """One text that states all that both state; None where the two may conflict."""
+def covering(newer: str, older: str) -> str | None:
+    """Return the text that states all of the other, the newer where both do."""
     difference = compare(newer, older)
     if difference.a_covers_b:
         return newer
-    if difference.b_covers_a:
-        return older
+    return older if difference.b_covers_a else None
+
+
+def combine(newer: str, older: str) -> str | None:
+    """Return one text that states all that both state; None where the two may conflict."""
+    if (whole := covering(newer, older)) is not None:
+        return whole
     if max(map(len, (newer, older))) > _MOST_LONGER * min(map(len, (newer, older))):
         return None
     said, told = sentences(newer), sentences(older)

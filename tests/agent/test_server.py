@@ -261,25 +261,25 @@ def test_a_marker_typed_into_a_text_deletes_no_other_entry(placed: Agent, folder
     assert "It quotes" in workspace_text(folder)
 
 
-def test_where_the_workspace_is_gone_nothing_public_is_saved_and_all_can_be_forgotten(
-    tmp_path: Path,
-) -> None:
-    with agent(tmp_path, MEMORY_AGENT_WORKSPACE_DIR=str(tmp_path / "none")) as lost:
-        assert "the workspace is not a folder" in lost.refuses("remember", content="Public.")
-        assert lost.data("remember", content="Private.", is_private=True)["saved"]
-        [only] = lost.data("introspect")["recent"]
-        assert only["content"] == "Private."
-        public = tmp_path / "none"
-        public.mkdir()
-        told = lost.data("remember", content="Public.")["id"]
-        shutil.rmtree(public)
-        assert lost.data("forget", memory_id=only["id"])["warnings"] == [], "nothing was written"
-        [warning] = lost.data("forget", memory_id=told)["warnings"]
+def test_a_missing_workspace_is_made_and_one_that_fails_is_a_warning(tmp_path: Path) -> None:
+    notes = tmp_path / "workspace"
+    with agent(tmp_path, MEMORY_AGENT_WORKSPACE_DIR=str(notes)) as served:
+        private = served.data("remember", content="Private.", is_private=True)
+        assert private["warnings"] == []
+        public = served.data("remember", content="Public.")
+        assert public["warnings"] == []
+        assert "Public." in workspace_text(tmp_path)
+        shutil.rmtree(notes)
+        assert served.data("forget", memory_id=private["id"])["warnings"] == [], "never written"
+        [warning] = served.data("forget", memory_id=public["id"])["warnings"]
         assert "workspace could not be brought up to date: No such file" in warning
-        (tmp_path / "none").mkdir()
-        (tmp_path / "none" / "memory").write_text("in the way")
-        assert "cannot be written" in lost.refuses("remember", content="Public.")
-        assert lost.data("introspect")["recent"] == []
+        notes.write_text("in the way")
+        saved = [served.data("remember", content=text) for text in ("I sail.", "The oven is new.")]
+        assert all(one["saved"] and len(one["warnings"]) == 1 for one in saved)
+        ids = {"keep_id": saved[0]["id"], "remove_id": saved[1]["id"]}
+        merged = served.data("merge_memories", **ids, merged_content="I often sail.")
+        assert "workspace could not be brought up to date" in merged["warnings"][0]
+        assert [one["content"] for one in served.data("introspect")["recent"]] == ["I often sail."]
 
 
 # --- recall and introspect ------------------------------------------------------------------------

@@ -60,9 +60,6 @@ def test_a_workspace_that_fails_after_the_save_is_told_and_the_memory_stays(
     store: CoreStore, tmp_path: Path
 ) -> None:
     def spoil(_memory: object) -> None:
-        for path in (tmp_path / "memory").glob("*"):
-            path.unlink()
-        (tmp_path / "memory").rmdir()
         (tmp_path / "memory").write_text("in the way")
 
     tools = tools_on(store, tmp_path, spoil)

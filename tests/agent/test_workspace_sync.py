@@ -141,7 +141,7 @@ def test_many_writers_lose_no_entry(tmp_path: Path) -> None:
 
 def test_a_workspace_that_is_a_file_is_no_workspace(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="not a folder"):
+    with pytest.raises(InputError, match="cannot be written"):
         WorkspaceMemorySync(tmp_path / "file").check()
 
 
@@ -216,6 +216,31 @@ def test_what_a_person_added_behind_an_entry_stays_and_is_said(
     assert pages[0].read_text().endswith(f"- [{DAY:%H:%M}] She told me so.\n")
     assert latest.read_text() == "Mine.\n"
     assert not [page for page in pages if "sails" in page.read_text()]
+
+
+def test_an_entry_edited_inside_and_behind_loses_its_text_and_marker(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    memory = told("Mia sails to Elba.", importance=5)
+    sync.sync_memory(memory)
+    pages = [daily(tmp_path), tmp_path / "MEMORY.md"]
+    for page in pages:
+        edited = page.read_text().replace("to Elba", "to Corsica").replace("]\n", "] Ask her.\n")
+        page.write_text(edited)
+    said = sync.erase(Forgotten(memory, erased=True))
+    assert said == [
+        f"an entry of {page.name} had been added to: only what was added stays" for page in pages
+    ]
+    for page in pages:
+        assert "Ask her." in page.read_text()
+        assert "sails" not in page.read_text()
+        assert memory.id not in page.read_text()
+
+
+def test_a_missing_workspace_is_made_with_the_first_entry(tmp_path: Path) -> None:
+    sync = WorkspaceMemorySync(tmp_path / "notes" / "mine")
+    sync.sync_memory(told("Mia sails."))
+    assert "Mia sails." in daily(tmp_path / "notes" / "mine").read_text()
 
 
 @pytest.mark.parametrize(

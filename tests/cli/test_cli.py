@@ -588,17 +588,18 @@ def test_a_wrong_command_line_ends_with_2_as_an_unknown_option_does(
     assert failed(run("memory-dedup", *shlex.split(args), ok=False), 2).startswith(f"error: {said}")
 
 
-def test_a_workspace_that_is_not_there_is_said_before_anything_is_served(
+def test_a_workspace_that_cannot_be_written_is_said_before_anything_is_served(
     run: Run, tmp_path: Path
 ) -> None:
-    said = failed(run("memory-dedup", "serve", "--workspace", "none", ok=False))
-    assert "none: the workspace is not a folder; create the folder" in said
+    (tmp_path / "notes").write_text("no folder")
+    said = failed(run("memory-dedup", "serve", "--workspace", "notes", ok=False))
+    assert "notes: the workspace cannot be written" in said
     (tmp_path / "config.yaml").write_text(
-        "memory: {data_dir: data}\nagent: {workspace_dir: none}\n"
+        "memory: {data_dir: data}\nagent: {workspace_dir: notes}\n"
     )
     served = run("memory-dedup", "serve")
     assert "warning: " in served.stderr
-    assert "nothing public is saved until then" in served.stderr
+    assert "until then memories are stored without their entries" in served.stderr
 
 
 def test_an_import_without_vectors_keeps_everything_and_says_what_is_missing(

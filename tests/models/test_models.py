@@ -95,3 +95,8 @@ def test_privacy_is_part_of_every_scope() -> None:
     private = public.model_copy(update={"is_private": True})
     assert Scope.of(public, ("user",)) != Scope.of(private, ("user",))
     assert Scope.of(public, ()) != Scope.of(private, ())
+
+
+def test_a_repeated_tag_is_kept_once() -> None:
+    tags = Memory(content="Mia sails.", timestamp=NOW, tags=("sea", "boat", "sea")).tags
+    assert tags == ("sea", "boat")

@@ -1,4 +1,4 @@
-"""The offline model: merges only what loses nothing, and says so when values conflict."""
+"""The offline model: merges only what loses nothing, and says so where it cannot tell."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def test_copies_are_joined_beside_a_member_that_is_only_similar(tell: Tell) -> N
     question = Question(members, "test", 0.91, 0.75, copies=frozenset({(1, 2)}))
     [part] = asyncio.run(OfflineModel().judge(question)).parts
     assert (part.members, part.text) == ((1, 2), "Mia sings in a choir on Mondays.")
-    assert not asyncio.run(OfflineModel().judge(Question(members, "test", 0.91, 0.75))).parts
+    alone = (tell("Mia sings in a choir. Her sister studies law."), members[0])
+    assert not asyncio.run(OfflineModel().judge(Question(alone, "test", 0.91, 0.75))).parts
 
 
 def test_its_merges_are_believed(tell: Tell) -> None:
@@ -108,17 +109,25 @@ def test_what_is_joined_states_what_both_state_and_nothing_else(newer: str, olde
         ("Mia moved to Porto in 2021.", "Mia moved to Rome in 2021."),
         ("Mia has a cat.", "Mia has no cat."),
         ("Mia eats at 5 pm.", "Mia eats at 6 pm."),
+        ("Lena hat Schuhgröße 39.", "Lenas Schuhgröße ist 39."),
     ],
 )
-def test_values_that_conflict_are_kept_both(tell: Tell, a: str, b: str) -> None:
+def test_what_it_cannot_tell_stays_and_is_not_called_a_conflict(tell: Tell, a: str, b: str) -> None:
     verdict = asyncio.run(OfflineModel().judge(Question((tell(a), tell(b)), "test", 0.97)))
-    assert (verdict.parts, verdict.reason) == ((), "values conflict")
+    assert (verdict.parts, verdict.reason) == ((), "the offline judge cannot tell")
 
 
-def test_what_only_adds_conflicts_with_nothing(tell: Tell) -> None:
-    members = (tell("Mia has a cat."), tell("Mia has a tabby cat."))
+def test_different_pets_are_not_called_a_conflict(tell: Tell) -> None:
+    members = (tell("Noor has a cat."), tell("Noor owns two dogs."))
     verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.92, 0.8)))
-    assert (verdict.parts, verdict.reason) == ((), "one only adds to the other")
+    assert (verdict.parts, verdict.reason) == ((), "the offline judge cannot tell")
+
+
+@pytest.mark.parametrize("cosine", [0.8, 0.95])
+def test_a_text_that_only_adds_to_another_stands_for_both(tell: Tell, cosine: float) -> None:
+    members = (tell("Mia has a tabby cat."), tell("Mia has a cat."))
+    [part] = asyncio.run(OfflineModel().judge(Question(members, "test", 0.92, cosine))).parts
+    assert (part.members, part.text) == ((0, 1), "Mia has a tabby cat.")
 
 
 @settings(deadline=None)
