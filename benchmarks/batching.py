@@ -27,7 +27,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.index import CandidatePairs
 from memory.ledger import VectorTable
 from memory.models import Memory
-from memory.providers import OfflineModel, WordLlamaEmbedder
+from memory.providers import OfflineModel
 from memory.threads import Progress
 
 GROUPS = 50
@@ -105,12 +105,9 @@ def fill(config: Config, told: Sequence[Memory]) -> None:
 
 def dry_run(config: Config) -> Batched:
     """Plan the batch of an existing store."""
-    embedder, work = WordLlamaEmbedder(), TimedSearch()
-    embedder.embed(["warm"])
+    work = TimedSearch()
     with read_store(config) as store:
-        deduplicator = MemoryDeduplicator(
-            store, OfflineModel(), config.memory, words=embedder.embed, work=work
-        )
+        deduplicator = MemoryDeduplicator(store, OfflineModel(), config.memory, work=work)
         wall, cpu = time.perf_counter(), time.process_time()
         report = asyncio.run(deduplicator.deduplicate_all(dry_run=True, groups=GROUPS))
         seconds, cpu = time.perf_counter() - wall, time.process_time() - cpu

@@ -235,11 +235,9 @@ def right_answer(question: dict[str, Any]) -> str:
 
 
 def _shown(question: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Number and text of each memory, which many of one pattern are shown as a table of."""
+    """Number and text of each memory."""
     for memory in question.get("memories", ()):
         yield int(memory["number"]), str(memory["content"])
-    for number, _, *values in question.get("rows", ()):
-        yield int(number), str(question["pattern"]).format(None, *values)
 
 
 def _whole(text: str, **faults: Any) -> Raw:

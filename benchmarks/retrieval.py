@@ -7,9 +7,8 @@
 and `b`, with a `label`: same, merge, apart. A question is any pair of one user in the whole of the
 memories, labelled or not, the highest score first; printed is the share of `same`, and of `same`
 and `merge`, among the first q questions per memory; then the same by half, drawn by the hash of the
-two texts. Each embedder alone, and with the overlap of words (memory/decide/nominate.py); then what
-a store would ask: every pair from 0.90 on its embedder's scale, and with WordLlama those that the
-words nominate. MiniLM is left out where the package of `benchmarks/minilm.py` is not installed.
+two texts. Then every pair from 0.90 on its embedder's scale. MiniLM is left out where the package
+of `benchmarks/minilm.py` is not installed.
 
 `--sentences`: JSON Lines with `a`, `b`, `lang`: 3,000 sentences of one language in one store, drawn
 by their hashes, and how many questions a sentence they cost.
@@ -31,7 +30,6 @@ import numpy.typing as npt
 from benchmarks.minilm import PackagedMiniLM
 from benchmarks.rows import Row, print_table, read_rows
 from memory.config import MemoryConfig
-from memory.decide import FLOOR, NOMINATED, OwnedText, scores
 from memory.index import similar_pairs, similarities
 from memory.models import LOWER, NEAR_COPY, Scale, scale_of
 from memory.protocols import Embedder
@@ -49,7 +47,7 @@ Flags = npt.NDArray[np.bool_]
 class Pool:
     """All pairs of one user, and what is known of some of them."""
 
-    told: Sequence[OwnedText]
+    told: Sequence[str]
     i: Ints
     j: Ints
     labels: Mapping[int, str]
@@ -110,23 +108,19 @@ def main() -> None:
 
 
 def natural(memories: Sequence[Row], pairs: Sequence[Row]) -> Iterator[Found]:
-    """Each embedder's ranking alone and with the words, and what the store would ask."""
+    """Each embedder's ranking, and what is at or above the lower threshold."""
     pool = pool_of(memories, pairs)
     embedders: dict[str, Embedder | None] = {
         "wordllama": WordLlamaEmbedder(),
         "minilm": PackagedMiniLM.installed(),
     }
-    words = WordLlamaEmbedder()
     for name, embedder in embedders.items():
         if embedder is None:
             continue
         alike = _alike(pool, embedder)
-        score = scores(pool.told, pool.i, pool.j, alike, words.embed).score
-        for by, ranking in ((name, alike), (f"{name} and words", score)):
-            for share in QUESTIONS_EACH:
-                yield found(pool, by, ranking >= _least(ranking, share, len(pool.told)))
-        nominated = (score >= NOMINATED) & (name == "wordllama")
-        yield found(pool, f"{name}: asked", (alike >= LOWER) | nominated)
+        for share in QUESTIONS_EACH:
+            yield found(pool, name, alike >= _least(alike, share, len(pool.told)))
+        yield found(pool, f"{name}: asked", alike >= LOWER)
 
 
 def pool_of(memories: Sequence[Row], pairs: Sequence[Row]) -> Pool:
@@ -142,8 +136,8 @@ def pool_of(memories: Sequence[Row], pairs: Sequence[Row]) -> Pool:
     for row in pairs:
         ends = sorted(place[row["user"], normalise(row[side])] for side in ("a", "b"))
         labels[at[ends[0], ends[1]]] = str(row["label"])
-    told = [OwnedText(row["content"], row["user"]) for row in memories]
-    lots = [in_second_half(told[a].text, told[b].text) for a, b in at]
+    told = [row["content"] for row in memories]
+    lots = [in_second_half(told[a], told[b]) for a, b in at]
     return Pool(told, i, j, labels, np.array(lots))
 
 
@@ -152,8 +146,8 @@ def in_second_half(a: str, b: str) -> bool:
 
 
 def _alike(pool: Pool, embedder: Embedder) -> Floats:
-    vectors = embedder.embed([normalise(told.text) for told in pool.told])
-    strict = np.array([has_kana_or_han(told.text) for told in pool.told])
+    vectors = embedder.embed([normalise(text) for text in pool.told])
+    strict = np.array([has_kana_or_han(text) for text in pool.told])
     cosines = similarities(vectors[pool.i], vectors[pool.j])
     return scale_of(embedder.fingerprint).similarities(cosines, strict[pool.i] | strict[pool.j])
 
@@ -224,13 +218,11 @@ class Questions:
 
 
 def _questions(texts: Sequence[str], embedder: Embedder, scale: Scale) -> Questions:
-    found = similar_pairs(embedder.embed(texts), scale.cosine(FLOOR))
+    found = similar_pairs(embedder.embed(texts), scale.cosine(LOWER))
     strict = np.array([has_kana_or_han(text) for text in texts])
     alike = scale.similarities(found.similarity, strict[found.i] | strict[found.j])
-    told = [OwnedText(text) for text in texts]
-    worth = scores(told, found.i, found.j, alike, embedder.embed).nominated | (alike >= LOWER)
     order = np.argsort(-alike, kind="stable")
-    order = order[(worth & (alike < NEAR_COPY))[order]]
+    order = order[((alike >= LOWER) & (alike < NEAR_COPY))[order]]
     return Questions(found.i[order], found.j[order])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from memory import telemetry
-from memory.decide import Account, Chosen, Embed, GroupPlan, Matching, Planner, RoundPlan, Work
+from memory.decide import Account, Chosen, GroupPlan, Matching, Planner, RoundPlan, Work
 from memory.ledger import DecisionRecord, Lineage, Reader, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
@@ -52,7 +52,6 @@ class BatchSettings:
 
     rules: Rules
     neighbours: int
-    words: Embed | None
     concurrency: int
     price: Price | None = None
     work: Work | None = None
@@ -92,7 +91,7 @@ class Batch:
 
     def _new_planner(self, just_below: float) -> Planner:
         own = self._settings
-        matching = Matching(self._store.scale, own.neighbours, own.words, just_below)
+        matching = Matching(self._store.scale, own.neighbours, just_below)
         return Planner(own.rules, self._store.scope_of, matching, own.work, own.on_compared)
 
     async def audit(self, chosen: Chosen) -> Audit:
@@ -202,9 +201,6 @@ class Batch:
             if decision.pending and decision.model is None:
                 account.leave(group)  # the model is left alone for now
                 return
-            if group.question.table is not None and decision.pending:
-                account.usage += decision.usage
-                return  # the next round asks about its pairs
         condition = WhileMergeable(account.latest.revision, account.bound_by)
         done = await self._writes.apply(decision, condition, account.run)
         account.usage += decision.usage

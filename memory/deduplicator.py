@@ -12,15 +12,12 @@ from memory import telemetry
 from memory.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.config import LLMConfig, MemoryConfig
 from memory.decide import (
-    FLOOR,
     Chosen,
-    Embed,
     RoundPlan,
     Together,
     Work,
     add,
     decide_new,
-    nominate,
 )
 from memory.errors import MemoryPipelineError
 from memory.judging import QUOTED, Judging
@@ -76,12 +73,11 @@ _EMBED_AT_ONCE = 256
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A new memory with what it resembles, and the one that its words alone suggest."""
+    """A new memory with what it resembles."""
 
     arrival: Arrival
     matches: tuple[SearchResult, ...] = ()
     """Of its neighbours those that it may be decided against."""
-    nominated: SearchResult | None = None
 
 
 class MemoryDeduplicator:
@@ -93,15 +89,12 @@ class MemoryDeduplicator:
         model: LanguageModel,
         config: MemoryConfig | None = None,
         *,
-        words: Embed | None = None,
         concurrency: int = 4,
         budget_s: float = 60.0,
         price: Price | None = None,
         work: Work | None = None,
     ) -> None:
-        """`words` embeds single words; where it is given, words may nominate pairs for the model.
-
-        `concurrency` is how many questions are with the model at once in a batch, `budget_s` how
+        """`concurrency` is how many questions are with the model at once in a batch, `budget_s` how
         long one new memory, or one group, may wait for the model in all.
         """
         self._store = store
@@ -112,7 +105,6 @@ class MemoryDeduplicator:
         self._price = price
         self._work = work
         self._budget_s = budget_s
-        self._words = words
         self._judging = Judging(store, model, self._rules)
         self._pace = Pace()
         self._hourly = HourlyCalls(self._config.dedup_calls_per_hour)
@@ -206,7 +198,11 @@ class MemoryDeduplicator:
         asker = Asker(self._model.name)
         try:
             prepared, revision = await in_thread(
-                self._store.prepare_all, new, self._config.dedup_candidates, self._floor, asker
+                self._store.prepare_all,
+                new,
+                self._config.dedup_candidates,
+                self._rules.lower,
+                asker,
             )
         except MemoryPipelineError:
             prepared, revision = [], 0  # one by one it is stored whatever fails
@@ -222,7 +218,7 @@ class MemoryDeduplicator:
         self, prepared: Sequence[Known | Arrival], calls: CallBudget
     ) -> tuple[list[Outcome], list[tuple[Embedded, Decision]]]:
         """The outcomes of the first ones, and what is to be applied for them."""
-        together = Together(self._store.scale, self._store.scope_of, self._floor)
+        together = Together(self._store.scale, self._store.scope_of, self._rules.lower)
         outcomes: list[Outcome] = []
         decided: list[tuple[Embedded, Decision]] = []
         for one in prepared:
@@ -249,20 +245,15 @@ class MemoryDeduplicator:
             return None
         nearest = tuple(matches[: self._config.dedup_candidates])
         arrival = replace(arrival, neighbours=replace(found, matches=nearest))
-        return _Prepared(arrival, nearest, self._nominated(arrival))
+        return _Prepared(arrival, nearest)
 
     def _would_wait(self, prepared: _Prepared) -> bool:
         """Whether a model that is not on this machine is to be asked."""
         if self._model.name == OFFLINE:
             return False
         new = prepared.arrival.new.memory
-        decision, _ = decide_new(new, prepared.matches, self._rules, prepared.nominated)
+        decision, _ = decide_new(new, prepared.matches, self._rules)
         return isinstance(decision, Question)
-
-    @property
-    def _floor(self) -> float:
-        """The similarity below which nothing is of interest."""
-        return self._rules.lower if self._words is None else min(self._rules.lower, FLOOR)
 
     async def _embedded(self, some: Sequence[Memory]) -> Sequence[Memory | Embedded]:
         """Several are embedded together; one alone is when it is prepared."""
@@ -308,18 +299,10 @@ class MemoryDeduplicator:
                 return received
             return _Prepared(Arrival(received, Unsearched(_OFF)))
         k = self._config.dedup_candidates
-        found = self._store.prepare(new, k, self._floor, Asker(self._model.name))
+        found = self._store.prepare(new, k, self._rules.lower, Asker(self._model.name))
         if isinstance(found, Known):
             return found
-        return _Prepared(found, self._cohesive(found), self._nominated(found))
-
-    def _nominated(self, arrival: Arrival) -> SearchResult | None:
-        """The one that its words suggest, where none is similar enough."""
-        if self._words is None or isinstance(arrival.neighbours, Unsearched):
-            return None
-        return nominate(
-            arrival.new.memory, arrival.neighbours.matches, self._rules.lower, self._words
-        )
+        return _Prepared(found, self._cohesive(found))
 
     async def _decide(
         self, prepared: _Prepared, attempt: int, budget: Budget, calls: CallBudget
@@ -334,7 +317,7 @@ class MemoryDeduplicator:
             reason = f"similarity query failed: {found.why}"
             return add(new, reason, pending=True), UnlessRepeated()
         matches = prepared.matches
-        decision, match = decide_new(new, matches, self._rules, prepared.nominated)
+        decision, match = decide_new(new, matches, self._rules)
         if isinstance(decision, Decision) and decision.action is Action.ADD:
             hearsay = len(matches) < len(found.matches)
             decision = replace(decision, reason=_HEARSAY) if hearsay else decision
@@ -453,7 +436,6 @@ class MemoryDeduplicator:
         way = BatchSettings(
             self._rules,
             self._config.dedup_candidates,
-            self._words,
             self._concurrency,
             self._price,
             self._work,

@@ -37,7 +37,7 @@ def fresh(ledger: Ledger) -> tuple[MemoryStore, MemoryDeduplicator]:
     ids = (f"mem_{n:012x}" for n in range(1, 10_000))
     scale = Scale(anchor=0.70, anchor_kana_han=0.88)
     store = MemoryStore(ledger, EMBEDDER, scale=scale, clock=ticking(), new_id=lambda: next(ids))
-    return store, MemoryDeduplicator(store, OfflineModel(), words=EMBEDDER.embed)
+    return store, MemoryDeduplicator(store, OfflineModel())
 
 
 def one_by_one(deduplicator: MemoryDeduplicator, told: list[Memory]) -> list[Outcome]:

@@ -1,4 +1,4 @@
-"""The embedder, the scale of its similarity, and what embeds single words."""
+"""The embedder, and the scale of its similarity."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from memory.errors import ConfigError
 
 if TYPE_CHECKING:
     from memory.config import Config
-    from memory.decide import Embed
     from memory.models import Scale
     from memory.protocols import Embedder
-    from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)
 
@@ -79,18 +77,3 @@ def build_scale(config: Config, embedder: Embedder) -> Scale:
             "plain cosine; set the scale to plain to keep it so, or see memory-dedup calibrate"
         )
     return config.memory.scale_for(embedder.fingerprint)
-
-
-def words_of(store: MemoryStore, config: Config) -> Embed | None:
-    """What embeds single words, so that they may nominate pairs; only what costs next to nothing.
-
-    None where similarity is plain cosine: who sets that wants no other signal.
-    """
-    plain = config.memory.embedding.scale == "plain" or config.memory.thresholds_without_scale
-    if plain or config.memory.embedding.provider != "wordllama":
-        return None
-    from memory.providers import KnownWords
-
-    embedder, embeddings = build_embedder(config), store.embeddings
-    same = embedder.fingerprint == embeddings.fingerprint  # and loaded already
-    return KnownWords(embeddings.words if same else embedder.embed)

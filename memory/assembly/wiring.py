@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory.assembly.embedders import words_of
 from memory.assembly.language import build_model
 from memory.assembly.stores import open_store
 from memory.assembly.workspace import build_workspace
@@ -39,7 +38,6 @@ def build_deduplicator(
         store,
         model,
         config.memory,
-        words=words_of(store, config),
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
         price=llm.price,

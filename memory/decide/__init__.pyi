@@ -6,12 +6,6 @@ from .account import similarities as similarities
 from .groups import cohesive as cohesive
 from .groups import connected as connected
 from .likeness import AlikeGroup as AlikeGroup
-from .nominate import FLOOR as FLOOR
-from .nominate import NOMINATED as NOMINATED
-from .nominate import Embed as Embed
-from .nominate import OwnedText as OwnedText
-from .nominate import nominate as nominate
-from .nominate import scores as scores
 from .planning import Matching as Matching
 from .planning import NearCopies as NearCopies
 from .planning import Planner as Planner

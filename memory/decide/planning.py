@@ -10,16 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory.decide.families import families, tables
 from memory.decide.groups import cohesive, connected
 from memory.decide.likeness import Likeness, all_alike
-from memory.decide.nominate import FLOOR, Embed, OwnedText, scores
-from memory.decide.policy import MOST_ASKED, GroupPlan, nomination, plan_group, table_plan
+from memory.decide.policy import GroupPlan, plan_group
 from memory.decide.searching import Here, PairSearch, Terms, Work
 from memory.index import CandidatePairs, Pairs, chosen, joined, similarities, slack
 from memory.ledger import Row, Snapshot, TextPair, VectorTable
-from memory.models import PLAIN, JustBelow, Memory, Rules, Scale, Scope, SearchResult
-from memory.text import has_kana_or_han, text_key
+from memory.models import PLAIN, JustBelow, Memory, Rules, Scale, Scope
+from memory.text import has_kana_or_han
 from memory.threads import Progress
 
 Floats = npt.NDArray[np.float64]
@@ -35,15 +33,8 @@ class Matching:
     scale: Scale = PLAIN
     neighbours: int = 5
     """Below `upper`, of each text only so many of its nearest are compared with it."""
-    words: Embed | None = None
-    """Embeds single words, where these may nominate pairs below `lower` for the judge."""
     just_below: float = 0.0
     """How far below `lower` pairs are counted, for an audit; 0 counts none."""
-
-    @property
-    def floor(self) -> float:
-        """The similarity below which no pair is looked at, however low the thresholds are."""
-        return 1.0 if self.words is None else FLOOR
 
 
 @dataclass(frozen=True)
@@ -78,8 +69,7 @@ def plan_round(
     synthesised from. Why: whoever survives then is close to every memory that it stands for, and no
     memory is merged because a third one is like both. A pair that was split is split again after
     its neighbours have merged, since their ancestors still count. Which groups they are depends on
-    the texts alone, not on the order in which they came in. Pairs that words nominate follow, each
-    by itself, where no group has one of the two: below `lower`, or split.
+    the texts alone, not on the order in which they came in.
     """
     return Planner(rules, scope_of, matching or Matching()).plan(snapshot)
 
@@ -102,8 +92,6 @@ class Planner:
         self._work = work or Here()
         self._on_compared = on_compared
         self._known: dict[Scope, _ScopePlan] = {}
-        self._shown: dict[Scope, list[frozenset[str]]] = {}
-        """The texts of each table that was planned: what it leaves open is asked in groups."""
 
     def plan(self, snapshot: Snapshot) -> RoundPlan:
         """As `plan_round`."""
@@ -112,8 +100,6 @@ class Planner:
         found = self._known.values()
         groups = [group for one in found for group in one.groups]
         groups.sort(key=lambda group: order[group.members[0].id])
-        taken = {member.id for group in groups for member in group.members}
-        groups += _singly((pair for one in found for pair in one.nominated), taken, order)
         bands = sum((one.bands for one in found), Counter[float]())
         matching = self._matching
         return RoundPlan(
@@ -134,7 +120,7 @@ class Planner:
         changed: dict[Scope, tuple[_State, _Scope]] = {}
         for scope, nodes in _scopes(snapshot.rows, self._scope_of).items():
             told = distinct.get(scope.key, frozenset())
-            state = _state_of(nodes), told, len(self._shown.get(scope, ()))
+            state = _state_of(nodes), told
             if scope in self._known and self._known[scope].state == state:
                 known[scope] = self._known[scope]
             else:
@@ -144,16 +130,12 @@ class Planner:
         found = self._work.find(searches, snapshot.vectors, self._on_compared)
         for (scope, (state, one)), pairs in zip(changed.items(), found, strict=True):
             one.take(pairs)
-            shown = self._shown.setdefault(scope, [])
-            groups, tables = one.groups(shown)
-            shown += tables
-            nominated = tuple(one.nominated(groups))
-            known[scope] = _ScopePlan(state, one.bands, tuple(groups), nominated)
+            known[scope] = _ScopePlan(state, one.bands, tuple(one.groups()))
         self._known = known
 
 
-_State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair], int]
-"""Each row's number and revision, the distinct pairs of texts, how many tables there were."""
+_State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair]]
+"""Each row's number and revision, and the distinct pairs of texts."""
 
 
 class _ScopePlan(NamedTuple):
@@ -162,7 +144,6 @@ class _ScopePlan(NamedTuple):
     state: _State
     bands: Counter[float]
     groups: tuple[GroupPlan, ...]
-    nominated: tuple[_Nominated, ...]
 
 
 def _state_of(nodes: _Nodes) -> tuple[tuple[int, int], ...]:
@@ -257,16 +238,6 @@ _Nodes = dict[str, list[Row]]
 """The rows of each normalised text in one scope, oldest first, by text key."""
 
 
-class _Nominated(NamedTuple):
-    """Two rows below `lower` whose words are alike."""
-
-    score: float
-    a: Row
-    b: Row
-    similarity: float
-    cosine: float
-
-
 def _scopes(rows: Iterable[Row], scope_of: Callable[[Memory], Scope]) -> dict[Scope, _Nodes]:
     scopes: dict[Scope, _Nodes] = {}
     for row in rows:
@@ -315,13 +286,12 @@ class _Scope:
     def search(self) -> PairSearch:
         """What is to be found of it."""
         matching = self._matching
-        floor = min(self._rules.lower, matching.floor)
         bands = tuple(self.bands)
         return PairSearch(
             tuple(self._keys),
             self._strict,
             np.array([len(self._nodes[key]) for key in self._keys], np.int64),
-            Terms(matching.scale, self._rules.upper, floor, matching.neighbours, bands),
+            Terms(matching.scale, self._rules.upper, self._rules.lower, matching.neighbours, bands),
         )
 
     def take(self, found: CandidatePairs) -> None:
@@ -344,50 +314,8 @@ class _Scope:
 
     # --- groups ---
 
-    def groups(
-        self, shown: Sequence[frozenset[str]]
-    ) -> tuple[list[GroupPlan], list[frozenset[str]]]:
-        """What to do about rows that belong together: of one text, and of texts all alike.
-
-        And the texts of each table among these plans; pairs in one that was shown are no table.
-        """
-        plans = self._plans()
-        found = self._tables(plans, shown)
-        named = {member.id for plan in found.values() for member in plan.members}
-        others = [plan for plan in plans if named.isdisjoint(one.id for one in plan.members)]
-        return [*others, *found.values()], list(found)
-
-    def _tables(
-        self, plans: Sequence[GroupPlan], shown: Sequence[frozenset[str]]
-    ) -> dict[frozenset[str], GroupPlan]:
-        """A question for each family of look-alikes: those whose groups only a model can tell."""
-        settled = {
-            text_key(one.content) for plan in plans if plan.replacement for one in plan.members
-        }
-        free = np.array([key not in settled for key in self._keys], np.bool_)
-        near = (self._scores >= self._rules.lower) & free[self._pairs.i] & free[self._pairs.j]
-        edges = list(zip(self._pairs.i[near].tolist(), self._pairs.j[near].tolist(), strict=True))
-        tables_of: dict[int, set[int]] = {}
-        place = {key: n for n, key in enumerate(self._keys)} if shown else {}
-        for number, keys in enumerate(shown):
-            for key in keys & place.keys():
-                tables_of.setdefault(place[key], set()).add(number)
-        none: set[int] = set()
-        edges = [(i, j) for i, j in edges if not tables_of.get(i, none) & tables_of.get(j, none)]
-        return {
-            frozenset(self._keys[n] for n in nodes): self._table(nodes)
-            for family in families(self._texts, edges, MOST_ASKED)
-            for nodes in tables(family, edges)
-        }
-
-    def _table(self, nodes: Sequence[int]) -> GroupPlan:
-        rows = [self._nodes[self._keys[n]][-1] for n in nodes]
-        rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
-        members = [row.memory for row in rows]
-        alike = self._likeness.among(members)
-        return alike.with_cosine(table_plan(members, alike.of))
-
-    def _plans(self) -> list[GroupPlan]:
+    def groups(self) -> list[GroupPlan]:
+        """What to do about rows that belong together: of one text, and of texts all alike."""
         groups = []
         for keys in self._texts_together():
             rows = [row for key in keys for row in self._mergeable(key)]
@@ -445,39 +373,6 @@ class _Scope:
         made = (self._ancestors.get(row.memory.id, ()) for row in self._nodes[key])
         return [ancestor for of_row in made for ancestor in of_row]
 
-    # --- nominations ---
-
-    def nominated(self, groups: Iterable[GroupPlan]) -> list[_Nominated]:
-        """The pairs whose words say that they are worth a question by themselves.
-
-        They are below `lower`, or no group could take both, since a text that one of them was made
-        from is unlike the other: whoever is shown both can tell. Nobody in a group is in one.
-        """
-        if self._matching.words is None:
-            return []
-        grouped = {text_key(member.content) for group in groups for member in group.members}
-        free = np.array([key not in grouped for key in self._keys], np.bool_)
-        which = free[self._pairs.i] & free[self._pairs.j]
-        pairs, similar = chosen(self._pairs, which), self._scores[which]
-        nodes, places = np.unique(np.concatenate([pairs.i, pairs.j]), return_inverse=True)
-        texts = [OwnedText(self._texts[n], self._user) for n in nodes.tolist()]
-        i, j = places[: len(pairs.i)], places[len(pairs.i) :]
-        found = scores(texts, i, j, similar, self._matching.words)
-        return [
-            _Nominated(
-                float(found.score[n]),
-                self._nodes[self._keys[pairs.i[n]]][-1],
-                self._nodes[self._keys[pairs.j[n]]][-1],
-                float(similar[n]),
-                float(pairs.similarity[n]),
-            )
-            for n in np.flatnonzero(found.nominated).tolist()
-        ]
-
-    @property
-    def _user(self) -> str | None:
-        return next(iter(self._nodes.values()))[0].memory.user
-
 
 _NO_PAIRS = joined([])
 
@@ -490,18 +385,3 @@ def _edges_by_component(
     for edge in edges:
         inside[home[edge[0]]].append(edge)
     return inside
-
-
-def _singly(
-    nominated: Iterable[_Nominated], taken: set[str], order: Mapping[str, int]
-) -> list[GroupPlan]:
-    """A question about each pair, best first, no memory in two of them."""
-    plans = []
-    for pair in sorted(nominated, key=lambda one: (-one.score, one.a.text_key, one.b.text_key)):
-        ids = {pair.a.memory.id, pair.b.memory.id}
-        if not ids & taken:
-            taken |= ids
-            older, newer = sorted((pair.a.memory, pair.b.memory), key=lambda one: order[one.id])
-            found = SearchResult(older, pair.similarity, pair.cosine)
-            plans.append(GroupPlan((older, newer), None, nomination((older, newer), found)))
-    return plans

@@ -19,7 +19,7 @@ from memory.models import (
     SearchResult,
     Survivor,
 )
-from memory.text import Template, compare, normalise, template_of
+from memory.text import compare, normalise
 
 Similarity = Callable[[Memory, Memory], float]
 MOST_ASKED = 8
@@ -42,13 +42,11 @@ def decide_new(
     new: Memory,
     matches: Sequence[SearchResult],
     rules: Rules,
-    nominated: SearchResult | None = None,
 ) -> tuple[Decision | Question, SearchResult | None]:
     """What to do with a new memory, and the match it was decided against.
 
     `matches` are in scope, most similar first, without those known to be different. The nearest
     one that can be decided without a model decides; where none can, the nearest is the question.
-    Where none is similar enough, the one that its words nominate is.
     """
     close = [match for match in matches if match.similarity >= rules.lower]
     for match in close:
@@ -60,8 +58,6 @@ def decide_new(
         members = oldest_first(close[0].memory, new)
         question = _question(members, close[0].similarity, rules)
         return replace(question, cosine=close[0].cosine), close[0]
-    if nominated is not None:
-        return nomination(oldest_first(nominated.memory, new), nominated), nominated
     nearest = matches[0] if matches else None
     reason = f"nearest is below {rules.lower:.2f}" if nearest else "nothing similar"
     similarity = nearest.similarity if nearest else None
@@ -100,18 +96,6 @@ def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) 
     return GroupPlan(tuple(members), replacement, question)
 
 
-def table_plan(members: Sequence[Memory], similarity: Similarity) -> GroupPlan:
-    """One question about many look-alikes, oldest to newest, as a table of what differs."""
-    texts = [member.content for member in members]
-    question = Question(
-        tuple(members),
-        "look-alikes that differ in a value",
-        min(similarity(a, b) for a, b in combinations(members, 2)),
-        table=template_of(texts) or Template("{1}", tuple((text,) for text in texts)),
-    )
-    return GroupPlan(tuple(members), None, question)
-
-
 def _nearest_first(members: tuple[Memory, ...], similarity: Similarity) -> tuple[Memory, ...]:
     """At most so many as one question may show: the two nearest, and who is nearest to them."""
     if len(members) <= MOST_ASKED:
@@ -124,11 +108,6 @@ def _nearest_first(members: tuple[Memory, ...], similarity: Similarity) -> tuple
         near = max(left, key=lambda one: sum(similarity(one, other) for other in chosen.values()))
         chosen[near.id] = near
     return tuple(member for member in members if member.id in chosen)
-
-
-def nomination(members: tuple[Memory, ...], found: SearchResult) -> Question:
-    """Whether two that are less similar than any others say the same, as their words suggest."""
-    return Question(members, "words in common", found.similarity, found.cosine)
 
 
 def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Question:

@@ -43,8 +43,6 @@ def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
     fault = _partition_fault(question, verdict)
     if fault:
         return fault
-    if question.table is not None:
-        return ()
     return tuple(
         checked(
             ProposedMerge(tuple(question.members[n] for n in sorted(group.members)), group.text)
@@ -91,12 +89,11 @@ def decided(
 ) -> Decision:
     """The decision that a verdict amounts to, all of whose parts are believed."""
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
-    apart = "told apart in a table" if question.table else verdict.reason or "judged distinct"
     readings = {part.verified for part in parts}
     by_reading = "by a second reading" in readings
     return Decision(
         Action.MERGE if survivors else Action.KEEP_BOTH,
-        (verdict.reason or "told the same") if survivors else apart,
+        verdict.reason or ("told the same" if survivors else "judged distinct"),
         question.members,
         survivors,
         similarity=question.similarity,

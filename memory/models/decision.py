@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import (
     Field,
@@ -15,9 +15,6 @@ from pydantic import (
 from memory.errors import ModelError
 from memory.models.memory import Memory
 from memory.models.values import Frozen
-
-if TYPE_CHECKING:
-    from memory.text import Template  # a tenth of a second that `--help` does without
 
 OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
@@ -154,8 +151,6 @@ class Question:
     """Why the last answer could not be believed; empty the first time."""
     copies: frozenset[tuple[int, int]] | None = None
     """The members, by position, that the vectors call near-copies; None: all or none of them."""
-    table: Template | None = None
-    """Where they are many of one pattern: an answer only tells apart, its texts do not count."""
 
     @property
     def are_copies(self) -> bool:

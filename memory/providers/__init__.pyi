@@ -3,7 +3,6 @@ from .budget import Budget as Budget
 from .budget import CallBudget as CallBudget
 from .budget import HourlyCalls as HourlyCalls
 from .budget import Spent as Spent
-from .embeddings import KnownWords as KnownWords
 from .embeddings import MiniLMEmbedder as MiniLMEmbedder
 from .embeddings import WordLlamaEmbedder as WordLlamaEmbedder
 from .gemini import GeminiEmbedder as GeminiEmbedder

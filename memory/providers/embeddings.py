@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory.errors import EmbeddingError
-from memory.models import Vector, Vectors
+from memory.models import Vectors
 
 _LONG = 2_000
 """Characters from which a text is embedded alone, in pieces: a batch is padded to its longest."""
@@ -54,29 +54,6 @@ class WordLlamaEmbedder:
         means = np.concatenate([self._means([piece]) for piece in pieces])
         mean: npt.NDArray[np.float32] = np.average(means, axis=0, weights=weights)
         return mean
-
-
-class KnownWords:
-    """Single words as vectors, each embedded once: texts of one store share most of theirs."""
-
-    def __init__(self, embed: Callable[[Sequence[str]], Vectors], most: int = 20_000) -> None:
-        """`most` words are kept; where more come, it begins anew."""
-        self._embed = embed
-        self._most = most
-        self._known: dict[str, Vector] = {}
-
-    def __call__(self, words: Sequence[str]) -> Vectors:
-        """Safe to share between threads: a word that two ask for at once is embedded twice."""
-        if not words or len(words) > self._most:
-            return self._embed(words)
-        known = self._known
-        missing = [word for word in dict.fromkeys(words) if word not in known]
-        if len(known) + len(missing) > self._most:
-            self._known = known = {}
-            missing = list(dict.fromkeys(words))
-        if missing:
-            known.update(zip(missing, self._embed(missing), strict=True))
-        return np.stack([known[word] for word in words])
 
 
 def _load_wordllama() -> Any:

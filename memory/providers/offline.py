@@ -7,7 +7,6 @@ is declared, and replies with what it recalls.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 
 from memory.models import (
     Candidate,
@@ -57,8 +56,6 @@ class OfflineModel:
         members that may conflict stay apart. Where the vectors do not say that they are copies,
         a member goes only where another one covers it.
         """
-        if question.table is not None:
-            return Verdict(parts=_alike_rows(question), reason="values compared", usage=_FREE)
         left = list(range(len(question.members)))
         parts = []
         while left:
@@ -132,19 +129,6 @@ def _told_as_one(question: Question, left: Sequence[int]) -> tuple[tuple[int, ..
         if joined is not None and _is_believed(joined, [members[n].content for n in wider]):
             group, text = wider, joined
     return group, text
-
-
-def _alike_rows(question: Question) -> tuple[MergeGroup, ...]:
-    """The members of a table that pairs of them connect which could be told as one."""
-    members = question.members
-    group_of = {n: {n} for n in range(len(members))}
-    for older, newer in combinations(range(len(members)), 2):
-        join = combine if question.are_copies_among((older, newer)) else covering
-        if join(members[newer].content, members[older].content) is not None:
-            both = group_of[older] | group_of[newer]
-            group_of |= dict.fromkeys(both, both)
-    found = {min(group): tuple(sorted(group)) for group in group_of.values() if len(group) > 1}
-    return tuple(MergeGroup(members=group, text="") for group in found.values())
 
 
 def _is_believed(text: str, sources: Sequence[str]) -> bool:

@@ -93,8 +93,7 @@ class RemoteModel:
 
         Raises: ModelError.
         """
-        system, shown = prompts.judge_instructions(question), prompts.judge_question(question)
-        asked = Asked(system, shown, answers.Judgement)
+        asked = Asked(prompts.JUDGE, prompts.judge_question(question), answers.Judgement)
         return await self._answer(
             asked, lambda text, usage: answers.read_verdict(text, question, usage)
         )

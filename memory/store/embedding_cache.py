@@ -59,13 +59,6 @@ class EmbeddingCache:
     def fingerprint(self) -> str:
         return self._embedder.fingerprint
 
-    def words(self, words: Sequence[str]) -> Vectors:
-        """The vectors of single words, which are not kept.
-
-        Raises: EmbeddingError.
-        """
-        return self._embedder.embed(words)
-
     def embed(self, memories: Sequence[Memory]) -> list[Embedded]:
         """The memories with their vectors.
 

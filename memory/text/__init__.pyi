@@ -20,10 +20,6 @@ from .statements import Statement as Statement
 from .statements import retold as retold
 from .statements import statements as statements
 from .telling import telling_words as telling_words
-from .templates import Template as Template
-from .templates import pieces as pieces
-from .templates import share_a_pattern as share_a_pattern
-from .templates import template_of as template_of
 from .verification import Belief as Belief
 from .verification import Verification as Verification
 from .verification import verify as verify

@@ -53,13 +53,10 @@ def test_a_larger_family_is_asked_in_parts_of_at_most_eight_until_it_is_one(
         embedder.place_at(text, [1.0])
         return Verdict(parts=(MergeGroup(members=tuple(range(len(question.members))), text=text),))
 
-    model = ScriptedModel(
-        *[all_in_one] * (size + 1)
-    )  # the table that shows all of them comes first
+    model = ScriptedModel(*[all_in_one] * size)
     store.add_batch([tell(text) for text in texts])
     asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
-    parts = [question for question in model.asked if question.table is None]
-    assert max(len(question.members) for question in parts) <= 8
+    assert max(len(question.members) for question in model.asked) <= 8
     [one] = store.memories()
     assert all(text in one.content for text in texts)
 

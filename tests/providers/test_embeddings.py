@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from memory.errors import EmbeddingError
 from memory.index import similarity
-from memory.models import Vectors
-from memory.providers.embeddings import KnownWords, MiniLMEmbedder, WordLlamaEmbedder
+from memory.providers.embeddings import MiniLMEmbedder, WordLlamaEmbedder
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +55,3 @@ def test_a_failing_download_is_one_clear_error() -> None:
 
     with pytest.raises(EmbeddingError, match=r"no route to host; set memory\.embedding"):
         MiniLMEmbedder(load).embed(["x"])  # type: ignore[arg-type]
-
-
-def test_a_word_is_embedded_once_until_there_are_too_many(wordllama: WordLlamaEmbedder) -> None:
-    asked: list[str] = []
-
-    def embed(words: Sequence[str]) -> Vectors:
-        asked.extend(words)
-        return wordllama.embed(words)
-
-    words = KnownWords(embed, most=3)
-    for some in (["cat", "dog"], ["dog", "cat", "dog"], ["hen", "cat"], ["cow"], ["hen"] * 4, []):
-        assert np.allclose(words(some), wordllama.embed(some), atol=1e-6)
-    assert asked == ["cat", "dog", "hen", "cow", *["hen"] * 4]
