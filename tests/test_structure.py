@@ -46,6 +46,7 @@ HOME_OF = {
     "distributed": {"assembly.executor"},
     "starlette": {"review.gate", "review.server"},
     "uvicorn": {"listening"},
+    "h11": {"listening"},
 }
 MOST_PUBLIC_METHODS = 20
 

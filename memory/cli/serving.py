@@ -87,7 +87,7 @@ def _over_stdio(config: Config) -> None:
 
 def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -> None:
     from memory.agent import Gate, called, serve_over_http
-    from memory.listening import Address
+    from memory.listening import Address, WholeBody
 
     address = Address.read(http)
     tokens = _tokens(file)
@@ -97,7 +97,7 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
         server = _server(store, config, tokens)
         port = listening.getsockname()[1]
         err().print(f"serving at http://{address.name}:{port}/mcp", soft_wrap=True, highlight=False)
-        app = Gate(server.over_http(called(address, names)), tokens)
+        app = Gate(WholeBody(server.over_http(called(address, names))), tokens)
         asyncio.run(serve_over_http(server, app, listening))
 
 

@@ -92,6 +92,9 @@ class Gate:
             name, port = parts.hostname or "", parts.port or 80
         except ValueError:
             return False
+        shown = f"[{name}]" if ":" in name else name
+        if host.lower() not in (shown, f"{shown}:{port}"):  # a user name, a path, spaces
+            return False
         known = {one.strip("[]") for one in (*THIS_MACHINE, self._name.lower())}
         by_number = self._where.is_every and _is_address(name)
         return port == self._where.port and (name in known or by_number)

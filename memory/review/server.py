@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from memory.errors import InputError, MemoryPipelineError
 from memory.ledger import Reader
+from memory.listening import WholeBody
 from memory.models import first_problem
 from memory.review import figures, overview
 from memory.review.answers import Already, Given, Objected, Outcome
@@ -29,8 +30,6 @@ from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
-_MOST_BYTES = 2_000_000
-"""Of a form: a text of 100,000 characters in any script, and some hundred members."""
 _PAGE = 25
 _GROUPS = 100
 Form = dict[str, list[str]]
@@ -66,7 +65,8 @@ class ReviewServer:
             Route("/{asset}", _asset, methods=get),
         ]
         handlers: Any = {MemoryPipelineError: self._failed, 404: self._not_there}
-        return Guarded(Starlette(routes=routes, exception_handlers=handlers), self._gate)
+        pages = Starlette(routes=routes, exception_handlers=handlers)
+        return Guarded(WholeBody(pages), self._gate)
 
     # --- groups ---
 
@@ -229,12 +229,8 @@ def _to_ask(judges: Sequence[str], shown: Shown) -> list[str]:
 
 async def _form(request: Request) -> Form:
     """Raises: InputError."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MOST_BYTES:
-            raise InputError("the form", "is too long")
     try:
+        body = await request.body()
         return parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=1_000)
     except ValueError as exc:
         raise InputError("the form", "cannot be read") from exc

@@ -12,12 +12,17 @@ from pathlib import Path
 
 from tests.agent.driving import SERVE, environment
 
+_MOST_SAID = 20_000
+
 
 @contextmanager
-def serving(folder: Path, *options: str, untold: tuple[str, ...] = ()) -> Iterator[str]:
-    """Where it answers; it ends well at SIGTERM, and nothing of `untold` is in its log."""
+def serving(
+    folder: Path, *options: str, untold: tuple[str, ...] = (), open_files: int = 1_000
+) -> Iterator[str]:
+    """Where it answers; it ends well at SIGTERM, and nothing of `untold` is in its short log."""
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", *SERVE, "--http", "127.0.0.1:0", *options],
+        ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh",
+         sys.executable, "-W", "error", *SERVE, "--http", "127.0.0.1:0", *options],
         cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None
@@ -30,4 +35,5 @@ def serving(folder: Path, *options: str, untold: tuple[str, ...] = ()) -> Iterat
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=30)
         assert not [one for one in untold if one in said]
+        assert len(said) < _MOST_SAID, said[:_MOST_SAID]
     assert (process.returncode, "Traceback" in said) == (0, False), said

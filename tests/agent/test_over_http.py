@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import http.client
 import json
+import socket
+import time
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -154,6 +156,27 @@ def test_on_loopback_one_may_do_without_tokens_but_no_foreign_page_calls(tmp_pat
         assert posted(at, host="evil.example:80")[0] == 421
         assert posted(at, origin="http://evil.example")[0] == 403
         assert posted(at, origin=f"http://{at}")[0] == 200
+
+
+def test_half_requests_without_a_token_neither_hold_the_server_nor_fill_its_log(
+    store: Path,
+) -> None:
+    half = (
+        b"POST /mcp HTTP/1.1\r\nhost: x\r\nx-slow: ",
+        b"POST /mcp HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nhalf",
+    )
+    with (
+        serving(store, "--tokens", "tokens", open_files=256) as at,
+        contextlib.ExitStack() as clients,
+    ):
+        host, _, port = at.rpartition(":")
+        for number in range(592):
+            one = clients.enter_context(socket.create_connection((host, int(port)), timeout=20))
+            with contextlib.suppress(ConnectionError):
+                one.sendall(half[number % 2])
+        began = time.monotonic()
+        assert posted(at, authorization=f"Bearer {MIA}")[0] == 200
+        assert time.monotonic() - began < 10.0  # 45 s without limits
 
 
 # --- what is refused at the start -----------------------------------------------------------------

@@ -79,7 +79,10 @@ def test_without_token_or_from_another_place_nothing_is_answered_and_nothing_cha
             sent = {**cookie, "origin": other}
             asked.append(client.post(f"{there.url}/answer", data=card, headers=sent))
             asked.append(client.get(f"{there.url}/history", headers=sent))
-        for host in ("evil.example", "evil.example:80", "127.0.0.1:1", "127.0.0.1", "[::"):
+        own = f"127.0.0.1:{there.url.rpartition(':')[2]}"
+        malformed = (f"evil.com@{own}", f"{own}/", f"{own}#x", f"x:y@{own}", f"{own}:", f"{own}?")
+        others = ("evil.example", "evil.example:80", "127.0.0.1:1", "127.0.0.1", "[::")
+        for host in (*others, *malformed):
             sent = {**cookie, **origin, "host": host}
             asked.append(client.post(f"{there.url}/answer", data=card, headers=sent))
             asked.append(client.get(there.gate.address(), headers={"host": host}))
