@@ -28,13 +28,18 @@ async def create_episode(
 ) -> Episode:
     """An episode of these memories, over the time in which they were recorded.
 
+    It belongs to the one user that all of them are about; otherwise to nobody, and only an agent
+    that serves everyone can read it.
+
     Raises: MemoryNotFound, InputError.
     """
 
     def tell(memories: Sequence[Memory]) -> Episode:
         times = [memory.timestamp for memory in memories]
+        users = {memory.user for memory in memories}
         try:
             return Episode(
+                user=users.pop() if len(users) == 1 else None,
                 summary=summary,
                 memory_ids=tuple(memory.id for memory in memories),
                 start_time=min(times),

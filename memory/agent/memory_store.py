@@ -351,13 +351,14 @@ class MemoryStore:
     async def episode(self, episode_id: str) -> tuple[Episode, dict[str, str]] | None:
         """An episode as it was told, and who lives for its memories today, by their ids.
 
-        None where there is none, or where one of them is about another user.
+        None where there is none, where somebody else owns it, or where one of its memories is
+        about another user today.
         """
 
         def look() -> tuple[Episode, dict[str, str]] | None:
             with self._store.ledger.reading() as reader:
                 found = reader.episodes.get(episode_id)
-                if found is None:
+                if found is None or self.user not in (None, found.user):
                     return None
                 alive = reader.memories.living_ids(found.memory_ids)
                 rows = reader.memories.rows([*dict.fromkeys(alive.values())])
@@ -403,10 +404,10 @@ def drop_forgotten(writer: Writer) -> int:
     """Take out of episodes the ids that nobody lives for any more; gives how many."""
     dropped = 0
     for episode in writer.episodes.all():
-        alive = tuple(writer.memories.living_ids(episode.memory_ids))
-        if len(alive) < len(episode.memory_ids):
-            dropped += len(episode.memory_ids) - len(alive)
-            writer.episodes.put(episode.model_copy(update={"memory_ids": alive}))
+        gone = set(episode.memory_ids) - writer.memories.living_ids(episode.memory_ids).keys()
+        if gone:
+            dropped += len(gone)
+            writer.episodes.drop_memories(episode.id, gone)
     return dropped
 
 

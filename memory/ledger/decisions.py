@@ -247,8 +247,10 @@ class DecisionsWriter(Decisions):
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
         """What a person's decisions would bring back of judges' words about these texts."""
-        noted = t.decisions.c.before.contains(f'"{VERDICTS}"')
-        for record in self._found(sa.select(t.decisions).where(noted)):
+        if not reasons:
+            return
+        by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")  # by its index
+        for record in self._found(sa.select(t.decisions).where(by_person)):
             told = [
                 one._replace(reason="forgotten") if one.quotes(reasons, keys) else one
                 for one in record.verdicts

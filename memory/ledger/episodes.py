@@ -1,65 +1,118 @@
-"""Episodes as they were told: their ids may be of memories since retired or forgotten."""
+"""Episodes, their owners, and the memories they hold, by the ids those had when they were told."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
+from memory.ledger.among import among
 from memory.ledger.transaction import TableGroup
 from memory.models import Episode
 
 FORGOTTEN_SUMMARY = "(forgotten)"
-"""What an episode says that quoted a memory since forgotten."""
+"""What is left of the summary of an episode that held a memory since forgotten."""
 
 
 class Episodes(TableGroup):
     """What belongs together in time."""
 
     def get(self, episode_id: str) -> Episode | None:
-        query = sa.select(t.episodes).where(t.episodes.c.id == episode_id)
-        return next(iter(self._found(query)), None)
+        return next(iter(self._found(t.episodes.c.id == episode_id)), None)
 
     def all(self) -> list[Episode]:
         """In the order in which they were made."""
-        return self._found(sa.select(t.episodes))
+        return self._found(sa.true())
 
-    def _found(self, query: sa.Select[tuple[object, ...]]) -> list[Episode]:
+    def without_some(self) -> dict[str, list[str]]:
+        """Episodes with a summary of which a memory is gone from the ledger, with the gone ids.
+
+        An empty list where an episode holds no memory any more.
+        """
+        held, told = t.episode_memories.c, t.episodes.c.summary != FORGOTTEN_SUMMARY
+        gone = sa.and_(t.memories.c.id == held.memory_id, t.memories.c.text_key == t.FORGOTTEN_KEY)
+        query = (
+            sa.select(t.episodes.c.id, t.memories.c.id)
+            .outerjoin(t.episode_memories, held.episode_id == t.episodes.c.id)
+            .outerjoin(t.memories, gone)
+            .where(told, sa.or_(held.memory_id.is_(None), t.memories.c.id.is_not(None)))
+            .order_by(t.episodes.c.seq, held.position)
+        )
+        found: dict[str, list[str]] = {}
+        for episode_id, memory_id in self._connection.execute(query):
+            found.setdefault(episode_id, []).extend([] if memory_id is None else [memory_id])
+        return found
+
+    def _found(self, where: sa.ColumnElement[bool]) -> list[Episode]:
+        held = t.episode_memories.c
+        wanted = sa.select(t.episodes.c.id).where(where)
+        ids: dict[str, list[str]] = {}
+        query = sa.select(held.episode_id, held.memory_id).where(held.episode_id.in_(wanted))
+        for episode_id, memory_id in self._connection.execute(query.order_by(held.position)):
+            ids.setdefault(episode_id, []).append(memory_id)
+        rows = self._connection.execute(
+            sa.select(t.episodes).where(where).order_by(t.episodes.c.seq)
+        )
         return [
             Episode.model_construct(
                 id=row.id,
+                user=row.user,
                 summary=row.summary,
-                memory_ids=tuple(json.loads(row.memory_ids)),
+                memory_ids=tuple(ids.get(row.id, ())),
                 start_time=datetime.fromisoformat(row.start_time),
                 end_time=datetime.fromisoformat(row.end_time),
                 importance=row.importance,
             )
-            for row in self._connection.execute(query.order_by(t.episodes.c.seq))
+            for row in rows
         ]
 
 
 class EpisodesWriter(Episodes):
-    """Episodes, to be stored."""
+    """Episodes, to be stored and forgotten."""
 
     def put(self, episode: Episode) -> None:
-        """Store an episode, or new values for it."""
-        values = {
-            "summary": episode.summary,
-            "memory_ids": json.dumps(episode.memory_ids),
-            "start_time": episode.start_time.isoformat(),
-            "end_time": episode.end_time.isoformat(),
-            "importance": episode.importance,
-        }
-        statement = self._transaction.upsert(t.episodes).values(id=episode.id, **values)
+        """Store a new episode."""
         self._connection.execute(
-            statement.on_conflict_do_update(index_elements=["id"], set_=values)
+            t.episodes.insert().values(
+                id=episode.id,
+                user=episode.user,
+                summary=episode.summary,
+                start_time=episode.start_time.isoformat(),
+                end_time=episode.end_time.isoformat(),
+                importance=episode.importance,
+            )
         )
+        rows = [
+            {"episode_id": episode.id, "memory_id": name, "position": position}
+            for position, name in enumerate(episode.memory_ids)
+        ]
+        self._connection.execute(t.episode_memories.insert(), rows)
 
-    def forget(self, contents: Collection[str]) -> None:
-        """Summaries that quote one of these texts lose their words."""
-        for episode in self.all():
-            if any(content in episode.summary for content in contents):
-                self.put(episode.model_copy(update={"summary": FORGOTTEN_SUMMARY}))
+    def drop_memories(self, episode_id: str, memory_ids: Collection[str]) -> None:
+        """Take memories out of an episode."""
+        held = t.episode_memories.c
+        leaving = sa.and_(held.episode_id == episode_id, among(held.memory_id, memory_ids))
+        self._connection.execute(t.episode_memories.delete().where(leaving))
+
+    def forget(self, memory_ids: Collection[str]) -> None:
+        """Drop the summaries of all episodes that hold one of these memories."""
+        held = t.episode_memories.c
+        holding = sa.select(held.episode_id).where(among(held.memory_id, memory_ids))
+        self._forget_summaries(t.episodes.c.id.in_(holding))
+
+    def forget_summaries(self, episode_ids: Iterable[str]) -> None:
+        """Drop the summaries of these episodes."""
+        self._forget_summaries(among(t.episodes.c.id, list(episode_ids)))
+
+    def _forget_summaries(self, where: sa.ColumnElement[bool]) -> None:
+        forgotten = t.episodes.update().where(where)
+        self._connection.execute(forgotten.values(summary=FORGOTTEN_SUMMARY))
+
+    def forget_user(self, user: str) -> None:
+        """Delete all episodes that a user owns."""
+        owned = sa.select(t.episodes.c.id).where(t.episodes.c.user == user)
+        held = t.episode_memories
+        self._connection.execute(held.delete().where(held.c.episode_id.in_(owned)))
+        self._connection.execute(t.episodes.delete().where(t.episodes.c.user == user))

@@ -168,5 +168,51 @@ _TO_3 = (
 )  # fmt: skip
 
 
-STEPS: Mapping[str, Callable[[Connection], None]] = {"1": _to_2, "2": _to_3}
+def _to_4(connection: Connection) -> None:
+    """An episode gets an owner, and its memories a table; decisions of a person an index.
+
+    Version 3 looks before each write.
+
+    The owner is the one user of the memories that are not forgotten, if there is only one.
+    """
+    for statement in _TO_4:
+        connection.exec_driver_sql(statement)
+    episodes = sa.table("episodes", sa.column("id"), sa.column("memory_ids"), sa.column("user"))
+    held = sa.table(
+        "episode_memories",
+        sa.column("episode_id"), sa.column("memory_id"), sa.column("position"),
+    )  # fmt: skip
+    for name, told in connection.execute(sa.select(episodes.c.id, episodes.c.memory_ids)).all():
+        ids = list(dict.fromkeys(json.loads(told)))
+        rows = [{"episode_id": name, "memory_id": one, "position": n} for n, one in enumerate(ids)]
+        if rows:
+            connection.execute(held.insert(), rows)
+        owner = _only_user(connection, ids)
+        changed = episodes.update().where(episodes.c.id == name)
+        connection.execute(changed.values(user=owner))
+    connection.exec_driver_sql("ALTER TABLE episodes DROP COLUMN memory_ids")
+
+
+_TO_4 = (
+    'ALTER TABLE episodes ADD COLUMN "user" TEXT',
+    'CREATE INDEX ix_episodes_user ON episodes ("user")',
+    "CREATE TABLE episode_memories (episode_id TEXT NOT NULL, memory_id TEXT NOT NULL, "
+    "position INTEGER NOT NULL, PRIMARY KEY (episode_id, memory_id))",
+    "CREATE INDEX ix_episode_memories_memory_id ON episode_memories (memory_id)",
+    "CREATE INDEX ix_decisions_by_person ON decisions (seq) WHERE model = 'person'",
+)  # fmt: skip
+
+
+def _only_user(connection: Connection, ids: list[str]) -> str | None:
+    """The user that all of these memories are about, but for the forgotten ones."""
+    memories = sa.table("memories", sa.column("id"), sa.column("text_key"), sa.column("user"))
+    users: set[str | None] = set()
+    for start in range(0, len(ids), _PAGE):
+        known = memories.c.id.in_(ids[start : start + _PAGE])
+        query = sa.select(memories.c.user).where(known, memories.c.text_key != "").distinct()
+        users.update(connection.scalars(query))
+    return users.pop() if len(users) == 1 else None
+
+
+STEPS: Mapping[str, Callable[[Connection], None]] = {"1": _to_2, "2": _to_3, "3": _to_4}
 """By the version that each starts from."""

@@ -14,7 +14,7 @@ from memory.ledger.records import Row
 from memory.models import Memory, MemoryLink
 from memory.text import text_key
 
-SCHEMA_VERSION = "3"
+SCHEMA_VERSION = "4"
 """Whoever changes a table below adds the step from the version before it to `migrations`."""
 
 FORGOTTEN_KEY = ""
@@ -96,6 +96,11 @@ decisions = sa.Table(
     sa.Column("usage", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )
+_by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")
+sa.Index(
+    "ix_decisions_by_person", decisions.c.seq,
+    sqlite_where=_by_person, postgresql_where=_by_person,
+)  # fmt: skip
 mentions = sa.Table(
     "mentions",
     schema,
@@ -164,13 +169,22 @@ episodes = sa.Table(
     schema,
     sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
     sa.Column("id", sa.Text, nullable=False, unique=True),
+    sa.Column("user", sa.Text, index=True),
     sa.Column("summary", sa.Text, nullable=False),
-    sa.Column("memory_ids", sa.Text, nullable=False),
     sa.Column("start_time", sa.Text, nullable=False),
     sa.Column("end_time", sa.Text, nullable=False),
     sa.Column("importance", sa.Integer, nullable=False),
     sqlite_autoincrement=True,
 )
+"""`user` is who owns it: the one user that all its memories are about, NULL where there is none."""
+episode_memories = sa.Table(
+    "episode_memories",
+    schema,
+    sa.Column("episode_id", sa.Text, primary_key=True),
+    sa.Column("memory_id", sa.Text, primary_key=True, index=True),
+    sa.Column("position", sa.Integer, nullable=False),
+)
+"""What an episode holds, by the ids that its memories had when it was told."""
 items = sa.Table(
     "items",
     schema,

@@ -51,6 +51,7 @@ def forget_user(ledger: Ledger, slot: IndexSlot, user: str, at: datetime) -> lis
     with ledger.writing() as writer:
         memories = [row.memory for row in writer.memories.live_of(user)]
         writer.turns.forget_speaker(user)
+        writer.episodes.forget_user(user)
         origins = _erase_all(writer, memories, at)
     aside = tuple(ledger.set_aside_files())
     erased = scrub(ledger, slot) and not aside
@@ -70,7 +71,7 @@ def _erase_all(
     gone = [row.memory for row in rows.values()]
     writer.turns.forget(gone)
     writer.leases.free_all()
-    writer.episodes.forget({memory.content for memory in gone})
+    writer.episodes.forget(ids)
     writer.items.forget(ids)
     writer.memories.bury(ids)
     writer.drop_unused_texts({row.text_key for row in rows.values()})

@@ -21,6 +21,7 @@ from memory.errors import CannotUndo, InputError, MemoryNotFound, StillStatedBy
 from memory.ledger import REVERSIBLE, Ledger
 from memory.models import INVERSE_LINK, Memory, SearchResult
 from memory.store import MemoryStore as CoreStore
+from memory.store import forget_user
 from tests.doubles import PlacedEmbedder, ticking
 
 run = asyncio.run
@@ -154,23 +155,84 @@ def test_a_merged_memory_cannot_be_deleted_alone(agent: MemoryStore) -> None:
     assert run(agent.delete(a.id)) is not None
 
 
-def test_an_episode_that_quotes_what_is_forgotten_loses_its_words(
+def test_an_episode_that_holds_a_forgotten_memory_loses_its_summary(
     agent: MemoryStore, ledger: Ledger
 ) -> None:
     a, b = save(agent, "the secret recipe"), save(agent, "another dish")
-    quoting = run(create_episode(agent, [a.id, b.id], "We tasted the secret recipe."))
-    other = run(create_episode(agent, [a.id], "A meal."))
+    both = run(create_episode(agent, [a.id, b.id], "We tasted the secret recipe."))
+    alone = run(create_episode(agent, [a.id], "A meal."))
+    stays = run(create_episode(agent, [b.id], "They served the secret recipe too."))
     run(agent.delete(a.id))
-    told = [run(get_episode(agent, one.id)) for one in (quoting, other)]
-    assert [view.episode.summary for view in told if view] == ["(forgotten)", "A meal."]
-    assert [view.episode.memory_ids for view in told if view] == [(b.id,), ()]
-    assert [view.gone for view in told if view] == [1, 1]
+    told = [run(get_episode(agent, one.id)) for one in (both, alone, stays)]
+    summaries = [view.episode.summary for view in told if view]
+    assert summaries == ["(forgotten)", "(forgotten)", stays.summary]
+    assert [view.episode.memory_ids for view in told if view] == [(b.id,), (), (b.id,)]
+    assert [view.gone for view in told if view] == [1, 1, 0]
     run(agent.replay([]))
     with ledger.reading() as reader:
-        assert [episode.memory_ids for episode in reader.episodes.all()] == [(b.id,), ()]
-    after = run(get_episode(agent, other.id))
+        held = [episode.memory_ids for episode in reader.episodes.all()]
+    assert held == [(b.id,), (), (b.id,)]
+    after = run(get_episode(agent, alone.id))
     assert after is not None
     assert (after.episode.memory_ids, after.gone) == ((), 0)
+
+
+def test_the_summary_goes_with_what_a_memory_of_the_episode_was_merged_into(
+    agent: MemoryStore,
+) -> None:
+    a, b = save(agent, "a dish"), save(agent, "another dish")
+    told = run(create_episode(agent, [a.id], "A meal."))
+    run(agent.merge(b.id, a.id, "two dishes"))
+    run(agent.delete(b.id))
+    view = run(get_episode(agent, told.id))
+    assert view is not None
+    assert (view.episode.summary, view.gone) == ("(forgotten)", 1)
+
+
+def test_a_short_memory_forgotten_leaves_the_summaries_that_its_text_is_part_of(
+    agent: MemoryStore,
+) -> None:
+    tea, ben = save(agent, "tea"), save(agent, "Ben came at four.")
+    told = run(create_episode(agent, [ben.id], "A teatime with Ben, and tea"))
+    run(agent.delete(tea.id))
+    view = run(get_episode(agent, told.id))
+    assert view is not None
+    assert view.episode.summary == told.summary
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["the user", "one by one"])
+def test_nobody_else_reads_an_episode_before_or_after_its_memories_are_forgotten(
+    store: CoreStore, at_once: bool
+) -> None:
+    mia, ben, everyone = (MemoryStore(store, user=user) for user in ("Mia", "Ben", None))
+    memories = [save(mia, text) for text in ("the alarm code", "the back door")]
+    told = run(create_episode(mia, [one.id for one in memories], "The code is 7788."))
+    assert told.user == "Mia"
+    assert run(get_episode(ben, told.id)) is None
+    if at_once:
+        forget_user(store.ledger, store.index, "Mia", store.clock())
+    else:
+        for one in memories:
+            run(mia.delete(one.id))
+    assert run(get_episode(ben, told.id)) is None
+    seen = [run(get_episode(agent, told.id)) for agent in (mia, everyone)]
+    left = [view.episode.summary if view else None for view in seen]
+    assert left == ([None, None] if at_once else ["(forgotten)", "(forgotten)"])
+
+
+def test_an_episode_about_two_users_belongs_to_nobody_and_forgets_with_either(
+    store: CoreStore,
+) -> None:
+    mia, ben, everyone = (MemoryStore(store, user=user) for user in ("Mia", "Ben", None))
+    memories = [save(mia, "Mia's part"), save(ben, "Ben's part")]
+    told = run(create_episode(everyone, [one.id for one in memories], "Both of them."))
+    assert told.user is None
+    assert [run(get_episode(agent, told.id)) for agent in (mia, ben)] == [None, None]
+    forget_user(store.ledger, store.index, "Mia", store.clock())
+    assert [run(get_episode(agent, told.id)) for agent in (mia, ben)] == [None, None]
+    view = run(get_episode(everyone, told.id))
+    assert view is not None
+    assert (view.episode.summary, view.gone) == ("(forgotten)", 1)
 
 
 def test_an_episode_spans_the_time_of_its_memories(agent: MemoryStore) -> None:

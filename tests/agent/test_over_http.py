@@ -116,6 +116,28 @@ def test_two_clients_with_different_tokens_never_see_each_others_memories(tokene
     asyncio.run(both())
 
 
+def test_anothers_token_never_reads_an_episode_also_once_its_memories_are_gone(
+    tokened: str,
+) -> None:
+    async def both() -> None:
+        async with client(tokened, MIA) as mia, client(tokened, BEN) as ben:
+            saved = await call(mia, "remember", content="The alarm code is 7788.")
+            assert saved.structured_content is not None
+            name = saved.structured_content["id"]
+            told = await call(mia, "create_episode", memory_ids=[name], summary="Of the alarm")
+            assert told.structured_content is not None
+            episode = told.structured_content["id"]
+            unknown = f"Episode not found: {episode}"
+            assert text_of(await call(ben, "get_episode", episode_id=episode)) == unknown
+            await call(mia, "forget", memory_id=name)
+            assert text_of(await call(ben, "get_episode", episode_id=episode)) == unknown
+            left = text_of(await call(mia, "get_episode", episode_id=episode))
+            assert "Summary: (forgotten)" in left
+            assert "alarm" not in left
+
+    asyncio.run(both())
+
+
 @pytest.mark.parametrize(
     "authorization",
     [None, "", "Bearer", "Bearer ", f"Bearer {MIA}x", f"Basic {MIA}", f"Bearer {MIA[:-1]}", MIA],

@@ -345,7 +345,7 @@ def test_an_episode_follows_merges_and_loses_what_is_forgotten(placed: Agent) ->
     assert [line.partition(":")[0] for line in lines] == [
         "Episode", "Summary", "Memories", "Period", "Importance", "Note",
     ]  # fmt: skip
-    assert lines[0:3] == [f"Episode: {episode}", "Summary: A play", f"Memories: {a}"]
+    assert lines[0:3] == [f"Episode: {episode}", "Summary: (forgotten)", f"Memories: {a}"]
     assert lines[-1] == "Note: 1 memory(ies) no longer exist."
     placed.says("consolidate")
     assert "Note:" not in placed.says("get_episode", episode_id=episode)

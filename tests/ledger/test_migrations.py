@@ -70,7 +70,7 @@ def test_an_upgrade_keeps_every_row(old_url: str, folder: Path) -> None:
     before = version_1.dump_of(old_url)
     copy = upgraded(old_url, folder)
     after = version_1.comparable(version_1.dump_of(old_url))
-    assert after == version_1.as_version_3(before, copy)
+    assert after == version_1.as_newest(before, copy)
 
 
 def test_the_copy_that_an_upgrade_leaves_is_the_ledger_as_it_was(
@@ -118,18 +118,23 @@ def shape(url: str) -> dict[str, object]:
     return found
 
 
-def test_a_ledger_of_version_2_keeps_every_row_too(old_url: str, folder: Path) -> None:
+@pytest.mark.parametrize("version", range(2, int(version_1.NEWEST)))
+def test_a_ledger_of_a_version_between_keeps_every_row_too(
+    old_url: str, folder: Path, version: int
+) -> None:
     before = version_1.dump_of(old_url)
     with (
         closing(open_database(old_url, create=True)) as database,
         database.writing() as connection,
     ):
-        STEPS["1"](connection)
-        connection.exec_driver_sql("UPDATE meta SET value = '2' WHERE key = 'schema_version'")
+        for number in range(1, version):
+            STEPS[str(number)](connection)
+        told = f"UPDATE meta SET value = '{version}' WHERE key = 'schema_version'"
+        connection.exec_driver_sql(told)
     copy = upgraded(old_url, folder)
-    assert copy == folder / "ledger.db.before-3-1"
+    assert copy == folder / f"ledger.db.before-{version + 1}-1"
     after = version_1.comparable(version_1.dump_of(old_url))
-    assert after == version_1.as_version_3(before, copy)
+    assert after == version_1.as_newest(before, copy)
 
 
 def test_what_version_1_decided_can_be_undone_after_an_upgrade(old_url: str, folder: Path) -> None:
@@ -202,21 +207,22 @@ def test_an_upgrade_killed_at_any_write_leaves_the_old_or_the_new(
     assert [one["killed"] for one in attempts] == [True] * (len(attempts) - 1) + [False]
     versions = [one["version"] for one in attempts]
     assert versions == sorted(versions)
-    assert (versions[0], versions[-1]) == ("1", "3")
+    assert (versions[0], versions[-1]) == ("1", version_1.NEWEST)
     copies = [
         max(folder.glob(f"*.before-{to}-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-        for to in "23"
+        for to in range(2, int(version_1.NEWEST) + 1)
     ]
     after = version_1.comparable(version_1.dump_of(old_url))
-    assert after == version_1.as_version_3(before, *copies)
+    assert after == version_1.as_newest(before, *copies)
 
 
 def test_of_several_that_upgrade_at_once_one_does_each_step(old_url: str, folder: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         copies = list(threads.map(lambda _: Ledger.upgrade(old_url, folder), range(4)))
     names = sorted(copy.name for copy in copies if copy is not None)
-    both = ["ledger.db.before-2-1", "ledger.db.before-3-1"]
-    assert names in (both[:1], both), "another one may do the second step"
+    steps = range(2, int(version_1.NEWEST) + 1)
+    assert names[0] == "ledger.db.before-2-1"
+    assert set(names) <= {f"ledger.db.before-{to}-1" for to in steps}, "others may do later steps"
     assert sorted(path.name for path in folder.glob("*.before-*")) == names
 
 
@@ -267,10 +273,11 @@ def test_a_running_process_of_version_1_fails_at_its_next_write(old_url: str, fo
 def test_a_running_process_writes_nothing_once_a_later_version_has_upgraded(
     ledger_url: str, tell: Tell
 ) -> None:
+    newest = version_1.NEWEST
     with Ledger.create(ledger_url) as ledger:
-        statements(ledger_url, "UPDATE meta SET value = '4' WHERE key = 'schema_version'")
+        statements(ledger_url, "UPDATE meta SET value = '99' WHERE key = 'schema_version'")
         with (
-            pytest.raises(LedgerError, match="has schema 4, this version knows 3 at most"),
+            pytest.raises(LedgerError, match=f"schema 99, this version knows {newest} at most"),
             ledger.writing() as writer,
         ):
             writer.memories.insert(tell("Runa met a fox."))
@@ -307,7 +314,7 @@ def test_a_backup_of_version_1_comes_back_and_stays_as_it_is(ledger_url: str, fi
     before = file.read_bytes()
     assert restore(file, ledger_url) == LIVE
     assert file.read_bytes() == before
-    then = version_1.as_version_3(version_1.dump_of(f"sqlite:///{file}"), Path())
+    then = version_1.as_newest(version_1.dump_of(f"sqlite:///{file}"), Path())
     now = version_1.comparable(version_1.dump_of(ledger_url))
     of_its_own = {"store_id", "restored", "upgrade_copies"}
     for dump in (then, now):
@@ -372,7 +379,8 @@ def test_reading_commands_refuse_an_older_ledger_and_name_the_command(
     run = memory_dedup(url, tmp_path, *command)
     assert (run.returncode, run.stdout) == (1, "")
     [line] = run.stderr.splitlines()
-    assert "has schema 1, this version needs 3; run `memory-dedup upgrade`" in line
+    needed = f"has schema 1, this version needs {version_1.NEWEST}; run `memory-dedup upgrade`"
+    assert needed in line
     assert (tmp_path / "ledger.db").read_bytes() == before
 
 
@@ -384,14 +392,14 @@ def test_the_upgrade_command_says_where_the_copy_is(old_url: str, folder: Path) 
     assert (second.returncode, second.stderr.splitlines()) == (
         0, ["the ledger is up to date already"],
     )  # fmt: skip
-    assert version_1.version_at(old_url) == "3"
+    assert version_1.version_at(old_url) == version_1.NEWEST
 
 
 def test_a_command_that_writes_upgrades_and_says_so(old_url: str, folder: Path) -> None:
     run = memory_dedup(old_url, folder, "reembed")
     assert run.returncode == 0, run.stderr
     assert f"kept in {folder / 'ledger.db.before-2-1'}" in run.stderr
-    assert version_1.version_at(old_url) == "3"
+    assert version_1.version_at(old_url) == version_1.NEWEST
 
 
 def test_the_database_is_closed_after_an_upgrade(old_url: str, folder: Path) -> None:

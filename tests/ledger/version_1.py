@@ -18,6 +18,8 @@ LEDGER = FOLDER / "version_1.db"
 BACKUP = FOLDER / "version_1_backup.db"
 DUMP = FOLDER / "version_1.json"
 Dump = dict[str, list[dict[str, Any]]]
+NEWEST = "4"
+"""The version that an upgrade leads to."""
 BY = {
     "kept by a person": "person",
     "values conflict": "offline",
@@ -80,7 +82,7 @@ def dump_of(url: str) -> Dump:
     return found
 
 
-def as_version_3(dump: Dump, *copies: Path) -> Dump:
+def as_newest(dump: Dump, *copies: Path) -> Dump:
     """What an upgrade that left these copies makes of all rows of version 1."""
     expected = {name: [dict(row) for row in rows] for name, rows in dump.items()}
     for row in expected["memories"]:
@@ -95,13 +97,24 @@ def as_version_3(dump: Dump, *copies: Path) -> Dump:
         row |= {"before": before, "cosine": None, "verified": None}
     for row in expected["turns"]:
         row["heard_at"] = 0.0
+    users = {row["id"]: row["user"] for row in expected["memories"] if row["text_key"]}
+    held = []
+    for row in expected["episodes"]:
+        ids = json.loads(row.pop("memory_ids"))
+        owners = {users[name] for name in ids if name in users}
+        row["user"] = owners.pop() if len(owners) == 1 else None
+        held += [
+            {"episode_id": row["id"], "memory_id": name, "position": position}
+            for position, name in enumerate(ids)
+        ]
     for row in expected["meta"]:
         if row["key"] == "schema_version":
-            row["value"] = "3"
+            row["value"] = NEWEST
     expected["meta"].append(
         {"key": "upgrade_copies", "value": json.dumps([str(copy) for copy in copies])}
     )
-    return comparable(expected | {"attempts": [], "items": [], "leases": []})
+    fresh: Dump = {"attempts": [], "items": [], "leases": [], "episode_memories": held}
+    return comparable(expected | fresh)
 
 
 def comparable(dump: Dump) -> Dump:
