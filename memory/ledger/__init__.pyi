@@ -4,6 +4,7 @@ from .distinct import TextPair as TextPair
 from .ledger import Ledger as Ledger
 from .links import seen_from as seen_from
 from .memories import strangers as strangers
+from .readings import ScopedText as ScopedText
 from .records import RESTORED as RESTORED
 from .records import REVERSIBLE as REVERSIBLE
 from .records import Attempt as Attempt

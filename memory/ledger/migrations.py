@@ -214,5 +214,23 @@ def _only_user(connection: Connection, ids: list[str]) -> str | None:
     return users.pop() if len(users) == 1 else None
 
 
-STEPS: Mapping[str, Callable[[Connection], None]] = {"1": _to_2, "2": _to_3, "3": _to_4}
+def _to_5(connection: Connection) -> None:
+    """Readings: what a model has read on a page. Version 4 looks before each write."""
+    for statement in _TO_5:
+        connection.exec_driver_sql(statement)
+
+
+_TO_5 = (
+    "CREATE TABLE readings (scope TEXT NOT NULL, text_key TEXT NOT NULL, model TEXT NOT NULL, "
+    "thorough BOOLEAN NOT NULL, PRIMARY KEY (scope, text_key, model))",
+    "CREATE INDEX ix_readings_text_key ON readings (text_key)",
+)  # fmt: skip
+
+
+STEPS: Mapping[str, Callable[[Connection], None]] = {
+    "1": _to_2,
+    "2": _to_3,
+    "3": _to_4,
+    "4": _to_5,
+}
 """By the version that each starts from."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from memory.ledger.distinct import TextPair
+from memory.ledger.readings import ScopedText
 from memory.ledger.records import Row
 from memory.ledger.state import Reader
 from memory.ledger.vectors import VectorTable
@@ -32,6 +33,10 @@ class Snapshot:
     revision: int
     waiting: int = 0
     """How many of them a model failed at."""
+    kept_apart: frozenset[TextPair] = frozenset()
+    """Of `distinct`, those that a person keeps apart."""
+    read: frozenset[ScopedText] = frozenset()
+    """The texts that a page need not show again."""
 
 
 def take_snapshot(
@@ -40,8 +45,10 @@ def take_snapshot(
     waiting: Collection[TextPair] = (),
     lineage: Lineage = Lineage.SYNTHESISED,
     before: Snapshot | None = None,
+    kept_apart: Collection[TextPair] = (),
+    read: Collection[ScopedText] = (),
 ) -> Snapshot:
-    """`distinct` and `waiting` are the pairs that are not to be asked about.
+    """`distinct` and `waiting` are the pairs that are not to be asked about, `read` the texts.
 
     Where there is one from `before`, only what has been written since is read.
     """
@@ -57,6 +64,8 @@ def take_snapshot(
         distinct=frozenset(distinct) | frozenset(waiting),
         revision=reader.revision(),
         waiting=len(waiting),
+        kept_apart=frozenset(kept_apart),
+        read=frozenset(read),
     )
 
 

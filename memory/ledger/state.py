@@ -19,6 +19,7 @@ from memory.ledger.leases import Leases, LeasesWriter
 from memory.ledger.links import Links, LinksWriter
 from memory.ledger.memories import Memories, MemoriesWriter
 from memory.ledger.prepared import Prepared
+from memory.ledger.readings import Readings, ReadingsWriter
 from memory.ledger.records import Counts
 from memory.ledger.transaction import Transaction
 from memory.ledger.turns import Turns, TurnsWriter
@@ -42,6 +43,7 @@ class Reader:
     episodes: Episodes
     followers: Followers
     items: Items
+    readings: Readings
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -57,6 +59,7 @@ class Reader:
         self.episodes = Episodes(transaction)
         self.followers = Followers(transaction)
         self.items = Items(transaction)
+        self.readings = Readings(transaction)
 
     def revision(self) -> int:
         """The latest committed transaction's number, 0 for a new ledger."""
@@ -104,6 +107,7 @@ class Writer(Reader):
     episodes: EpisodesWriter
     followers: FollowersWriter
     items: ItemsWriter
+    readings: ReadingsWriter
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -119,6 +123,7 @@ class Writer(Reader):
         self.episodes = EpisodesWriter(transaction)
         self.followers = FollowersWriter(transaction)
         self.items = ItemsWriter(transaction)
+        self.readings = ReadingsWriter(transaction)
 
     def set_meta(self, key: str, value: str) -> None:
         statement = self._transaction.upsert(t.meta).values(key=key, value=value)

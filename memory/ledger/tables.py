@@ -14,7 +14,7 @@ from memory.ledger.records import Row
 from memory.models import Memory, MemoryLink
 from memory.text import text_key
 
-SCHEMA_VERSION = "4"
+SCHEMA_VERSION = "5"
 """Whoever changes a table below adds the step from the version before it to `migrations`."""
 
 FORGOTTEN_KEY = ""
@@ -134,6 +134,15 @@ attempts = sa.Table(
     sa.Column("next_at", sa.Text),
 )
 """How often a model failed at a pair of texts, and when it is asked again; NULL: not by itself."""
+readings = sa.Table(
+    "readings",
+    schema,
+    sa.Column("scope", sa.Text, primary_key=True),
+    sa.Column("text_key", sa.Text, primary_key=True, index=True),
+    sa.Column("model", sa.Text, primary_key=True),
+    sa.Column("thorough", sa.Boolean, nullable=False),
+)
+"""Which texts a model has read on a page; `thorough` where with all that is nearest to them."""
 turns = sa.Table(
     "turns",
     schema,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from memory.ledger import Reader, TextPair
+from memory.ledger import Reader, ScopedText, TextPair
 from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 
 
@@ -24,6 +24,8 @@ class Asker:
 
     model: str
     insistence: Insistence = Insistence.WHEN_DUE
+    thorough: bool = False
+    """Whether a page need not show again only what it was shown thoroughly."""
 
     @property
     def bound_by(self) -> tuple[Judge, ...]:
@@ -38,6 +40,14 @@ class Asker:
         `fields` are what scopes are made of now; a person's word outlives what they were made of.
         """
         return reader.distinct.all(self.bound_by) | _told_in_other_scopes(reader, fields)
+
+    def kept_apart(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
+        """The pairs that a person keeps apart."""
+        return reader.distinct.all(("person",)) | _told_in_other_scopes(reader, fields)
+
+    def read(self, reader: Reader) -> set[ScopedText]:
+        """The texts that it has read."""
+        return reader.readings.all(self.model, thorough=self.thorough)
 
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
         """The pairs that this model failed at and that are not to be asked about now."""

@@ -74,7 +74,9 @@ def _erase_all(
     writer.episodes.forget(ids)
     writer.items.forget(ids)
     writer.memories.bury(ids)
-    writer.drop_unused_texts({row.text_key for row in rows.values()})
+    keys = {row.text_key for row in rows.values()}
+    writer.drop_unused_texts(keys)
+    writer.readings.drop(keys)
     _forget_reasons(writer, writer.decisions.scrub(set(ids)))
     writer.followers.mark_all_stale()
     writer.set_meta(_UNSCRUBBED, uuid4().hex)

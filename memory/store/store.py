@@ -210,7 +210,9 @@ class MemoryStore:
         with self.ledger.reading() as reader:
             waiting = asker.waiting(reader, self.clock())
             distinct = asker.distinct(reader, self.scope_fields)
-            return take_snapshot(reader, distinct, waiting, lineage, before)
+            kept_apart = asker.kept_apart(reader, self.scope_fields)
+            read = asker.read(reader)
+            return take_snapshot(reader, distinct, waiting, lineage, before, kept_apart, read)
 
     # --- finding ---
 

@@ -18,7 +18,7 @@ LEDGER = FOLDER / "version_1.db"
 BACKUP = FOLDER / "version_1_backup.db"
 DUMP = FOLDER / "version_1.json"
 Dump = dict[str, list[dict[str, Any]]]
-NEWEST = "4"
+NEWEST = "5"
 """The version that an upgrade leads to."""
 BY = {
     "kept by a person": "person",
@@ -113,7 +113,8 @@ def as_newest(dump: Dump, *copies: Path) -> Dump:
     expected["meta"].append(
         {"key": "upgrade_copies", "value": json.dumps([str(copy) for copy in copies])}
     )
-    fresh: Dump = {"attempts": [], "items": [], "leases": [], "episode_memories": held}
+    fresh: Dump = {"attempts": [], "items": [], "leases": [], "readings": []}
+    fresh["episode_memories"] = held
     return comparable(expected | fresh)
 
 

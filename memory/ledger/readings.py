@@ -1,0 +1,61 @@
+"""Which texts a model has read on a page, so that a later batch reads only what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import sqlalchemy as sa
+
+from memory.ledger import tables as t
+from memory.ledger.among import among
+from memory.ledger.prepared import Prepared
+from memory.ledger.transaction import TableGroup, upsert
+
+ScopedText = tuple[str, str]
+"""(scope key, text key)."""
+_READ = t.readings.c
+
+
+class Readings(TableGroup):
+    """What models have read."""
+
+    def all(self, model: str, *, thorough: bool = False) -> set[ScopedText]:
+        """The texts that this model has read; with `thorough`, those that it has read so."""
+        query = sa.select(_READ.scope, _READ.text_key).where(_READ.model == model)
+        if thorough:
+            query = query.where(_READ.thorough)
+        return {tuple(row) for row in self._connection.execute(query)}
+
+    def count_unread(self, model: str, *, private: bool) -> int:
+        """Live memories whose text this model has read nowhere; private ones only if asked for."""
+        memories = t.memories.c
+        read = sa.exists().where(_READ.text_key == memories.text_key, _READ.model == model)
+        unread = sa.and_(memories.live, sa.not_(read))
+        if not private:
+            unread = sa.and_(unread, sa.not_(memories.is_private))
+        return self._transaction.count(t.memories, unread)
+
+
+class ReadingsWriter(Readings):
+    """Readings, to be recorded and dropped."""
+
+    def record(self, texts: Iterable[ScopedText], model: str, *, thorough: bool) -> None:
+        """This model has read these texts."""
+        rows = [
+            {"scope": scope, "text_key": key, "model": model, "thorough": thorough}
+            for scope, key in sorted(set(texts))
+        ]
+        if rows:
+            statement = upsert(self._transaction.dialect, t.readings)
+            told = {"thorough": sa.or_(_READ.thorough, statement.excluded.thorough)}
+            keys = ["scope", "text_key", "model"]
+            update = statement.on_conflict_do_update(index_elements=keys, set_=told)
+            Prepared(update).run_all(self._connection, rows)
+
+    def drop(self, keys: Collection[str]) -> None:
+        """Whoever read one of these texts, in whatever scope, has not."""
+        self._connection.execute(t.readings.delete().where(among(_READ.text_key, sorted(keys))))
+
+    def drop_all(self, model: str) -> None:
+        """This model has read nothing."""
+        self._connection.execute(t.readings.delete().where(_READ.model == model))

@@ -1,0 +1,40 @@
+"""What a model has read on pages is kept by scope, text and model, and dropped with the text."""
+
+from __future__ import annotations
+
+from memory.ledger import Ledger
+from memory.models import Scope
+from memory.store import MemoryStore
+from tests.doubles import PlacedEmbedder
+
+
+def test_what_was_read_thoroughly_stays_so_and_is_of_one_model(ledger_url: str) -> None:
+    with Ledger.create(ledger_url) as ledger:
+        with ledger.writing() as writer:
+            writer.readings.record([("s", "a"), ("s", "b")], "reader", thorough=False)
+            writer.readings.record([("s", "b"), ("t", "a")], "reader", thorough=True)
+            writer.readings.record([("s", "b")], "reader", thorough=False)
+        with ledger.reading() as reader:
+            assert reader.readings.all("reader") == {("s", "a"), ("s", "b"), ("t", "a")}
+            assert reader.readings.all("reader", thorough=True) == {("s", "b"), ("t", "a")}
+            assert reader.readings.all("another") == set()
+        with ledger.writing() as writer:
+            writer.readings.drop({"a"})
+            assert writer.readings.all("reader") == {("s", "b")}
+            writer.readings.drop_all("reader")
+            assert writer.readings.all("reader") == set()
+
+
+def test_what_is_forgotten_was_never_read(ledger_url: str) -> None:
+    with MemoryStore(Ledger.create(ledger_url), PlacedEmbedder()) as store:
+        kept, gone = (store.new_memory(f"Mia owns boat {n}.", user="Mia") for n in range(2))
+        store.add_batch([kept, gone])
+        with store.ledger.writing() as writer:
+            keys = [row.text_key for row in writer.memories.live_in_time_order()]
+            scope = Scope.of(kept, store.scope_fields).key
+            assert writer.readings.count_unread("reader", private=False) == 2
+            writer.readings.record([(scope, key) for key in keys], "reader", thorough=False)
+            assert writer.readings.count_unread("reader", private=False) == 0
+        store.forget(gone.id)
+        with store.ledger.reading() as reader:
+            assert reader.readings.all("reader") == {(scope, keys[0])}
