@@ -6,7 +6,6 @@ others.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,6 @@ from memory.errors import MemoryPipelineError, ModelAnswerError, ModelError, Mod
 from memory.ledger import Lease, PendingTurn, Writer
 from memory.models import (
     MAX_CONTENT,
-    MAX_NAME,
     Candidate,
     Extraction,
     ExtractionResult,
@@ -25,6 +23,7 @@ from memory.models import (
     Scope,
     Turn,
     Usage,
+    name_of_candidate,
 )
 from memory.protocols import LanguageModel
 from memory.providers import Budget
@@ -269,7 +268,7 @@ class TurnReader:
         turn = kept.turn
         return Memory(
             id=self._store.new_id(),
-            external_id=_external_id(turn.conversation, kept.name, place),
+            external_id=name_of_candidate(turn.conversation, kept.name, place),
             content=candidate.content,
             user=turn.speaker,
             category=candidate.category,
@@ -312,12 +311,6 @@ class TurnReader:
 def _states(old: Memory, new: Memory) -> bool:
     """Whether an old memory, of the same user or of nobody, states all of the new one."""
     return old.user in (None, new.user) and covers(old.content, new.content)
-
-
-def _external_id(conversation: str, name: str, place: int) -> str:
-    """What makes a candidate known again; the hash of it where it is longer than a name may be."""
-    whole = f"{conversation}/{name}/{place}"
-    return whole if len(whole) <= MAX_NAME else hashlib.sha256(whole.encode()).hexdigest()
 
 
 def _asked(turn: Turn) -> list[Candidate]:

@@ -10,9 +10,10 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter
 
 from memory.ledger import tables as t
+from memory.ledger.among import among
 from memory.ledger.records import PendingTurn, Waiting
 from memory.ledger.transaction import TableGroup
-from memory.models import Candidate, Memory, Turn
+from memory.models import Candidate, Turn
 
 _CANDIDATES = TypeAdapter(tuple[Candidate, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
@@ -55,6 +56,11 @@ class Turns(TableGroup):
         )
         told = self._connection.scalars(query.order_by(t.turns.c.seq.desc()).limit(limit)).all()
         return [Turn.model_validate_json(one) for one in reversed(told)]
+
+    def with_text(self) -> list[Turn]:
+        """Every turn whose text is kept: those that wait, and the last ones that were extracted."""
+        query = sa.select(t.turns.c.turn).where(t.turns.c.turn.is_not(None))
+        return [Turn.model_validate_json(one) for one in self._connection.scalars(query)]
 
     def count_waiting(self) -> int:
         return self._transaction.count(t.turns, t.turns.c.pending)
@@ -108,50 +114,23 @@ class TurnsWriter(Turns):
         old = t.turns.c.heard_at < self._transaction.now_s() - older_than_s
         self._update(sa.and_(_DONE, old), turn=None)
 
-    def forget(self, memories: Collection[Memory]) -> None:
-        """Turns that wait neither keep these texts nor bring them back; others keep no text.
+    def reword(self, seq: int, turn: Turn) -> None:
+        """Keep another text of a waiting turn; it is known again by the first one."""
+        self._update(t.turns.c.seq == seq, turn=turn.model_dump_json())
 
-        Only what was said by or of the same user goes, and of a turn only that.
-        """
-        for waiting in self.waiting():
-            found = waiting.candidates or ()
-            speaker, text = waiting.turn.speaker, waiting.turn.text
-            left = [one for one in found if not _says_one_of(one, speaker, memories)]
-            for memory in memories:
-                if waiting.turn.is_bot or memory.user in (None, speaker):
-                    text = text.replace(memory.content, " ")
-            if len(left) < len(found):  # read already, in whatever words it was said
-                self.keep_candidates(waiting.seq, left)
-                text = ""
-            if text != waiting.turn.text:
-                rest = waiting.turn.model_copy(update={"text": text.strip()})
-                self._update(t.turns.c.seq == waiting.seq, turn=rest.model_dump_json())
-        self._update(_DONE, turn=None)
+    def drop(self, seq: int) -> None:
+        """Keep only how a turn is known again: it is not extracted any more."""
+        self._update(t.turns.c.seq == seq, pending=False, turn=None, candidates=None)
 
-    def forget_speaker(self, speaker: str) -> None:
-        """What somebody said is not extracted any more, nor what others said of them.
-
-        Nor is what the bot answered them: it may quote.
-        """
-        waiting_turns = self.waiting()
-        theirs = {one.turn.conversation for one in waiting_turns if one.turn.speaker == speaker}
-        for waiting in waiting_turns:
-            this = t.turns.c.seq == waiting.seq
-            answered = waiting.turn.is_bot and waiting.turn.conversation in theirs
-            if waiting.turn.speaker == speaker or answered:
-                self._update(this, pending=False, turn=None, candidates=None)
-            elif waiting.candidates is not None:
-                others = [one for one in waiting.candidates if one.user != speaker]
-                self.keep_candidates(waiting.seq, others)
-        self._update(_DONE, turn=None)
+    def clear_extracted(self, conversations: Collection[str] | None = None) -> None:
+        """Erase the texts of extracted turns, in these conversations or everywhere."""
+        where = _DONE
+        if conversations is not None:
+            where = sa.and_(_DONE, among(t.turns.c.conversation, conversations))
+        self._update(where, turn=None)
 
     def _update(self, where: sa.ColumnElement[bool], **values: Any) -> None:
         self._connection.execute(t.turns.update().where(where).values(**values))
-
-
-def _says_one_of(one: Candidate, speaker: str, memories: Collection[Memory]) -> bool:
-    user = one.user or speaker
-    return any(one.content == memory.content and memory.user in (None, user) for memory in memories)
 
 
 def _worth_a_try(most_attempts: int) -> sa.ColumnElement[bool]:

@@ -3,6 +3,7 @@ from .conversation import Extraction as Extraction
 from .conversation import ExtractionResult as ExtractionResult
 from .conversation import Reply as Reply
 from .conversation import Turn as Turn
+from .conversation import name_of_candidate as name_of_candidate
 from .decision import COPIES_FROM as COPIES_FROM
 from .decision import JUDGES as JUDGES
 from .decision import MOST_READ as MOST_READ

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from pydantic import (
 )
 
 from memory.models.decision import Outcome, Usage
-from memory.models.values import MAX_CONTENT, Content, Frozen, Name, UtcTime, as_tuple
+from memory.models.values import MAX_CONTENT, MAX_NAME, Content, Frozen, Name, UtcTime, as_tuple
 from memory.text import clean
 
 
@@ -48,6 +49,15 @@ class Candidate(Frozen):
     """Position, from 0, of the turn that says it; None where the model does not say."""
     asked: bool = False
     """Whether somebody said "remember that ..."."""
+
+
+def name_of_candidate(conversation: str, turn: str, position: int) -> str:
+    """The external id of the memory that a candidate becomes, known again after a crash.
+
+    A hash where the whole name is longer than a name may be.
+    """
+    whole = f"{conversation}/{turn}/{position}"
+    return whole if len(whole) <= MAX_NAME else hashlib.sha256(whole.encode()).hexdigest()
 
 
 class Extraction(Frozen):

@@ -12,6 +12,7 @@ from memory.errors import IndexFault, MemoryNotFound, StillStatedBy
 from memory.index import IndexSlot
 from memory.ledger import DecisionRecord, Ledger, Writer
 from memory.models import Action, Decision, Memory
+from memory.store.forgotten_turns import forget_turns, forget_turns_of
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ def erase(writer: Writer, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
     """
     memory = _living(writer, memory_id)
     [origins] = _erase_all(writer, [memory], at)
+    forget_turns(writer, [memory, *origins])
     return memory, origins
 
 
@@ -50,7 +52,7 @@ def forget_user(ledger: Ledger, slot: IndexSlot, user: str, at: datetime) -> lis
     """As `MemoryStore.forget`, all that is about a user; what they said is not extracted either."""
     with ledger.writing() as writer:
         memories = [row.memory for row in writer.memories.live_of(user)]
-        writer.turns.forget_speaker(user)
+        forget_turns_of(writer, user)
         writer.episodes.forget_user(user)
         origins = _erase_all(writer, memories, at)
     aside = tuple(ledger.set_aside_files())
@@ -68,9 +70,6 @@ def _erase_all(
     origins = [writer.memories.ancestors(memory.id) for memory in memories]
     ids = [*(memory.id for memory in memories), *(name for names in origins for name in names)]
     rows = writer.memories.rows(ids)
-    gone = [row.memory for row in rows.values()]
-    writer.turns.forget(gone)
-    writer.leases.free_all()
     writer.episodes.forget(ids)
     writer.items.forget(ids)
     writer.memories.bury(ids)

@@ -1,0 +1,171 @@
+"""What waits to be extracted brings back nothing that was forgotten, and loses nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from memory.errors import LeaseLost
+from memory.extractor import MemoryExtractor
+from memory.ledger import Lease, Ledger
+from memory.models import Candidate, Memory, Turn
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import START, ScriptedModel
+from tests.turns import hook, live, turn
+
+VAN = "Mia drives a juniper99 van."
+
+
+@pytest.fixture
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    with Ledger.create(ledger_url) as opened:
+        yield opened
+
+
+def keep(store: MemoryStore, *turns: Turn) -> None:
+    with store.ledger.writing() as writer:
+        for one in turns:
+            writer.turns.keep(one, str(one.id))
+
+
+def waiting(store: MemoryStore) -> list[str]:
+    with store.ledger.reading() as reader:
+        return [one.turn.text for one in reader.turns.waiting()]
+
+
+def forget(store: MemoryStore, memory: Memory) -> None:
+    store.forget(memory.id)
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("I drive a juniper99 van.", []),
+        ("I drive a juniper99 van. My sister moved.", ["My sister moved."]),
+        ("Hi!\nI'm tired, and I drive a juniper99 van to work.\nBye!", ["Hi!\n\nBye!"]),
+        ("My sister moved and I drive a juniper99 van.", []),
+        ("I drive a juniper98 van.", ["I drive a juniper98 van."]),
+        ("I want a juniper99 van.", ["I want a juniper99 van."]),
+    ],
+)
+def test_a_waiting_turn_loses_what_states_a_forgotten_memory(
+    store: MemoryStore, tell: Tell, said: str, left: list[str]
+) -> None:
+    memory = store.add(tell(VAN, user="Mia"))
+    keep(store, turn(said))
+    forget(store, memory)
+    assert waiting(store) == left
+
+
+def test_a_turn_that_waited_for_the_model_does_not_bring_back_what_was_forgotten(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content=VAN, turn=0)]]
+    hook(extractor, turn("I drive a juniper99 van.", 0))
+    keep(store, turn("I drive a juniper99 van.", 1, conversation="another"))
+    forget(store, next(store.memories()))
+    hook(extractor)
+    assert live(store) == []
+    assert len(model.shown) == 1, "there is nothing left to ask about"
+
+
+def test_the_turn_that_a_memory_came_from_is_not_extracted_again_whatever_its_words(
+    store: MemoryStore, tell: Tell
+) -> None:
+    came_from = {"conversation": "c", "turn": "0"}
+    memory = store.add(tell(VAN, user="Mia", metadata=came_from))
+    keep(store, turn("As I said.", 0), turn("As I said.", 1), turn("As I said.", 0, "Jonas"))
+    forget(store, memory)
+    assert waiting(store) == ["As I said."]
+
+
+def test_a_candidate_in_other_words_goes_with_the_memory_that_it_became(
+    store: MemoryStore, tell: Tell
+) -> None:
+    memory = store.add(tell("Mia's car is a van.", user="Mia", external_id="c/0/0"))
+    keep(store, turn("I drive a van, and I sail.", 0))
+    with store.ledger.writing() as writer:
+        [one] = writer.turns.waiting()
+        found = [Candidate(content=text, turn=0) for text in (VAN, "Mia sails.")]
+        writer.turns.keep_candidates(one.seq, found)
+    forget(store, memory)
+    with store.ledger.reading() as reader:
+        [left] = reader.turns.waiting()
+    assert left.turn.text == ""
+    assert [one.content for one in left.candidates or ()] == ["Mia sails."]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["a teapot and a steam engine", "Steam is not tea leaves.", "I like tea. My sister moved."],
+)
+@pytest.mark.parametrize("speaker", ["Mia", "Jonas", "bot"])
+def test_a_short_memory_takes_no_part_of_a_word_or_of_another_sentence_with_it(
+    store: MemoryStore, tell: Tell, said: str, speaker: str
+) -> None:
+    memory = store.add(tell("tea", user="Mia"))
+    keep(store, turn("Well.", 0), turn(said, 1, speaker, is_bot=speaker == "bot"))
+    forget(store, memory)
+    assert waiting(store) == ["Well.", said]
+
+
+def test_another_users_turn_that_states_the_same_stays(store: MemoryStore, tell: Tell) -> None:
+    of_mia, of_nobody = store.add(tell(VAN, user="Mia")), store.add(tell("I sail. I row."))
+    keep(store, turn("I drive a juniper99 van.", 0, "Jonas"), turn("I sail. I row.", 1, "Jonas"))
+    forget(store, of_mia)
+    forget(store, of_nobody)
+    assert waiting(store) == ["I drive a juniper99 van.", "I sail. I row."]
+
+
+def test_what_the_bot_said_of_a_memory_that_it_recalled_goes_with_it(
+    store: MemoryStore, tell: Tell
+) -> None:
+    memory = store.add(tell(VAN, user="Mia"))
+    keep(
+        store,
+        turn("So you drive a van!", 0, "bot", is_bot=True, recalled_ids=(memory.id,)),
+        turn("Mia drives a juniper99 van.", 1, "bot", is_bot=True),
+        turn("And how is the weather?", 2, "bot", is_bot=True),
+        turn("Fine.", 3),
+    )
+    forget(store, memory)
+    assert waiting(store) == ["And how is the weather?", "Fine."]
+
+
+def test_only_who_extracts_a_conversation_of_that_user_starts_again(
+    store: MemoryStore, tell: Tell
+) -> None:
+    memory = store.add(tell(VAN, user="Mia"))
+    keep(store, turn("Hello.", 0, conversation="hers"), turn("Hi.", 0, "Jonas", conversation="his"))
+    hers, his = Lease("hers", "1"), Lease("his", "2")
+    with store.ledger.writing() as writer:
+        for lease in (hers, his):
+            assert writer.leases.claim(lease, 60.0)
+    forget(store, memory)
+    with store.ledger.reading() as reader:
+        reader.leases.check(his)
+        with pytest.raises(LeaseLost):
+            reader.leases.check(hers)
+
+
+def test_the_context_of_other_users_conversations_stays(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content=VAN, turn=0)], [], [], []]
+    hook(extractor, turn("I drive a juniper99 van.", 0, conversation="hers"))
+    hook(extractor, turn("I row.", 0, "Jonas", conversation="his"))
+    forget(store, next(store.memories()))
+    hook(extractor, turn("Well.", 1, conversation="hers"))
+    hook(extractor, turn("Often.", 1, "Jonas", conversation="his"))
+    assert model.context[-2:] == [(), ("I row.",)]
+
+
+def test_a_turn_told_again_after_forgetting_is_extracted(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tell: Tell
+) -> None:
+    forget(store, store.add(tell(VAN, user="Mia")))
+    model.extractions = [[Candidate(content=VAN, turn=0)]]
+    hook(extractor, turn("I drive a juniper99 van.", 0, at=START))
+    assert live(store) == [("Mia", VAN)]
