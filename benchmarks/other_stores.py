@@ -134,7 +134,8 @@ def kills(folder: Path, count: int, chance: random.Random) -> None:
         time.sleep(chance.uniform(0.0, took))
         run.kill()
         run.wait()
-        header, rows = read_undo_file(undo)
+        file = read_undo_file(undo)
+        header, rows = file.header, file.rows
         back_again = undo_write_back(
             TheirChroma(place, NAME), header, rows, lambda _done, _whole: None
         )

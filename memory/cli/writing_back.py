@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -19,7 +21,17 @@ from memory.text import shortened
 
 if TYPE_CHECKING:
     from memory.config import Config
-    from memory.interchange import ForeignRow, Kind, LeftAlone, Reading, Theirs, WriteBackPlan
+    from memory.interchange import (
+        ForeignRow,
+        Kind,
+        LeftAlone,
+        Reading,
+        Staying,
+        Theirs,
+        UndoFile,
+        Update,
+        WriteBackPlan,
+    )
     from memory.models import Vector
 
 _TEXT = 200
@@ -42,8 +54,14 @@ InCollection = Annotated[
 Embedding = Annotated[
     str | None, typer.Option(help="Who embeds merged texts: package.module:factory.")
 ]
-UndoFile = Annotated[
+UndoFileName = Annotated[
     Path | None, typer.Option(help="Where the old rows go [default: COLLECTION.undo-N.jsonl].")
+]
+Across = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Let one row stand for rows that differ in this key, such as run_id; repeatable."
+    ),
 ]
 Undo = Annotated[Path | None, typer.Option(help="Take back what was written, by its undo file.")]
 
@@ -55,7 +73,8 @@ def write_back(
     to_langgraph: ToLangGraph = None,
     collection: InCollection = None,
     embedder: Embedding = None,
-    undo_file: UndoFile = None,
+    undo_file: UndoFileName = None,
+    across: Across = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
     undo: Undo = None,
 ) -> None:
@@ -64,7 +83,6 @@ def write_back(
     Only rows that were imported, and are as they were imported, are touched.
     """
     from memory.interchange import vector_folder
-    from memory.store import utc_now
 
     of_mem0 = None if to_mem0 is None else str(vector_folder(to_mem0))
     given = [one for one in (to_chroma, of_mem0, to_langgraph) if one is not None]
@@ -81,16 +99,36 @@ def write_back(
             "give --to-chroma, --to-mem0 or --to-langgraph",
         )
     theirs = _theirs(to_chroma, of_mem0, to_langgraph, collection)
-    now = utc_now()
     with progress("comparing"):
-        rows, reading, plan = _planned(context.obj, theirs)
-        plan, made = _with_vectors(context.obj, theirs, plan, rows, reading, now, embedder)
+        found, plan = _planned(context.obj, theirs, _checked_across(across or ()))
+        plan, made = _with_vectors(context.obj, theirs, plan, found, embedder)
     _show_plan(plan)
     if not plan.changes:
+        _finish(context.obj, theirs, found)
         err().print("nothing to write back")
         return
     _confirm(theirs, yes)
-    _write(theirs, plan, reading, undo_file or _free_name(theirs.name), now, made)
+    _write(context.obj, theirs, plan, found, undo_file or _free_name(theirs.name), made)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """What a collection holds, how it is read, and the run that is to be finished."""
+
+    collection_id: str
+    rows: Sequence[ForeignRow]
+    reading: Reading
+    begun: UndoFile | None
+    now: datetime
+
+
+def _checked_across(across: Sequence[str]) -> Sequence[str]:
+    from memory.interchange import ACROSS
+
+    for name in across:
+        if name not in ACROSS:
+            raise WrongArgument("--across", f"{name!r} is none of {', '.join(ACROSS)}")
+    return across
 
 
 def _theirs(
@@ -108,9 +146,18 @@ def _theirs(
     return assembly.their_collection(kind, of_mem0, collection or MEM0_COLLECTION)
 
 
-def _planned(config: Config, theirs: Theirs) -> tuple[Sequence[ForeignRow], Reading, WriteBackPlan]:
+def _planned(
+    config: Config, theirs: Theirs, across: Sequence[str]
+) -> tuple[_Compared, WriteBackPlan]:
     """Raises: InputError where nothing was ever imported from there."""
-    from memory.interchange import noted_reading, plan_write_back
+    from memory.interchange import (
+        noted_reading,
+        noted_runs,
+        own_work_in,
+        plan_write_back,
+        read_undo_file,
+    )
+    from memory.store import utc_now
 
     found = theirs.found()
     with assembly.read_store(config) as store:
@@ -122,7 +169,13 @@ def _planned(config: Config, theirs: Theirs) -> tuple[Sequence[ForeignRow], Read
                 "import it from there: what is known already is added no second time",
             )
         reading = _with_namespaces(found.rows, reading, theirs)
-        return found.rows, reading, plan_write_back(found.rows, reading, store.ledger)
+        runs = noted_runs(store.ledger, found.collection_id)
+        files = [read_undo_file(run.undo_file) for run in runs]
+        begun = files[-1] if runs and not runs[-1].finished else None
+        own_work = own_work_in(theirs, files, found.collection_id)
+        plan = plan_write_back(found.rows, reading, store.ledger, across, own_work)
+    now = (begun and begun.header.at) or utc_now()
+    return _Compared(found.collection_id, found.rows, reading, begun, now), plan
 
 
 def _with_namespaces(rows: Sequence[ForeignRow], reading: Reading, theirs: Theirs) -> Reading:
@@ -137,19 +190,13 @@ def _with_namespaces(rows: Sequence[ForeignRow], reading: Reading, theirs: Their
 
 
 def _with_vectors(
-    config: Config,
-    theirs: Theirs,
-    plan: WriteBackPlan,
-    rows: Sequence[ForeignRow],
-    reading: Reading,
-    now: datetime,
-    embedder: str | None,
+    config: Config, theirs: Theirs, plan: WriteBackPlan, found: _Compared, embedder: str | None
 ) -> tuple[WriteBackPlan, dict[str, Vector]]:
     """What needs a vector that nobody here can make is left alone."""
     from memory.interchange import with_vectors
 
     others = [] if not plan.updates else _embedders(config, embedder)
-    return with_vectors(theirs, plan, rows, reading, now, others)
+    return with_vectors(theirs, plan, found.rows, found.reading, found.now, others)
 
 
 def _embedders(config: Config, given: str | None) -> list[Any]:
@@ -163,19 +210,39 @@ def _embedders(config: Config, given: str | None) -> list[Any]:
 
 
 def _show_plan(plan: WriteBackPlan) -> None:
-    updates = (
-        f"update {one.row.id}\n  from {_line(one.said)}\n  to   {_line(one.text)}"
-        for one in plan.updates
-    )
+    updates = map(_update_lines, plan.updates)
     deletions = (
         f"delete {one.row.id}  {_line(one.said)}\n  kept {one.kept.id}" for one in plan.deletions
     )
     if plan.changes:
         show("\n".join([*updates, *deletions]))
     _say_left(plan.left_alone)
+    _say_staying(plan.staying)
     err().print(
         f"{len(plan.updates):,} rows to update, {len(plan.deletions):,} to delete; "
         f"{len(plan.left_alone):,} left alone; {plan.unknown:,} were never imported as they are"
+    )
+
+
+def _update_lines(one: Update) -> str:
+    lines = [f"update {one.row.id}"]
+    if one.text != one.said:
+        lines += [f"  from {_line(one.said)}", f"  to   {_line(one.text)}"]
+    if one.expires_as is not None:
+        lines.append(f"  expires as {one.expires_as.id}")
+    return "\n".join(lines)
+
+
+def _say_staying(staying: Sequence[Staying]) -> None:
+    """Say how many rows stay with their own text, and in which keys they differ."""
+    if not staying:
+        return
+    keys = Counter(name for one in staying for name in one.apart)
+    why = ", ".join(f"{name} ({count:,})" for name, count in keys.most_common())
+    options = " ".join(f"--across {name}" for name in keys)
+    err().print(
+        f"{len(staying):,} rows stay with their own text, since they differ from the row that "
+        f"stands for them in {why}; {options} lets one row stand for all"
     )
 
 
@@ -203,23 +270,46 @@ def _free_name(collection: str) -> Path:
     return next(name for name in names if not name.exists())
 
 
+def _finish(config: Config, theirs: Theirs, found: _Compared) -> None:
+    """A run that was killed after its last row has only its settings to put back."""
+    from memory.interchange import finish_write_back
+
+    if found.begun is not None:
+        finish_write_back(theirs, found.begun.header)
+        _note_run(config, found.collection_id, found.begun.path, finished=True)
+
+
+def _note_run(config: Config, collection_id: str, undo_file: Path, *, finished: bool) -> None:
+    """Note where the undo file is: whoever runs this again knows the rows that were written."""
+    from memory.interchange import WriteBackRun, note_run
+
+    with assembly.open_existing_ledger(config) as ledger:
+        note_run(ledger, collection_id, WriteBackRun(undo_file.absolute(), finished))
+
+
 def _write(
+    config: Config,
     theirs: Theirs,
     plan: WriteBackPlan,
-    reading: Reading,
+    found: _Compared,
     undo_file: Path,
-    now: datetime,
     made: dict[str, Vector],
 ) -> None:
     from memory.interchange import write_back as carry_out
 
-    planned = len(plan.left_alone)
+    planned, begun = len(plan.left_alone), found.begun
+    if undo_file.exists():
+        raise InputError(undo_file, "exists already", "name a new file with --undo-file")
+    _note_run(config, found.collection_id, undo_file, finished=False)
     with progress("writing") as tell:
-        done = carry_out(theirs, plan, reading, undo_file, now, made, tell)
+        done = carry_out(theirs, plan, found.reading, undo_file, found.now, made, tell, begun)
+    files = [file for file in (undo_file, begun.path if begun else undo_file) if file.exists()]
+    for file in dict.fromkeys(file.absolute() for file in reversed(files)):
+        _note_run(config, found.collection_id, file, finished=True)
     _say_left(done.left_alone[planned:])
     err().print(f"{done.updated:,} rows updated, {done.deleted:,} deleted")
-    if undo_file.exists():
-        err().print(f"memory-dedup write-back --undo {undo_file} takes it back")
+    for file in dict.fromkeys(files):
+        err().print(f"memory-dedup write-back --undo {file} takes it back")
     if len(done.left_alone) > planned:
         raise typer.Exit(EXIT_PROBLEM)
 
@@ -227,7 +317,8 @@ def _write(
 def _take_back(file: Path, moved_to: str | None = None) -> None:
     from memory.interchange import read_undo_file, undo_write_back
 
-    header, rows = read_undo_file(file)
+    undo = read_undo_file(file)
+    header, rows = undo.header, undo.rows
     where = moved_to or header.place
     theirs = assembly.their_collection(header.kind, where, header.collection)
     with progress("putting back") as tell:

@@ -20,7 +20,13 @@ from .mem0 import vector_folder as vector_folder
 from .namespaces import choose_namespaces as choose_namespaces
 from .origin import note_reading as note_reading
 from .origin import noted_reading as noted_reading
+from .own_work import WriteBackRun as WriteBackRun
+from .own_work import note_run as note_run
+from .own_work import noted_runs as noted_runs
+from .plan_back import ACROSS as ACROSS
 from .plan_back import LeftAlone as LeftAlone
+from .plan_back import Staying as Staying
+from .plan_back import Update as Update
 from .plan_back import WriteBackPlan as WriteBackPlan
 from .plan_back import plan_write_back as plan_write_back
 from .qdrant import is_qdrant as is_qdrant
@@ -28,7 +34,10 @@ from .qdrant_back import TheirQdrant as TheirQdrant
 from .theirs import Found as Found
 from .theirs import Theirs as Theirs
 from .undo_file import Kind as Kind
+from .undo_file import UndoFile as UndoFile
 from .undo_file import read_undo_file as read_undo_file
 from .vectors import with_vectors as with_vectors
+from .write_back import finish_write_back as finish_write_back
+from .write_back import own_work_in as own_work_in
 from .write_back import undo_write_back as undo_write_back
 from .write_back import write_back as write_back

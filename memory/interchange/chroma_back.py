@@ -23,7 +23,7 @@ from memory.interchange.chroma import (
     said,
 )
 from memory.interchange.foreign import ForeignRow, Reading, text_of
-from memory.interchange.plan_back import rewritten
+from memory.interchange.plan_back import Update, rewritten
 from memory.interchange.theirs import Embed, Found, Rows, Stored
 from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
 
@@ -48,6 +48,9 @@ class TheirChroma:
 
     def found(self) -> Found:
         return read_collection(self.place, self.name)
+
+    def as_read(self, stored: Stored) -> ForeignRow:
+        return _as_read(stored)
 
     @contextmanager
     def looking(self) -> Iterator[Rows]:
@@ -112,11 +115,12 @@ class _ChromaRows:
         }
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        return ForeignRow(stored.id, stored.document, stored.metadata)
+        return _as_read(stored)
 
-    def rewritten(self, stored: Stored, text: str, reading: Reading, now: datetime) -> Becomes:
-        document, changes = rewritten(self.as_read(stored), text, reading, now)
-        return Becomes(document=document, metadata=changes)
+    def rewritten(
+        self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
+    ) -> Becomes:
+        return rewritten(_as_read(there[update.row.id]), update, reading, now)
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
         return {"": text_of(self.as_read(stored), reading)}
@@ -129,7 +133,7 @@ class _ChromaRows:
         for in_document in (True, False):
             some = [row for row in rows if row.becomes and _in_document(row) is in_document]
             if some:
-                changes = [row.becomes.metadata or None for row in some if row.becomes]
+                changes = [_changes(row.becomes) for row in some if row.becomes]
                 texts = [row.becomes.document or "" for row in some if row.becomes]
                 with chroma_faults():
                     self.collection.update(
@@ -158,6 +162,14 @@ class _ChromaRows:
                     documents=documents if in_document else None,
                     metadatas=[_metadata_before(row, there.get(row.id)) for row in some],
                 )
+
+
+def _as_read(stored: Stored) -> ForeignRow:
+    return ForeignRow(stored.id, stored.document, stored.metadata)
+
+
+def _changes(becomes: Becomes) -> dict[str, Any] | None:
+    return {**becomes.metadata, **dict.fromkeys(becomes.gone)} or None
 
 
 def _in_document(row: RowBefore) -> bool:

@@ -32,11 +32,13 @@ from memory.interchange.langgraph_tables import (
     vectors_at,
     without_password,
 )
+from memory.interchange.plan_back import Update
 from memory.interchange.theirs import Embed, Found, Rows, Stored
 from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
 
 _SAID = ("prefix", "key", "value", "created_at", "updated_at")
 """The columns of an item that only somebody who writes it changes."""
+_EXPIRY = ("expires_at", "ttl_minutes")
 _OWN_NAMES = ("prefix", "key", "field_name", "embedding")
 """The columns of a vector that its place and its numbers are."""
 
@@ -64,6 +66,9 @@ class TheirLangGraph:
         with self._reading() as tables:
             rows = [as_row(one) for one in items(tables)]
             return Found(f"langgraph:{tables.identity()}", rows)
+
+    def as_read(self, stored: Stored) -> ForeignRow:
+        return as_row(_decoded(stored.metadata))
 
     @contextmanager
     def looking(self) -> Iterator[Rows]:
@@ -128,10 +133,17 @@ class _Items:
     def as_read(self, stored: Stored) -> ForeignRow:
         return as_row(_decoded(stored.metadata))
 
-    def rewritten(self, stored: Stored, text: str, reading: Reading, now: datetime) -> Becomes:
-        value = rewritten_value(_decoded(stored.metadata), text, reading, now)
+    def rewritten(
+        self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
+    ) -> Becomes:
+        stored = there[update.row.id]
+        lender = None if update.expires_as is None else there.get(update.expires_as.id)
+        beside = _expiry_of(lender) if lender and update.expires_as != update.row else {}
+        value = rewritten_value(_decoded(stored.metadata), update, reading, now)
+        if value == _decoded(stored.metadata)["value"]:
+            return Becomes(document=None, metadata={}, beside=beside)
         written = {"value": self.tables.told(value), "updated_at": self.tables.time(now)}
-        return Becomes(document=None, metadata=_encoded(written))
+        return Becomes(document=None, metadata=_encoded(written), beside=beside)
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
         """Of each field, as LangGraph finds it in a value."""
@@ -148,7 +160,7 @@ class _Items:
         for row in rows:
             assert row.becomes is not None
             changes = _decoded(row.becomes.metadata)
-            change_item(self.tables, _spot(row), changes)
+            change_item(self.tables, _spot(row), changes | _decoded(row.becomes.beside))
             before = row.vectors
             for field, vector in vectors[row.id].items():
                 if not np.array_equal(vector, before[field]):
@@ -165,7 +177,7 @@ class _Items:
         for row in rows:
             columns, beside = _decoded(row.metadata), _vector_columns(row)
             if row.id in there:
-                change_item(self.tables, _spot(row), columns)
+                change_item(self.tables, _spot(row), columns | _expiry_before(row, there[row.id]))
                 for field, vector in row.vectors.items():
                     change_vector(
                         self.tables, _spot(row), field, beside[field] | {"embedding": vector}
@@ -176,6 +188,19 @@ class _Items:
             for field, vector in row.vectors.items():
                 own = {"prefix": prefix, "key": key, "field_name": field, "embedding": vector}
                 add_vector(self.tables, own | beside[field])
+
+
+def _expiry_of(stored: Stored) -> dict[str, Any]:
+    item = stored.beside["item"]
+    return {name: item[name] for name in _EXPIRY if name in item}
+
+
+def _expiry_before(row: RowBefore, there: Stored) -> dict[str, Any]:
+    """The columns that an update changed, as they were, unless somebody changed them since."""
+    if row.becomes is None or not there.lives_as(row.becomes):
+        return {}
+    before = _part(row.beside, "item")
+    return _decoded({name: before[name] for name in row.becomes.beside})
 
 
 def _spots(name: str) -> list[Spot]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading
 from memory.interchange.json_splice import spliced
-from memory.interchange.plan_back import rewritten
+from memory.interchange.plan_back import Update, rewritten
 
 _INNER = ("content", "content")
 
@@ -41,15 +41,15 @@ def unexpired_items(rows: Sequence[ForeignRow], now: datetime) -> Iterator[Forei
 
 
 def rewritten_value(
-    item: Mapping[str, Any], text: str, reading: Reading, now: datetime
+    item: Mapping[str, Any], update: Update, reading: Reading, now: datetime
 ) -> str | bytes:
-    """The item's value with another text, and not a character of it changed otherwise."""
+    """The item's value after an update, and not a character of it changed otherwise."""
     row, value = as_row(item), item["value"]
     whole: str = value.decode() if isinstance(value, bytes) else value
-    document, changes = rewritten(row, text, reading, now)
-    if document is not None:
-        whole = spliced(whole, _INNER, document)
-    for key, new in changes.items():
+    becomes = rewritten(row, update, reading, now)
+    if becomes.document is not None:
+        whole = spliced(whole, _INNER, becomes.document)
+    for key, new in (becomes.metadata | dict.fromkeys(becomes.gone)).items():
         whole = spliced(whole, (key,), new)
     return whole.encode() if isinstance(value, bytes) else whole
 

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from memory.interchange.foreign import ForeignRow, Reading, as_memory, text_key_of
 from memory.interchange.namespaces import in_namespaces
+from memory.interchange.own_work import OwnWork, before_own_work
+from memory.interchange.times import moment
+from memory.interchange.undo_file import Becomes
 from memory.ledger import Ledger, Row
 from memory.models import Memory
+from memory.text import covers
 
-_IDENTITY = ("user_id", "agent_id", "run_id", "actor_id", "namespace", "expiration_date")
-"""Keys that decide where and for how long a row is seen: only rows alike in all stand together."""
+_EXPIRY = ("expiration_date", "expires_at")
+"""Keys that decide for how long a row is seen."""
+_OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", "thread_id",
+           "app_id", "org_id", "project_id", "tenant_id", "namespace")  # fmt: skip
+"""Keys that decide where a row is seen."""
+_IDENTITY = (*_OWNERS, *_EXPIRY)
+ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
+"""Keys that one row may be chosen to stand across; rows of two users never stand together."""
 _UPDATED = ("updated_at", "updatedAt")
 _COMPARED = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
              "importance", "intensity", "emotion")  # fmt: skip
@@ -30,11 +40,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Update(Change):
-    """A row that gets another text."""
+    """A row that gets another text, a longer life, or both."""
 
     text: str
+    """As it is said already where only its life becomes longer."""
     same_as: ForeignRow | None
     """A row of the collection that has this text, and so its vector; None: no row has."""
+    expires_as: ForeignRow | None = None
+    """The row whose expiry it gets; None: it keeps its own."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,16 @@ class LeftAlone:
 
 
 @dataclass(frozen=True)
+class Staying:
+    """A row that stays with its own text, since it is not seen where the survivor is seen."""
+
+    row: ForeignRow
+    kept: ForeignRow
+    apart: tuple[str, ...]
+    """The keys in which the two differ."""
+
+
+@dataclass(frozen=True)
 class WriteBackPlan:
     """What would be done to a collection, row by row."""
 
@@ -61,6 +84,7 @@ class WriteBackPlan:
     left_alone: tuple[LeftAlone, ...]
     unknown: int
     """Rows that were never imported as they stand: new, or changed since."""
+    staying: tuple[Staying, ...] = ()
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -68,8 +92,8 @@ class WriteBackPlan:
 
     @property
     def looked_at(self) -> dict[str, ForeignRow]:
-        """The rows that change, and those whose vectors they get."""
-        given = (one.same_as for one in self.updates if one.same_as is not None)
+        """The rows that change, and those whose vectors or expiries they get."""
+        given = (row for one in self.updates for row in (one.same_as, one.expires_as) if row)
         return {row.id: row for row in (*(one.row for one in self.changes), *given)}
 
     def without(self, ids: Iterable[str], why: str) -> WriteBackPlan:
@@ -86,73 +110,160 @@ class WriteBackPlan:
             tuple(one for one in self.deletions if not {one.row.id, one.kept.id} & gone),
             (*self.left_alone, *named, *resting),
             self.unknown,
+            self.staying,
         )
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A row that was imported as it stands, and the memory that lives for it."""
+    """A row that was imported, or written back, as it stands, and the memory that lives for it."""
 
     row: ForeignRow
     memory: Memory
+    """What the row says."""
     arrived_as: str
     alive: Memory
+    seen: dict[str, str]
+    """Where and for how long the row is seen, by the keys that say so."""
 
 
-def plan_write_back(rows: Sequence[ForeignRow], reading: Reading, ledger: Ledger) -> WriteBackPlan:
+def plan_write_back(
+    rows: Sequence[ForeignRow],
+    reading: Reading,
+    ledger: Ledger,
+    across: Collection[str] = (),
+    own_work: OwnWork | None = None,
+) -> WriteBackPlan:
     """Rows whose memories are one now become one row with its text; nothing else is touched.
 
     Only a row that is as it was imported counts: it is found again by its id, user, time and text,
-    and every value is compared with the memory as it arrived.
+    and every value is compared with the memory as it arrived. A row that a write-back wrote counts
+    as the row that it was before. One row stands for rows that differ in a key of `_IDENTITY` only
+    where `across` names that key.
     """
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
-    known, changed, unknown = _known(rows, reading, ledger)
-    groups: dict[tuple[object, ...], list[_Known]] = {}
+    known, changed, unknown = _known(rows, reading, ledger, own_work or {})
+    return _planned(known, across, tuple(changed), unknown)
+
+
+def _planned(
+    known: Sequence[_Known],
+    across: Collection[str],
+    changed: tuple[LeftAlone, ...],
+    unknown: int,
+) -> WriteBackPlan:
+    groups: dict[str, list[_Known]] = {}
     for one in known:
-        groups.setdefault((one.alive.id, *_seen_as(one.row, reading)), []).append(one)
+        groups.setdefault(one.alive.id, []).append(one)
     same = {one.memory.content: one.row for one in known}
     updates: list[Update] = []
     deletions: list[Deletion] = []
+    staying: list[Staying] = []
     for group in groups.values():
         kept = _kept(group)
-        text = kept.alive.content
-        if kept.memory.content != text:
-            updates.append(Update(kept.row, kept.memory.content, text, same.get(text)))
-        deletions += [
-            Deletion(one.row, one.memory.content, kept.row) for one in group if one is not kept
-        ]
-    return WriteBackPlan(tuple(updates), tuple(deletions), tuple(changed), unknown)
+        for part in _seen_together(group, across):
+            if any(one is kept for one in part):
+                updates += _updates(kept, part, same)
+                deletions += [_deletion(one, kept) for one in part if one is not kept]
+                continue
+            for one, stand_in in _stand_ins(part):
+                if stand_in is None:
+                    staying.append(Staying(one.row, kept.row, _apart(one, kept)))
+                else:
+                    deletions.append(_deletion(one, stand_in))
+    return WriteBackPlan(tuple(updates), tuple(deletions), changed, unknown, tuple(staying))
+
+
+def _updates(
+    kept: _Known, part: Sequence[_Known], same: Mapping[str, ForeignRow]
+) -> Iterator[Update]:
+    """What the survivor of these rows gets, if anything: their memory's text, the longest life."""
+    text, lender = kept.alive.content, max(part, key=_expiry)
+    given_life = lender.row if _expiry(lender) > _expiry(kept) else None
+    if kept.memory.content != text:
+        yield Update(kept.row, kept.memory.content, text, same.get(text), given_life)
+    elif given_life is not None:
+        yield Update(kept.row, text, text, None, given_life)
+
+
+def _deletion(one: _Known, kept: _Known) -> Deletion:
+    return Deletion(one.row, one.memory.content, kept.row)
+
+
+def _seen_together(group: Sequence[_Known], across: Collection[str]) -> Iterable[list[_Known]]:
+    """Split a group by where and for how long its rows are seen."""
+    parts: dict[tuple[tuple[str, str], ...], list[_Known]] = {}
+    for one in group:
+        apart = tuple(item for item in one.seen.items() if item[0] not in across)
+        parts.setdefault(apart, []).append(one)
+    return parts.values()
+
+
+def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
+    """Each of the rows that must stay somewhere, and the other that states all of it, or None.
+
+    None of them is rewritten, since the survivor elsewhere would get an exact copy.
+    """
+    staying: list[_Known] = []
+    for one in sorted(part, key=_worth, reverse=True):
+        stand_in = next((other for other in staying if _states_all(other, one)), None)
+        if stand_in is None:
+            staying.append(one)
+        yield one, stand_in
+
+
+def _states_all(other: _Known, one: _Known) -> bool:
+    said = other.memory.content
+    return said == other.alive.content or covers(said, one.memory.content)
+
+
+def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:
+    return tuple(name for name, value in one.seen.items() if kept.seen.get(name) != value) + tuple(
+        name for name in kept.seen if name not in one.seen
+    )
 
 
 def _known(
-    rows: Sequence[ForeignRow], reading: Reading, ledger: Ledger
+    rows: Sequence[ForeignRow], reading: Reading, ledger: Ledger, own_work: OwnWork
 ) -> tuple[list[_Known], list[LeftAlone], int]:
-    read = _as_imported(rows, reading)
+    read = _as_imported(rows, reading, own_work)
     with ledger.reading() as reader:
-        arrived = reader.memories.earlier_arrivals([memory for _, memory in read])
+        arrived = reader.memories.earlier_arrivals([one.arrived for one in read])
         alive = reader.memories.living_ids(row.memory.id for row in arrived if row is not None)
         living = reader.memories.rows(list(dict.fromkeys(alive.values())))
         first = reader.decisions.first_states()
     known: list[_Known] = []
     changed: list[LeftAlone] = []
-    for (row, memory), known_as in zip(read, arrived, strict=True):
+    for one, known_as in zip(read, arrived, strict=True):
         if known_as is None or known_as.memory.id not in alive:
             continue
         end = living[alive[known_as.memory.id]].memory
-        if _as_it_arrived(known_as, first, memory):
-            known.append(_Known(row, memory, known_as.memory.id, end))
-        elif end.id != known_as.memory.id or end.content != memory.content:
-            changed.append(LeftAlone(row.id, "its metadata changed since it was imported"))
+        if _as_it_arrived(known_as, first, one.arrived):
+            seen = _seen_as(one.row, reading)
+            known.append(_Known(one.row, one.memory, known_as.memory.id, end, seen))
+        elif end.id != known_as.memory.id or end.content != one.memory.content:
+            changed.append(LeftAlone(one.row.id, "its metadata changed since it was imported"))
     return known, changed, len(rows) - len(known) - len(changed)
 
 
-def _as_imported(rows: Sequence[ForeignRow], reading: Reading) -> list[tuple[ForeignRow, Memory]]:
+@dataclass(frozen=True)
+class _Read:
+    """A row, what it says, and what it said when it was imported."""
+
+    row: ForeignRow
+    memory: Memory
+    arrived: Memory
+
+
+def _as_imported(rows: Sequence[ForeignRow], reading: Reading, own_work: OwnWork) -> list[_Read]:
     """What cannot be read was left out at the import as well."""
     read = []
     for row in rows:
+        before = before_own_work(row, own_work)
         try:
-            read.append((row, as_memory(row, reading)))
+            memory = as_memory(row, reading)
+            read.append(_Read(row, memory, memory if before is row else as_memory(before, reading)))
         except ValueError:
             continue
     return read
@@ -163,25 +274,68 @@ def _as_it_arrived(known_as: Row, first: dict[str, Memory], memory: Memory) -> b
     return all(getattr(arrived, name) == getattr(memory, name) for name in _COMPARED)
 
 
-def _seen_as(row: ForeignRow, reading: Reading) -> tuple[object, ...]:
-    keys = _IDENTITY if reading.user_key is None else (*_IDENTITY, reading.user_key)
-    return row.expires, *(str(row.metadata.get(key)) for key in keys)
+def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
+    keys = dict.fromkeys((*_IDENTITY, *([reading.user_key] if reading.user_key else [])))
+    seen = {name: str(row.metadata[name]) for name in keys if row.metadata.get(name) is not None}
+    if reading.user_key in seen:
+        seen["user"] = seen.pop(str(reading.user_key))
+    return seen if row.expires is None else seen | {"expires_at": row.expires.isoformat()}
 
 
 def _kept(group: Sequence[_Known]) -> _Known:
     """One with the living memory's text, else that memory's own row, else the newest, the last."""
-
-    def worth(one: _Known) -> tuple[bool, bool, datetime]:
-        same = one.memory.content == one.alive.content
-        return same, one.arrived_as == one.alive.id, one.memory.timestamp
-
-    return max(reversed(group), key=worth)
+    return max(reversed(group), key=_worth)
 
 
-def rewritten(
+def _worth(one: _Known) -> tuple[bool, bool, datetime]:
+    same = one.memory.content == one.alive.content
+    return same, one.arrived_as == one.alive.id, one.memory.timestamp
+
+
+def _expiry(one: _Known) -> datetime:
+    """When the row is seen no more."""
+    return min((_moment(one.seen[name]) for name in _EXPIRY if name in one.seen), default=_NEVER)
+
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+def _moment(given: str) -> datetime:
+    """What is no time never comes, as mem0 has it."""
+    try:
+        return datetime.fromisoformat(moment(_number(given), assume_utc=True))
+    except ValueError:
+        return _NEVER
+
+
+def _number(given: str) -> str | float:
+    try:
+        return float(given)
+    except ValueError:
+        return given
+
+
+def rewritten(row: ForeignRow, update: Update, reading: Reading, now: datetime) -> Becomes:
+    """The document (None where the text is in the metadata), and the keys that change or go."""
+    document, changes = None, _expiry_changes(row, update.expires_as)
+    gone = tuple(name for name, value in changes.items() if value is None)
+    if update.text != update.said:
+        document, of_text = _text_changes(row, update.text, reading, now)
+        changes |= of_text
+    kept = {name: value for name, value in changes.items() if name not in gone}
+    return Becomes(document=document, metadata=kept, gone=gone)
+
+
+def _expiry_changes(row: ForeignRow, lender: ForeignRow | None) -> dict[str, Any]:
+    if lender is None:
+        return {}
+    wanted = {name: lender.metadata.get(name) for name in _EXPIRY}
+    return {name: value for name, value in wanted.items() if row.metadata.get(name) != value}
+
+
+def _text_changes(
     row: ForeignRow, text: str, reading: Reading, now: datetime
 ) -> tuple[str | None, dict[str, Any]]:
-    """The document (None where the text is in the metadata), and the keys that change."""
     key = text_key_of(row, reading)
     changes: dict[str, Any] = {} if key is None else {key: text}
     if key == "data" and "hash" in row.metadata:

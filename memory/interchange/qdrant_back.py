@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from memory.interchange.foreign import ForeignRow, Reading, text_of
-from memory.interchange.plan_back import rewritten
+from memory.interchange.plan_back import Update, rewritten
 from memory.interchange.qdrant import (
     looking_into_qdrant,
     opened_qdrant,
@@ -52,6 +52,9 @@ class TheirQdrant:
     def _collection_id(self) -> str:
         return f"qdrant:{self.folder.resolve()}:{self.name}"
 
+    def as_read(self, stored: Stored) -> ForeignRow:
+        return _as_read(stored)
+
     @contextmanager
     def looking(self) -> Iterator[Rows]:
         with looking_into_qdrant(self.folder, self.name) as client:
@@ -86,11 +89,12 @@ class _Points:
         return {row.id: row for row in map(_stored, found)}
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        return ForeignRow(stored.id, stored.document, stored.metadata)
+        return _as_read(stored)
 
-    def rewritten(self, stored: Stored, text: str, reading: Reading, now: datetime) -> Becomes:
-        document, changes = rewritten(self.as_read(stored), text, reading, now)
-        return Becomes(document=document, metadata=changes)
+    def rewritten(
+        self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
+    ) -> Becomes:
+        return rewritten(_as_read(there[update.row.id]), update, reading, now)
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
         """Each of its vectors is of its text."""
@@ -113,6 +117,10 @@ class _Points:
         if points:
             with qdrant_faults(self.folder):
                 self.client.upsert(self.name, list(points))
+
+
+def _as_read(stored: Stored) -> ForeignRow:
+    return ForeignRow(stored.id, stored.document, stored.metadata)
 
 
 def _stored(found: Any) -> Stored:

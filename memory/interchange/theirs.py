@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from memory.interchange.foreign import ForeignRow, Reading
+from memory.interchange.plan_back import Update
 from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
 
 Embed = Callable[[list[str]], Any]
@@ -37,10 +38,17 @@ class Stored:
 
     def changed(self, becomes: Becomes) -> Stored:
         document = self.document if becomes.document is None else becomes.document
-        return replace(self, document=document, metadata=self.metadata | becomes.metadata)
+        changed = self.metadata | becomes.metadata
+        left = {name: value for name, value in changed.items() if name not in becomes.gone}
+        return replace(self, document=document, metadata=left)
 
     def says(self, document: str | None, metadata: Mapping[str, Any]) -> bool:
         return self.document == document and self.metadata == metadata
+
+    def lives_as(self, becomes: Becomes) -> bool:
+        """Whether it has the expiry that an update gave it."""
+        now = self.beside.get("item", {})
+        return bool(becomes.beside) and now | becomes.beside == now
 
 
 class Rows(Protocol):
@@ -65,8 +73,10 @@ class Rows(Protocol):
     def as_read(self, stored: Stored) -> ForeignRow:
         """As an import reads it."""
 
-    def rewritten(self, stored: Stored, text: str, reading: Reading, now: datetime) -> Becomes:
-        """What changes of a row that gets another text."""
+    def rewritten(
+        self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
+    ) -> Becomes:
+        """What an update changes, where these rows are there."""
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
         """Of a row that says this: the text that each of its vectors is of, as far as known."""
@@ -97,6 +107,9 @@ class Theirs(Protocol):
 
     def found(self) -> Found:
         """All rows; nothing of theirs is changed."""
+
+    def as_read(self, stored: Stored) -> ForeignRow:
+        """As an import reads it."""
 
     def looking(self) -> AbstractContextManager[Rows]:
         """To read only: a copy, where a store cannot be read without being changed."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from pydantic import Field, JsonValue, ValidationError
 from memory.errors import InputError
 from memory.files import replacing
 from memory.interchange.jsonl import read_objects
-from memory.models import Frozen, Vector
+from memory.models import Frozen, UtcTime, Vector
 
 _OWN = 0o600
 
@@ -35,6 +36,8 @@ class UndoHeader(Frozen):
     collection_id: str
     sync_threshold: int | None
     rows: int
+    at: UtcTime | None = None
+    """When it was begun: what a later run finishes gets the same `updated_at`."""
 
 
 class RowBefore(Frozen):
@@ -54,7 +57,8 @@ class RowBefore(Frozen):
         assert self.becomes is not None
         text = self.becomes.document
         document = self.document if text is None else text
-        return document, self.metadata | self.becomes.metadata
+        changed = self.metadata | self.becomes.metadata
+        return document, {k: v for k, v in changed.items() if k not in self.becomes.gone}
 
     @property
     def vectors(self) -> Vectors:
@@ -69,9 +73,26 @@ class Becomes(Frozen):
 
     document: str | None
     metadata: dict[str, JsonValue]
+    gone: tuple[str, ...] = ()
+    """Keys of the metadata that it no longer has."""
+    beside: dict[str, JsonValue] = Field(default_factory=dict)
+    """What its store keeps with it and changes too: when it expires."""
 
 
 RowBefore.model_rebuild()
+
+
+@dataclass(frozen=True)
+class UndoFile:
+    """An undo file as it was read."""
+
+    path: Path
+    header: UndoHeader
+    rows: list[RowBefore]
+
+    def holds(self, rows: Iterable[RowBefore]) -> bool:
+        known = {row.id: row for row in self.rows}
+        return all(known.get(row.id) == row for row in rows)
 
 
 def exact_vectors(vectors: Vectors) -> list[float] | dict[str, JsonValue]:
@@ -112,7 +133,7 @@ def write_undo_file(file: Path, header: UndoHeader, rows: Sequence[RowBefore]) -
         raise InputError(file, f"cannot be written: {exc.strerror}", "name another file") from exc
 
 
-def read_undo_file(file: Path) -> tuple[UndoHeader, list[RowBefore]]:
+def read_undo_file(file: Path) -> UndoFile:
     """Raises: InputError where it is not whole."""
     whole: list[dict[str, Any]] = []
     for number, line in read_objects(file):
@@ -126,4 +147,4 @@ def read_undo_file(file: Path) -> tuple[UndoHeader, list[RowBefore]]:
         raise InputError(file, "is no undo file of a write-back", "give the file it wrote") from exc
     if len(rows) != header.rows:
         raise InputError(file, f"has {len(rows):,} of its {header.rows:,} rows", "it was cut off")
-    return header, rows
+    return UndoFile(file, header, rows)

@@ -58,7 +58,7 @@ def _news(
     """The texts that an update needs new vectors for, by their names."""
     if one.row.id not in there:
         return {}
-    becomes = look.rewritten(there[one.row.id], one.text, reading, now)
+    becomes = look.rewritten(one, there, reading, now)
     _, new = vectors_after(look, one, becomes, there, reading)
     return new
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from memory.interchange.foreign import ForeignRow, Reading
+from memory.interchange.own_work import OwnWork, Rewrite
 from memory.interchange.plan_back import Deletion, LeftAlone, WriteBackPlan
 from memory.interchange.theirs import Rows, Stored, Theirs, all_stored, parts
 from memory.interchange.undo_file import (
     Becomes,
     RowBefore,
+    UndoFile,
     UndoHeader,
     Vectors,
     exact_vectors,
@@ -45,21 +47,20 @@ def write_back(
     now: datetime,
     made: Mapping[str, Vector],
     on_progress: Tell = lambda _done, _whole: None,
+    begun: UndoFile | None = None,
 ) -> WriteBackDone:
     """The old rows to the undo file, then updates, then deletions; each looked at again before.
 
     `made` has a vector for each text that no row has. A kill leaves the file whole, and each row
-    either as it was or as it was to be.
+    either as it was or as it was to be. `begun` is the undo file of a run that was killed: where
+    it holds every row that is left to change, no other is written.
 
     Raises: InputError; nothing is written where the file cannot be.
     """
     with theirs.opened() as rows:
         there = all_stored(rows, list(plan.looked_at))
         plan = _as_read(plan, rows, there)
-        becomes = {
-            one.row.id: rows.rewritten(there[one.row.id], one.text, reading, now)
-            for one in plan.updates
-        }
+        becomes = {one.row.id: rows.rewritten(one, there, reading, now) for one in plan.updates}
         before = _before(plan, there, becomes)
         if not before:
             return WriteBackDone(0, 0, plan.left_alone)
@@ -69,10 +70,12 @@ def write_back(
             place=theirs.address,
             collection=theirs.name,
             collection_id=rows.collection_id,
-            sync_threshold=rows.sync_threshold,
+            sync_threshold=rows.sync_threshold or (begun.header.sync_threshold if begun else None),
             rows=len(before),
+            at=now,
         )
-    write_undo_file(undo_file, header, list(before.values()))
+    if begun is None or not begun.holds(before.values()):
+        write_undo_file(undo_file, header, list(before.values()))
     with theirs.writing(header) as rows:
         return _carry_out(rows, plan, before, vectors, on_progress)
 
@@ -161,6 +164,28 @@ def _still_fits(
     return kept is not None and kept.says(*before[one.kept.id].after)
 
 
+def finish_write_back(theirs: Theirs, header: UndoHeader) -> None:
+    """Put back what a killed run had set while it wrote."""
+    with theirs.writing(header):
+        pass
+
+
+# --- knowing it again -----------------------------------------------------------------------------
+
+
+def own_work_in(theirs: Theirs, files: Iterable[UndoFile], collection_id: str) -> OwnWork:
+    """Return what write-backs made of the rows of a collection, from their undo files."""
+    found: dict[str, list[Rewrite]] = {}
+    for file in files:
+        if file.header.collection_id == collection_id:
+            for row in file.rows:
+                if row.becomes is not None:
+                    before = theirs.as_read(Stored(row.id, row.document, row.metadata, {}))
+                    after = theirs.as_read(Stored(row.id, *row.after, {}))
+                    found.setdefault(row.id, []).append(Rewrite(before, after))
+    return found
+
+
 # --- taking it back -------------------------------------------------------------------------------
 
 
@@ -199,7 +224,9 @@ def undo_write_back(
 
 
 def _is_old(stored: Stored | None, row: RowBefore) -> bool:
-    return stored is not None and stored.says(row.document, row.metadata)
+    if stored is None or not stored.says(row.document, row.metadata):
+        return False
+    return row.becomes is None or not stored.lives_as(row.becomes)
 
 
 def _is_written(stored: Stored | None, row: RowBefore) -> bool:

@@ -13,7 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -415,6 +415,55 @@ def test_a_cleaned_store_is_written_back_after_a_question_and_taken_back(tmp_pat
         asked = say(back, input="n\n")
         assert (asked.exit_code, collection.count()) == (1, 3)
         assert "nothing was written" in asked.output
+
+
+def test_a_write_back_that_was_cut_off_is_finished_by_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def cut_off(what: str) -> Iterator[Callable[[int, int], None]]:
+        def tell(done: int, _whole: int) -> None:
+            if what == "writing" and done:
+                raise KeyboardInterrupt
+
+        yield tell
+
+    with contextlib.chdir(tmp_path):
+        Path("config.yaml").write_text("memory:\n  data_dir: data\n")
+        client = chromadb.PersistentClient("boats", settings=Settings(anonymized_telemetry=False))
+        collection = client.create_collection("memories", embedding_function=None)
+        texts = [text for n in range(120) for text in (f"Mia owns boat {n}.", f"mia owns boat {n}")]
+        collection.add(
+            ids=[str(n) for n in range(240)],
+            embeddings=np.eye(240, dtype=np.float32),
+            documents=texts,
+            metadatas=[{"user": "Mia", "created_at": WHEN}] * 240,
+        )
+        collection.add(
+            ids=["x"], embeddings=np.eye(1, 240, dtype=np.float32), documents=[texts[0].upper()],
+            metadatas=[{"user": "Mia", "created_at": WHEN, "run_id": "7"}],
+        )  # fmt: skip
+        say = partial(CliRunner().invoke, app, catch_exceptions=False)
+        say(["import", "--from-chroma", "boats"])
+        back = ["write-back", "--to-chroma", "boats", "--yes"]
+        with monkeypatch.context() as patched:
+            patched.setattr("memory.cli.writing_back.progress", cut_off)
+            assert say(back).exit_code == 130
+        assert collection.count() == 141
+        done = " ".join(say(back).output.split())
+        assert "1 rows stay with their own text" in done
+        assert "differ from the row that stands for them in run_id (1); --across run_id" in done
+        assert "20 deleted" in done
+        assert collection.count() == 121
+        assert "nothing to write back" in say(back).output
+        assert "1 deleted" in say([*back, "--across", "run_id"]).output
+        for number, restored in ((2, 1), (1, 120)):
+            undone = say(["write-back", "--undo", f"memories.undo-{number}.jsonl"]).output
+            assert f"{restored:,} rows put back" in undone
+        assert collection.count() == 241
+        assert not Path("memories.undo-3.jsonl").exists()
+        with pytest.raises(InputError, match="'colour' is none of"):
+            say([*back, "--across", "colour"])
 
 
 def test_a_store_of_langgraph_is_brought_in_cleaned_written_back_and_taken_back(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,14 @@ from memory.interchange.plan_back import WriteBackPlan, plan_write_back
 from memory.interchange.theirs import Theirs
 from memory.interchange.undo_file import read_undo_file
 from memory.interchange.vectors import with_vectors
-from memory.interchange.write_back import TakenBack, WriteBackDone, undo_write_back, write_back
+from memory.interchange.write_back import (
+    TakenBack,
+    WriteBackDone,
+    finish_write_back,
+    own_work_in,
+    undo_write_back,
+    write_back,
+)
 from memory.models import Action, Decision, Memory, Survivor, new_memory_id
 from memory.store import Anyway, MemoryStore
 from tests.frameworks.word_server import word_vector
@@ -57,8 +65,10 @@ def merge(store: MemoryStore, one: Memory, other: Memory, text: str = MERGED) ->
     store.apply(Decision(Action.MERGE, "the same", (one, other), (survivor,)), Anyway())
 
 
-def planned(store: MemoryStore, theirs: Theirs, reading: Reading = AS_IT_IS) -> WriteBackPlan:
-    return plan_write_back(theirs.found().rows, reading, store.ledger)
+def planned(
+    store: MemoryStore, theirs: Theirs, reading: Reading = AS_IT_IS, across: Sequence[str] = ()
+) -> WriteBackPlan:
+    return plan_write_back(theirs.found().rows, reading, store.ledger, across)
 
 
 def carried_out(
@@ -77,8 +87,32 @@ def written(
     return plan
 
 
+def run_again(
+    store: MemoryStore, theirs: Theirs, undo: Path, reading: Reading = AS_IT_IS
+) -> WriteBackPlan:
+    """After a kill: what is left is done, and needs no undo file but the first one."""
+    plan = planned_again(store, theirs, undo, reading)
+    plan, made = with_vectors(theirs, plan, theirs.found().rows, reading, NOW, [word_vectors])
+    second = undo.with_name("second.jsonl")
+    begun = read_undo_file(undo)
+    write_back(theirs, plan, reading, second, NOW, made, begun=begun)
+    finish_write_back(theirs, begun.header)
+    assert not second.exists()
+    assert planned_again(store, theirs, undo, reading).changes == ()
+    return plan
+
+
+def planned_again(
+    store: MemoryStore, theirs: Theirs, undo: Path, reading: Reading = AS_IT_IS
+) -> WriteBackPlan:
+    found = theirs.found()
+    own_work = own_work_in(theirs, [read_undo_file(undo)], found.collection_id)
+    return plan_write_back(found.rows, reading, store.ledger, own_work=own_work)
+
+
 def taken_back(theirs: Theirs, undo: Path) -> TakenBack:
-    return undo_write_back(theirs, *read_undo_file(undo), lambda _done, _whole: None)
+    file = read_undo_file(undo)
+    return undo_write_back(theirs, file.header, file.rows, lambda _done, _whole: None)
 
 
 def killed(theirs: Theirs, data: Path, undo: Path, step: int, reading: Reading = AS_IT_IS) -> int:

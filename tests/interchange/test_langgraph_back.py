@@ -32,6 +32,7 @@ from tests.interchange.backs import (
     merge,
     planned,
     replace,
+    run_again,
     taken_back,
     word_vectors,
     written,
@@ -200,6 +201,20 @@ def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
     assert left in (["b", "c", "e"], ["b", "d", "e"]), "what was put back stands last in SQLite"
 
 
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_after_a_kill_the_same_command_does_the_rest_and_the_first_undo_file_undoes_all(
+    cleaned: MemoryStore, place: Place, tmp_path: Path, step: int
+) -> None:
+    before = place.held()
+    undo = tmp_path / "undo.jsonl"
+    assert killed(place.theirs, tmp_path / "data", undo, step, BY_NAMESPACE) == 9
+    run_again(cleaned, place.theirs, undo, BY_NAMESPACE)
+    assert [key for key in TEXTS if place.value(key)] == ["b", "d", "e"]
+    assert place.value("d")["text"] == MERGED
+    taken_back(place.theirs, undo)
+    assert place.held() == before
+
+
 def test_what_somebody_changed_since_the_plan_or_the_write_back_is_left_alone(
     cleaned: MemoryStore, place: Place, tmp_path: Path
 ) -> None:
@@ -232,7 +247,7 @@ def test_what_another_program_is_writing_is_waited_for_and_then_left_alone(
     assert place.value("a")["note"] == "mine"
 
 
-def test_items_that_expire_apart_or_lie_in_two_namespaces_never_stand_for_each_other(
+def test_items_that_expire_apart_or_lie_in_two_namespaces_keep_their_own_text(
     store: MemoryStore, place: Place, tmp_path: Path
 ) -> None:
     other = ("notes", "mia")
@@ -242,9 +257,36 @@ def test_items_that_expire_apart_or_lie_in_two_namespaces_never_stand_for_each_o
     known = bring_in(store, place.theirs, reading)
     replace(store, known[name("soon")], known[name("b")])
     replace(store, known[name("there", other)], known[name("b")])
+    before = place.held()
     plan = written(store, place.theirs, tmp_path / "undo.jsonl", reading)
-    assert plan.deletions == ()
-    assert place.value("soon") == {"text": TEXTS["b"]} == place.value("there", other)
+    assert plan.changes == ()
+    assert {(one.row.id, one.apart) for one in plan.staying} == {
+        (name("soon"), ("expires_at",)), (name("there", other), ("namespace",)),
+    }  # fmt: skip
+    assert place.held() == before
+    plan = planned(store, place.theirs, reading, across=["namespace", "expires_at"])
+    assert {one.row.id for one in plan.deletions} == {name("soon"), name("there", other)}
+
+
+def test_a_survivor_expires_with_the_last_of_its_group_and_the_undo_file_takes_that_back(
+    store: MemoryStore, place: Place, tmp_path: Path
+) -> None:
+    place.put("soon", {"text": "Mia rows."}, ttl=60)
+    place.put("later", {"text": "Mia rows boats."}, ttl=600)
+    place.put("late", {"text": "Mia rows boats!"}, ttl=6_000)
+    known = bring_in(store, place.theirs, BY_NAMESPACE)
+    for key in ("soon", "late"):
+        replace(store, known[name(key)], known[name("later")])
+    lasting = "SELECT expires_at, ttl_minutes FROM store WHERE key = "
+    [life], value, before = place.run(f"{lasting}'late'"), place.value("later"), place.held()
+    plan = planned(store, place.theirs, BY_NAMESPACE, across=["expires_at"])
+    assert [(one.row.id, one.text == one.said) for one in plan.updates] == [(name("later"), True)]
+    carried_out(place.theirs, plan, tmp_path / "undo.jsonl", BY_NAMESPACE)
+    assert [place.value(key) for key in ("soon", "late")] == [None, None]
+    assert place.run(f"{lasting}'later'") == [life]
+    assert place.value("later") == value
+    assert taken_back(place.theirs, tmp_path / "undo.jsonl").restored == 3
+    assert place.held() == before
 
 
 def test_what_has_expired_is_left_where_it_is_and_a_refreshed_time_is_no_change(

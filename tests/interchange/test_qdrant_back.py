@@ -26,6 +26,7 @@ from tests.interchange.backs import (
     merge,
     planned,
     replace,
+    run_again,
     taken_back,
     word_vectors,
     written,
@@ -149,6 +150,25 @@ def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
     assert held(theirs.folder) == before
     written(store, theirs, tmp_path / "second.jsonl")
     assert len(held(theirs.folder)) == 3
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_after_a_kill_the_same_command_does_the_rest_and_the_first_undo_file_undoes_all(
+    store: MemoryStore, tmp_path: Path, step: int
+) -> None:
+    fill(tmp_path / "theirs", sparse=False)
+    theirs = TheirQdrant(tmp_path / "theirs", "mem0")
+    known = bring_in(store, theirs)
+    replace(store, known[IDS["a"]], known[IDS["b"]])
+    merge(store, known[IDS["c"]], known[IDS["d"]])
+    before, undo = held(theirs.folder), tmp_path / "undo.jsonl"
+    assert killed(theirs, tmp_path / "data", undo, step) == 9
+    run_again(store, theirs, undo)
+    after = held(theirs.folder)
+    assert set(map(str, after)) == {IDS[name] for name in "bde"}
+    assert after[IDS["d"]][0]["data"] == MERGED
+    taken_back(theirs, undo)
+    assert held(theirs.folder) == before
 
 
 def test_what_changed_since_it_was_read_is_left_alone(

@@ -29,14 +29,18 @@ from memory.interchange.write_back import undo_write_back, write_back
 from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbedder, word_vector
 from tests.interchange.backs import (
+    MERGED,
     NOW,
     TEXTS,
     WHEN,
     bring_in,
+    carried_out,
     killed,
     merge,
     planned,
+    planned_again,
     replace,
+    run_again,
     taken_back,
     written,
 )
@@ -222,29 +226,94 @@ def planned_apart(
     return planned(store, mem0(theirs))
 
 
-def test_rows_of_two_agents_never_stand_for_each_other(store: MemoryStore, tmp_path: Path) -> None:
-    theirs = tmp_path / "agents"
-    plan = planned_apart(store, theirs, {"agent_id": "x"}, {"expiration_date": "9"})
-    assert plan.deletions == ()
-    told = {one.row.id: (one.text, one.same_as and one.same_as.id) for one in plan.updates}
-    assert told == {"a": (TEXTS["b"], "b"), "c": (TEXTS["d"], "d")}
-    write_back(mem0(theirs), plan, Reading(), tmp_path / "undo", NOW, {})
-    after = held(theirs)
-    assert after["a"][2] == after["b"][2], "who says the same has the same vector"
-
-
-def test_a_row_does_not_get_the_vector_of_one_that_changed_or_went_since(
+def test_rows_of_two_agents_never_stand_for_each_other_and_keep_their_own_text(
     store: MemoryStore, tmp_path: Path
 ) -> None:
     theirs = tmp_path / "agents"
-    plan = planned_apart(store, theirs, {"agent_id": "x"}, {"agent_id": "x"})
+    plan = planned_apart(store, theirs, {"agent_id": "x"}, {"expires_at": "2027-01-01"})
+    assert plan.changes == ()
+    assert [(one.row.id, one.kept.id, one.apart) for one in plan.staying] == [
+        ("a", "b", ("agent_id",)), ("c", "d", ("expires_at",)),
+    ]  # fmt: skip
+    plan = planned(store, mem0(theirs), across=["agent_id", "expires_at"])
+    assert [(one.row.id, one.kept.id) for one in plan.deletions] == [("a", "b"), ("c", "d")]
+    assert (plan.updates, plan.staying) == ((), ())
+
+
+def test_a_merged_text_goes_to_one_row_and_others_stay_as_they_are(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    """Of c, c again and d, d gets the merged text; c stands for its copy in another run."""
+    fill(tmp_path / "runs")
+    with opened_anew(tmp_path / "runs") as client:
+        collection = client.get_collection("mem0", embedding_function=None)
+        collection.update(ids=["a", "c"], metadatas=[{"data": TEXTS["c"], "run_id": "1"}] * 2)
+        collection.update(ids=["d"], metadatas=[{"run_id": "2"}])
+    known = bring_in(store, mem0(tmp_path / "runs"))
+    replace(store, known["a"], known["c"])
+    merge(store, known["c"], known["d"])
+    plan = planned(store, mem0(tmp_path / "runs"))
+    assert [(one.row.id, one.text) for one in plan.updates] == [("d", MERGED)]
+    [deleted], [stays] = plan.deletions, plan.staying
+    assert {deleted.row.id, stays.row.id} == {"a", "c"}
+    assert (deleted.kept, stays.apart) == (stays.row, ("run_id",))
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "longest"),
+    [
+        ("2027-01-01", "2026-12-01", "2027-01-01"),
+        ("2026-12-01", "2027-01-01", "2027-01-01"),
+        (None, "2027-01-01", None),
+        ("2027-01-01", None, None),
+    ],
+)
+def test_a_survivor_lives_as_long_as_the_longest_of_its_group(
+    store: MemoryStore, tmp_path: Path, older: str | None, newer: str | None, longest: str | None
+) -> None:
+    theirs = tmp_path / "expiring"
+    fill(theirs)
     with opened_anew(theirs) as client:
         collection = client.get_collection("mem0", embedding_function=None)
-        collection.update(ids=["b"], metadatas=[{"data": "Mia rows."}])
-        collection.delete(ids=["d"])
+        for name, day in (("a", older), ("b", newer)):
+            if day is not None:
+                collection.update(ids=[name], metadatas=[{"expiration_date": day}])
+    before = held(theirs)
+    known = bring_in(store, mem0(theirs))
+    replace(store, known["a"], known["b"])
+    assert planned(store, mem0(theirs)).changes == ()
+    plan = planned(store, mem0(theirs), across=["expiration_date"])
+    carried_out(mem0(theirs), plan, tmp_path / "undo.jsonl")
+    after = held(theirs)
+    expected = mem0_row("b") | ({} if longest is None else {"expiration_date": longest})
+    assert ("a" in after, after["b"][1]) == (False, expected)
+    assert after["b"][2] == before["b"][2]
+    taken_back(mem0(theirs), tmp_path / "undo.jsonl")
+    assert held(theirs) == before
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_another_users_row_lends_its_vector_unless_it_changed_or_went_since(
+    store: MemoryStore, tmp_path: Path, gone: bool
+) -> None:
+    theirs = tmp_path / "users"
+    fill(theirs)
+    with opened_anew(theirs) as client:
+        collection = client.get_collection("mem0", embedding_function=None)
+        collection.update(ids=["a"], metadatas=[{"user_id": "jonas"}])
+    known = bring_in(store, mem0(theirs))
+    merge(store, known["c"], known["d"], TEXTS["a"])
+    plan = planned(store, mem0(theirs))
+    assert [one.same_as and one.same_as.id for one in plan.updates] == ["a"]
+    with opened_anew(theirs) as client:
+        collection = client.get_collection("mem0", embedding_function=None)
+        if gone:
+            collection.delete(ids=["a"])
+        else:
+            collection.update(ids=["a"], metadatas=[{"data": "Mia rows."}])
     before = held(theirs)
     done = write_back(mem0(theirs), plan, Reading(), tmp_path / "undo.jsonl", NOW, {})
-    assert (done.updated, {one.id for one in done.left_alone}) == (0, {"a", "c"})
+    assert (done.updated, {one.id for one in done.left_alone}) == (0, {"c", "d"})
     assert held(theirs) == before
 
 
@@ -264,7 +333,8 @@ def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
     before = held(theirs)
     undo = tmp_path / "undo.jsonl"
     assert killed(mem0(theirs), tmp_path / "data", undo, step) == 9
-    header, rows = read_undo_file(undo)
+    file = read_undo_file(undo)
+    header, rows = file.header, file.rows
     assert (header.sync_threshold, len(rows)) == (1000, 3)
     gone = undo_write_back(mem0(theirs), header, rows, lambda _done, _whole: None)
     assert (gone.restored, gone.already) == [(0, 3), (1, 2), (3, 0)][step - 1]
@@ -273,6 +343,36 @@ def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
     after = held(theirs)
     assert len(after) == 3, "c or d: what was put back stands last"
     assert {"b", "e"} < set(after)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_after_a_kill_the_same_command_does_the_rest_and_the_first_undo_file_undoes_all(
+    cleaned: MemoryStore, theirs: Path, tmp_path: Path, step: int
+) -> None:
+    before = held(theirs)
+    undo = tmp_path / "undo.jsonl"
+    assert killed(mem0(theirs), tmp_path / "data", undo, step) == 9
+    run_again(cleaned, mem0(theirs), undo)
+    after = held(theirs)
+    assert set(after) == {"b", "d", "e"}
+    changed = {"data": MERGED, "hash": md5(MERGED), "updated_at": NOW.isoformat()}
+    assert after["d"][1] == mem0_row("d") | changed
+    assert after["d"][2] == np.array(word_vector(MERGED), np.float32).tobytes()
+    taken_back(mem0(theirs), undo)
+    assert held(theirs) == before
+
+
+def test_what_was_written_and_then_cleaned_further_is_written_again(
+    cleaned: MemoryStore, theirs: Path, tmp_path: Path
+) -> None:
+    """Its undo file says what the row was."""
+    written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
+    living = {memory.content: memory for memory in cleaned.memories()}
+    merge(cleaned, living[TEXTS["e"]], living[MERGED], "Mia paints houses and has a cat.")
+    assert planned(cleaned, mem0(theirs)).unknown == 1
+    plan = planned_again(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
+    assert [(one.row.id, one.said) for one in plan.updates] == [("d", MERGED)]
+    assert [(one.row.id, one.kept.id) for one in plan.deletions] == [("e", "d")]
 
 
 def test_what_somebody_changed_since_is_not_put_back_over_it(
