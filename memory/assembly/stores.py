@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory.assembly.embedders import build_embedder, build_scale, own_embedder
 from memory.assembly.index import open_index
-from memory.errors import LedgerOutdated
+from memory.errors import LedgerError, LedgerOutdated
 
 if TYPE_CHECKING:
     from memory.config import Config
@@ -76,6 +77,36 @@ def read_store(config: Config) -> MemoryStore:
     from memory.ledger import Ledger
 
     return _store(Ledger.open(config.memory.effective_ledger_url), config, open_index=None)
+
+
+@contextlib.contextmanager
+def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
+    """Open the store without changing its record, and say how far it could be opened.
+
+    An older ledger is read as an upgraded copy, which is gone afterwards; one that cannot be
+    written, for reading only. The text is empty where neither was needed.
+
+    Raises: LedgerMissing, LedgerError.
+    """
+    from memory.ledger import Ledger
+
+    try:
+        read_ledger(config).close()
+    except LedgerOutdated as exc:
+        with tempfile.TemporaryDirectory(prefix="memory-doctor-") as folder:
+            url = config.memory.effective_ledger_url
+            copy = Ledger.upgraded_copy(url, Path(folder) / "ledger.db")
+            with _store(copy, config, open_index=None) as store:
+                yield store, str(exc)
+        return
+    try:
+        store = open_store(config)
+    except LedgerError as exc:
+        with read_store(config) as store:
+            yield store, f"it can only be read: {exc}"
+        return
+    with store:
+        yield store, ""
 
 
 def open_ledger(config: Config) -> Ledger:

@@ -11,6 +11,7 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import err, progress, show
+from memory.errors import InputError
 
 if TYPE_CHECKING:
     from memory.config import Config
@@ -46,7 +47,11 @@ def calibrate(
         typer.Option("--from-reviews", help="Ask nobody: go by what people answered in reviews."),
     ] = False,
 ) -> None:
-    """Suggest a scale for this store by asking what pairs are to each other; changes nothing."""
+    """Suggest a scale of similarity for this store.
+
+    It asks what pairs of memories are to each other, and changes nothing.
+    """
+    from memory.models import OFFLINE
     from memory.upkeep import CalibrationLog, pairs_of, reviewed
 
     config: Config = context.obj
@@ -58,6 +63,12 @@ def calibrate(
         _suggest([*of_now, *known.pairs], known.answers, found.memories, config, wanted)
         return
     model = assembly.build_model(config)
+    if model.name == OFFLINE and not person:
+        raise InputError(
+            "calibrate",
+            "the offline judge compares words, which says nothing about a threshold",
+            "answer yourself with --person, use --from-reviews, or configure a model",
+        )
     log = CalibrationLog(
         Path(config.memory.data_dir) / "calibration.jsonl", "person" if person else model.name
     )
@@ -107,10 +118,6 @@ def _ask(
     if model is None:
         ask_person(pairs, log, questions, lambda text: err().print(text, markup=False), _heard)
         return
-    if model.name == "offline":
-        err().print(
-            "the offline judge only compares words; for better answers, use --person or set a key"
-        )
     with progress("asking") as tell:
         ask_model(pairs, model, log, questions, config.llm.concurrency, tell)
 

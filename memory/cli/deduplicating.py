@@ -33,7 +33,7 @@ def dedup(
         typer.Option(min=0, help="Calls of the model at most [default: dedup_calls_per_run]."),
     ] = None,
 ) -> None:
-    """Clean the whole store: merge or retire near-copies, round after round."""
+    """Clean the whole store: merge or retire near-copies."""
     from memory.cli.report import view
 
     if workers is not None and dask is not None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import aclosing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,7 +25,7 @@ from memory.cli.sources import (
     warn_of_agents,
     with_source,
 )
-from memory.errors import WrongArgument
+from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
     from memory.config import Config
@@ -34,7 +37,9 @@ if TYPE_CHECKING:
 def import_(
     *,
     context: typer.Context,
-    file: Annotated[Path | None, typer.Argument(help="JSON Lines, one memory a line.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="JSON Lines, one memory a line; - is standard input.")
+    ] = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Store every memory as it is, without deduplication.")
     ] = False,
@@ -44,7 +49,10 @@ def import_(
         typer.Option(min=0, help="Calls of the model at most [default: dedup_calls_per_run]."),
     ] = None,
 ) -> None:
-    """Import memories, each through the deduplicator, or with --raw as they are."""
+    """Import memories through the deduplicator.
+
+    With --raw they are stored as they are.
+    """
     brought = _brought(file, source)
     config: Config = context.obj
     warn_of_agents(config, brought.memories)
@@ -77,8 +85,24 @@ def _brought(file: Path | None, source: Source) -> Brought:
 
     if source.reading.model_copy(update={"assume_utc": False}) != type(source.reading)():
         raise WrongArgument("import", "the keys and --no-user are for other people's stores")
-    memories, left_out = sorted_out(read_memories(file, assume_utc=source.reading.assume_utc))
-    return Brought(memories, left_out)
+    assume_utc = source.reading.assume_utc
+    if str(file) != "-":
+        return Brought(*sorted_out(read_memories(file, assume_utc=assume_utc)))
+    with TemporaryDirectory(prefix="memory-import-") as folder:
+        spooled = Path(folder) / "stdin"
+        with spooled.open("wb") as out:
+            shutil.copyfileobj(sys.stdin.buffer, out)
+        try:
+            read = list(read_memories(spooled, assume_utc=assume_utc))
+        except InputError as exc:
+            raise _of_stdin(exc) from exc
+    named = (_of_stdin(one) if isinstance(one, InputError) else one for one in read)
+    return Brought(*sorted_out(named))
+
+
+def _of_stdin(problem: InputError) -> InputError:
+    problem.source = "standard input"
+    return problem
 
 
 def _add_raw(store: MemoryStore, memories: list[Memory], _config: Config) -> Counter[str]:

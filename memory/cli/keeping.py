@@ -13,44 +13,67 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memory import assembly
+from memory.cli.looking import decisions_view, known_id, who_exists
 from memory.cli.shell import EXIT_PROBLEM, AsJson, compared, err, progress, show, show_json
 from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
-    from memory.ledger import Run
+    from memory.ledger import Reader, Run
     from memory.models import DeduplicationReport
     from memory.store import Forgotten, MemoryStore
 
 
 def undo(
     context: typer.Context,
-    target: Annotated[str, typer.Argument(help="A decision's number, or a run's name.")],
+    target: Annotated[
+        str,
+        typer.Argument(help="A decision's number, a run's name, or a memory's id (its last one)."),
+    ],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be undone.")
     ] = False,
 ) -> None:
-    """Undo a decision or a run: its memories become what they were, and are kept apart."""
+    """Undo a decision or a run.
+
+    Its memories become what they were, and are kept apart from then on.
+    """
     from memory.agent import follow_undo
+    from memory.review import recorded_cards
     from memory.store import plan_undo
 
-    wanted = int(target) if target.isdecimal() else target
     if dry_run:
         with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
-            undone = plan_undo(reader, wanted)
-    else:
-        with assembly.open_existing_store(context.obj) as store:
-            undone = store.undo(wanted)
-            workspace = assembly.build_workspace(context.obj, store.ledger)
-            if problem := follow_undo(store, workspace, undone):
-                err().print(problem)
-    said = "would undo" if dry_run else "undone"
+            undone = plan_undo(reader, _undo_target(reader, target))
+            shown = recorded_cards(reader, undone[::-1])[::-1]
+        show(decisions_view(shown))
+        err().print(f"would undo {len(undone):,} decisions; nothing was changed")
+        return
+    with assembly.open_existing_store(context.obj) as store:
+        with store.ledger.reading() as reader:
+            wanted = _undo_target(reader, target)
+        undone = store.undo(wanted)
+        workspace = assembly.build_workspace(context.obj, store.ledger)
+        if problem := follow_undo(store, workspace, undone):
+            err().print(problem)
     for one in undone:
-        what = f"{said} {one.number}: {one.action.value} of {len(one.members)} memories"
-        err().print(f"{what}, {one.reason}")
+        what = f"undone {one.number}: {one.action.value} of {len(one.joined)} memories"
+        show(f"{what}, {one.reason}")
+
+
+def _undo_target(reader: Reader, given: str) -> int | str:
+    """Return a decision's number or a run's name; of a memory, its last decision that stands."""
+    if given.isdecimal():
+        return int(given)
+    about = reader.decisions.about(known_id(reader, given))
+    standing = [one.number for one in about if one.reversible and not one.undone]
+    return max(standing, default=given)
 
 
 def runs(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the batches and imports that decided something, oldest first; `undo` takes the name."""
+    """List the batches and imports, oldest first.
+
+    `undo` takes the name of a run.
+    """
     from memory.cli.tables import grid
 
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
@@ -74,7 +97,7 @@ def retry(
         typer.Option("--all", help="Ask about the whole store anew, but what a person told apart."),
     ] = False,
 ) -> None:
-    """Ask the model again about everything that it could not answer before."""
+    """Ask the model what it could not answer before."""
     from memory.cli.report import view
 
     async def ask(store: MemoryStore) -> DeduplicationReport:
@@ -99,7 +122,10 @@ def forget(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before erasing a user.")] = False,
 ) -> None:
-    """Erase a memory, or all about a user, and all those they were made from, for good."""
+    """Erase a memory, or all about a user, for good.
+
+    The memories that they were made from are erased too.
+    """
     from memory.agent import forget_everywhere, forget_user_everywhere
 
     if (memory_id is None) == (user is None):
@@ -111,7 +137,9 @@ def forget(
             gone, problem = forget_user_everywhere(store, workspace, user)
         else:
             assert memory_id is not None
-            one, problem = forget_everywhere(store, workspace, memory_id)
+            with store.ledger.reading() as reader:
+                known = known_id(reader, memory_id)
+            one, problem = forget_everywhere(store, workspace, known)
             gone = [one]
     if problem:
         err().print(problem)
@@ -124,7 +152,9 @@ def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
         memories = reader.counts().users.get(user, 0)
         turns = reader.turns.count_waiting_of(user)
     if not memories and not turns:
-        raise InputError("forget", f"there is nothing about {user!r}", "see `memory-dedup stats`")
+        others = who_exists(store, user)
+        problem = f"there is nothing about {user!r}{others}"
+        raise InputError("forget", problem, "see `memory-dedup stats`")
     err().print(f"{memories:,} memories and {turns:,} waiting turns of {user}")
     if yes:
         return
@@ -150,7 +180,7 @@ def _say_what_is_left(gone: Sequence[Forgotten]) -> None:
 
 
 def reembed(context: typer.Context) -> None:
-    """Compute every vector again with the configured embedder: all of them or none."""
+    """Compute every vector again, all of them or none."""
     from memory.upkeep import reembed as make_again
 
     with assembly.open_existing_ledger(context.obj) as ledger, progress("embedding") as tell:
@@ -165,10 +195,17 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check the ledger and the index, and say what is wrong and what to do about it."""
+    """Check the ledger and the index, and name remedies.
+
+    Without --fix an older ledger, or one that cannot be written, is read as it is.
+    """
     from memory.upkeep import examine, mend
 
-    with assembly.open_existing_store(context.obj) as store:
+    if fix:
+        assembly.read_ledger(context.obj).close()  # an older ledger is for `upgrade`
+    with assembly.open_to_examine(context.obj) as (store, limit):
+        if limit:
+            err().print(f"note: {limit}")
         found = examine(store)
         mendable = [finding for finding in found if finding.kind == "mendable"]
         if fix and mendable:
@@ -191,7 +228,10 @@ def backup(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="The file to write; it must not exist yet.")],
 ) -> None:
-    """Back up the whole ledger to one file; other processes need not stop."""
+    """Back up the whole ledger to one file.
+
+    Other processes need not stop.
+    """
     from memory.upkeep import back_up
 
     with assembly.read_ledger(context.obj) as ledger:
@@ -203,7 +243,10 @@ def restore(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A file that `backup` wrote.")],
 ) -> None:
-    """Restore a backup where there are no memories yet, or where the ledger is damaged."""
+    """Restore a backup.
+
+    The ledger must be damaged, or hold no memories yet.
+    """
     from memory.upkeep import restore as bring_back
 
     live = bring_back(file, context.obj.memory.effective_ledger_url)
@@ -211,7 +254,10 @@ def restore(
 
 
 def upgrade(context: typer.Context) -> None:
-    """Upgrade the ledger of an earlier version; a copy of it as it was is kept."""
+    """Upgrade the ledger of an earlier version.
+
+    A copy of the ledger as it was is kept.
+    """
     copy = assembly.upgrade_ledger(context.obj)
     if copy is None:
         err().print("the ledger is up to date already")

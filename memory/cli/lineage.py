@@ -35,7 +35,7 @@ def as_text(found: Lineage) -> RenderableType:
     wordings = grid((wording_row(one.row) for one in found.wordings), fixed=3)
     added = [_title(card) for card in found.decisions if card.action == Action.ADD]
     others = [card for card in found.decisions if card.action != Action.ADD]
-    decisions = [Padding(_decision(card), (1, 0, 0, 0)) for card in others]
+    decisions = [Padding(as_decision(card), (1, 0, 0, 0)) for card in others]
     living = table([("lives today", found.living or "nobody")])
     return Group(wordings, "", *added, *decisions, "", living)
 
@@ -47,8 +47,8 @@ def wording_row(row: Row) -> tuple[str, str, str, Text]:
     return at, row.memory.id, state, Text(row.memory.content)
 
 
-def _decision(card: Card) -> RenderableType:
-    """What became of each member, and why."""
+def as_decision(card: Card) -> RenderableType:
+    """Show what became of each member, and why."""
     members = grid(map(member_row, card.members), fixed=2)
     return Group(_title(card), *(Padding(one, (0, 0, 0, 2)) for one in (members, _why(card))))
 
@@ -59,6 +59,8 @@ def _title(card: Card) -> Text:
     assert recorded is not None
     state = "undone" if recorded.undone else "pending" if recorded.pending else ""
     alike = "" if card.similarity is None else f"{card.similarity:.2f}"
+    if recorded.cosine not in (None, card.similarity):
+        alike += f" (cosine {recorded.cosine:.2f})"
     stored = card.reason if card.action == Action.ADD else ""
     facts = (f"{recorded.at:%Y-%m-%d %H:%M}", alike, (card.action, "bold"), state, stored)
     told = [part for fact in facts if fact for part in ("  ", fact)]

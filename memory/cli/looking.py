@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import sys
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,13 +31,15 @@ from memory.errors import LedgerMissing, MemoryNotFound, WrongArgument
 from memory.text import shortened
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.text import Text
 
     from memory.batch import Audit
     from memory.config import Config
     from memory.decide import Chosen
-    from memory.ledger import DecisionRecord
+    from memory.ledger import DecisionRecord, Reader
     from memory.models import SearchResult
+    from memory.review import Card
     from memory.store import MemoryStore
 
 Order = Literal["certain", "size", "time"]
@@ -43,6 +47,8 @@ _GROUPS = 50
 """Groups that an audit shows: the terminal is not the work."""
 _NOT_TOLD = {"before", "survivors"}
 """Of a decision: what only undo reads, and what is told in another form."""
+_NAMED = 5
+"""Users that a message names."""
 _HIT = 2_000
 """Characters of a memory that a search shows."""
 
@@ -51,13 +57,18 @@ def export(
     context: typer.Context,
     user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
 ) -> None:
-    """Write every live memory to stdout, one JSON object a line; `import` reads it back."""
+    """Write every live memory to stdout as JSON Lines.
+
+    `import` reads it back.
+    """
     from memory.interchange import write_memory
 
     with assembly.read_store(context.obj) as store:
         for memory in store.memories():
             if user is None or memory.user == user:
                 sys.stdout.write(write_memory(memory) + "\n")
+        if user is not None and (others := who_exists(store, user)):
+            err().print(f"nothing to export{others}")
 
 
 def search(
@@ -74,9 +85,23 @@ def search(
     with assembly.read_store(context.obj) as store:
         warn_of_missing_vectors(store)
         found = store.search(query, k, scope=scope)
+        others = "" if found or user is None else who_exists(store, user)
     if not found:
-        err().print("nothing found")
+        err().print(f"nothing found{others}")
     show(grid(map(_hit_row, found), fixed=2))
+
+
+def who_exists(store: MemoryStore, user: str) -> str:
+    """Return which users there are, to end a message with; empty where this one has memories."""
+    users = [name for name in store.counts().users if name is not None]
+    if user in users:
+        return ""
+    same = [name for name in users if name.casefold() == user.casefold()]
+    close = difflib.get_close_matches(user, users, _NAMED, 0.6)
+    near = list(dict.fromkeys([*same, *close]))
+    shown = ", ".join(near or users[:_NAMED])
+    more = f" and {len(users) - _NAMED:,} more" if not near and len(users) > _NAMED else ""
+    return f": no memory is about {user!r}; there is {shown}{more}" if shown else ""
 
 
 def _hit_row(hit: SearchResult) -> tuple[str, str, Text]:
@@ -171,9 +196,9 @@ def audit(
     report: ReportFile = None,
     source: Source,
 ) -> None:
-    """Show groups of near-copies and what would be done about each; changes nothing.
+    """Show what a clean-up would do, and change nothing.
 
-    With a --from option, those of somebody else's store: nothing is imported.
+    With a --from option it reads somebody else's store; nothing is imported.
     """
     showing = Showing(groups, sort, user, as_json, report)
     if source.stores == 0:
@@ -224,7 +249,7 @@ def show_audit(config: Config, showing: Showing | None = None) -> None:
             report_audit(showing.report, store, found, config.memory.rules)
     if showing.as_json:
         sys.stdout.write(to_json(found.report) + "\n")
-    else:
+    elif showing.report is None:
         show_paged(view(found.report, groups=True))
 
 
@@ -239,23 +264,50 @@ def history(
     as_json: AsJson = False,
     report: ReportFile = None,
 ) -> None:
-    """Show what was decided, when and why, oldest first; `undo` takes the number, `show` an id."""
-    from memory.cli.tables import grid
+    """List the decisions with their reasons, oldest first.
+
+    `undo` takes a decision's number, `show` a memory's id.
+    """
+    from memory.review import recorded_cards
 
     check_report(report)
     if text:
         _show_wordings(context.obj, memory_id)
         return
-    with assembly.read_store(context.obj) as store:
-        recorded = store.history(memory_id)
-        if memory_id is not None and not recorded:
-            raise MemoryNotFound(memory_id)
+    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+        known = None if memory_id is None else known_id(reader, memory_id)
+        recorded = store.history(known)
+        if known is not None and not recorded:
+            raise MemoryNotFound(known)
+        cards = [] if as_json or report else recorded_cards(reader, recorded)
         if report is not None:
             report_history(report, store, recorded, context.obj.memory.rules)
     if as_json:
         show_json([_decision_told(one) for one in recorded])
-    else:
-        show_paged(grid(map(_decision_row, recorded), fixed=4))
+    elif report is None:
+        show_paged(decisions_view(cards))
+
+
+def decisions_view(cards: Sequence[Card]) -> RenderableType:
+    """Show each decision with the texts it was about; an addition is one line."""
+    from rich.console import Group
+    from rich.padding import Padding
+
+    from memory.cli.lineage import as_decision
+
+    return Group(*(Padding(as_decision(card), (0, 0, 1, 0)) for card in cards))
+
+
+def known_id(reader: Reader, given: str) -> str:
+    """Return the id of the memory that a person names by its id or by that of its import.
+
+    Raises: WrongArgument where several memories came under it.
+    """
+    found = reader.memories.named(given)
+    if len(found) > 1:
+        ids = ", ".join(sorted(row.memory.id for row in found))
+        raise WrongArgument(given, f"{len(found)} memories came under this id", f"name one: {ids}")
+    return found[0].memory.id if found else given
 
 
 def _decision_told(one: DecisionRecord) -> dict[str, object]:
@@ -269,12 +321,12 @@ def show_memory(
     memory_id: Annotated[str, typer.Argument(help="A memory's id, of a live or a retired one.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show one memory: every wording it stands for, and what was decided about it, by whom."""
+    """Show one memory, its wordings and its decisions."""
     from memory.cli.lineage import as_data, as_text
     from memory.review import lineage
 
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
-        found = lineage(reader, memory_id)
+        found = lineage(reader, known_id(reader, memory_id))
     if found is None:
         raise MemoryNotFound(memory_id)
     if as_json:
@@ -294,33 +346,10 @@ def _show_wordings(config: Config, memory_id: str | None) -> None:
     if memory_id is None:
         raise WrongArgument("history", "--text needs a memory's id", "see `memory-dedup search`")
     with assembly.read_store(config) as store, store.ledger.reading() as reader:
-        found = reader.memories.rows([memory_id, *reader.memories.ancestors(memory_id)])
+        known = known_id(reader, memory_id)
+        found = reader.memories.rows([known, *reader.memories.ancestors(known)])
     rows = [row for row in found.values() if not row.forgotten]
     if not rows:
         raise MemoryNotFound(memory_id)
     rows.sort(key=lambda row: (row.live, row.memory.timestamp, row.seq))
     show(grid(map(wording_row, rows), fixed=3))
-
-
-def _decision_row(one: DecisionRecord) -> tuple[str | Text, ...]:
-    from rich.text import Text
-
-    verified = f", verified {one.verified}" if one.verified else ""
-    state = " (undone)" if one.undone else " (pending)" if one.pending else ""
-    survivors = " ".join(name for name, _ in one.survivors)
-    kept = f" -> {survivors}" if survivors else ""
-    touched = {name for end, stands_for in one.survivors for name in (end, *stands_for)}
-    beside = [name for name in one.members if touched and name not in touched]
-    members = [name for name in one.members if name not in beside]
-    left = f", beside {' '.join(beside)}" if beside else ""
-    told = Text(f"{one.reason}{verified}{state}\n{' '.join(members)}{kept}{left}")
-    return str(one.number), f"{one.at:%Y-%m-%d %H:%M}", one.action.value, _score(one), told
-
-
-def _score(one: DecisionRecord) -> str:
-    """How alike they were, and where the scale bent that, by which cosine."""
-    if one.similarity is None:
-        return ""
-    if one.cosine is None or one.cosine == one.similarity:
-        return f"{one.similarity:.2f}"
-    return f"{one.similarity:.2f}\ncosine {one.cosine:.2f}"

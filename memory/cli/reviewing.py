@@ -30,7 +30,10 @@ def apply(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A decisions file, as a report's page saves it.")],
 ) -> None:
-    """Do what a person answered in a report; what no longer fits is refused, with the reason."""
+    """Apply the answers of a person to a report.
+
+    An answer that no longer fits is refused, with the reason.
+    """
     from memory.errors import InputError
     from memory.review import Already, Given, Objected, read_decisions
 
@@ -70,7 +73,10 @@ def review(
         bool, typer.Option("--no-browser", help="Only print the address.")
     ] = False,
 ) -> None:
-    """Go through the groups in a browser: apply, keep, leave one out, write the text, undo."""
+    """Go through the groups in a browser.
+
+    There you apply or keep each group, leave a member out, write the text, or undo.
+    """
     from memory.listening import Address
 
     where = Address(host, port)

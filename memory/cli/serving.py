@@ -40,7 +40,10 @@ def serve(
         bool, typer.Option("--quiet-scaffolds", help="Answers without the questions after them.")
     ] = False,
 ) -> None:
-    """Serve the agent's tools to MCP clients: over stdio to the one that starts this, or HTTP."""
+    """Serve the agent's tools over MCP.
+
+    It speaks stdio to the client that starts it, or HTTP.
+    """
     if user is not None and not user.strip():
         raise WrongArgument("--user", "is empty", "name the user, or leave it out")
     given = {

@@ -78,7 +78,9 @@ def write_back(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
     undo: Undo = None,
 ) -> None:
-    """Delete from a collection what was absorbed, and update what was merged, after a question.
+    """Write the clean-up back to the store it came from.
+
+    It deletes rows that were absorbed and updates rows that were merged, after a question.
 
     Only rows that were imported, and are as they were imported, are touched.
     """

@@ -45,19 +45,21 @@ def read(path: Path) -> tuple[dict[str, Any], Sources]:
     return values, places
 
 
-def found(path: Path) -> tuple[dict[str, Any], Sources]:
-    """What is ours of a ./config.yaml, which may be another program's: nothing, if it is.
+def found(path: Path) -> tuple[dict[str, Any], Sources] | None:
+    """Return what is ours of a ./config.yaml; None where it is missing or another program's.
+
+    An empty one is ours: it keeps the data beside it.
 
     Raises: ConfigError where it is ours and wrong.
     """
     if not path.is_file():
-        return {}, {}
+        return None
     text = path.read_text(encoding="utf-8", errors="replace")
     if re.search(r"^(memory|api_key)\s*:", text, re.MULTILINE) is None:
         try:
             values, places = read(path)
         except ConfigError:  # another program's may be no YAML of ours
-            return {}, {}
+            return None
     else:
         values, places = read(path)
     if not _is_ours(values):
@@ -65,7 +67,7 @@ def found(path: Path) -> tuple[dict[str, Any], Sources]:
             logger.warning(
                 "%s is taken for another program's; name it with --config to use it", path
             )
-        return {}, {}
+        return None
     mine = {*SECTIONS, *ACCESS}
     return (
         {name: value for name, value in values.items() if name in mine},
@@ -78,6 +80,8 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
 
     Somebody else's `llm:` would send memories to somebody else's server.
     """
+    if not values:
+        return True
     if "memory" in values or "api_key" in values:
         section = values.get("memory")
         keys = map(str, section) if isinstance(section, dict) else ()

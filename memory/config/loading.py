@@ -34,9 +34,10 @@ def load_config(
     Raises: ConfigError, naming the file and line or the variable, the key and what to do.
     """
     warn_of_names(environ)
-    values, sources = read(path) if path is not None else found(DEFAULT_FILE)
-    if path is None and values:
+    own = read(path) if path is not None else found(DEFAULT_FILE)
+    if path is None and own is not None:
         path = DEFAULT_FILE
+    values, sources = own or ({}, {})
     for name in ACCESS.keys() & values.keys():
         problem = f"{ACCESS[name]} does not belong in a file"
         remedy = f"set {ACCESS[name]} in the environment"

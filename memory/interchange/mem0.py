@@ -42,7 +42,10 @@ def vector_folder(path: Path) -> Path:
 
     Raises: InputError where there is none, or several.
     """
-    inside = sorted(path.iterdir()) if path.is_dir() else []
+    if not path.is_dir():
+        problem = "is not a folder" if path.exists() else "there is no such folder"
+        raise InputError(path, problem, "give mem0's folder, or its Chroma or Qdrant folder")
+    inside = sorted(path.iterdir())
     inside = [one for one in inside if one.is_dir() and not one.name.startswith(_OWN_RECORDS)]
     found = [one for one in [path, *inside] if _is_store(one)]
     if path in found:

@@ -64,6 +64,17 @@ class Memories(TableGroup):
             return {}
         return {row.memory.id: row for row in self._prepared(_OF_IDS, ids=ids)}
 
+    def named(self, name: str) -> list[Row]:
+        """Return the memory with this id; else those that came under it, the live ones alone.
+
+        Where none of the latter lives, all of them.
+        """
+        if (row := self.row(name)) is not None:
+            return [row]
+        query = sa.select(t.memories.c.id).where(t.memories.c.external_id == name)
+        found = list(self.rows(list(self._connection.scalars(query))).values())
+        return [row for row in found if row.live] or found
+
     def all(self) -> Iterator[Row]:
         """Live, retired and forgotten, in order of arrival, page by page."""
         return self._pages(_PAGES)
@@ -75,10 +86,6 @@ class Memories(TableGroup):
     def live_of(self, user: str) -> Iterator[Row]:
         """All that is about a user, private or not, in order of arrival."""
         return self._pages(_LIVE_OF, user=user)
-
-    def live_in_time_order(self) -> list[Row]:
-        """Oldest first: by timestamp, then by order of arrival."""
-        return sorted(self.live(), key=lambda row: row.memory.timestamp)
 
     def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
         """Live memories of the scope with one of these normalised texts, newest first."""

@@ -139,6 +139,12 @@ class DecisionRecord:
         return tuple(name for name in dict.fromkeys(named) if name not in self.members)
 
     @property
+    def joined(self) -> tuple[str, ...]:
+        """Ids of the members that it made one, without those that stayed beside them."""
+        named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
+        return tuple(name for name in self.members if name in named) or self.members
+
+    @property
     def involved(self) -> tuple[str, ...]:
         """Ids of its members, and of all that it made."""
         return (*self.members, *self.created)

@@ -87,7 +87,7 @@ _Rows = tuple[tuple[Row, ...], dict[str, tuple[str, ...]]]
 
 
 def _all_rows(reader: Reader) -> _Rows:
-    rows = tuple(reader.memories.live_in_time_order())
+    rows = tuple(sorted(reader.memories.live(), key=lambda row: (row.memory.timestamp, row.seq)))
     return rows, {row.memory.id: _ancestor_keys(reader, row) for row in rows}
 
 

@@ -52,6 +52,8 @@ class Recorded(Frozen):
     at: datetime
     by: str
     verified: str | None
+    cosine: float | None
+    """What the similarity was before the scale."""
     pending: bool
     undone: bool
     reversible: bool
@@ -239,6 +241,7 @@ def _recorded(record: DecisionRecord) -> Recorded:
         at=record.at,
         by=_by(record),
         verified=record.verified,
+        cosine=record.cosine,
         pending=record.pending,
         undone=record.undone,
         reversible=record.reversible,

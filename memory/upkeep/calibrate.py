@@ -176,6 +176,8 @@ def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
     if scale is None:
         yield "# too few answers, or too much the same, to say from where on pairs are worth asking"
     yield from _expected(upper, wanted)
+    if scale is None and upper.threshold is None:
+        return
     yield "memory:"
     if upper.threshold is not None:
         yield f"  dedup_upper_threshold: {upper.threshold:.3g}"

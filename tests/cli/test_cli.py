@@ -146,13 +146,15 @@ def test_history_shows_why_and_undo_takes_it_back(run: Run, tmp_path: Path) -> N
     before = run("memory-dedup", "export").stdout
     run("memory-chat", "--deduplicate-memories")
     shown = run("memory-dedup", "history").stdout
-    [number] = [line.split()[0] for line in shown.splitlines() if " replace " in line]
+    [number] = re.findall(r"^decision (\d+) .* replace$", shown, re.MULTILINE)
     assert "same text" in shown
-    assert run("memory-dedup", "undo", number).stderr.startswith(
-        f"undone {number}: replace of 3 memories"
+    assert "retire" in shown
+    assert str(COPIES[0]["content"]) in shown
+    assert run("memory-dedup", "undo", number).stdout.startswith(
+        f"undone {number}: replace of 2 memories"
     )
     assert run("memory-dedup", "export").stdout == before
-    assert "(undone)" in run("memory-dedup", "history").stdout
+    assert "replace  undone" in run("memory-dedup", "history").stdout
     assert "undone already" in failed(run("memory-dedup", "undo", number, ok=False))
 
 
@@ -167,8 +169,8 @@ def test_history_says_how_a_merge_was_verified_and_what_the_cosine_was(tmp_path:
         store.apply(merge, Anyway())
     (tmp_path / "config.yaml").write_text("memory:\n  data_dir: data\n")
     shown = CliRunner().invoke(app, ["--config", str(tmp_path / "config.yaml"), "history"]).output
-    assert "merge 0.92        one cat, verified by a second reading" in " ".join(shown.split("\n"))
-    assert "cosine 0.76" in shown
+    assert "0.92 (cosine 0.76)  merge" in shown
+    assert re.search(r"because  one cat\n.*verified by a second reading", shown)
 
 
 ALIKE: list[dict[str, object]] = [
@@ -268,15 +270,91 @@ def test_a_run_is_listed_and_taken_back_whole(run: Run, tmp_path: Path) -> None:
     name = shown.split()[0]
     assert "1 replace" in shown
     after = run("memory-dedup", "export").stdout
-    planned = run("memory-dedup", "undo", name, "--dry-run").stderr
-    assert planned.startswith("would undo ")
+    planned = run("memory-dedup", "undo", name, "--dry-run").stdout
+    assert all(str(one["content"]) in planned for one in COPIES[:3])
     assert run("memory-dedup", "export").stdout == after
-    assert run("memory-dedup", "undo", name).stderr == planned.replace("would undo", "undone")
+    assert re.match(r"undone \d+: replace of 2 memories", run("memory-dedup", "undo", name).stdout)
     assert run("memory-dedup", "export").stdout == before
     assert "nothing left" in failed(run("memory-dedup", "undo", name, ok=False))
     assert "no such run" in failed(run("memory-dedup", "undo", "run_x", ok=False))
     run("memory-chat", "--deduplicate-memories")
     assert run("memory-dedup", "export").stdout == before, "kept apart by a person"
+
+
+def test_an_imports_own_ids_are_taken_wherever_a_memory_is_named(run: Run, tmp_path: Path) -> None:
+    theirs = [one | {"id": f"row-{n}"} for n, one in enumerate(COPIES[:2])]
+    run("memory-dedup", "import", lines(tmp_path, *theirs))
+    assert "1 live, 1 retired" in run("memory-dedup", "stats").stdout
+    for name in ("row-0", "row-1"):
+        assert str(COPIES[0]["content"]) in run("memory-dedup", "show", name).stdout
+        assert "same text" in run("memory-dedup", "history", name).stdout
+    run("memory-dedup", "undo", "row-1")
+    assert "2 live, 0 retired" in run("memory-dedup", "stats").stdout
+    run("memory-dedup", "forget", "row-0")
+    assert [one["content"] for one in exported(run)] == [COPIES[1]["content"]]
+    assert "no live memory has the id 'row-9'" in failed(
+        run("memory-dedup", "show", "row-9", ok=False)
+    )
+
+
+def test_an_imports_id_that_several_memories_have_is_not_guessed(run: Run, tmp_path: Path) -> None:
+    twice: list[dict[str, object]]
+    twice = [{"id": "7", "content": "Mia sails.", "user": user} for user in ("Mia", "Ben")]
+    run("memory-dedup", "import", lines(tmp_path, *twice))
+    ids = sorted(str(one["id"]) for one in exported(run))
+    said = failed(run("memory-dedup", "forget", "7", ok=False), 2)
+    assert f"2 memories came under this id; name one: {', '.join(ids)}" in said
+    assert len(exported(run)) == 2
+
+
+def test_a_name_that_nobody_has_is_answered_with_those_who_exist(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", lines(tmp_path, {"content": "Priya sails.", "user": "Priya"}))
+    said = run("memory-dedup", "search", "sailing", "--user", "priya").stderr
+    assert said == "nothing found: no memory is about 'priya'; there is Priya\n"
+    said = run("memory-dedup", "export", "--user", "priya").stderr
+    assert said == "nothing to export: no memory is about 'priya'; there is Priya\n"
+    said = failed(run("memory-dedup", "forget", "--user", "Prya", "--yes", ok=False))
+    assert "there is Priya" in said
+
+
+def test_an_import_reads_standard_input(run: Run, tmp_path: Path) -> None:
+    told = (tmp_path / lines(tmp_path, *COPIES)).read_bytes() + b"nonsense\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "memory", "import", "-"],
+        cwd=tmp_path,
+        input=told,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert b"error: standard input:6: is not JSON" in done.stderr
+    assert len(exported(run)) == 4
+    missing = run("memory-dedup", "import", "--from-mem0", "nope", ok=False)
+    assert "nope: there is no such folder" in failed(missing)
+
+
+def test_an_empty_configuration_keeps_the_data_beside_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("")
+    run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    assert (tmp_path / "data" / "ledger.db").is_file()
+
+
+def test_a_report_takes_the_place_of_what_is_printed(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    for command in ("audit", "history"):
+        done = run("memory-dedup", command, "--report", f"{command}.html")
+        assert done.stdout == ""
+        assert done.stderr.startswith(f"report written to {command}.html")
+        assert done.stderr.count("\n") == 1
+
+
+def test_every_summary_of_the_help_is_a_whole_sentence(run: Run) -> None:
+    listed = run("memory-dedup", "--help").stdout.partition("Commands:\n")[2].splitlines()
+    assert len(listed) > 20
+    for line in listed:
+        assert line.endswith("."), line
+        assert not line.endswith("..."), line
+        assert len(line) <= 80
 
 
 def test_a_run_that_later_decisions_build_on_is_not_taken_back(run: Run, tmp_path: Path) -> None:
@@ -759,6 +837,35 @@ def test_a_folder_that_became_read_only_is_read_and_not_written(
     assert exported(run) == before
     run("memory-dedup", "import", more)
     assert len(exported(run)) == len(before) + 1
+
+
+def test_the_doctor_reads_what_it_may_not_write(
+    run: Run, tmp_path: Path, as_anybody: tuple[str, ...]
+) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    data = tmp_path / "data"
+    (data / "ledger.db").chmod(0o400)
+    data.chmod(0o500)
+    said = run("memory-dedup", "doctor", before=as_anybody)
+    assert "note: it can only be read" in said.stderr
+    assert "1 (" in said.stdout.partition("memories that repeat another one: ")[2]
+    data.chmod(0o700)
+    (data / "ledger.db").chmod(0o600)
+
+
+def test_the_doctor_reads_an_older_ledger_and_leaves_it_as_it_is(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    ledger = tmp_path / "data" / "ledger.db"
+    shutil.copy(ROOT / "tests" / "ledger" / "fixtures" / "version_1.db", ledger)
+    before = ledger.read_bytes()
+    said = run("memory-dedup", "doctor", ok=False)
+    assert "has schema 1" in said.stderr
+    assert "run `memory-dedup upgrade`" in said.stderr
+    assert "memories live" in said.stderr
+    assert ledger.read_bytes() == before
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["ledger.db"]
+    assert "has schema 1" in failed(run("memory-dedup", "doctor", "--fix", ok=False))
+    assert ledger.read_bytes() == before
 
 
 READER = """

@@ -23,6 +23,7 @@ from memory.errors import LedgerError, LedgerMissing
 from memory.interchange import read_memories, write_memory
 from memory.ledger.ledger import Ledger
 from memory.ledger.opening import open_database
+from memory.ledger.snapshot import take_snapshot
 from memory.ledger.tables import attempts, distinct_pairs
 from memory.models import Action, Decision, Judge, LinkType, Memory, MemoryLink, Scope, Turn
 from memory.store import erase
@@ -237,9 +238,8 @@ def test_live_memories_come_oldest_first_and_at_the_same_time_in_order_of_arriva
         for memory in (late, early, same):
             writer.memories.insert(memory)
     with ledger.reading() as reader:
-        assert [row.memory.content for row in reader.memories.live_in_time_order()] == [
-            "early", "same", "late",
-        ]  # fmt: skip
+        rows = take_snapshot(reader, ()).rows
+    assert [row.memory.content for row in rows] == ["early", "same", "late"]
 
 
 def test_an_arrival_is_known_again_whatever_became_of_its_row(ledger: Ledger, tell: Tell) -> None:

@@ -30,7 +30,7 @@ def test_what_is_forgotten_was_never_read(ledger_url: str) -> None:
         kept, gone = (store.new_memory(f"Mia owns boat {n}.", user="Mia") for n in range(2))
         store.add_batch([kept, gone])
         with store.ledger.writing() as writer:
-            keys = [row.text_key for row in writer.memories.live_in_time_order()]
+            keys = [row.text_key for row in writer.memories.live()]
             scope = Scope.of(kept, store.scope_fields).key
             assert writer.readings.count_unread("reader", private=False) == 2
             writer.readings.record([(scope, key) for key in keys], "reader", thorough=False)

@@ -144,11 +144,10 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
         CalibrationLog(path, "m").read()
 
 
-@pytest.mark.parametrize("judge", ["model", "person"])
-def test_the_command_prints_bands_and_lines_for_the_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge: str
+def test_the_command_prints_bands_and_gives_no_advice_on_one_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And changes no memory; the second time nobody is asked again."""
+    """It changes no memory; the second time nobody is asked again; the offline judge never is."""
     for key in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(key, raising=False)
     monkeypatch.setenv("MEMORY_DATA_DIR", str(tmp_path / "data"))
@@ -162,14 +161,17 @@ def test_the_command_prints_bands_and_lines_for_the_configuration(
     memories.write_text("\n".join(rows), encoding="utf-8")
     runner = CliRunner()
     assert runner.invoke(app, ["import", "--raw", str(memories)]).exit_code == 0
-    options = ["calibrate", *(["--person"] if judge == "person" else []), "--wanted", "0.9"]
+    offline = runner.invoke(app, ["calibrate"])
+    assert isinstance(offline.exception, InputError)
+    assert "the offline judge compares words" in str(offline.exception)
+    options = ["calibrate", "--person", "--wanted", "0.9"]
     first = runner.invoke(app, options, input="y\n")
     again = runner.invoke(app, options, input="n\n")
     assert first.exit_code == again.exit_code == 0
     for done in (first, again):
         assert "100% (21-100%)" in done.stdout
-        assert "  dedup_lower_threshold: 0.9\n" in done.stdout
         assert "too few answers" in done.stdout
+        assert "threshold:" not in done.stdout
     kept = (tmp_path / "data" / "calibration.jsonl").read_text(encoding="utf-8")
     assert len(kept.splitlines()) == 1
     assert "tabby" not in kept
