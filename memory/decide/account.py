@@ -23,7 +23,7 @@ from memory.models import (
     Memory,
     Usage,
 )
-from memory.text import normalise
+from memory.text import identity
 
 Order = Literal["certain", "size", "time"]
 """What comes first: the least certain, the largest, the newest."""
@@ -238,6 +238,6 @@ def _group_report(group: GroupPlan, alike: AlikeGroup, steps: Steps) -> GroupRep
 
 def similarities(members: Sequence[Memory], alike: AlikeGroup) -> Iterator[tuple[int, int, float]]:
     """How alike every two different texts of a group are, by their members' positions."""
-    texts = {normalise(member.content): n for n, member in enumerate(members)}
+    texts = {identity(member.content): n for n, member in enumerate(members)}
     for i, j in combinations(sorted(texts.values()), 2):
         yield i, j, alike.of(members[i], members[j])

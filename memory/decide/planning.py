@@ -235,7 +235,7 @@ def _alike(
 
 
 _Nodes = dict[str, list[Row]]
-"""The rows of each normalised text in one scope, oldest first, by text key."""
+"""The rows of each text in one scope, oldest first, by text key."""
 
 
 def _scopes(rows: Iterable[Row], scope_of: Callable[[Memory], Scope]) -> dict[Scope, _Nodes]:

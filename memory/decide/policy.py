@@ -19,7 +19,7 @@ from memory.models import (
     SearchResult,
     Survivor,
 )
-from memory.text import compare, normalise
+from memory.text import compare, identity
 
 Similarity = Callable[[Memory, Memory], float]
 MOST_ASKED = 8
@@ -134,7 +134,7 @@ def replace_covered(
     place = {member.id: n for n, member in enumerate(members)}
     copies: dict[str, list[Memory]] = {}
     for member in reversed(members):
-        copies.setdefault(normalise(member.content), []).append(member)
+        copies.setdefault(identity(member.content), []).append(member)
     newest_first = [same[0] for same in copies.values()]
     takes = _covered(newest_first, similarity, rules)
     survivors, reasons, lowest = [], [], 1.0
@@ -144,7 +144,7 @@ def replace_covered(
         covered = [other for other in newest_first if other.id in takes[member.id]]
         taken = {member.id, *(other.id for other in covered)}
         newest_first = [one for one in newest_first if one.id not in taken]
-        group = [same for one in (member, *covered) for same in copies[normalise(one.content)]]
+        group = [same for one in (member, *covered) for same in copies[identity(one.content)]]
         if len(group) > 1:
             survivors.append(survive(member, sorted(group, key=lambda one: place[one.id])))
             newer = all(place[member.id] > place[other.id] for other in covered)

@@ -23,7 +23,7 @@ from memory.models import (
     Verdict,
     Verified,
 )
-from memory.text import Belief, normalise, verify
+from memory.text import Belief, identity, verify
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _partition_fault(question: Question, verdict: Verdict) -> str:
 
 def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
     """What lives for a group, oldest to newest, that is told as one: the member that says so."""
-    same = [member for member in group if normalise(member.content) == normalise(text)]
+    same = [member for member in group if identity(member.content) == identity(text)]
     if same:
         return survive(same[-1], group)
     seed = group[-1].model_copy(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from memory.errors import InputError
 from memory.interchange.foreign import ForeignRow
 from memory.interchange.jsonl import read_some_objects
-from memory.text import text_key
+from memory.text import normalise
 
 
 def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
@@ -87,5 +88,5 @@ def _rows(
 
 
 def _name(entity: str, text: str) -> str:
-    """The same at every import, in whatever order the observations stand."""
-    return f"{entity}/{text_key(text)[:12]}"
+    """The same at every import, in whatever order the observations stand, by any version."""
+    return f"{entity}/{hashlib.sha256(normalise(text).encode()).hexdigest()[:12]}"

@@ -88,7 +88,7 @@ class Memories(TableGroup):
         return self._pages(_LIVE_OF, user=user)
 
     def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
-        """Live memories of the scope with one of these normalised texts, newest first."""
+        """Live memories of the scope with one of these texts, newest first."""
         query = _with_texts(_fields(scope))
         found = _held(scope, self._prepared(query, keys=keys, **_told(scope)))
         return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)

@@ -20,6 +20,7 @@ from memory.ledger import tables as t
 from memory.ledger.copies import note_copy
 from memory.ledger.database import Database
 from memory.ledger.prepared import Prepared
+from memory.ledger.rekeying import make_keys_anew
 
 _PAGE = 1_000
 _VERSION = t.meta.c.key == "schema_version"
@@ -227,10 +228,19 @@ _TO_5 = (
 )  # fmt: skip
 
 
+def _to_6(connection: Connection) -> None:
+    """Texts are the same only where their signs, codes and capitals are: keys are made anew.
+
+    Version 5 looks before each write.
+    """
+    make_keys_anew(connection)
+
+
 STEPS: Mapping[str, Callable[[Connection], None]] = {
     "1": _to_2,
     "2": _to_3,
     "3": _to_4,
     "4": _to_5,
+    "5": _to_6,
 }
 """By the version that each starts from."""

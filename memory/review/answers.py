@@ -12,7 +12,7 @@ from memory.models import PERSON, Action, Decision, Memory, Rules, Survivor
 from memory.review.cards import card_key, content_hash
 from memory.review.decisions_file import Answer, Answered
 from memory.store import Afterwards, Applied, MemoryStore, WhileUnanswered
-from memory.text import Belief, normalise, verify
+from memory.text import Belief, identity, verify
 
 _BY_PERSON = "by a person"
 
@@ -215,7 +215,7 @@ def _says(reader: Reader, record: DecisionRecord, answered: Answered) -> bool:
 
 
 def _same(text: str, other: str) -> bool:
-    return normalise(text) == normalise(other)
+    return identity(text) == identity(other)
 
 
 # --- what it amounts to -------------------------------------------------------------------------

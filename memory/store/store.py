@@ -107,7 +107,7 @@ class _Look:
     key: str
     revision: int
     same: tuple[Row, ...]
-    """Live memories with the same normalised text, newest first."""
+    """Live memories with the same text, newest first."""
     distinct: frozenset[str] = frozenset()
     hidden: int = 0
     """How many live memories have one of the distinct texts."""
@@ -254,7 +254,7 @@ class MemoryStore:
     ) -> Neighbours:
         """The k live memories in scope most like the new one, of those that are similar enough.
 
-        The same normalised text comes first; what was judged distinct from it is left out.
+        The same text comes first; what was judged distinct from it is left out.
         """
         with self.ledger.reading() as reader:
             look = self._look(reader, new.memory, asker)

@@ -1,5 +1,6 @@
 from .cleaning import clean as clean
 from .cleaning import clean_json as clean_json
+from .cleaning import identity as identity
 from .cleaning import normalise as normalise
 from .cleaning import one_line as one_line
 from .cleaning import shortened as shortened

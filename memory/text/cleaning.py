@@ -1,4 +1,4 @@
-"""The form of a text that every store and terminal can hold, and the form that is compared."""
+"""The form of a text that can be stored, the form that is embedded, and the form that names it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,16 @@ _JOINER = re.compile("[\u200c\u200d](?![\u0100-\U0010ffff])|(?<![\u0100-\U0010ff
 _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w+\b")
 _FINAL_PUNCTUATION = " .!。！…"
+_CHUNK = re.compile("[^\\s\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+"""What stands between spaces, or between characters of a script that has none."""
+_OPENING, _CLOSING = "\"“”„«»'‘([{¿¡", "\"“”«»'’)]}.,;:!?…"
+_WORD_PARTS = re.compile("[-'’]")
+_PLAINLY_WRITTEN = re.compile(
+    r"\s*+(?:A )?"
+    r"(?:(?:(?:I|[A-Z]?[a-z]++)(?:['-][A-Z]?[a-z]++)*+[.,;:!?]*+|[^A-Za-z\s]++)(?:\s++|$))*+",
+    re.ASCII,
+).fullmatch
+"""Of most texts: words whose case tells nothing, and what has none."""
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
 
 
@@ -33,16 +43,75 @@ def clean(text: str) -> str:
 
 
 def normalise(text: str) -> str:
-    """The form under which two texts are the same, and which is embedded.
+    """The form that is embedded: two texts that are the same text have the same one.
 
     NFKC, casefold, runs of space as one, final full stops and exclamation marks dropped. A
     question mark stays: a question states nothing. Raised digits and fractions keep a mark, since
     NFKC alone would read 10² as 102; codes like aB3x keep their case.
     """
-    if not unicodedata.is_normalized("NFKC", text):
-        text = unicodedata.normalize("NFKC", "".join(map(_keep_apart, text)))
-    folded = " ".join(_folded(text).split())
+    folded = " ".join(_folded(_compatible(text)).split())
     return folded.rstrip(_FINAL_PUNCTUATION) or folded
+
+
+def identity(text: str) -> str:
+    """The form under which two texts are the same text.
+
+    As `normalise`, but case is folded in plain words alone: signs, codes, capitals inside a word
+    and words in capitals stay as they stand, unless all of the text is in capitals.
+    """
+    text = _compatible(text)
+    if text.isascii() and _PLAINLY_WRITTEN(text):
+        folded = text.lower()
+    else:
+        folded = _CHUNK.sub(_Folding(shouted=text.isupper()), text)
+    folded = " ".join(folded.split())
+    plain = folded.rstrip(_FINAL_PUNCTUATION)
+    if (
+        plain
+        and folded[len(plain) : len(plain) + 1] == "!"
+        and not _is_word_or_number(plain.split()[-1:])
+    ):
+        return f"{plain}!"  # hunter2! is not hunter2
+    return plain or folded
+
+
+class _Folding:
+    """Chunk after chunk of a text, those that are plain words in lower case."""
+
+    def __init__(self, *, shouted: bool) -> None:
+        self._shouted = shouted
+        self._first = True
+
+    def __call__(self, found: re.Match[str]) -> str:
+        chunk = found.group()
+        first, self._first = self._first, chunk[-1] in ".!?:"
+        return chunk.lower() if _is_plain(chunk, first or self._shouted, self._shouted) else chunk
+
+
+def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
+    """Whether it is a word whose case tells nothing, with the punctuation around it."""
+    word = chunk.lstrip(_OPENING).rstrip(_CLOSING)
+    if len(word) == 1:
+        return first or word == "I"
+    parts = _WORD_PARTS.split(word)
+    tails = (parts[0][1:], *(part if len(part) == 1 else part[1:] for part in parts[1:]))
+    return all(map(str.isalpha, parts)) and (shouted or not any(map(_has_capital, tails)))
+
+
+def _has_capital(letters: str) -> bool:
+    return letters != letters.lower()
+
+
+def _is_word_or_number(last: list[str]) -> bool:
+    word = last[0].lstrip(_OPENING).rstrip(_CLOSING) if last else ""
+    return word.isdigit() or all(part.isalpha() for part in _WORD_PARTS.split(word))
+
+
+def _compatible(text: str) -> str:
+    """NFKC, with a mark where that alone would make another text of it."""
+    if unicodedata.is_normalized("NFKC", text):
+        return text
+    return unicodedata.normalize("NFKC", "".join(map(_keep_apart, text)))
 
 
 def _folded(text: str) -> str:
@@ -61,8 +130,8 @@ def _keep_apart(char: str) -> str:
 
 
 def text_key(text: str) -> str:
-    """32 hex digits that name the normalised text and its vector."""
-    return hashlib.sha256(normalise(text).encode()).hexdigest()[:32]
+    """32 hex digits that name the text as it is compared, and its vector."""
+    return hashlib.sha256(identity(text).encode()).hexdigest()[:32]
 
 
 def visible(text: str) -> str:

@@ -70,7 +70,7 @@ def _runs(told: Wording) -> Iterator[Sequence[Term]]:
 
 
 def _initials(run: Sequence[Term]) -> str:
-    return "".join(term.surface[0] for term in run).casefold()
+    return "".join(term.surface[0] for term in run).upper()
 
 
 def _written_otherwise(term: Term, own: Wording, other: Wording) -> bool:

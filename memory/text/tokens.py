@@ -142,7 +142,7 @@ def _digits(number: str) -> str:
 def word_token(word: str) -> Token:
     """What one word of a script with spaces is."""
     if word.isupper() and len(word) > 1 and "." not in word:
-        return Token(UNITS.get(word.casefold(), word.casefold()), Kind.CONTENT, word)
+        return Token(UNITS.get(word.casefold(), word), Kind.CONTENT, word)  # IT is not it
     low = word.casefold().replace(".", "").replace("’", "'")
     if low in NEGATIONS or low.endswith("n't") or CONTRACTED.get(low) == NOT:
         return Token(NOT, Kind.NOT, word)

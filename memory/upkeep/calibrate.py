@@ -12,7 +12,7 @@ from memory.index import nearest_pairs
 from memory.models import LOWER, Memory, Question, Scope, Verdict
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
-from memory.text import compare, covers, normalise
+from memory.text import compare, covers, identity
 from memory.threads import Progress, side_by_side
 from memory.upkeep.calibration import (
     EDGES,
@@ -123,7 +123,7 @@ def _answer(pair: AlikePair, verdict: Verdict) -> Answer:
         return Answer.APART
     made = verdict.parts[0].text
     for text in (pair.older.content, pair.newer.content):
-        if normalise(text) == normalise(made) or covers(text, made):
+        if identity(text) == identity(made) or covers(text, made):
             return Answer.SAME
     return Answer.MERGE
 

@@ -18,7 +18,7 @@ LEDGER = FOLDER / "version_1.db"
 BACKUP = FOLDER / "version_1_backup.db"
 DUMP = FOLDER / "version_1.json"
 Dump = dict[str, list[dict[str, Any]]]
-NEWEST = "5"
+NEWEST = "6"
 """The version that an upgrade leads to."""
 BY = {
     "kept by a person": "person",

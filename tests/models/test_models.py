@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from memory.models.memory import Memory, Scope
 from memory.models.values import MAX_CONTENT
-from memory.text import clean, normalise, text_key
+from memory.text import clean, identity, normalise, text_key
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -24,7 +24,7 @@ def test_nul_is_removed_lone_surrogates_are_replaced_and_outer_space_is_trimmed(
 @pytest.mark.parametrize(
     ("a", "b"),
     [
-        ("Mia likes tea", "MIA  likes\ttea."),
+        ("Mia likes tea", "mia  likes\ttea."),
         ("Mia likes tea!", "Mia likes tea…"),
         ("ﾐｱはお茶が好き", "ミアはお茶が好き。"),
         ("room １２", "room 12"),
@@ -42,10 +42,45 @@ def test_case_width_space_and_final_marks_make_no_other_text(a: str, b: str) -> 
         ("version 1.2", "version 12"),
         ("the code is aB3x", "the code is Ab3x"),
         ("it takes 1½ hours", "it takes 11/2 hours"),
+        ("Runa works in IT", "Runa works in it"),
+        ("a laser of 5 mW", "a laser of 5 MW"),
+        ("Runa likes iDesk", "Runa likes idesk"),
+        ("the parser is in Objective-C", "the parser is in objective-c"),
+        ("the dump is at s3://Runa", "the dump is at s3://runa"),
+        ("the PIN word is fox7!", "the PIN word is fox7"),
+        ("die Maße", "die Masse"),
     ],
 )
 def test_what_states_another_thing_is_another_text(a: str, b: str) -> None:
     assert text_key(a) != text_key(b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("RUNA LIKES TEA.", "Runa likes tea"),
+        ("I sail", "i sail"),
+        ("A fox ran. A hen sat", "a fox ran. a hen sat"),
+        ("Runa's e-mail", "runa's E-Mail"),
+        ("Runa turned 30!", "Runa turned 30"),
+        ("ルナはPythonで書く", "ルナはpythonで書く"),
+    ],
+)
+def test_a_plain_word_is_the_same_in_any_case(a: str, b: str) -> None:
+    assert text_key(a) == text_key(b)
+
+
+_TEXTS = st.text() | st.from_regex(r"(?:[A-Ca-c1.!@'-]{1,3} ?){1,4}", fullmatch=True)
+
+
+@given(_TEXTS, _TEXTS)
+def test_the_same_text_has_one_vector(a: str, b: str) -> None:
+    """Vectors are kept by the key, and made of the normalised text."""
+    once = identity(clean(a))
+    assert identity(once) == once
+    assert normalise(once) == normalise(clean(a))
+    if identity(a) == identity(b):
+        assert normalise(a) == normalise(b)
 
 
 @given(st.text())

@@ -1,0 +1,176 @@
+"""Text keys made anew by a step of the schema, and all that names them.
+
+Like the steps it knows the tables by names of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from memory.text import text_key
+
+_PAGE = 1_000
+_OLD = sa.MetaData()
+_MEMORIES = sa.Table(
+    "memories", _OLD, sa.Column("seq", sa.Integer), sa.Column("id", sa.Text),
+    sa.Column("text_key", sa.Text), sa.Column("content", sa.Text),
+)  # fmt: skip
+_VECTORS = sa.Table(
+    "vectors", _OLD, sa.Column("text_key", sa.Text), sa.Column("vector", sa.LargeBinary)
+)
+_DECISIONS = sa.Table(
+    "decisions", _OLD, sa.Column("seq", sa.Integer), sa.Column("action", sa.Text),
+    sa.Column("model", sa.Text), sa.Column("survivors", sa.Text), sa.Column("before", sa.Text),
+    sa.Column("pending", sa.Boolean), sa.Column("undone", sa.Boolean),
+)  # fmt: skip
+_DISTINCT = sa.Table(
+    "distinct_pairs", _OLD, sa.Column("scope", sa.Text), sa.Column("low_key", sa.Text),
+    sa.Column("high_key", sa.Text), sa.Column("reason", sa.Text), sa.Column("by", sa.Text),
+)  # fmt: skip
+_READINGS = sa.Table("readings", _OLD, sa.Column("text_key", sa.Text))
+_ATTEMPTS = sa.Table(
+    "attempts", _OLD, sa.Column("low_key", sa.Text), sa.Column("high_key", sa.Text)
+)
+
+
+def make_keys_anew(connection: Connection) -> None:
+    """Make the key of each text again, of what is stored.
+
+    Vectors stay. What a person told apart holds for every text that had the key; what a model
+    read under it is read again, and what it said of one that is several is asked again, as is what
+    was replaced as the same text.
+    """
+    keys = _Rekeyed(connection)
+    if keys.changed:
+        keys.copy_vectors()
+        keys.rename_distinct()
+        keys.drop_what_models_did()
+        keys.rename_in_images()
+        keys.reopen()
+
+
+class _Rekeyed:
+    """Memories under new text keys, and whatever else names these."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._was: dict[str, str] = {}
+        self._is: dict[str, str] = {}
+        self.changed: dict[str, dict[str, int]] = {}
+        """Of each key that is no longer one, the keys instead, with how many memories have each."""
+        for row in self._pages(_MEMORIES, _MEMORIES.c.text_key != ""):
+            new = text_key(row.content)
+            if new != row.text_key:
+                self._was[row.id], self._is[row.id] = row.text_key, new
+                of_old = self.changed.setdefault(row.text_key, {})
+                of_old[new] = of_old.get(new, 0) + 1
+        named = _MEMORIES.update().where(_MEMORIES.c.id == sa.bindparam("name"))
+        if self._is:
+            self._connection.execute(
+                named.values({"text_key": sa.bindparam("new")}),
+                [{"name": name, "new": new} for name, new in self._is.items()],
+            )
+        self._find_unchanged()
+
+    def _pages(self, table: sa.Table, *where: sa.ColumnElement[bool]) -> Iterator[Any]:
+        last = 0
+        while True:
+            query = sa.select(table).where(table.c.seq > last, *where).order_by(table.c.seq)
+            page = self._connection.execute(query.limit(_PAGE)).all()
+            yield from page
+            if len(page) < _PAGE:
+                return
+            last = page[-1].seq
+
+    def _find_unchanged(self) -> None:
+        """Memories whose key is still what it was, beside others whose is not."""
+        for old, instead in self.changed.items():
+            query = sa.select(_MEMORIES.c.id).where(_MEMORIES.c.text_key == old)
+            for name in self._connection.scalars(query):
+                self._was[name] = self._is[name] = old
+                instead[old] = instead.get(old, 0) + 1
+
+    def copy_vectors(self) -> None:
+        for old, instead in self.changed.items():
+            vector = self._connection.scalar(
+                sa.select(_VECTORS.c.vector).where(_VECTORS.c.text_key == old)
+            )
+            here = _VECTORS.delete().where(_VECTORS.c.text_key.in_([old, *instead]))
+            self._connection.execute(here)
+            if vector is not None:
+                rows = [{"text_key": new, "vector": vector} for new in instead]
+                self._connection.execute(_VECTORS.insert(), rows)
+
+    def rename_distinct(self) -> None:
+        pairs = _DISTINCT.c
+        for row in self._connection.execute(sa.select(_DISTINCT)).all():
+            if row.low_key not in self.changed and row.high_key not in self.changed:
+                continue
+            here = sa.and_(
+                pairs.scope == row.scope,
+                pairs.low_key == row.low_key,
+                pairs.high_key == row.high_key,
+            )
+            self._connection.execute(_DISTINCT.delete().where(here))
+            new = self._pairs(row.low_key, row.high_key)
+            if row.by == "person" or len(new) == 1:
+                for low, high in new:
+                    told = {"low_key": low, "high_key": high}
+                    self._connection.execute(_DISTINCT.insert().values({**row._asdict(), **told}))
+
+    def _pairs(self, low: str, high: str) -> list[tuple[str, str]]:
+        """The pairs instead of one; a text with itself only where several memories say it."""
+        first, second = self._keys(low), self._keys(high)
+        found = {(min(a, b), max(a, b)) for a in first for b in second}
+        return sorted(
+            (a, b) for a, b in found if low != high or a != b or first[a] > 1 or len(first) == 1
+        )
+
+    def _keys(self, old: str) -> dict[str, int]:
+        return self.changed.get(old, {old: 1})
+
+    def drop_what_models_did(self) -> None:
+        """What a model has read is read again, and what it failed at is asked again."""
+        for old in self.changed:
+            self._connection.execute(_READINGS.delete().where(_READINGS.c.text_key == old))
+            either = sa.or_(_ATTEMPTS.c.low_key == old, _ATTEMPTS.c.high_key == old)
+            self._connection.execute(_ATTEMPTS.delete().where(either))
+
+    def rename_in_images(self) -> None:
+        """What undo goes back to names keys too: of memories, and of pairs that were told apart."""
+        for row in self._pages(_DECISIONS):
+            before = json.loads(row.before)
+            for columns in before["rows"].values():
+                if columns and columns["text_key"]:
+                    columns["text_key"] = text_key(columns["content"])
+            if before.get("distinct"):
+                before["distinct"] = [
+                    [scope, *pair, *verdict]
+                    for scope, low, high, *verdict in before["distinct"]
+                    for pair in self._pairs(low, high)
+                ]
+            if before != json.loads(row.before):
+                self._change(row.seq, before=json.dumps(before))
+
+    def reopen(self) -> None:
+        """What was replaced as the same text, and is not, is a question for the next batch."""
+        replaced = (_DECISIONS.c.action == "replace", sa.not_(_DECISIONS.c.undone))
+        for row in self._pages(_DECISIONS, *replaced):
+            if row.model != "person" and any(
+                self._are_told_apart(survivor["id"], name)
+                for survivor in json.loads(row.survivors)
+                for name in survivor["stands_for"]
+            ):
+                self._change(row.seq, pending=True)
+
+    def _are_told_apart(self, a: str, b: str) -> bool:
+        """Whether two memories were one text, and are not."""
+        return self._was.get(a, "") == self._was.get(b) and self._is[a] != self._is[b]
+
+    def _change(self, seq: int, **values: object) -> None:
+        self._connection.execute(_DECISIONS.update().where(_DECISIONS.c.seq == seq).values(values))
