@@ -64,9 +64,11 @@ def export(
     from memory.interchange import write_memory
 
     with assembly.read_store(context.obj) as store:
+        with store.ledger.reading() as reader:
+            behind = reader.external_ids_behind()
         for memory in store.memories():
             if user is None or memory.user == user:
-                sys.stdout.write(write_memory(memory) + "\n")
+                sys.stdout.write(write_memory(memory, behind.get(memory.id, ())) + "\n")
         if user is not None and (others := who_exists(store, user)):
             err().print(f"nothing to export{others}")
 

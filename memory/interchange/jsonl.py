@@ -19,13 +19,25 @@ from memory.text import clean_json
 _MOST = 64 * 2**20
 """Bytes of a line: what is longer is no memory, and would take many times as much to be read."""
 _MARK = b"\xef\xbb\xbf"
+_REPLACES = "replaces"
+"""In an export: the external ids of what a memory stands for."""
 _BEGIN = 100
 """Bytes by which one sees what a file is."""
 
 
-def write_memory(memory: Memory) -> str:
-    """One line; fields at their default are left out, and come back as they were."""
+def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
+    """One line; fields at their default are left out, and come back as they were.
+
+    `stands_for` are the external ids of what it replaced or was merged from, oldest first. A merged
+    memory, which no import named, is written under the newest of them.
+    """
     fields = memory.model_dump(mode="json", exclude_defaults=True)
+    name = memory.external_id or (stands_for[-1] if stands_for else None)
+    if name is not None:
+        fields["external_id"] = name
+    replaced = [other for other in stands_for if other != name]
+    if stands_for:
+        fields[_REPLACES] = replaced
     return json.dumps({"id": memory.id, **fields}, ensure_ascii=False)
 
 
@@ -136,6 +148,7 @@ def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> 
     name = given.pop("id", None)
     if keep_id and isinstance(name, str) and is_memory_id(name):
         given["id"] = name
+        extra.pop(_REPLACES, None)
     elif name is not None:
         given.setdefault("external_id", str(name))
     metadata = given.get("metadata", {})

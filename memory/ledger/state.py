@@ -70,6 +70,23 @@ class Reader:
         value: str | None = _META.scalar(self._connection, key=key)
         return value
 
+    def external_ids_behind(self) -> dict[str, list[str]]:
+        """For each live memory, the external ids of what it stands for, oldest time first."""
+        c = t.memories.c
+        columns = (c.id, c.successor_id, c.external_id)
+        query = (
+            sa.select(*columns)
+            .where(sa.not_(c.live), c.text_key != t.FORGOTTEN_KEY)
+            .order_by(c.timestamp, c.seq)
+        )
+        retired = self._connection.execute(query).all()
+        successors = {row.id: row.successor_id for row in retired}
+        found: dict[str, dict[str, None]] = {}
+        for row in retired:
+            if row.external_id is not None:
+                found.setdefault(_last_of(row.id, successors), {})[row.external_id] = None
+        return {name: list(external_ids) for name, external_ids in found.items()}
+
     def counts(self) -> Counts:
         count = sa.func.count()
         live = sa.select(t.memories.c.user, count).where(t.memories.c.live)
@@ -91,6 +108,14 @@ class Reader:
             if table is not t.index_state:
                 pages = self._connection.execute(sa.select(table)).mappings().partitions(_PAGE)
                 yield from ((table.name, [dict(row) for row in page]) for page in pages)
+
+
+def _last_of(name: str, successors: dict[str, str | None]) -> str:
+    seen: set[str] = set()
+    while name not in seen and (successor := successors.get(name)) is not None:
+        seen.add(name)
+        name = successor
+    return name
 
 
 class Writer(Reader):
