@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.text import Text
@@ -118,9 +118,9 @@ def chat(
     if report is not None and not deduplicate_memories:
         raise WrongArgument("--report", "has nothing to tell", "give --deduplicate-memories too")
     check_report(report)
-    turns = list(_transcript(transcript)) if transcript is not None else None
+    held = _read_transcript(transcript) if transcript is not None else None
     with assembly.open_store(settings) as store:
-        asyncio.run(_run(store, settings, deduplicate_memories, report, turns, user))
+        asyncio.run(_run(store, settings, deduplicate_memories, report, held, user))
 
 
 async def _run(
@@ -128,15 +128,15 @@ async def _run(
     settings: Config,
     deduplicate: bool,
     report: Path | None,
-    turns: list[Turn] | None,
+    held: _Transcript | None,
     user: str,
 ) -> None:
     async with aclosing(assembly.build_model(settings)) as model:
         if deduplicate:
             await _deduplicate(store, settings, model, report)
-        if turns is not None:
+        if held is not None:
             async with assembly.build_chat_memory(store, settings, model) as memory:
-                await _replay(store, memory, model.name, turns)
+                await _replay(store, memory, model.name, held)
             return
         workspace = assembly.build_workspace(settings, store.ledger)
         chat = Chat(store, model, user, settings.llm.timeout_s, workspace)
@@ -169,7 +169,36 @@ async def _deduplicate(
 # --- a conversation that has been held ------------------------------------------------------------
 
 
-def _transcript(path: Path) -> Iterator[Turn]:
+class _Transcript(NamedTuple):
+    """The turns of a file."""
+
+    turns: list[Turn]
+    formerly: str
+    """The conversation of those that name none, in versions before schema 7."""
+
+
+def _read_transcript(path: Path) -> _Transcript:
+    """The turns of a file; those that name no conversation are one, of it and its first speaker.
+
+    So files of the same name, of different people, share none.
+
+    Raises: InputError, naming the line; nothing is remembered of a file that is not whole.
+    """
+    from memory.models import MAX_NAME
+
+    turns = list(_turns(path))
+    first = next((turn.speaker for turn in turns if not turn.is_bot), "")
+    name = {"conversation": f"{path.stem}/{first}"[:MAX_NAME]}
+    return _Transcript(
+        [
+            turn if "conversation" in turn.model_fields_set else turn.model_copy(update=name)
+            for turn in turns
+        ],
+        path.stem,
+    )
+
+
+def _turns(path: Path) -> Iterator[Turn]:
     """The turns of a file: `user`, `text`, `timestamp`, and `id`, `conversation`, `is_bot`.
 
     Raises: InputError, naming the line; nothing is remembered of a file that is not whole.
@@ -180,17 +209,17 @@ def _transcript(path: Path) -> Iterator[Turn]:
         try:
             if isinstance(fields, ValueError):
                 raise fields
-            yield to_turn(fields, default_conversation=path.stem)
+            yield to_turn(fields)
         except ValueError as exc:
             raise InputError(path, str(exc), "nothing was imported from this file", number) from exc
 
 
-async def _replay(store: MemoryStore, memory: ChatMemory, model: str, turns: list[Turn]) -> None:
+async def _replay(store: MemoryStore, memory: ChatMemory, model: str, held: _Transcript) -> None:
     """Every turn through the hook, as if it were just spoken; never a reply."""
     from memory.cli import table
 
     before, started = store.counts().live, time.monotonic()
-    known = await memory.hear_all(turns)
+    known = await memory.hear_all(held.turns, formerly=held.formerly)
     with progress("remembering") as tell:
         result = await memory.settle(tell)
     seconds = time.monotonic() - started
@@ -199,7 +228,7 @@ async def _replay(store: MemoryStore, memory: ChatMemory, model: str, turns: lis
     rate = f"{result.extracted / max(seconds, 1e-9):,.1f} a second"
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     rows = [
-        ("turns", f"{len(turns):,}, of which {known:,} were known"),
+        ("turns", f"{len(held.turns):,}, of which {known:,} were known"),
         ("extracted", f"{result.extracted:,} in {seconds:.1f} s, {rate}"),
         ("pending", f"{result.pending:,}" + (f": {result.problem}" if result.problem else "")),
         ("decisions", ", ".join(f"{n:,} {name}" for name, n in actions.most_common()) or "none"),

@@ -71,7 +71,7 @@ def read(path: Path) -> list[Turn]:
     for number, row in read_objects(path):
         if isinstance(row, ValueError):
             raise SystemExit(f"error: {path}, line {number}: {row}")
-        turns.append(to_turn(row, default_conversation=path.stem))
+        turns.append(to_turn({"conversation": path.stem, **row}))
     return turns
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LeaseLost, ModelError, ModelTooSlow
 from memory.leasing import leased
-from memory.ledger import PendingTurn, Waiting
+from memory.ledger import PendingTurn, Waiting, Writer
 from memory.models import ExtractionResult, Turn
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 _ASK_AGAIN_S, _ASK_AGAIN_AT_LEAST_S = 0.1, 1.0
 """How often who waits for another one's extraction looks again, at first and later."""
+_SHARED = "default"
+"""The conversation of turns without one in versions before schema 7."""
 _ATTEMPTS = 3
 """How often a turn that the model cannot read is tried before it is left alone."""
 
@@ -63,14 +65,19 @@ class MemoryExtractor:
         self._gap_s = gap_s
         self._concurrency = concurrency
 
-    async def keep(self, turns: Sequence[Turn]) -> int:
+    async def keep(self, turns: Sequence[Turn], *, formerly: str | None = None) -> int:
         """Make turns durable without extracting them yet; gives how many were known before.
 
         A turn is known by its conversation, its id (else its position in `turns`) and its text.
+        The bot's turns without a conversation are of that of the only person who speaks without
+        one. `formerly` is the conversation in which versions before schema 7 kept these turns.
 
         Raises: LedgerError.
         """
-        named = [(turn, turn.id or f"#{place}") for place, turn in enumerate(turns)]
+        named = [
+            (turn, turn.id or f"#{position}", formerly)
+            for position, turn in enumerate(_answered(turns))
+        ]
         return await in_thread(self._keep, named)
 
     async def keep_one(self, turn: Turn) -> None:
@@ -78,7 +85,7 @@ class MemoryExtractor:
 
         Raises: LedgerError.
         """
-        await in_thread(self._keep, [(turn, turn.id or f"@{turn.at.isoformat()}")])
+        await in_thread(self._keep, [(turn, turn.id or f"@{turn.at.isoformat()}", None)])
 
     async def extract_and_store(
         self, turns: Sequence[Turn] = (), *, on_progress: Progress | None = None
@@ -135,11 +142,11 @@ class MemoryExtractor:
 
     # --- what waits ---
 
-    def _keep(self, named: Sequence[tuple[Turn, str]]) -> int:
+    def _keep(self, named: Sequence[tuple[Turn, str, str | None]]) -> int:
         if not named:
             return 0
         with self._store.ledger.writing() as writer:
-            new = [writer.turns.keep(turn, name) for turn, name in named]
+            new = [_keep_turn(writer, *one) for one in named]
         return new.count(False)
 
     def _waiting(self) -> list[Waiting]:
@@ -212,6 +219,31 @@ class _Sweep:
         self._result = summed(self._result, part)
         if self._on_progress is not None:
             self._on_progress(self._result.extracted, max(self._total, self._result.extracted))
+
+
+def _answered(turns: Sequence[Turn]) -> list[Turn]:
+    """The bot's turns without a conversation in that of the only person without one."""
+    people = {turn.speaker for turn in turns if _is_alone(turn) and not turn.is_bot}
+    if len(people) != 1:
+        return list(turns)
+    answers = {"conversation": people.pop()}
+    return [
+        turn.model_copy(update=answers) if turn.is_bot and _is_alone(turn) else turn
+        for turn in turns
+    ]
+
+
+def _is_alone(turn: Turn) -> bool:
+    """Whether the turn was made without a conversation."""
+    return "conversation" not in turn.model_fields_set
+
+
+def _keep_turn(writer: Writer, turn: Turn, name: str, formerly: str | None) -> bool:
+    """Keep a turn; whether neither this nor an earlier version knew it."""
+    earlier = formerly or (_SHARED if _is_alone(turn) else None)
+    if earlier and writer.turns.was_kept_before_upgrade(earlier, name, turn.text):
+        return False
+    return writer.turns.keep(turn, name)
 
 
 def _until_silence(kept: Sequence[PendingTurn], gap_s: float) -> list[PendingTurn]:

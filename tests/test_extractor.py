@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
 from memory.extractor import MemoryExtractor
 from memory.ledger import Ledger
-from memory.models import Candidate
+from memory.models import Candidate, Turn
 from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.doubles import START, ScriptedModel
@@ -165,6 +166,35 @@ def test_no_call_spans_a_long_silence_and_context_does_not_either(
         ["one", "two"], ["three"], ["four"],
     ]  # fmt: skip
     assert model.context == [(), (), ("three",)]
+
+
+def unnamed(text: str, speaker: str, **fields: object) -> Turn:
+    return Turn.model_validate({"speaker": speaker, "text": text, "at": START, **fields})
+
+
+def test_turns_without_a_conversation_are_read_by_speaker(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    """So nobody's words are read, or shown as context, with those of a stranger."""
+    model.extractions = [[], [], []]
+    hook(extractor, unnamed("I sail.", "Mia"), unnamed("I ski.", "Eve"))
+    assert unnamed("I sail.", " Mia").conversation == "Mia"
+    asyncio.run(extractor.keep_one(unnamed("I sail.", "Eve")))
+    hook(extractor)
+    shown = [[(one.speaker, one.text) for one in turns] for turns in model.shown]
+    assert shown == [[("Mia", "I sail.")], [("Eve", "I ski.")], [("Eve", "I sail.")]]
+    assert model.context == [(), (), ("I ski.",)]
+
+
+def test_the_bots_turns_without_a_conversation_are_of_the_only_person_who_speaks(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    asked = unnamed("Do you sail?", "bot", is_bot=True)
+    model.extractions = [[], [], []]
+    hook(extractor, asked, unnamed("Yes.", "Mia"))
+    hook(extractor, asked, unnamed("Yes.", "Eve"), unnamed("No.", "Jonas"))
+    shown = [[one.text for one in turns] for turns in model.shown]
+    assert shown == [["Do you sail?", "Yes."], ["Yes."], ["No."]]
 
 
 def test_an_id_may_be_a_number() -> None:

@@ -15,8 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from memory.ledger import Ledger
+from memory.models import Turn
 from memory.text import compare
 from tests import commands
+from tests.doubles import START
 from tests.gemini_server import Asked, GeminiServer, failed
 from tests.loopback import Raw
 
@@ -147,6 +150,28 @@ def test_a_transcript_is_remembered_once(folder: Path) -> None:
     assert "turns      5, of which 5 were known" in second
     assert "memories   4 -> 4" in second
     assert memories(folder) == kept
+
+
+def test_transcripts_of_one_name_and_other_people_share_no_conversation(folder: Path) -> None:
+    """The same line in both files is new in the second."""
+    for user, known in (("Mia", 0), ("Eve", 0), ("Mia", 1)):
+        name = transcript(folder, [(user, "I bake bread every Friday.")])
+        assert f"of which {known} were known" in chat(folder, "--transcript", name).stdout
+    assert memories(folder) == [
+        ("Eve", "Eve bakes bread every Friday."),
+        ("Mia", "Mia bakes bread every Friday."),
+    ]
+
+
+def test_a_transcript_that_an_earlier_version_remembered_is_known(folder: Path) -> None:
+    name = transcript(folder)
+    url = f"sqlite:///{folder / 'data' / 'ledger.db'}"
+    with Ledger.create(url) as ledger, ledger.writing() as writer:
+        for n, (user, text) in enumerate(TURNS):
+            turn = Turn(speaker=user, text=text, at=START, id=f"D{n}", conversation="talk")
+            writer.turns.keep(turn, f"D{n}")
+        writer.set_meta("last_turn_with_defaults", str(len(TURNS)))
+    assert "turns      5, of which 5 were known" in chat(folder, "--transcript", name).stdout
 
 
 @pytest.mark.parametrize(

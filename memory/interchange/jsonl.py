@@ -119,7 +119,7 @@ def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
     return [resolved(memory) if memory.linked_ids else memory for memory in memories]
 
 
-def to_turn(fields: Mapping[str, Any], *, default_conversation: str) -> Turn:
+def to_turn(fields: Mapping[str, Any]) -> Turn:
     """A turn of a transcript: `user` (or `speaker`), `text`, `timestamp`, and what else it has.
 
     Raises: ValueError, saying what is wrong in one line.
@@ -128,10 +128,11 @@ def to_turn(fields: Mapping[str, Any], *, default_conversation: str) -> Turn:
         "speaker": fields.get("speaker", fields.get("user")),
         "text": fields.get("text"),
         "at": moment(fields.get("timestamp", fields.get("at")), assume_utc=False),
-        "conversation": str(fields.get("conversation", default_conversation)),
         "is_bot": fields.get("is_bot", False),
         "id": str(fields["id"]) if fields.get("id") is not None else None,
     }
+    if fields.get("conversation") is not None:
+        given["conversation"] = str(fields["conversation"])
     try:
         return Turn.model_validate_json(json.dumps(clean_json(given)))
     except ValidationError as exc:

@@ -236,11 +236,43 @@ def _to_6(connection: Connection) -> None:
     make_keys_anew(connection)
 
 
+def _to_7(connection: Connection) -> None:
+    """Give turns of the conversation that all users shared by default to their speakers.
+
+    The bot's go to the only person who speaks there, if there is one. Turns without a text do not
+    say whose they are: they stay, and are known again as those up to the number noted here.
+    """
+    names = ("seq", "conversation", "name", "digest", "turn")
+    turns = sa.table("turns", *(sa.column(name) for name in names))
+    last = connection.scalar(sa.select(sa.func.max(turns.c.seq)))
+    if last is None:
+        return
+    note = {"key": "last_turn_with_defaults", "value": str(last)}
+    connection.execute(sa.table("meta", sa.column("key"), sa.column("value")).insert(), note)
+    shared = turns.c.conversation == "default"
+    rows = connection.execute(sa.select(turns).where(shared, turns.c.turn.is_not(None))).all()
+    said = [(row, json.loads(row.turn)) for row in rows]
+    people = {turn["speaker"] for _, turn in said if not turn["is_bot"]}
+    for row, turn in said:
+        owner = min(people) if turn["is_bot"] and len(people) == 1 else turn["speaker"]
+        same = turns.c.conversation == owner, turns.c.digest == row.digest
+        taken = connection.scalar(sa.select(turns.c.seq).where(*same, turns.c.name == row.name))
+        moved = turns.update().where(turns.c.seq == row.seq)
+        connection.execute(
+            moved.values(
+                conversation=owner,
+                name=row.name if taken is None else f"{row.name}~{row.seq}",
+                turn=json.dumps(turn | {"conversation": owner}, ensure_ascii=False),
+            )
+        )
+
+
 STEPS: Mapping[str, Callable[[Connection], None]] = {
     "1": _to_2,
     "2": _to_3,
     "3": _to_4,
     "4": _to_5,
     "5": _to_6,
+    "6": _to_7,
 }
 """By the version that each starts from."""

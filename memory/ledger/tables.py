@@ -14,7 +14,7 @@ from memory.ledger.records import Row
 from memory.models import Memory, MemoryLink
 from memory.text import text_key
 
-SCHEMA_VERSION = "6"
+SCHEMA_VERSION = "7"
 """Whoever changes a table below adds the step from the version before it to `migrations`."""
 
 FORGOTTEN_KEY = ""

@@ -18,6 +18,12 @@ from memory.models import Candidate, Turn
 _CANDIDATES = TypeAdapter(tuple[Candidate, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
 """Extracted, and its text is kept for a while."""
+_LAST_WITH_DEFAULTS = (
+    sa.select(sa.cast(t.meta.c.value, sa.Integer))
+    .where(t.meta.c.key == "last_turn_with_defaults")
+    .scalar_subquery()
+)
+"""Number of the last turn that was kept while all users shared a default conversation."""
 
 
 class Turns(TableGroup):
@@ -62,6 +68,16 @@ class Turns(TableGroup):
         query = sa.select(t.turns.c.turn).where(t.turns.c.turn.is_not(None))
         return [Turn.model_validate_json(one) for one in self._connection.scalars(query)]
 
+    def was_kept_before_upgrade(self, conversation: str, name: str, text: str) -> bool:
+        """Whether an earlier version, with default conversations, kept this turn in that one."""
+        query = sa.select(t.turns.c.seq).where(
+            t.turns.c.seq <= _LAST_WITH_DEFAULTS,
+            t.turns.c.conversation == conversation,
+            t.turns.c.name == name,
+            t.turns.c.digest == _digest(text),
+        )
+        return self._connection.scalar(query) is not None
+
     def count_waiting(self) -> int:
         return self._transaction.count(t.turns, t.turns.c.pending)
 
@@ -78,11 +94,10 @@ class TurnsWriter(Turns):
 
     def keep(self, turn: Turn, name: str) -> bool:
         """Keep a turn until it is extracted; whether it was not known before."""
-        digest = hashlib.sha256(turn.text.encode()).hexdigest()[:32]
         statement = self._transaction.upsert(t.turns).values(
             conversation=turn.conversation,
             name=name,
-            digest=digest,
+            digest=_digest(turn.text),
             pending=True,
             turn=turn.model_dump_json(),
             heard_at=self._transaction.now_s(),
@@ -131,6 +146,10 @@ class TurnsWriter(Turns):
 
     def _update(self, where: sa.ColumnElement[bool], **values: Any) -> None:
         self._connection.execute(t.turns.update().where(where).values(**values))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _worth_a_try(most_attempts: int) -> sa.ColumnElement[bool]:

@@ -32,7 +32,8 @@ class Turn(Frozen):
     """What the bot says gives context, and is never remembered."""
     id: Annotated[Name | None, BeforeValidator(_number_as_name)] = None
     """Unique within the conversation; without one, the turn's position names it."""
-    conversation: Name = "default"
+    conversation: Name = Field(default_factory=lambda given: given.get("speaker", ""))
+    """Turns of one conversation are read together; without one, a turn is its speaker's alone."""
     recalled_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
     """Memories that were recalled around this turn: what they say is not extracted again."""
 

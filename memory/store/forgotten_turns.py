@@ -39,7 +39,9 @@ def forget_turns_of(writer: Writer, user: str) -> None:
     """
     theirs = {one.conversation for one in writer.turns.with_text() if one.speaker == user}
     for waiting in writer.turns.waiting():
-        answered = waiting.turn.is_bot and waiting.turn.conversation in theirs
+        answered = waiting.turn.is_bot and (
+            waiting.turn.conversation in theirs or _answers_anybody(waiting.turn)
+        )
         if waiting.turn.speaker == user or answered:
             writer.turns.drop(waiting.seq)
         elif waiting.candidates is not None:
@@ -89,7 +91,8 @@ class _Forgetting:
     def take_from_bot(self, waiting: PendingTurn) -> None:
         """Drop what the bot said where it may quote one of the memories."""
         turn = waiting.turn
-        quotes = turn.conversation in self._conversations and any(
+        heard = turn.conversation in self._conversations or _answers_anybody(turn)
+        quotes = heard and any(
             _state_any([one], memories)
             for one in sentences(turn.text)
             for memories in self._memories.values()
@@ -111,6 +114,11 @@ class _Forgetting:
             self._writer.turns.reword(waiting.seq, waiting.turn.model_copy(update={"text": text}))
         else:
             self._writer.turns.drop(waiting.seq)
+
+
+def _answers_anybody(turn: Turn) -> bool:
+    """Whether the bot spoke without a conversation: nobody knows whom it answered."""
+    return turn.is_bot and turn.conversation == turn.speaker
 
 
 def _turn_of(memory: Memory) -> Iterator[tuple[str, str]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 import os
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -15,16 +18,18 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
+from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LedgerError, LedgerMissing, LedgerOutdated
+from memory.extractor import MemoryExtractor
 from memory.ledger import Ledger
 from memory.ledger.migrations import STEPS
 from memory.ledger.opening import open_database
 from memory.ledger.tables import LATER_INDEXES
-from memory.models import Action
+from memory.models import Action, Turn
 from memory.store import MemoryStore
 from memory.upkeep import back_up, examine, restore
 from tests.conftest import Tell
-from tests.doubles import PlacedEmbedder
+from tests.doubles import START, PlacedEmbedder, ScriptedModel
 from tests.ledger import version_1
 
 ROOT = Path(__file__).parent.parent.parent
@@ -135,6 +140,80 @@ def test_a_ledger_of_a_version_between_keeps_every_row_too(
     assert copy == folder / f"ledger.db.before-{version + 1}-1"
     after = version_1.comparable(version_1.dump_of(old_url))
     assert after == version_1.as_newest(before, copy)
+
+
+def at_version_3(url: str) -> None:
+    """Take a ledger of version 1 to version 3, as its own code did."""
+    with (
+        closing(open_database(url, create=True)) as database,
+        database.writing() as connection,
+    ):
+        STEPS["1"](connection)
+        STEPS["2"](connection)
+        connection.exec_driver_sql("UPDATE meta SET value = '3' WHERE key = 'schema_version'")
+
+
+def test_turns_of_the_conversation_that_all_shared_go_to_their_speakers(
+    old_url: str, folder: Path
+) -> None:
+    """What waits of two people is read apart from then on; what was extracted stays known."""
+    at_version_3(old_url)
+    texts = [("Mia", "I sail."), ("Eve", "I ski."), ("bot", "Nice!"), ("Mia", "I am done.")]
+    said = [
+        Turn(speaker=who, text=text, at=START, id=str(n), conversation="default", is_bot=n == 2)
+        for n, (who, text) in enumerate(texts)
+    ]
+    keep_as_version_3(old_url, said, extracted=said[-1:])
+    upgraded(old_url, folder)
+    model = ScriptedModel()
+    model.extractions = [[], [], []]
+    with MemoryStore(Ledger.create(old_url), PlacedEmbedder()) as store:
+        extractor = MemoryExtractor(store, MemoryDeduplicator(store, model), model)
+        again = [one.model_copy(update={"conversation": one.speaker}) for one in said]
+        unnamed = [Turn(**one.model_dump(exclude={"conversation"})) for one in again]
+        assert asyncio.run(extractor.keep(unnamed)) == 4, "known, whether waiting or extracted"
+        asyncio.run(extractor.extract_and_store())
+    shown = [[one.text for one in turns] for turns in model.shown]
+    assert sorted(shown) == [["I sail."], ["I ski."]]
+
+
+def test_the_bots_turns_go_to_the_only_person_of_the_shared_conversation(
+    old_url: str, folder: Path
+) -> None:
+    at_version_3(old_url)
+    said = [
+        Turn(speaker="Mia", text="I sail.", at=START, id="1", conversation="default"),
+        Turn(speaker="bot", text="Ah!", at=START, id="2", conversation="default", is_bot=True),
+    ]
+    clash = Turn(speaker="Mia", text="I sail.", at=START, id="1", conversation="Mia")
+    keep_as_version_3(old_url, [clash, *said], extracted=[])
+    upgraded(old_url, folder)
+    with Ledger.create(old_url) as ledger, ledger.reading() as reader:
+        waiting = reader.turns.waiting()
+    assert [one.turn.conversation for one in waiting] == ["Mia", "Mia", "Mia"]
+    assert waiting[0].name == "1"
+    assert waiting[1].name.startswith("1~")
+
+
+def keep_as_version_3(url: str, said: Sequence[Turn], extracted: Sequence[Turn]) -> None:
+    """Write these turns only; the extracted ones as no more than how they are known."""
+    engine = sa.create_engine(url)
+    turns = sa.Table("turns", sa.MetaData(), autoload_with=engine)
+    rows = [
+        {
+            "conversation": one.conversation,
+            "name": one.id,
+            "digest": hashlib.sha256(one.text.encode()).hexdigest()[:32],
+            "pending": one not in extracted,
+            "attempts": 0,
+            "turn": None if one in extracted else one.model_dump_json(),
+        }
+        for one in said
+    ]
+    with engine.begin() as connection:
+        connection.execute(turns.delete())
+        connection.execute(turns.insert(), rows)
+    engine.dispose()
 
 
 def test_what_version_1_decided_can_be_undone_after_an_upgrade(old_url: str, folder: Path) -> None:

@@ -18,7 +18,7 @@ LEDGER = FOLDER / "version_1.db"
 BACKUP = FOLDER / "version_1_backup.db"
 DUMP = FOLDER / "version_1.json"
 Dump = dict[str, list[dict[str, Any]]]
-NEWEST = "6"
+NEWEST = "7"
 """The version that an upgrade leads to."""
 BY = {
     "kept by a person": "person",
@@ -110,6 +110,8 @@ def as_newest(dump: Dump, *copies: Path) -> Dump:
     for row in expected["meta"]:
         if row["key"] == "schema_version":
             row["value"] = NEWEST
+    last = max(row["seq"] for row in expected["turns"])
+    expected["meta"].append({"key": "last_turn_with_defaults", "value": str(last)})
     expected["meta"].append(
         {"key": "upgrade_copies", "value": json.dumps([str(copy) for copy in copies])}
     )
