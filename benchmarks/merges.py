@@ -1,40 +1,50 @@
-"""How many faithful merges are believed, and how many subtly wrong ones: by the words alone.
+"""How many faithful merges are accepted, and how many subtly wrong ones: unasked, and when read.
 
     python -m benchmarks.merges --merges FILE [--show BELIEF] [--json]
+    python -m benchmarks.merges --merges FILE --prompts FOLDER
+    python -m benchmarks.merges --merges FILE --answers FOLDER [--json]
 
-`--merges`: JSON Lines with `members` (each with `content`, oldest first), `text` (the merged text),
-`faithful` (true or false), `kind` (what is wrong with it, empty where nothing is) and `lang`. Each
-text is verified as a judge's answer is. Believed is applied; doubtful goes to a second reading,
-which is not part of this; refused is told to the judge. `--show` prints the faithful texts of one
-answer with their reason, `believed` the corrupted ones instead.
+`--merges`: JSON Lines with `id`, `members` (each with `content`, `timestamp`, oldest first), `text`
+(the merged text), `faithful` (true or false), `kind` (what is wrong with it, empty where nothing
+is) and `lang`. Without more: what the program says unasked (believed, refused; doubtful goes to a
+second reading), and where no model reads at all. `--show` prints the texts with one answer that
+is the wrong one, or not the best.
+
+`--prompts` writes what a second reading is sent about the doubtful ones: `instruction.txt` and
+`NN.json`, 16 merges each, in an order that depends on their texts alone, with no label. `--answers`
+reads `NN.answer.json` of that folder as a model's answer is read, and counts what comes of both
+steps. A file without an answer is left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from benchmarks.rows import read_rows
-from memory.text import Belief, Verification, verify
+from memory.decide import Part, as_read, checked, checked_by_words
+from memory.models import MOST_READ, Memory, ProposedMerge, Usage
+from memory.providers import REREAD, read_rereading, rereading_question
+from memory.text import Belief
 
 Figures = dict[str, int]
 
 
 @dataclass(frozen=True)
 class Merge:
-    """One merged text, what it was made of, and what its words tell about it."""
+    """One merged text, and what is held of it."""
 
-    text: str
-    sources: tuple[str, ...]
     faithful: bool
     kind: str
     language: str
-    verification: Verification
+    part: Part
 
     @property
     def group(self) -> str:
@@ -46,32 +56,90 @@ def main() -> None:
     parser.add_argument("--merges", type=Path, required=True)
     parser.add_argument("--show", choices=list(Belief))
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--prompts", type=Path)
+    parser.add_argument("--answers", type=Path)
     args = parser.parse_args()
     merges = [measured(row) for row in read_rows(args.merges)]
+    if args.prompts:
+        write_prompts(merges, args.prompts)
+        return
+    if args.answers:
+        report("after a second reading", read(merges, args.answers), args)
+        return
+    report("unasked", merges, args)
+    alone = [replace(one, part=checked_by_words(one.part.merge)) for one in merges]
+    if not args.json:
+        report("where no model reads", alone, args)
+
+
+def report(how: str, merges: Sequence[Merge], args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(as_json(merges), indent=1))
         return
-    print("\n".join(tables(merges)))
+    print(f"\n{how}\n\n" + "\n".join(tables(merges)))
     if args.show:
         print("\n".join(shown(merges, Belief(args.show))))
 
 
 def measured(row: dict[str, Any]) -> Merge:
-    """A row of the file, verified."""
-    sources = tuple(member["content"] for member in row["members"])
-    return Merge(
-        row["text"],
-        sources,
-        row["faithful"],
-        row["kind"],
-        row["lang"],
-        verify(row["text"], sources),
+    """A row of the file, as far as the program tells unasked."""
+    members = tuple(
+        Memory(
+            content=one["content"],
+            timestamp=datetime.fromisoformat(one["timestamp"]),
+            user=one.get("user"),
+        )
+        for one in row["members"]
     )
+    part = checked(ProposedMerge(members, row["text"]))
+    return Merge(row["faithful"], row["kind"], row["lang"], part)
+
+
+# --- the second reading ---------------------------------------------------------------------------
+
+
+def _batches(merges: Sequence[Merge]) -> Iterator[tuple[str, list[Merge]]]:
+    """The doubtful ones, 16 at a time, each batch with the name of its file."""
+    doubtful = [one for one in merges if one.part.belief is Belief.DOUBTFUL]
+    mixed = sorted(doubtful, key=lambda one: hashlib.sha256(_told(one).encode()).hexdigest())
+    for number, start in enumerate(range(0, len(mixed), MOST_READ), start=1):
+        yield f"{number:02}", mixed[start : start + MOST_READ]
+
+
+def _told(merge: Merge) -> str:
+    return rereading_question([merge.part.merge])
+
+
+def write_prompts(merges: Sequence[Merge], folder: Path) -> None:
+    """What a model is sent, for somebody to answer in its place."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "instruction.txt").write_text(REREAD, encoding="utf-8")
+    for name, some in _batches(merges):
+        question = rereading_question([one.part.merge for one in some])
+        (folder / f"{name}.json").write_text(question, encoding="utf-8")
+
+
+def read(merges: Sequence[Merge], folder: Path) -> list[Merge]:
+    """The merges with what became of them; those whose file has no answer are left out."""
+    settled = [one for one in merges if one.part.belief is not Belief.DOUBTFUL]
+    for name, some in _batches(merges):
+        answer = folder / f"{name}.answer.json"
+        if answer.exists():
+            text = answer.read_text(encoding="utf-8")
+            readings = read_rereading(text, len(some), Usage()).readings
+            settled += [
+                replace(one, part=as_read(one.part, reading))
+                for one, reading in zip(some, readings, strict=True)
+            ]
+    return settled
+
+
+# --- figures --------------------------------------------------------------------------------------
 
 
 def counted(merges: Sequence[Merge]) -> Figures:
     """How many have each answer."""
-    found = Counter(merge.verification.belief for merge in merges)
+    found = Counter(merge.part.belief for merge in merges)
     return {belief.value: found[belief] for belief in Belief}
 
 
@@ -120,10 +188,10 @@ def _line(name: str, merges: Sequence[Merge]) -> str:
 def shown(merges: Sequence[Merge], belief: Belief) -> Iterator[str]:
     """The texts for which this is the wrong answer, or not the best one."""
     for merge in merges:
-        if merge.verification.belief is belief and merge.faithful != (belief is Belief.BELIEVED):
-            yield f"\n{merge.language} {merge.kind}: {merge.text}"
-            yield from (f"  - {source}" for source in merge.sources)
-            yield f"  {merge.verification.reason}".rstrip()
+        if merge.part.belief is belief and merge.faithful != (belief is Belief.BELIEVED):
+            yield f"\n{merge.language} {merge.kind}: {merge.part.merge.text}"
+            yield from (f"  - {member.content}" for member in merge.part.merge.members)
+            yield f"  {merge.part.reason}".rstrip()
 
 
 if __name__ == "__main__":

@@ -427,6 +427,8 @@ class MemoryDeduplicator:
         With `again` the whole store is asked about again, but for what a person told apart.
         """
         asker = Asker(self._model.name, Insistence.AGAIN if again else Insistence.NOW)
+        if again:
+            await in_thread(self._judging.try_reader_again)
         batch = self._batch(asker, None, on_compared)
         return await batch.run(on_progress, pending_only=not again)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from memory.decide import after_failure, decided, resolve
+from memory.decide import Part, after_failure, decided, resolve
 from memory.errors import ModelError, ModelNotAsked
 from memory.models import Decision, Question, Rules, Usage
 from memory.protocols import LanguageModel
@@ -20,6 +21,14 @@ QUOTED = 60
 """Characters of a memory in a log line."""
 
 
+@dataclass(frozen=True)
+class _Problem:
+    """Why an answer leads to no decision; `refused` where it was readable, and its text wrong."""
+
+    why: str
+    refused: bool = False
+
+
 class Judging:
     """Asks a model what only a model can say, and believes no more than the words bear out."""
 
@@ -27,7 +36,11 @@ class Judging:
         self._store = store
         self._model = model
         self._rules = rules
-        self._reader = SecondReader(model)
+        self._reader = SecondReader(store, model)
+
+    def try_reader_again(self) -> None:
+        """Try the model's second reading anew before the next merged text."""
+        self._reader.try_again()
 
     async def decide(self, question: Question, budget: Budget, most_answers: int) -> Decision:
         """What the model's verdict amounts to; after so many that are not believed, the fallback.
@@ -35,21 +48,25 @@ class Judging:
         From the second time on it is told what was wrong.
         """
         spent = Spent()
+        problem = _Problem("")
         for _ in range(most_answers):
             try:
                 answer = await self._answer(question, budget, spent)
             except ModelError as exc:
                 paid = spent.usage + Usage.of_failure(exc)
                 asked = spent.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
-                return self._failed(question, str(exc), paid, asked)
+                return self._failed(question, _Problem(str(exc)), paid, asked)
             if isinstance(answer, Decision):
                 _log_merges(answer)
                 return replace(answer, usage=spent.usage)
-            logger.warning("the model's answer is discarded: %s", answer)
-            question = replace(question, objection=answer)
-        return self._failed(question, question.objection, spent.usage)
+            problem = answer
+            logger.warning("the model's answer is discarded: %s", problem.why)
+            question = replace(question, objection=problem.why)
+        return self._failed(question, problem, spent.usage)
 
-    async def _answer(self, question: Question, budget: Budget, spent: Spent) -> Decision | str:
+    async def _answer(
+        self, question: Question, budget: Budget, spent: Spent
+    ) -> Decision | _Problem:
         """A decision that can be believed, or why the verdict cannot.
 
         Raises: ModelError.
@@ -58,23 +75,32 @@ class Judging:
         spent.usage += verdict.usage
         parts = resolve(question, verdict)
         if isinstance(parts, str):
-            return parts
-        refused = [part.reason for part in parts if part.belief is Belief.REFUSED]
+            return _Problem(parts)
+        refused = _refused(parts)
         if not refused:  # else no reading is worth its price
             parts = await self._reader.settle(parts, budget, spent)
-            refused = [part.reason for part in parts if part.belief is Belief.REFUSED]
+            refused = _refused(parts)
         if refused:
-            return "; ".join(refused)
+            return _Problem("; ".join(refused), refused=True)
         return decided(question, verdict, parts, self._store.new_id, self._model.name)
 
-    def _failed(self, question: Question, why: str, usage: Usage, asked: bool = True) -> Decision:
+    def _failed(
+        self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
+    ) -> Decision:
         """The fallback; it names the model where that was asked."""
-        decision = after_failure(question, why, self._rules)
+        decision = after_failure(question, problem.why, self._rules)
         fallback = "replace" if decision.survivors else "keep both"
-        logger.warning(
-            "DEDUP_FAIL: LLM merge failed, falling back to %s (%s)", fallback, decision.reason
+        told = (
+            "DEDUP_REFUSED: merged text refused, falling back to %s (%s)"
+            if problem.refused
+            else "DEDUP_FAIL: LLM merge failed, falling back to %s (%s)"
         )
+        logger.warning(told, fallback, decision.reason)
         return replace(decision, model=self._model.name if asked else None, usage=usage)
+
+
+def _refused(parts: Sequence[Part]) -> list[str]:
+    return [part.reason for part in parts if part.belief is Belief.REFUSED]
 
 
 def _log_merges(decision: Decision) -> None:

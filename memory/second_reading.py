@@ -1,21 +1,37 @@
-"""Merged texts that the program cannot tell true are read by a model, many in one call."""
+"""Merged texts that the program cannot tell true are read by a model, many in one call.
+
+A model is tried before it is trusted: see `memory.trial`. The ledger keeps the result.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
 
-from memory.decide import Part, as_read, unread
+from memory import trial
+from memory.decide import Part, as_read, checked_by_words
+from memory.ledger import Reader
 from memory.models import MOST_READ, MergeReading
 from memory.protocols import LanguageModel
-from memory.providers import Budget, Spent
+from memory.providers import Budget, OfEachLoop, Spent
+from memory.store import MemoryStore
 from memory.text import Belief
+from memory.threads import in_thread
+
+logger = logging.getLogger(__name__)
+
+_PREFIX = f"second_reading:{trial.VERSION}:"
 
 
 class SecondReader:
-    """Settles parts of verdicts: by a second reading where the model has one."""
+    """Settles parts of verdicts: by a second reading where the model has one that is trusted."""
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, store: MemoryStore, model: LanguageModel) -> None:
+        self._store = store
         self._model = model
+        self._trusted: bool | None = None
+        self._trying: OfEachLoop[asyncio.Lock] = OfEachLoop()
 
     async def settle(self, parts: Sequence[Part], budget: Budget, spent: Spent) -> tuple[Part, ...]:
         """The same parts, all of one scope, each believed or refused; up to 16 go into one call.
@@ -25,13 +41,12 @@ class SecondReader:
         doubtful = [part for part in parts if part.belief is Belief.DOUBTFUL]
         if not doubtful:
             return tuple(parts)
-        if not self._model.page_size:
-            return tuple(unread(part) if part in doubtful else part for part in parts)
-        readings = iter(await self._read(doubtful, budget, spent))
-        return tuple(
-            as_read(part, next(readings)) if part.belief is Belief.DOUBTFUL else part
-            for part in parts
-        )
+        if await self._is_trusted(budget, spent):
+            readings = await self._read(doubtful, budget, spent)
+            settled = map(as_read, doubtful, readings)
+        else:
+            settled = map(checked_by_words, [part.merge for part in doubtful])
+        return tuple(next(settled) if part.belief is Belief.DOUBTFUL else part for part in parts)
 
     async def _read(
         self, parts: Sequence[Part], budget: Budget, spent: Spent
@@ -44,3 +59,57 @@ class SecondReader:
             spent.usage += answer.usage
             readings += (*answer.readings[: len(merges)], *[None] * len(merges))[: len(merges)]
         return readings
+
+    # --- trust ---
+
+    async def _is_trusted(self, budget: Budget, spent: Spent) -> bool:
+        """Whether the model reads, and reads well: tried once, by one task of a loop."""
+        if not self._model.page_size:
+            return False
+        async with self._trying.mine(asyncio.Lock):
+            if self._trusted is None:
+                self._trusted = await in_thread(self._known)
+            if self._trusted is None:
+                self._trusted = await self._tried(budget, spent)
+        return self._trusted
+
+    async def _tried(self, budget: Budget, spent: Spent) -> bool:
+        answer = await budget.wait_for(self._model.reread, trial.TRIAL)
+        spent.usage += answer.usage
+        wrong = trial.accepted_wrongly(answer)
+        await in_thread(self._keep, wrong)
+        if wrong > trial.MOST_ACCEPTED:
+            logger.warning("%s", _told(self._model.name, wrong))
+        return wrong <= trial.MOST_ACCEPTED
+
+    def _known(self) -> bool | None:
+        with self._store.ledger.reading() as reader:
+            wrong = reader.meta(_PREFIX + self._model.name)
+        return None if wrong is None else int(wrong) <= trial.MOST_ACCEPTED
+
+    def _keep(self, wrong: int) -> None:
+        with self._store.ledger.writing() as writer:
+            writer.set_meta(_PREFIX + self._model.name, str(wrong))
+
+    def try_again(self) -> None:
+        """Forget how the model's trial went."""
+        self._trusted = None
+        with self._store.ledger.writing() as writer:
+            writer.drop_meta(_PREFIX + self._model.name)
+
+
+def untrusted_readers(reader: Reader) -> list[str]:
+    """Say of each model that failed its trial what that means."""
+    tried = reader.metas(_PREFIX)
+    return [
+        _told(key.removeprefix(_PREFIX), int(wrong))
+        for key, wrong in sorted(tried.items())
+        if int(wrong) > trial.MOST_ACCEPTED
+    ]
+
+
+def _told(name: str, wrong: int) -> str:
+    return (
+        f"{name} accepted {wrong} of {trial.FAITHFUL.count(False)} wrong merges when it was tried: "
+        "it counts as having no second reading, and its merged texts are checked word by word"
+    )

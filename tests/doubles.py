@@ -27,6 +27,8 @@ from memory.models import (
 from memory.protocols import Query, Shortlist
 from memory.store import Known, MemoryStore
 from memory.text import normalise
+from memory.trial import TRIAL
+from tests import readings
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -85,7 +87,7 @@ class ScriptedModel:
         self.shown: list[tuple[Turn, ...]] = []
         self.context: list[tuple[str, ...]] = []
         self.remembered: list[tuple[str, ...]] = []
-        self.readings: list[ModelError | Rereading] = []
+        self.readings: list[ModelError | Sequence[MergeReading | None]] = []
         self.reread_merges: list[tuple[ProposedMerge, ...]] = []
 
     async def judge(self, question: Question) -> Verdict:
@@ -96,14 +98,14 @@ class ScriptedModel:
         return answer if isinstance(answer, Verdict) else answer(question)
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Answers as scripted; where nothing is scripted, accepts all."""
+        """Passes its trial, then answers as scripted; where nothing is scripted, accepts all."""
+        if tuple(merges) == TRIAL:
+            return readings.readings(merges)
         self.reread_merges.append(tuple(merges))
-        if not self.readings:
-            return Rereading(readings=(MergeReading(),) * len(merges))
-        answer = self.readings.pop(0)
+        answer = self.readings.pop(0) if self.readings else ()
         if isinstance(answer, ModelError):
             raise answer
-        return answer
+        return readings.readings(merges, answer)
 
     async def extract(
         self,

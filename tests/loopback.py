@@ -49,7 +49,10 @@ _Answer = Raw | Callable[[AskedT], "Raw | dict[str, Any] | str"] | dict[str, Any
 
 
 class LoopbackServer(Generic[AskedT]):
-    """Answers in turn; when the script is at its end, `default` answers."""
+    """Answers in turn; when the script is at its end, `default` answers.
+
+    What `reader` answers is no part of the script, and is kept in `read` instead of `asked`.
+    """
 
     def __init__(
         self,
@@ -61,6 +64,8 @@ class LoopbackServer(Generic[AskedT]):
         self.script: list[_Answer[AskedT]] = []
         self.default: _Answer[AskedT] = default if default is not None else said("{}")
         self.asked: list[AskedT] = []
+        self.reader: Callable[[AskedT], str | None] | None = None
+        self.read: list[AskedT] = []
         self._request = request
         self._said = said
         self._lock = threading.Lock()
@@ -86,9 +91,11 @@ class LoopbackServer(Generic[AskedT]):
         return Handler
 
     def answer(self, asked: AskedT, handler: BaseHTTPRequestHandler) -> None:
+        answer: _Answer[AskedT] | None = self.reader(asked) if self.reader else None
         with self._lock:
-            self.asked.append(asked)
-            answer = self.script.pop(0) if self.script else self.default
+            (self.asked if answer is None else self.read).append(asked)
+            if answer is None:
+                answer = self.script.pop(0) if self.script else self.default
         if callable(answer):
             answer = answer(asked)
         if isinstance(answer, str):

@@ -18,7 +18,7 @@ from memory.providers import JUDGE, GeminiModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder
-from tests.gemini_server import Answer, GeminiServer, said
+from tests.gemini_server import Answer, GeminiServer, careful, said
 
 OLDER = "Mia pays 900 euros for her flat in Porto."
 NEWER = "Mia does not share her flat in Porto, which has 3 rooms."
@@ -60,35 +60,41 @@ def pair(tell: Tell, embedder: PlacedEmbedder) -> tuple[Memory, Memory]:
     return tell(OLDER), tell(NEWER)
 
 
-BAD = [
-    ("drops a number", GOOD.replace("3 rooms", "rooms"), "drops what the newest states: 3"),
-    ("drops an older number", NEWER, "drops what an older one states: 900, pays"),
-    ("invents a name", GOOD.replace("Porto", "Porto near Lisbon"), "states: Lisbon, near"),
-    ("invents a date", GOOD.replace("euros", "euros since 2019"), "no source states: 2019"),
-    ("flips a negation", GOOD.replace("does not share", "shares"), "turns a negation around"),
-    ("denies something else", "Mia does not pay 900 euros, has 3 rooms.", "turns a negation"),
-    ("mixes the amounts up", GOOD.replace("3 r", "900 r").replace("900 e", "3 e"), "counts what"),
+UNASKED = [
+    ("drops a number", GOOD.replace("3 rooms", "rooms"), "drops what the newest memory states: 3"),
+    ("invents a name", GOOD.replace("Porto", "Porto near Lisbon"), "memory states: Lisbon"),
+    ("invents a date", GOOD.replace("euros", "euros since 2019"), "no memory states: 2019"),
     ("goes on and on", f"{GOOD} {GOOD} {GOOD}", "longer than its sources together"),
+    ("is about something else", "Done, as you ordered.", "no word of one of its sources"),
     ("is empty", " ", "the merged text is empty"),
+]
+READ = [
+    ("drops an older number", NEWER, "it costs 900 euros"),
+    ("flips a negation", GOOD.replace("does not share", "shares"), "she does not share it"),
+    ("mixes amounts up", GOOD.replace("3 r", "900 r").replace("900 e", "3 e"), "it has 3 rooms"),
 ]  # fmt: skip
+BAD = [(*case, False) for case in UNASKED] + [(*case, True) for case in READ]
 
 
-@pytest.mark.parametrize(("_what", "text", "fault"), BAD, ids=[what for what, _, _ in BAD])
+@pytest.mark.parametrize(("_what", "text", "fault", "by_reading"), BAD, ids=[one[0] for one in BAD])
 def test_a_merge_that_cannot_be_believed_is_asked_once_more_and_then_refused(
     server: GeminiServer, store: MemoryStore, pair: tuple[Memory, Memory], _what: str, text: str,
-    fault: str, caplog: pytest.LogCaptureFixture,
+    fault: str, by_reading: bool, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     """Neither covers the other, so both stay; the reason is in the log, the report, the second
     question."""
     server.default = merged(text)
+    server.reader = lambda asked: careful(asked, {text: fault})
     report = clean(server, store, *pair)
     assert live(store) == {OLDER, NEWER}
     assert (len(server.asked), report.pending, report.retired) == (2, 1, 0)
+    assert len(server.read) == (3 if by_reading else 0)  # the trial, and each answer
     assert "your_last_answer_was_discarded_because" not in server.asked[0].data
     assert fault in server.asked[1].data["your_last_answer_was_discarded_because"]
     assert fault in report.groups[0].reason
-    [line] = [r.getMessage() for r in caplog.records if "DEDUP_FAIL" in r.getMessage()]
+    [line] = [r.getMessage() for r in caplog.records if "DEDUP_REFUSED" in r.getMessage()]
     assert fault in line
+    assert "LLM merge failed" not in caplog.text
 
 
 def test_a_second_answer_that_mends_the_first_is_believed(
@@ -97,7 +103,8 @@ def test_a_second_answer_that_mends_the_first_is_believed(
     server.script = [merged(GOOD.replace("3 rooms", "rooms")), merged(GOOD)]
     report = clean(server, store, *pair)
     assert live(store) == {GOOD}
-    assert (report.groups[0].reason, report.usage.calls) == ("one flat", 2)
+    assert (report.groups[0].reason, report.usage.calls) == ("one flat", 4)  # two were read
+    assert [one.verified for one in store.history()][-1] == "by a second reading"
 
 
 def test_a_new_memory_costs_one_judgement_and_what_that_leaves_open_waits_for_a_batch(
@@ -193,6 +200,7 @@ def test_a_model_that_obeys_such_an_order_changes_nothing(
 ) -> None:  # fmt: skip
     embedder.place(OLDER)
     embedder.place(order, 0.96, OLDER)
+    """Not even where the second reading too finds nothing wrong."""
     server.default = merged(obeyed)
     write(server, store, tell(OLDER), tell(order))
     assert live(store) == {OLDER, order}

@@ -30,7 +30,7 @@ from .together import Together as Together
 from .verdicts import Part as Part
 from .verdicts import as_read as as_read
 from .verdicts import checked as checked
+from .verdicts import checked_by_words as checked_by_words
 from .verdicts import decided as decided
 from .verdicts import merged as merged
 from .verdicts import resolve as resolve
-from .verdicts import unread as unread

@@ -1,8 +1,8 @@
 """From a model's verdict to its groups, each of which stands or falls by itself. Pure.
 
-Step by step: `resolve` says what the program alone can say of each merged text; whoever drives has
-the rest read, and comes back with `as_read`, or with `unread` where nobody can; `decided` makes the
-decision.
+Step by step: `resolve` says what the program alone can say of each merged text; the driver has the
+rest read, and comes back with `as_read`, or with `checked_by_words` where no model can; `decided`
+makes the decision.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memory.models import (
     Verdict,
     Verified,
 )
-from memory.text import Belief, identity, verify
+from memory.text import Belief, Verification, identity, verify, verify_by_words
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Part:
     belief: Belief
     """DOUBTFUL: it needs a second reading."""
     reason: str = ""
-    """Why it is refused, in words that a model can act on."""
+    """Why it is refused, in words that a model can act on, or which values are outdated in it."""
     verified: Verified | None = None
 
 
@@ -53,7 +53,16 @@ def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
 
 def checked(merge: ProposedMerge) -> Part:
     """Accept or refuse a merge unasked, where that can be done."""
-    found = verify(merge.text, [member.content for member in merge.members])
+    return _part(merge, verify)
+
+
+def checked_by_words(merge: ProposedMerge) -> Part:
+    """Accept or refuse a merge that no model reads: no value of any member may vanish."""
+    return _part(merge, verify_by_words)
+
+
+def _part(merge: ProposedMerge, check: Callable[[str, Sequence[str]], Verification]) -> Part:
+    found = check(merge.text, [member.content for member in merge.members])
     verified: Verified | None = "by words" if found.belief is Belief.BELIEVED else None
     return Part(merge, found.belief, found.reason, verified)
 
@@ -67,11 +76,6 @@ def as_read(part: Part, reading: MergeReading | None) -> Part:
     else:
         reason = _objection(reading)
     return replace(part, belief=Belief.REFUSED, reason=reason)
-
-
-def unread(part: Part) -> Part:
-    """Settle a doubtful part where no model reads it: it is refused."""
-    return replace(part, belief=Belief.REFUSED)
 
 
 def _objection(reading: MergeReading) -> str:
@@ -89,11 +93,10 @@ def decided(
 ) -> Decision:
     """The decision that a verdict amounts to, all of whose parts are believed."""
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
-    readings = {part.verified for part in parts}
-    by_reading = "by a second reading" in readings
+    by_reading = any(part.verified == "by a second reading" for part in parts)
     return Decision(
         Action.MERGE if survivors else Action.KEEP_BOTH,
-        verdict.reason or ("told the same" if survivors else "judged distinct"),
+        "; ".join([_why(verdict), *(part.reason for part in parts if part.reason)]),
         question.members,
         survivors,
         similarity=question.similarity,
@@ -103,6 +106,10 @@ def decided(
         usage=verdict.usage,
         verified=("by a second reading" if by_reading else "by words") if survivors else None,
     )
+
+
+def _why(verdict: Verdict) -> str:
+    return verdict.reason or ("told the same" if verdict.parts else "judged distinct")
 
 
 def _partition_fault(question: Question, verdict: Verdict) -> str:

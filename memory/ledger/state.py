@@ -87,6 +87,12 @@ class Reader:
                 found.setdefault(_last_of(row.id, successors), {})[row.external_id] = None
         return {name: list(external_ids) for name, external_ids in found.items()}
 
+    def metas(self, prefix: str) -> dict[str, str]:
+        """The facts whose key begins so."""
+        begins = t.meta.c.key.startswith(prefix, autoescape=True)
+        rows = self._connection.execute(sa.select(t.meta.c.key, t.meta.c.value).where(begins))
+        return {row.key: row.value for row in rows}
+
     def counts(self) -> Counts:
         count = sa.func.count()
         live = sa.select(t.memories.c.user, count).where(t.memories.c.live)

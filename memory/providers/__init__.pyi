@@ -1,8 +1,10 @@
+from .answers import read_rereading as read_rereading
 from .breaker import CircuitBreaker as CircuitBreaker
 from .budget import Budget as Budget
 from .budget import CallBudget as CallBudget
 from .budget import HourlyCalls as HourlyCalls
 from .budget import Spent as Spent
+from .calls import OfEachLoop as OfEachLoop
 from .embeddings import MiniLMEmbedder as MiniLMEmbedder
 from .embeddings import WordLlamaEmbedder as WordLlamaEmbedder
 from .gemini import GeminiEmbedder as GeminiEmbedder
@@ -14,4 +16,6 @@ from .openai import OpenAIServer as OpenAIServer
 from .own import OwnEmbedder as OwnEmbedder
 from .own import OwnModel as OwnModel
 from .prompts import JUDGE as JUDGE
+from .prompts import REREAD as REREAD
 from .prompts import estimated as estimated
+from .prompts import rereading_question as rereading_question

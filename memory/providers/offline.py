@@ -30,7 +30,7 @@ from memory.text import (
     sentences,
     shared,
     statements,
-    verify,
+    verify_by_words,
 )
 
 CANNOT_TELL = "the offline judge cannot tell"
@@ -132,7 +132,7 @@ def _told_as_one(question: Question, left: Sequence[int]) -> tuple[tuple[int, ..
 
 
 def _is_believed(text: str, sources: Sequence[str]) -> bool:
-    return verify(text, sources).belief is Belief.BELIEVED
+    return verify_by_words(text, sources).belief is Belief.BELIEVED
 
 
 def covering(newer: str, older: str) -> str | None:

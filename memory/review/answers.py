@@ -12,7 +12,7 @@ from memory.models import PERSON, Action, Decision, Memory, Rules, Survivor
 from memory.review.cards import card_key, content_hash
 from memory.review.decisions_file import Answer, Answered
 from memory.store import Afterwards, Applied, MemoryStore, WhileUnanswered
-from memory.text import Belief, identity, verify
+from memory.text import Belief, identity, verify_by_words
 
 _BY_PERSON = "by a person"
 
@@ -141,7 +141,7 @@ class Answers:
     def _told(self, answered: Answered, group: _Group) -> Decision | Objected:
         """The person's own text for those that are not left out, held against them."""
         assert answered.text is not None
-        found = verify(answered.text, [member.content for member in group.rest])
+        found = verify_by_words(answered.text, [member.content for member in group.rest])
         believed = found.belief is Belief.BELIEVED
         if not believed and not answered.insist:
             return Objected(found.reason)

@@ -24,4 +24,5 @@ from .telling import telling_words as telling_words
 from .verification import Belief as Belief
 from .verification import Verification as Verification
 from .verification import verify as verify
+from .verification import verify_by_words as verify_by_words
 from .vocabulary import NOT as NOT

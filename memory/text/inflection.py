@@ -28,7 +28,6 @@ class PlainForm(NamedTuple):
 
     word: str
     past: bool = False
-    progressive: bool = False
 
 
 def plain_form(word: str) -> PlainForm:
@@ -45,7 +44,7 @@ def plain_form(word: str) -> PlainForm:
 
 def _without_ending(word: str) -> PlainForm:
     if word.endswith("ing") and _VOWEL.search(word[:-3]):
-        return PlainForm(_restored(word[:-3]), progressive=True)
+        return PlainForm(_restored(word[:-3]))
     if word.endswith("ied"):
         return PlainForm(word[:-3] + "y", past=True)
     if word.endswith("ed") and not word.endswith("eed") and _VOWEL.search(word[:-2]):

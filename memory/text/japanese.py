@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from memory.text.endings import SAME_IN_JAPANESE
+from memory.text.synonyms import SAME_IN_JAPANESE
 from memory.text.tokens import COUNTERS, Kind, Token, han_value, word_token
 from memory.text.vocabulary import NOT
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import zip_longest
 
 _WORD = re.compile(r"[^\W\d_][\w'’]*")
 _SENTENCE_START = re.compile(r"(?:^|[.!?…:;。\n\"“”‘(-]\s*)([^\W\d_][\w'’]*)")
 _GENITIVE = re.compile(r"['’]s?$")
-_FINITE = frozenset("is was has had does did will would can could may might must should".split())
+_TITLES = frozenset("mr mrs ms dr prof sir mister".split())
 _TITLE_CASE = 0.7
 """The share of words with a capital from which a capital shows nothing."""
 
@@ -35,12 +34,11 @@ def _named(text: str) -> frozenset[str]:
     initial = frozenset(_SENTENCE_START.findall(text))
     return frozenset(
         without_genitive(word)
-        for word, following in zip_longest(words, words[1:], fillvalue="")
-        if word[0].isupper() and (word not in initial or _is_singular_verb(word, following))
+        for word in words
+        if word[0].isupper() and word not in initial and not _is_short(word)
     )
 
 
-def _is_singular_verb(word: str, following: str) -> bool:
-    """Whether a word without an article is followed by a verb for one: Mia has, Mia's."""
-    verb = following in _FINITE or (following.endswith("s") and following.islower())
-    return word.endswith(("'s", "’s")) or (verb and not word.endswith("s"))
+def _is_short(word: str) -> bool:
+    """Whether it may stand for a word in small letters: TV, Mr."""
+    return word.isupper() or word.casefold() in _TITLES

@@ -9,7 +9,7 @@ from operator import itemgetter
 from memory.text.tokens import Kind, Token
 from memory.text.vocabulary import MONTH_NAMES, MONTH_SET, SCALES
 
-_CURRENCIES = frozenset({"dollar", "euro", "pound", "yen"})
+CURRENCIES = frozenset({"dollar", "euro", "pound", "yen"})
 _ISO_DATE = re.compile(r"^(\d{4})-(\d{1,2})-(\d{1,2})$")
 _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})$")
 _ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th"})
@@ -26,7 +26,7 @@ def with_numbers_joined(tokens: Sequence[Token]) -> list[Token]:
         kind = token[1]
         if start < place or (kind is not Kind.NUMBER and kind is not Kind.SCALE):
             continue
-        amount = place < start and kind is Kind.NUMBER and tokens[start - 1].key in _CURRENCIES
+        amount = place < start and kind is Kind.NUMBER and tokens[start - 1].key in CURRENCIES
         joined += tokens[place : start - amount]
         found, place = _number(tokens, start)
         joined += found

@@ -1,7 +1,6 @@
-"""Whether a merged text can be believed: it invents nothing and loses nothing. Pure.
+"""What can be said of a merged text without a model: accepted, refused, or to be read. Pure.
 
-Hard facts are held by rule: a wrong one refuses the text. Where nothing but wording differs, the
-text is doubtful, and whoever can read decides. Reasons are words that a model can act on.
+Reasons are words that a model can act on.
 """
 
 from __future__ import annotations
@@ -11,105 +10,149 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memory.text.facts import faults, persons
-from memory.text.outdating import outdated
-from memory.text.relations import related_otherwise, tense_lost
-from memory.text.stating import CONNECTING, REPORTING, unstated
-from memory.text.wording import Term, Wording, stems, wordings
+from memory.text.cleaning import identity
+from memory.text.coverage import compare, covers
+from memory.text.facts import HardFacts, hard_facts
+from memory.text.parse import Parse, parse, parse_by_dictionary
+from memory.text.sentences import sentences
+from memory.text.tokens import Kind
+from memory.text.vocabulary import MONTH_SET, WEEKDAYS
+
+_LONGER = 1.5
+"""Times the length of all sources together beyond which a text is no merge of them."""
+
+
+_MOST_SENTENCES = 40
+"""Longer texts are documents, and compared whole."""
 
 
 class Belief(StrEnum):
-    """What the words alone tell about a merged text."""
+    """What is held of a merged text."""
 
     BELIEVED = "believed"
     DOUBTFUL = "doubtful"
+    """Only a reader can tell."""
     REFUSED = "refused"
 
 
 @dataclass(frozen=True)
-class Lost:
-    """Words of a source, by position from 0, that the merged text may have lost."""
-
-    source: int
-    words: str
-
-
-@dataclass(frozen=True)
 class Verification:
-    """Whether a merged text is believed, and why not.
-
-    `lost` and `new` are what a second reading has to decide where it is doubtful: what the sources
-    state in words that the text has not, and words of the text that no source has so.
-    """
+    """Whether a merged text is believed, and why not, or which values are outdated in it."""
 
     belief: Belief
     reason: str = ""
-    lost: tuple[Lost, ...] = ()
-    new: tuple[str, ...] = ()
 
 
 def verify(text: str, sources: Sequence[str]) -> Verification:
-    """Hold a merged text against its sources, oldest first.
+    """Hold a merged text against its sources, oldest first, as far as is sure without reading.
 
-    Refused: a number, date, name, negation or modality that no source states, or that the newest
-    states or no newer contradicts and the text does not; somebody else doing what was done.
-    Believed: every word of the sources is there, each governed as it was, and no other.
+    Believed: it is one of them, which covers the others. Refused: it states a number, date, amount
+    or name that no source states, or does not state one that the newest states.
     """
     if not text.strip():
         return Verification(Belief.REFUSED, "the merged text is empty")
-    merged, *told = wordings([text, *sources])
-    fault = next(filter(None, faults(merged, told)), "")
-    if fault:
+    if any(_is_of_another(text, source) for source in sources):
+        return Verification(Belief.REFUSED, "the merged text has no word of one of its sources")
+    if len(text) > _LONGER * sum(map(len, sources)):
+        return Verification(Belief.REFUSED, "the merged text is longer than its sources together")
+    merged, *told = hard_facts([text, *sources])
+    if fault := next(_faults(merged, told), ""):
         return Verification(Belief.REFUSED, fault)
-    lost = tuple(_lost(merged, told, sources))
-    new = tuple(dict.fromkeys(_new(merged, told)))
-    if lost or new:
-        return Verification(Belief.DOUBTFUL, _doubts(lost, new), lost, new)
-    return Verification(Belief.BELIEVED)
+    same = [source for source in sources if identity(source) == identity(text)]
+    if same and all(covers(same[-1], source) for source in sources):
+        return Verification(Belief.BELIEVED)
+    return Verification(Belief.DOUBTFUL)
 
 
-def _doubts(lost: Sequence[Lost], new: Sequence[str]) -> str:
-    told = []
-    if lost:
-        told.append("may have lost " + ", ".join(repr(one.words) for one in lost))
-    if new:
-        told.append("may have added " + ", ".join(map(repr, new)))
-    return f"the merged text {' and '.join(told)}"
+def _is_of_another(text: str, source: str) -> bool:
+    """Whether it has no word of a source: what a model writes that obeys an order in a memory."""
+    keys = frozenset(_read(source).keys)
+    return bool(keys) and keys.isdisjoint(_read(text).keys)
 
 
-def _lost(merged: Wording, told: Sequence[Wording], sources: Sequence[str]) -> Iterator[Lost]:
-    for place, source in enumerate(told):
-        gone = frozenset[str]().union(*(outdated(source, newer) for newer in told[place + 1 :]))
-        reports = _how_it_reports(sources[place])
-        for term in unstated(source, [merged]):
-            kept = term.key in gone or _is_derived(term, merged)
-            if not (kept or term.sort.is_hard or term.surface == reports):
-                yield Lost(place, term.surface)
-    yield from (Lost(len(told) - 1, words) for words in tense_lost(merged, told[-1]))
+def _faults(merged: HardFacts, told: Sequence[HardFacts]) -> Iterator[str]:
+    if invented := merged.beyond(told):
+        yield f"the merged text states what no memory states: {', '.join(invented)}"
+    if dropped := told[-1].beyond([merged]):
+        yield f"the merged text drops what the newest memory states: {', '.join(dropped)}"
 
 
-def _is_derived(term: Term, merged: Wording) -> bool:
-    """Whether another word of its family is there: passionate for passion."""
-    own = {term.surface.casefold()}
-    return any(merged.stems.get(stem, own) - own for stem in stems(term.plain))
+# --- where no model reads it ----------------------------------------------------------------------
 
 
-_REPORT = re.compile(
-    r"^\w+(?: \w+)? (?P<verb>said|says|mentioned|mentions|expressed|expresses|shared|shares|noted|"
-    r"notes|stated|states|explained|explains|added|adds) that "
-    r".*\b(?:he|she|they|his|her|their|them)\b"
-)
+def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
+    """Hold a merged text against its sources, oldest first, where no model will read it.
+
+    Believed: it covers each source and adds no word. A source that a newer one repeats with other
+    numbers or dates is covered by that one; the reason then names what gave way.
+    """
+    found = verify(text, sources)
+    if found.belief is not Belief.DOUBTFUL:
+        return found
+    gone: list[str] = []
+    for position, source in enumerate(sources):
+        if _states(text, source):
+            continue
+        later = (_given_otherwise(source, newer) for newer in sources[position + 1 :])
+        values = next((found for found in later if found is not None), None)
+        if values is None:
+            lost = ", ".join(compare(text, source).only_b)
+            return Verification(Belief.REFUSED, f"the merged text does not state: {lost}")
+        gone += values
+    if new := _new_words(text, sources):
+        told = f"the merged text states what no memory states: {', '.join(new)}"
+        return Verification(Belief.REFUSED, told)
+    outdated = f"a newer memory gives another value for {', '.join(dict.fromkeys(gone))}"
+    return Verification(Belief.BELIEVED, outdated if gone else "")
 
 
-def _how_it_reports(source: str) -> str | None:
-    """What somebody does who tells of themselves: Mia said that she sails."""
-    found = _REPORT.match(source)
-    return None if found is None else found["verb"]
+def _states(text: str, source: str) -> bool:
+    """Whether a text covers another as a whole, or each sentence that it does not repeat."""
+    if covers(text, source):
+        return True
+    own, repeated = sentences(source), set(sentences(text))
+    return len(own) <= _MOST_SENTENCES and all(
+        sentence in repeated or covers(text, sentence) for sentence in own
+    )
 
 
-def _new(merged: Wording, told: Sequence[Wording]) -> Iterator[str]:
-    new = [term for term in unstated(merged, told) if not term.sort.is_hard]
-    yield from (term.surface for term in new)
-    yield from sorted(merged.persons - persons(told) - {"they"})
-    joining = (CONNECTING | REPORTING).difference(*(source.keys for source in told))
-    yield from related_otherwise(merged, told, joining.union(term.key for term in new))
+def _given_otherwise(older: str, newer: str) -> list[str] | None:
+    """Return the numbers and dates for which a newer text has others; None where it lacks more."""
+    difference = compare(newer, older)
+    fresh = [(_sort(words), words) for words in difference.only_a]
+    corrected = older
+    for words in difference.only_b:
+        sort = _sort(words)
+        others = [other for kind, other in fresh if kind == sort and sort]
+        if not others:
+            return None
+        fresh.remove((sort, others[0]))
+        parts = re.split(rf"(?<!\w){re.escape(words)}(?!\w)", corrected)
+        corrected = others[0].join(parts)
+    return list(difference.only_b) if covers(newer, corrected) else None
+
+
+def _sort(words: str) -> str:
+    """Which sort of value these words are; empty where they are none."""
+    sorts = {
+        "number" if token.kind == Kind.NUMBER else _DATES.get(token.key, "")
+        for token in parse(words).tokens
+    }
+    return sorts.pop() if len(sorts) == 1 else ""
+
+
+_DATES = dict.fromkeys(MONTH_SET, "month") | dict.fromkeys(WEEKDAYS.values(), "weekday")
+
+
+def _new_words(text: str, sources: Sequence[str]) -> list[str]:
+    known = {stated for source in sources for stated in _read(source).stated}
+    merged = _read(text)
+    return [
+        surface
+        for stated, surface in zip(merged.stated, merged.surfaces, strict=True)
+        if stated not in known
+    ]
+
+
+def _read(text: str) -> Parse:
+    return parse(text) if text.isascii() else parse_by_dictionary(text)

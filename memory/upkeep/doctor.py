@@ -11,6 +11,7 @@ import numpy as np
 
 from memory.errors import IndexFault
 from memory.ledger import Reader
+from memory.second_reading import untrusted_readers
 from memory.store import MemoryStore
 from memory.text import text_key
 
@@ -41,7 +42,13 @@ def examine(store: MemoryStore) -> list[Finding]:
         for problem in store.ledger.problems()
     ]
     with store.ledger.reading() as reader:
-        found = chain(_rows(reader), _vectors(reader), _episodes(reader), _left_to_do(reader))
+        found = chain(
+            _rows(reader),
+            _vectors(reader),
+            _episodes(reader),
+            _left_to_do(reader),
+            _readers(reader),
+        )
         aside = [
             Finding(f"{name} was set aside", "delete it when you no longer need it", "yours")
             for name in store.ledger.set_aside_files()
@@ -145,6 +152,11 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
     if counts.turns:
         what = f"{counts.turns:,} turns are waiting to be extracted"
         yield Finding(what, "run `memory-chat`", "yours")
+
+
+def _readers(reader: Reader) -> Iterator[Finding]:
+    remedy = "configure another model, or try this one again with `memory-dedup retry --all`"
+    yield from (Finding(told, remedy, "yours") for told in untrusted_readers(reader))
 
 
 def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:

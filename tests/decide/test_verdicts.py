@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.decide.verdicts import Part, as_read, checked, decided, resolve, unread
+from memory.decide.verdicts import Part, as_read, checked, checked_by_words, decided, resolve
 from memory.models import (
     Action,
     Decision,
@@ -131,5 +131,14 @@ def test_a_text_about_which_the_reading_says_nothing_is_refused(doubtful: Part) 
     assert "did not answer" in read.reason
 
 
-def test_where_nobody_reads_a_doubtful_text_is_refused(doubtful: Part) -> None:
-    assert unread(doubtful).belief is Belief.REFUSED
+def test_where_nobody_reads_a_reworded_text_is_refused(doubtful: Part) -> None:
+    assert checked_by_words(doubtful.merge).belief is Belief.REFUSED
+
+
+def test_a_decision_says_which_values_gave_way_to_newer_ones(tell: Tell) -> None:
+    old, new = tell("Mia pays 900 euros."), tell("Mia pays 950 euros.")
+    part = checked_by_words(ProposedMerge((old, new), new.content))
+    verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=new.content),), reason="one rent")
+    decision = decided(ask(old, new), verdict, [part], lambda: "unused", "m")
+    assert decision.reason == "one rent; a newer memory gives another value for 900"
+    assert (decision.verified, decision.retired) == ("by words", (old.id,))

@@ -25,6 +25,7 @@ TEXT = "Mia has a cat named Pip that loves fish."
 @pytest.fixture
 def server() -> Iterator[GeminiServer]:
     with GeminiServer().running() as running:
+        running.reader = None
         yield running
 
 

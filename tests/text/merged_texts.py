@@ -1,12 +1,13 @@
 """Merged texts written for these tests: each with its sources, oldest first, and itself last.
 
-English, German, Japanese, Chinese; most of two sources, some of three. A faithful text is believed
-or, where only wording differs, doubtful; a subtly wrong one is never believed.
+English, German, Japanese, Chinese; most of two sources, some of three. The faithful ones keep to
+the sources' words, the reworded ones say the same in others; the rest are wrong, most of them
+subtly.
 """
 
 from __future__ import annotations
 
-BELIEVED: list[tuple[str, ...]] = [
+FAITHFUL: list[tuple[str, ...]] = [
     (
         "Leo plays the cello in a quartet.",
         "Leo has played the cello since he was nine.",
@@ -130,7 +131,7 @@ BELIEVED: list[tuple[str, ...]] = [
 ]
 """Everything stated, nothing else."""
 
-DOUBTFUL: list[tuple[str, ...]] = [
+REWORDED: list[tuple[str, ...]] = [
     (
         "Ben has a passion for jazz.",
         "Ben collects jazz records.",
@@ -233,7 +234,7 @@ DOUBTFUL: list[tuple[str, ...]] = [
 ]
 """Only a reader can tell: a word is missing, new, or stands elsewhere."""
 
-REFUSED: list[tuple[str, ...]] = [
+WRONG_FACTS: list[tuple[str, ...]] = [
     (
         "Leo plays the cello in a quartet.",
         "Leo has played the cello since he was nine.",

@@ -1,0 +1,45 @@
+"""What a careful reader answers to a second reading."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory import trial
+from memory.models import MergeReading, ProposedMerge, Rereading
+
+WRONG = {
+    merge.text: "the merge is wrong"
+    for merge, faithful in zip(trial.TRIAL, trial.FAITHFUL, strict=True)
+    if not faithful
+}
+
+
+def readings(
+    merges: Sequence[ProposedMerge], found: Sequence[MergeReading | None] = ()
+) -> Rereading:
+    """Passes the trial; of other merges what is found, else nothing."""
+    told = iter(found)
+    return Rereading(
+        readings=tuple(
+            MergeReading(lost=(WRONG[merge.text],))
+            if merge.text in WRONG
+            else next(told, MergeReading())
+            for merge in merges
+        )
+    )
+
+
+def answered(data: dict[str, Any], lost: Mapping[str, str]) -> str:
+    """The same over the wire; `lost` is what a text is found to lose, by words of it."""
+    told = [
+        {"number": one["number"], "lost": _lost(one["merged_text"], lost), "added": []}
+        for one in data["merges"]
+    ]
+    return json.dumps({"merges": told})
+
+
+def _lost(text: str, lost: Mapping[str, str]) -> list[str]:
+    found = [what for words, what in lost.items() if words in text]
+    return [WRONG[text]] if text in WRONG else found
