@@ -26,6 +26,9 @@ _MOST_SENTENCES = 40
 """Longer texts are documents, and compared whole."""
 
 
+_INVENTS = "states what no memory states:"
+
+
 class Belief(StrEnum):
     """What is held of a merged text."""
 
@@ -72,7 +75,7 @@ def _is_of_another(text: str, source: str) -> bool:
 
 def _faults(merged: HardFacts, told: Sequence[HardFacts]) -> Iterator[str]:
     if invented := merged.beyond(told):
-        yield f"the merged text states what no memory states: {', '.join(invented)}"
+        yield f"the merged text {_INVENTS} {', '.join(invented)}"
     if dropped := told[-1].beyond([merged]):
         yield f"the merged text drops what the newest memory states: {', '.join(dropped)}"
 
@@ -90,20 +93,23 @@ def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
     if found.belief is not Belief.DOUBTFUL:
         return found
     gone: list[str] = []
+    lost: list[str] = []
     for position, source in enumerate(sources):
-        if _states(text, source):
-            continue
-        later = (_given_otherwise(source, newer) for newer in sources[position + 1 :])
-        values = next((found for found in later if found is not None), None)
-        if values is None:
-            lost = ", ".join(compare(text, source).only_b)
-            return Verification(Belief.REFUSED, f"the merged text does not state: {lost}")
-        gone += values
-    if new := _new_words(text, sources):
-        told = f"the merged text states what no memory states: {', '.join(new)}"
-        return Verification(Belief.REFUSED, told)
-    outdated = f"a newer memory gives another value for {', '.join(dict.fromkeys(gone))}"
-    return Verification(Belief.BELIEVED, outdated if gone else "")
+        if not _states(text, source):
+            later = (_given_otherwise(source, newer) for newer in sources[position + 1 :])
+            values = next((found for found in later if found is not None), None)
+            lost += compare(text, source).only_b if values is None else ()
+            gone += values or ()
+    if faults := [*_listed("does not state:", lost), *_listed(_INVENTS, _new_words(text, sources))]:
+        return Verification(Belief.REFUSED, f"the merged text {', and '.join(faults)}")
+    return Verification(
+        Belief.BELIEVED, "".join(_listed("a newer memory gives another value for", gone))
+    )
+
+
+def _listed(what: str, words: Sequence[str]) -> list[str]:
+    """One phrase about these words, each once; nothing where there are none."""
+    return [f"{what} {', '.join(dict.fromkeys(words))}"] if words else []
 
 
 def _states(text: str, source: str) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory.models import Memory, Question
 from memory.providers.offline import OfflineModel, combine
-from memory.text import NOT, Belief, negations, parse, sentences, verify
+from memory.text import NOT, Belief, negations, parse, sentences
 from tests.conftest import Tell
 from tests.doubles import START
 
@@ -69,7 +69,7 @@ def test_its_merges_are_believed(tell: Tell) -> None:
     )
     [part] = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95))).parts
     told = [member.content for member in members]
-    assert verify(part.text, told).belief is Belief.BELIEVED
+    assert verify_by_words(part.text, told).belief is Belief.BELIEVED
 
 
 def test_sentences_end_in_any_script() -> None:
@@ -139,4 +139,4 @@ def test_whatever_it_merges_is_believed(told: list[str]) -> None:
     verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95)))
     for part in verdict.parts:
         told = [members[n].content for n in part.members]
-        assert verify(part.text, told).belief is Belief.BELIEVED
+        assert verify_by_words(part.text, told).belief is Belief.BELIEVED

@@ -83,7 +83,7 @@ def test_a_recorded_merge_shows_the_texts_as_they_were_and_who_verified_the_new_
     ]
     assert [(one.text, one.members, one.is_new) for one in merge.kept] == [(MERGED, (0, 1), True)]
     assert merge.recorded is not None
-    assert (merge.recorded.by, merge.recorded.verified) == ("scripted", "by words")
+    assert (merge.recorded.by, merge.recorded.verified) == ("scripted", "by a second reading")
     assert [one.content for one in reworded.members] == [MERGED]
     assert [one.text for one in reworded.kept] == ["Mia has a dog."]
 

@@ -237,7 +237,7 @@ def test_a_model_is_asked_once_and_only_what_was_shown_is_applied(
         assert browser.say("apply", hidden(asked.text)) == 303
     assert texts(filled) == {*RUNS, "Mia sails. Mia dives."}
     told = filled.history()[-1]
-    assert (told.model, told.verified) == ("person", "by words")
+    assert (told.model, told.verified) == ("person", "by a second reading")
     assert told.reason.startswith("applied by a person, as scripted proposed: ")
 
 
