@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory.models import Memory, Question
 from memory.providers.offline import OfflineModel, combine
-from memory.text import NOT, Belief, negations, parse, sentences
+from memory.text import NOT, Belief, negations, parse, sentences, verify_by_words
 from tests.conftest import Tell
 from tests.doubles import START
 
