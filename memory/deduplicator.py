@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from memory import telemetry
 from memory.batch import Audit, Batch, BatchSettings, OnPlan
-from memory.config import LLMConfig, MemoryConfig
+from memory.config import PLAIN_THRESHOLDS, LLMConfig, MemoryConfig
 from memory.decide import (
     Chosen,
     RoundPlan,
@@ -24,6 +24,7 @@ from memory.judging import QUOTED, Judging
 from memory.ledger import Lease, strangers
 from memory.models import (
     OFFLINE,
+    PLAIN,
     Action,
     Decision,
     DeduplicationReport,
@@ -34,6 +35,7 @@ from memory.models import (
     Question,
     SearchResult,
     Usage,
+    scale_of,
 )
 from memory.protocols import LanguageModel
 from memory.providers import Budget, CallBudget, HourlyCalls
@@ -118,12 +120,20 @@ class MemoryDeduplicator:
         upper_threshold: float = 0.95,
         lower_threshold: float = 0.90,
     ) -> MemoryDeduplicator:
-        """A deduplicator with Gemini as judge and everything else as configured by default."""
+        """Build one with Gemini as judge and everything else as configured by default.
+
+        Thresholds of one's own are compared with plain cosine, as in a configuration that sets no
+        scale: the store's scale becomes that.
+        """
         from memory.providers import GeminiModel  # 0.4 s that other models do without
 
         config = MemoryConfig(
             dedup_upper_threshold=upper_threshold, dedup_lower_threshold=lower_threshold
         )
+        own_scale = scale_of(store.embeddings.fingerprint)
+        if config.thresholds_without_scale and store.scale == own_scale != PLAIN:
+            logger.warning(PLAIN_THRESHOLDS)
+            store.scale = PLAIN
         llm = LLMConfig(model=model)
         return cls(store, GeminiModel(SecretStr(api_key), llm), config, concurrency=llm.concurrency)
 

@@ -16,8 +16,11 @@ import numpy as np
 import pytest
 
 from memory import ChatMemory, Turn, open_chat_memory
+from memory.assembly import build_deduplicator, build_extractor, open_store
+from memory.config import configured
+from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ConfigError, EmbeddingError
-from memory.models import Extraction
+from memory.models import PLAIN, Extraction, Question, Verdict
 from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests import commands
@@ -137,6 +140,60 @@ def test_what_ones_own_model_raises_is_a_failed_call_and_loses_nothing(
 
     asyncio.run(talk())
     assert "broken-1 failed" in caplog.text
+
+
+def test_an_object_given_to_a_builder_is_guarded_as_everywhere(tmp_path: Path, tell: Tell) -> None:
+    """Whatever it raises, the memory is stored and its question stays open."""
+
+    class Raising(OfflineModel):
+        name = "raising-1"
+
+        async def judge(self, _question: Question) -> Verdict:
+            raise RuntimeError("out of memory")
+
+    config = configured(None, {"data_dir": str(tmp_path / "data")})
+    texts = ["Mia has a tabby cat named Pip at home.", "Mia has a tabby cat named Pop at home."]
+
+    async def check(store: MemoryStore) -> None:
+        deduplicator = build_deduplicator(store, config, Raising())
+        for text in texts:
+            await deduplicator.check_and_merge(tell(text, user="Mia"))
+        extractor = build_extractor(store, config, Broken())
+        failed = await extractor.extract_and_store([Turn(speaker="Mia", text="I sail.", at=START)])
+        assert "broken-1 failed (ValueError: no such GPU)" in failed.problem
+        assert failed.pending == 1
+
+    with open_store(config) as store:
+        asyncio.run(check(store))
+        assert [memory.content for memory in store.memories()] == texts
+        assert store.counts().pending == 1
+
+
+def test_an_embedder_object_is_compared_by_its_own_cosine(tmp_path: Path, tell: Tell) -> None:
+    """0.75 is far apart for it, though it is near for the default embedder."""
+    config = configured(None, {"data_dir": str(tmp_path / "data"), "llm_provider": "offline"})
+    embedder = PlacedEmbedder()
+    embedder.place("Mia sings in a choir.")
+    embedder.place("Mia sings in a choir on Mondays.", 0.75, "Mia sings in a choir.")
+    with open_store(config, embedder=embedder) as store:
+        deduplicator = build_deduplicator(store, config, OfflineModel())
+        for text in ("Mia sings in a choir.", "Mia sings in a choir on Mondays."):
+            asyncio.run(deduplicator.check_and_merge(tell(text)))
+        assert len(list(store.memories())) == 2
+        assert [one.action for one in store.history()] == []
+
+
+def test_thresholds_beside_a_key_mean_what_they_mean_in_a_configuration(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = configured(None, {"data_dir": str(tmp_path / "data")})
+    with open_store(config) as store:
+        assert store.scale != PLAIN
+        MemoryDeduplicator.from_api_key(store, "key")
+        assert store.scale != PLAIN
+        MemoryDeduplicator.from_api_key(store, "key", lower_threshold=0.80)
+        assert store.scale == PLAIN
+    assert "compared with plain cosine" in caplog.text
 
 
 @pytest.mark.parametrize(

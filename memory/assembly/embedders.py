@@ -72,8 +72,7 @@ def _openai_embedder(config: Config) -> Embedder:
 def build_scale(config: Config, embedder: Embedder) -> Scale:
     """From the embedder's cosine to similarity, as it is configured."""
     if config.memory.thresholds_without_scale:
-        logger.warning(
-            "dedup thresholds are set and memory.embedding.scale is not: they are compared with "
-            "plain cosine; set the scale to plain to keep it so, or see memory-dedup calibrate"
-        )
+        from memory.config import PLAIN_THRESHOLDS
+
+        logger.warning(PLAIN_THRESHOLDS)
     return config.memory.scale_for(embedder.fingerprint)

@@ -19,12 +19,12 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
 
     Raises: ConfigError where a key or a library is wanted and missing, or one's own cannot be made.
     """
-    from memory.providers import OfflineModel, OwnModel
+    from memory.providers import OfflineModel
 
     if own is None and ":" in config.llm.provider:
         own = made(config, "llm.provider", config.llm.provider)
     if own is not None:
-        return _with_breaker(OwnModel(own, config.llm.concurrency), config)
+        return guarded(own, config)
     if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
         return OfflineModel()
     if config.llm.provider == "openai":
@@ -32,6 +32,18 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
     from memory.providers import GeminiModel  # 0.4 s that the offline model does without
 
     return _with_breaker(GeminiModel(gemini_key(config, "llm.provider"), config.llm), config)
+
+
+def guarded(model: LanguageModel, config: Config) -> LanguageModel:
+    """Return a model whose failures are ours; one of this package is returned as it is.
+
+    Raises: ConfigError where somebody's own object lacks something.
+    """
+    from memory.providers import CircuitBreaker, OfflineModel, OwnModel, RemoteModel
+
+    if type(model) is OfflineModel or isinstance(model, CircuitBreaker | OwnModel | RemoteModel):
+        return model
+    return _with_breaker(OwnModel(model, config.llm.concurrency), config)
 
 
 def _with_breaker(model: LanguageModel, config: Config) -> LanguageModel:

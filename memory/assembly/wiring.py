@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory.assembly.language import build_model
+from memory.assembly.language import build_model, guarded
 from memory.assembly.stores import open_store
 from memory.assembly.workspace import build_workspace
 
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 def build_deduplicator(
     store: MemoryStore, config: Config, model: LanguageModel, executor: Executor | None = None
 ) -> MemoryDeduplicator:
-    """With an executor, a batch looks for pairs and plans its groups there."""
+    """Build the deduplicator; with an executor, a batch looks for pairs and plans there.
+
+    `model` may be an object of one's own: whatever it raises is a failed call.
+
+    Raises: ConfigError where such an object lacks something.
+    """
     from memory.deduplicator import MemoryDeduplicator
     from memory.spreading import Spreading
 
@@ -36,7 +41,7 @@ def build_deduplicator(
     url = config.memory.effective_ledger_url
     return MemoryDeduplicator(
         store,
-        model,
+        guarded(model, config),
         config.memory,
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
@@ -79,9 +84,10 @@ def build_review(
 
 
 def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) -> MemoryExtractor:
-    """The hook of a chatbot, on the same store and model."""
+    """Build the hook of a chatbot; `model` as for `build_deduplicator`."""
     from memory.extractor import MemoryExtractor
 
+    model = guarded(model, config)
     return MemoryExtractor(
         store,
         build_deduplicator(store, config, model),

@@ -147,6 +147,12 @@ class MemoryConfig(Frozen):
         return self.ledger_url or f"sqlite:///{Path(self.data_dir) / 'ledger.db'}"
 
 
+PLAIN_THRESHOLDS = (
+    "dedup thresholds are set and memory.embedding.scale is not: they are compared with "
+    "plain cosine; set the scale to plain to keep it so, or see memory-dedup calibrate"
+)
+
+
 class LLMConfig(Frozen):
     """Which language model, and how patiently it is asked."""
 

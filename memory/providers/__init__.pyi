@@ -19,3 +19,4 @@ from .prompts import JUDGE as JUDGE
 from .prompts import REREAD as REREAD
 from .prompts import estimated as estimated
 from .prompts import rereading_question as rereading_question
+from .remote import RemoteModel as RemoteModel

@@ -147,7 +147,7 @@ class Applier:
     def __init__(
         self,
         cache: EmbeddingCache,
-        scale: Scale,
+        scale: Callable[[], Scale],
         scope_of: Callable[[Memory], Scope],
         clock: Callable[[], datetime],
     ) -> None:
@@ -258,7 +258,7 @@ class Applier:
         distinct = writer.distinct.of(scope, key, condition.bound_by)
         newcomers = [row for row in written if row.text_key not in distinct]
         probe = Probe(one.arrival.memory.content, one.arrival.vector)
-        nearest = next(iter(ranked(writer, probe, newcomers, self._scale)), None)
+        nearest = next(iter(ranked(writer, probe, newcomers, self._scale())), None)
         if nearest is None or nearest.similarity < condition.min_similarity:
             return ""
         return f"{nearest.memory.id} came"

@@ -148,7 +148,7 @@ class MemoryStore:
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
         """Which memories one may be compared with."""
         self.scope_fields = scope_fields
-        self.applier = Applier(self.embeddings, scale, self.scope_of, clock)
+        self.applier = Applier(self.embeddings, lambda: self.scale, self.scope_of, clock)
         self._watched = telemetry.watch(self._backlog)
 
     def close(self) -> None:
