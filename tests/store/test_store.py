@@ -346,7 +346,7 @@ def test_the_same_text_is_never_added_twice_whatever_was_decided(
 ) -> None:
     """Not even by a decision that could not look for neighbours."""
     first = store.add(tell("Mia sails.", user="Mia"))
-    [again] = store.embeddings.embed([tell("MIA sails!", user="Mia")])
+    [again] = store.embeddings.embed([tell("mia sails!", user="Mia")])
     addition = Decision(Action.ADD, "the search failed", (again.memory,), pending=True)
     repeated = store.apply(addition, UnlessRepeated(), arrival=again)
     assert repeated == Conflict(f"{first.id} says the same")
