@@ -15,8 +15,13 @@ _DATA_ONLY = (
 _DISCARDED = "your_last_answer_was_discarded_because"
 
 JUDGE = f"""\
-You are merging two similar memories about the same topic.
-Synthesize them into a single, comprehensive memory.
+You are shown memories, numbered from 1, OLDER before NEWER. Decide which of them tell the same
+fact, and write for these one memory that replaces them. Most memories tell a fact of their own.
+
+Two memories about the same topic are different facts, and must both stay, when they differ in a
+date, number, name, place or negation that could be true of two things. Answer with groups: each
+names the members that tell the same fact and gives their one merged text. A memory that is like no
+other is in no group; no groups at all is a good answer.
 
 Rules:
 - Combine all distinct information from both
@@ -24,14 +29,10 @@ Rules:
 - Keep the result concise but complete
 - Preserve the user attribution if present
 
-First decide which of the memories tell the same fact. There may be more than two; they are numbered
-from 1, OLDER before NEWER. Two memories about the same topic are different facts, and must both
-stay, when they differ in a date, number, name, place or negation that could be true of two things.
-Answer with groups: each names the members that tell the same fact and gives their one merged text.
-A memory that is like no other is in no group; no groups at all is a good answer. A merged text
-states only what its members state: add no number, date or name, and drop none that the newest
-member states. Keep to the members' own words where you can: what is told in other words is checked
-again. Write it in the language of the newest member.
+A merged text states only what its members state: add no number, date or name, and drop none that
+the newest member states. Each is read beside its members, and refused where a reader would learn
+less from it, or something else. Keep to the members' own words where you can. Write it in the
+language of the newest member.
 
 {_DATA_ONLY}"""
 

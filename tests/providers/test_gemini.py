@@ -85,14 +85,14 @@ def test_the_judge_is_asked_with_the_seeds_rules_and_the_memories_as_data(
     ]
     [asked] = server.asked
     for rule in (
-        "You are merging two similar memories about the same topic.\n"
-        "Synthesize them into a single, comprehensive memory.\n",
+        "Rules:\n"
         "- Combine all distinct information from both\n"
         "- If there's conflicting information, prefer the NEWER memory\n"
         "- Keep the result concise but complete\n"
         "- Preserve the user attribution if present\n",
     ):
         assert rule in asked.system
+    assert "two similar memories" not in asked.system  # there may be many, and most are not
     older, newer = asked.data["memories"]
     assert (older["age"], older["content"], older["user"]) == ("OLDER", "Mia has a cat.", "Mia")
     assert (newer["age"], newer["recorded"]) == ("NEWER", "2026-01-01T00:02:00+00:00")

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from memory.config import LLMConfig
 from memory.errors import EmbeddingError, ModelError, ModelUnavailable
-from memory.models import Question, Reply, Turn, Usage, Verdict
+from memory.models import MergeReading, ProposedMerge, Question, Reply, Turn, Usage, Verdict
 from memory.providers.openai import OpenAIEmbedder, OpenAIModel
 from memory.providers.openai import OpenAIServer as Server
 from tests.conftest import Tell
@@ -96,7 +96,7 @@ def test_the_judge_is_asked_with_a_strict_schema_in_the_form_and_in_words(
     assert form["schema"]["additionalProperties"] is False
     assert "default" not in json.dumps(form["schema"])
     assert json.dumps(form["schema"]) in asked.system
-    assert "You are merging two similar memories about the same topic." in asked.system
+    assert "- Combine all distinct information from both\n" in asked.system
     older, newer = asked.data["memories"]
     assert (older["age"], newer["content"]) == ("OLDER", "Mia has a tabby cat.")
 
@@ -203,6 +203,39 @@ def test_calls_side_by_side_step_down_together(server: OpenAIServer, question: Q
     ask(server, many)
     assert {asked.format for asked in server.asked} == {"json_schema", "json_object"}
     assert server.asked[-1].format == "json_object"
+
+
+@pytest.mark.parametrize(
+    ("structured", "form"), [("schema", "json_schema"), ("json", "json_object"), ("prompt", None)]
+)
+def test_merged_texts_are_read_in_whatever_form_the_server_takes(
+    server: OpenAIServer, tell: Tell, structured: str, form: str | None
+) -> None:
+    members = (tell("Mia has a cat.", user="Mia"), tell("Mia's cat is Pip.", user="Mia"))
+    merge = ProposedMerge(members, "Mia has a cat named Pip.")
+    lost = {"number": 2, "lost": ["the cat's name"], "added": []}
+    whole = {"merges": [{"number": 1, "lost": [], "added": []}, lost]}
+    server.reader, server.script = None, [json.dumps(whole)]
+    found = ask(server, lambda model: model.reread([merge, merge]), structured=structured)
+    assert found.readings == (MergeReading(), MergeReading(lost=("the cat's name",)))
+    assert (found.usage.calls, found.usage.input_tokens) == (1, 11)
+    [asked] = server.asked
+    assert asked.format == form
+    assert [one["merged_text"] for one in asked.data["merges"]] == [merge.text] * 2
+    assert '"lost"' in asked.system
+
+
+def test_where_nothing_holds_it_to_its_form_a_reading_may_be_mended_once(
+    server: OpenAIServer, tell: Tell
+) -> None:
+    merge = ProposedMerge(
+        (tell("Mia has a cat."), tell("Mia's cat is Pip.")), "Mia has Pip, a cat."
+    )
+    whole = json.dumps({"merges": [{"number": 1, "lost": [], "added": []}]})
+    server.reader, server.script = None, ["It is all there.", whole]
+    found = ask(server, lambda model: model.reread([merge]), structured="prompt")
+    assert (found.readings, found.usage.calls) == ((MergeReading(),), 2)
+    assert "malformed" in server.asked[1].data["your_last_answer_was_discarded_because"]
 
 
 @pytest.mark.parametrize(
