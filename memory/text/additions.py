@@ -43,7 +43,7 @@ _CONDITION = re.compile(r"\b(?:as|so) (?:long|far|soon|much|many) as\b", re.IGNO
 _TOO_MUCH = re.compile(r"\btoo\s+\w", re.IGNORECASE)
 _STOPPED = re.compile(r"\b(?:stop|quit|ceas)\w*\s+(?:\w+ing|to)\b", re.IGNORECASE)
 _CLAUSE = re.compile(
-    r"\s*[,;]\s*(?:as (?!if|though|long|far|soon|much|many|well)|which |because |although |though "
+    r"[,;]\s*(?:as (?!if|though|long|far|soon|much|many|well)|which |because |although |though "
     r"|since |(?:(?:and|but|so) )?(?:he|she|they|it|i|we|there|his|her|their|my|our) )",
     re.IGNORECASE,
 )
@@ -107,8 +107,12 @@ def _is_denied_quality(words: Sequence[Word], place: int, denied: int, text: str
         return False
     if word.surface[:1].isupper() or behind.surface[:1].isupper() or is_manner(word):
         return False
-    before = text[: text.find(word.surface, text.find(words[denied].surface))]
-    return _DEFINITE.search(before) is None
+    end = text.find(word.surface, text.find(words[denied].surface))
+    return _DEFINITE.search(text[max(0, end - _DETERMINER_LENGTH) : end]) is None
+
+
+_DETERMINER_LENGTH = 50
+"""Characters before a word in which its determiner is looked for."""
 
 
 def names_the_kind(special: Side, general: Side) -> bool:
@@ -190,19 +194,26 @@ def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
 def _is_told_further(longer: Side, shorter: Side) -> bool:
     """Whether one says what the other says, with a clause behind: "..., as Mia told us"."""
     said = shorter.parse
-    heads = (parse(longer.text[: tail.start()]) for tail in _CLAUSE.finditer(longer.text))
+    ends = [tail.start() for tail in _CLAUSE.finditer(longer.text)]
+    ends.sort(key=lambda end: abs(end - len(shorter.text)))
+    heads = (parse(longer.text[:end]) for end in ends[:_HEADS])
     return any(
         head.stated == said.stated and head.persons == said.persons and head.shades == said.shades
         for head in heads
     )
 
 
+_HEADS = 4
+"""Places where a text may be cut to say what another says: those nearest its length."""
+
+
 def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
     """Both texts without the sentences that they share."""
     whole, part = (_SENTENCE_END.split(_HARMLESS.sub("", text)) for text in (longer, shorter))
+    in_whole, in_part = set(whole), set(part)
     return (
-        " ".join(sentence for sentence in whole if sentence not in part),
-        " ".join(sentence for sentence in part if sentence not in whole),
+        " ".join(sentence for sentence in whole if sentence not in in_part),
+        " ".join(sentence for sentence in part if sentence not in in_whole),
     )
 
 
@@ -250,7 +261,8 @@ def _changed(side: Side) -> tuple[str, ...]:
     amount, a name beside a name another person; before the subject stands another subject.
     """
     words, more = side.parse.words, added(side)
-    changing = [n for n in range(len(words)) if more[n] and _changes(words, n, more)]
+    first = more.index(False) if False in more else 0
+    changing = [n for n in range(len(words)) if more[n] and _changes(words, n, more, first)]
     return tuple(dict.fromkeys(_pair(words, place) for place in changing))
 
 
@@ -258,7 +270,8 @@ def _pair(words: Sequence[Word], place: int) -> str:
     return " ".join(word.surface for word in words[max(0, place - 1) : place + 2])
 
 
-def _changes(words: Sequence[Word], place: int, more: Sequence[bool]) -> bool:
+def _changes(words: Sequence[Word], place: int, more: Sequence[bool], first: int) -> bool:
+    """Whether the addition in this place changes one; `first`: the first place that adds none."""
     word = words[place]
     before = words[place - 1] if place and not more[place - 1] else None
     after = words[place + 1] if place + 1 < len(words) and not more[place + 1] else None
@@ -268,7 +281,6 @@ def _changes(words: Sequence[Word], place: int, more: Sequence[bool]) -> bool:
         counts = place == 0 and word.is_number  # two dogs, which German writes with capitals
         named = word.surface[:1].isupper() and after.surface[:1].isupper()
         return after.is_number or (named and not counts)
-    first = next((n for n, is_added in enumerate(more) if not is_added), 0)
     opening = is_time(word.key) or (place == 0 and first == 1 and _says_how(word.surface))
     return place < first and not word.role and not opening
 

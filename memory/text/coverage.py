@@ -4,6 +4,7 @@ A text covers another where it states each of the other's numbers, names, negati
 words, as often, in an order that does not change who does what, each governed as it was, and where
 what it adds only adds: "a tabby cat" covers "a cat", "a cat allergy" does not. Whatever is not
 known to be safe counts as a difference, which sends a pair to the judge and never loses one.
+A text of more than `LONGEST` characters is a document: it covers only the same normalised text.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from memory.text.additions import changed_by_additions, names_the_kind, only_narrows
+from memory.text.cleaning import identity
 from memory.text.order import More, Side, governed, is_written_apart, moved
 from memory.text.parse import Parse, Stated, parse, parse_by_dictionary
 from memory.text.vocabulary import NOT
@@ -54,10 +56,14 @@ class Comparison:
 
 
 _SAME = Comparison((), ())
+LONGEST = 4_000
+"""Characters up to which a text is read word by word."""
 
 
 def compare(a: str, b: str) -> Comparison:
     """What `a` states beyond `b`, and `b` beyond `a`."""
+    if len(a) > LONGEST or len(b) > LONGEST:
+        return _compare_documents(a, b)
     left, right = _read(a), _read(b)
     conflict = _turned_around(left, right)
     if left.keys == right.keys and left.pasts == right.pasts:
@@ -73,6 +79,24 @@ def compare(a: str, b: str) -> Comparison:
             return _nearly_the_same(*sides, only_a, only_b)
         return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
     return _with_rest(*sides, conflict + moved(*sides), only_a, only_b)
+
+
+def _compare_documents(a: str, b: str) -> Comparison:
+    """The comparison of long texts: the same, or neither covers the other; some words of each."""
+    first, second = identity(a), identity(b)
+    if first == second:
+        return _SAME
+    words = first.split(), second.split()
+    only_a, only_b = (
+        [word[:_WORD_SHOWN] for word in dict.fromkeys(own) if word not in other][:_FEW_WORDS]
+        for own, other in ((words[0], set(words[1])), (words[1], set(words[0])))
+    )
+    return Comparison((*only_a, _DOCUMENT), (*only_b, _DOCUMENT), (_DOCUMENT,))
+
+
+_DOCUMENT = f"more than {LONGEST:,} characters"
+_WORD_SHOWN = 40
+"""Characters of a word of a document that are shown."""
 
 
 def _nearly_the_same(
@@ -138,7 +162,11 @@ _FEW_WORDS = 3
 
 
 def shared(a: str, b: str) -> tuple[int, int]:
-    """How many statements two texts have in common, and how many the shorter one makes."""
+    """How many statements two texts have in common, and how many the shorter one makes.
+
+    Of a text longer than `LONGEST`, only the beginning is read.
+    """
+    a, b = a[:LONGEST], b[:LONGEST]
     left, right = set(parse(a).stated), set(parse(b).stated)
     return len(left & right), min(len(left), len(right))
 

@@ -11,6 +11,7 @@ from memory.text.vocabulary import MONTH_NAMES, MONTH_SET, SCALES
 
 CURRENCIES = frozenset({"dollar", "euro", "pound", "yen"})
 _ISO_DATE = re.compile(r"^(\d{4})-(\d{1,2})-(\d{1,2})$")
+_HOUR = re.compile(r"\d{1,2}").fullmatch
 _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})$")
 _ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th"})
 _HALVES = frozenset({"am", "pm"})
@@ -67,11 +68,16 @@ def _made(key: str, of: Sequence[Token]) -> Token:
 def _value(token: Token) -> float | None:
     if token.kind is Kind.SCALE:
         return float(SCALES[token.key])
-    if token.key[0] == "0" and token.key.isdigit() and len(token.key) > 1:
+    if token.key[0] == "0" and token.key.isdecimal() and len(token.key) > 1:
         return None  # 0042 is a code
-    if token.key.lstrip("-").isdigit() or re.fullmatch(r"-?\d+\.\d+", token.key):
-        return float(token.key)
-    return None
+    if len(token.key) > _MOST_DIGITS or not _PLAIN_NUMBER(token.key):
+        return None
+    return float(token.key)
+
+
+_PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?").fullmatch
+_MOST_DIGITS = 15
+"""As many as a float tells apart; what is longer is a code."""
 
 
 def _written(value: float) -> str:
@@ -127,7 +133,7 @@ def _moment(first: Token, following: str) -> list[Token]:
             Token(date[1], Kind.NUMBER, first.surface),
         ]
     clock = _CLOCK.match(first.key)
-    if clock is None and not (following in _HALVES and first.key.isdigit()):
+    if clock is None and not (following in _HALVES and _HOUR(first.key)):
         return []
     hour, minute = (int(clock[1]), clock[2]) if clock else (int(first.key), "00")
     half = following if following in _HALVES else "pm" if hour > 12 else ""
@@ -161,7 +167,7 @@ def _name_day(tokens: list[Token], month: int) -> None:
 def _day(token: Token) -> str:
     """The day of the month that a number can be; empty where it cannot."""
     number = token.key.removesuffix(".")
-    fits = number.isdigit() and 1 <= int(number) <= 31
+    fits = len(number) <= 2 and number.isdecimal() and 1 <= int(number) <= 31
     return number if fits and token.kind in (Kind.NUMBER, Kind.CONTENT) else ""
 
 

@@ -199,9 +199,10 @@ def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
 
 def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Whether the same is said from the other side: "Mia is married to Tom", and Tom to Mia."""
-    for place in range(1, len(left) - 1):
+    last = max((n for n, word in enumerate(left) if word.role), default=0)
+    for place in range(max(1, last - 1), len(left) - 1):
         relation, other = left[place], left[place + 1 :]
-        if _MUTUAL.get(relation.key) == other[0].role and not any(w.role for w in other[1:]):
+        if _MUTUAL.get(relation.key) == other[0].role:
             turned = [*other, relation, *left[:place]]
             there = right[len(other) + 1] if len(right) == len(left) else relation
             plain = not any(word.role or word.is_number for word in left[:place])
@@ -242,15 +243,17 @@ def _is_fronted(left: Sequence[Word], right: Sequence[Word]) -> bool:
     words = {word.key for word in left}
     if NOT in words or not words.isdisjoint(romance.REACHING):
         return False
-    return any(
-        _equal([*one[place:], *one[:place]], other)
-        and one[0].key in romance.OPENING
-        and one[0].clause == one[place - 1].clause
-        and one[place].key not in romance.OPENING
-        and (one[place].clause != one[0].clause or one[place].surface[:1].isupper())
-        for one, other in ((left, right), (right, left))
-        for place in range(1, len(one))
-    )
+    for one, other in ((left, right), (right, left)):
+        place = _turn(one, other)
+        if (
+            place
+            and one[0].key in romance.OPENING
+            and one[0].clause == one[place - 1].clause
+            and one[place].key not in romance.OPENING
+            and (one[place].clause != one[0].clause or one[place].surface[:1].isupper())
+        ):
+            return True
+    return False
 
 
 # --- English and German ---------------------------------------------------------------------------
@@ -362,13 +365,13 @@ _NO_PHRASE = frozenset({"", "of", "than", "as"})
 
 def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Whether one phrase moved from end to end: "From Porto Mia flew to Rome"."""
-    for place in range(1, len(left)):
-        front, rest = left[:place], left[place:]
-        if _equal([*rest, *front], right):
-            return (_is_phrase(front) and _is_phrase(right[len(rest) :]) and not rest[0].role) or (
-                _is_phrase(rest) and _is_phrase(right[: len(rest)]) and not front[0].role
-            )
-    return False
+    place = _turn(left, right)
+    if not place:
+        return False
+    front, rest = left[:place], left[place:]
+    return (_is_phrase(front) and _is_phrase(right[len(rest) :]) and not rest[0].role) or (
+        _is_phrase(rest) and _is_phrase(right[: len(rest)]) and not front[0].role
+    )
 
 
 def _phrase_jumped(left: Sequence[Word], right: Sequence[Word]) -> bool:
@@ -381,11 +384,8 @@ def _phrase_jumped(left: Sequence[Word], right: Sequence[Word]) -> bool:
     first, second = left[start:end], right[start:end]
     if first[0].clause != first[-1].clause or second[0].clause != second[-1].clause:
         return False
-    return any(
-        _equal([*first[n:], *first[:n]], second)
-        and (_is_phrase(first[:n]) or _is_phrase(first[n:]))
-        for n in range(1, len(first))
-    )
+    place = _turn(first, second)
+    return place > 0 and (_is_phrase(first[:place]) or _is_phrase(first[place:]))
 
 
 def _is_phrase(words: Sequence[Word]) -> bool:
@@ -401,9 +401,10 @@ def _subject_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
+    first, second = _lettered(fronted, plain)
     for verb in range(1, len(fronted) - 1):
-        phrase, subject = fronted[:verb], fronted[verb + 1 :]
-        if _equal([*subject, fronted[verb], *phrase], plain):
+        if first[verb + 1 :] + first[verb] + first[:verb] == second:
+            phrase, subject = fronted[:verb], fronted[verb + 1 :]
             verbal = fronted[verb].surface.islower() and not fronted[verb].role
             return verbal and _is_phrase(phrase) and not any(word.role for word in subject)
     return False
@@ -435,3 +436,21 @@ def _stated(words: Sequence[Word]) -> list[Stated]:
 
 def _equal(left: Sequence[Word], right: Sequence[Word]) -> bool:
     return _stated(left) == _stated(right)
+
+
+def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
+    """Where the left is to be cut so that its end and then its start are the right; 0 for nowhere.
+
+    Linear: the first of several cuts, which only texts that repeat themselves have.
+    """
+    first, second = _lettered(left, right)
+    place = (first + first).find(second, 1) if len(first) == len(second) else 0
+    return place if 0 < place < len(first) else 0
+
+
+def _lettered(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, str]:
+    """Both as strings with a letter for each thing stated, which compare as fast as memory is."""
+    letters: dict[Stated, str] = {}
+    for word in (*left, *right):
+        letters.setdefault(word.stated, chr(len(letters)))
+    return "".join([letters[w.stated] for w in left]), "".join([letters[w.stated] for w in right])
