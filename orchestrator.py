@@ -259,11 +259,13 @@ class Chat:
 
         What is forgotten here leaves an agent's workspace too.
         """
+        from memory.text import clean
+
         self._workspace = workspace
         self._patience_s = patience_s
         self._store = store
         self._model = model
-        self._user = user
+        self._user = clean(user)
         self._conversation = "chat_" + secrets.token_hex(6)
         self._turns: list[Turn] = []
         self._tty = sys.stdin.isatty()

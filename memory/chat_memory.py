@@ -79,7 +79,7 @@ class ChatMemory:
         Raises: EmbeddingError, LedgerError.
         """
         self._check_open()
-        scope = Scope((("user", user),) if user is not None else (("is_private", False),))
+        scope = Scope((("is_private", False),)) if user is None else Scope.of_user(user)
         found = await in_thread(self._store.search, text, k, scope=scope)
         return [hit.memory for hit in found if hit.similarity >= RECALL_FLOOR]
 

@@ -208,7 +208,7 @@ class TurnReader:
             told = reader.turns.told_before(first.turn.conversation, first.seq, _CONTEXT)
         at, near = first.turn.at, list[Turn]()
         for turn in reversed(told):
-            if (at - turn.at).total_seconds() > self._gap_s:
+            if abs((at - turn.at).total_seconds()) > self._gap_s:
                 break
             near.insert(0, turn)
             at = turn.at
@@ -228,7 +228,7 @@ class TurnReader:
         return tuple(memory for memories in found for memory in memories)
 
     def _about(self, text: str, speaker: str) -> list[Memory]:
-        scope = Scope((("is_private", False), ("user", speaker)))
+        scope = Scope.of_user(speaker, is_private=False)
         with self._store.ledger.reading() as reader:
             if not reader.memories.newest(1, scope):
                 return []

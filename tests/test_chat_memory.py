@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from memory.assembly import build_extractor, build_model
 from memory.config import LLMConfig, MemoryConfig
 from memory.errors import LedgerError
 from memory.models import Turn
+from memory.store import forget_user
 from tests import servers
 from tests.gemini_server import Asked, GeminiServer, said
 from tests.live_bot import START
@@ -233,6 +236,51 @@ def test_a_memory_is_recalled_and_forgotten(tmp_path: Path, gemini: GeminiServer
             assert await memory.recall("item number 1", user="Mia") == []
 
     asyncio.run(talk())
+
+
+def test_a_name_with_space_around_it_is_the_same_user(tmp_path: Path, gemini: GeminiServer) -> None:
+    gemini.default = found
+    config = settings(tmp_path, gemini)
+
+    async def run() -> None:
+        async with open_chat_memory(config) as memory:
+            for n, name in enumerate(("Mia", " Mia\t")):
+                at = START + timedelta(seconds=n)
+                await memory.hear(Turn(speaker=name, text=f"I own item {n}.", at=at))
+            await memory.settle()
+            for name in ("Mia", "Mia ", "\nMia"):
+                recalled = await memory.recall("which item?", user=name)
+                assert len(recalled) == 2
+                assert {one.user for one in recalled} == {"Mia"}
+
+    asyncio.run(run())
+    with open_store(config) as store:
+        assert len(forget_user(store.ledger, store.index, " Mia", START)) == 2
+        assert store.counts().live == 0
+
+
+@pytest.mark.parametrize("back_s", [86_400.0, 30.0])
+def test_a_turn_heard_before_the_clock_was_set_back_is_extracted(
+    tmp_path: Path, gemini: GeminiServer, back_s: float
+) -> None:
+    """Nobody settles: it is due by itself, at the latest after twice the wait."""
+    gemini.default = found
+    config = settings(tmp_path, gemini, extraction_wait=3_600.0)
+
+    async def hear() -> None:
+        async with open_chat_memory(config) as memory:
+            await memory.hear(turn(1))
+
+    asyncio.run(hear())
+    with open_store(config) as store:
+        extractor = build_extractor(store, config, build_model(config))
+        with sqlite3.connect(tmp_path / "ledger.db") as database:
+            database.execute("UPDATE turns SET heard_at = heard_at + ?", (back_s,))
+        [waiting] = asyncio.run(extractor.waiting())
+        assert back_s - 60.0 < waiting.waited_s <= back_s
+        work = asyncio.run(extractor.extract_conversation("c", wait_s=3_600.0))
+        assert work is not None
+        assert work.result.extracted == (1 if back_s > 3_600.0 else 0)
 
 
 def test_it_is_closed_once_from_any_loop_and_then_hears_nothing(

@@ -139,7 +139,7 @@ class DedupMemoryService(BaseMemoryService):
         if not memory_id:
             return
         memory = await self._memory_of(app_name)
-        if user_id != await in_thread(_user_of, memory, memory_id):
+        if clean(user_id) != await in_thread(_user_of, memory, memory_id):
             return
         try:
             await memory.chat.forget(memory_id)

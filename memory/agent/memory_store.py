@@ -33,6 +33,7 @@ from memory.models import (
 )
 from memory.store import NOBODY, Forgotten
 from memory.store import MemoryStore as CoreStore
+from memory.text import clean
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class MemoryStore:
     ) -> None:
         self._store = store
         self._observers = tuple(observers)
-        self.user = user
+        self.user = clean(user) if user is not None else None
 
     def now(self) -> datetime:
         return self._store.clock()
@@ -392,12 +393,13 @@ class MemoryStore:
         return self.user is None or memory.user == self.user
 
     def _own_user(self, user: Named) -> Named | str | None:
-        if self.user is not None and user not in (None, self.user):
+        name = clean(user) if isinstance(user, str) else user
+        if self.user is not None and name not in (None, self.user):
             raise InputError("user", f"{user!r} is another user", f"here is {self.user!r} only")
-        return self.user if user is None else user
+        return self.user if name is None else name
 
     def _own_scope(self) -> Scope:
-        return Scope(()) if self.user is None else Scope((("user", self.user),))
+        return Scope(()) if self.user is None else Scope.of_user(self.user)
 
 
 def drop_forgotten(writer: Writer) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from memory.errors import InputError
 from memory.files import open_regular
+from memory.text import clean
 
 logger = logging.getLogger(__name__)
 
@@ -36,14 +37,14 @@ class Tokens:
             token, _, user = line.strip().partition(" ")
             if not token or token.startswith("#"):
                 continue
-            if not user.strip():
+            if not clean(user):
                 raise InputError(source, "has a token without a user", _FORM, number)
             if len(token) < _SHORTEST or not token.isascii():
                 short = f"has a token of fewer than {_SHORTEST} plain characters"
                 raise InputError(source, short, "make one with `openssl rand -hex 24`", number)
             if _digest(token) in users:
                 raise InputError(source, "has a token twice", "give each user another", number)
-            users[_digest(token)] = user.strip()
+            users[_digest(token)] = clean(user)
         if not users:
             raise InputError(source, "has no token", _FORM)
         return cls(users)

@@ -127,7 +127,9 @@ def forget(
     The memories that they were made from are erased too.
     """
     from memory.agent import forget_everywhere, forget_user_everywhere
+    from memory.text import clean
 
+    user = clean(user) if user is not None else None
     if (memory_id is None) == (user is None):
         raise WrongArgument("forget", "needs a memory's id or a user", "give ID, or --user USER")
     with assembly.open_existing_store(context.obj) as store:

@@ -62,7 +62,9 @@ def export(
     `import` reads it back.
     """
     from memory.interchange import write_memory
+    from memory.text import clean
 
+    user = clean(user) if user is not None else None
     with assembly.read_store(context.obj) as store:
         with store.ledger.reading() as reader:
             behind = reader.external_ids_behind()
@@ -83,7 +85,7 @@ def search(
     from memory.cli.tables import grid
     from memory.models import Scope
 
-    scope = Scope((("user", user),)) if user is not None else None
+    scope = Scope.of_user(user) if user is not None else None
     with assembly.read_store(context.obj) as store:
         warn_of_missing_vectors(store)
         found = store.search(query, k, scope=scope)
@@ -95,6 +97,9 @@ def search(
 
 def who_exists(store: MemoryStore, user: str) -> str:
     """Return which users there are, to end a message with; empty where this one has memories."""
+    from memory.text import clean
+
+    user = clean(user)
     users = [name for name in store.counts().users if name is not None]
     if user in users:
         return ""

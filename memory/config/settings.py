@@ -24,6 +24,7 @@ from memory.models import (
     as_tuple,
     scale_of,
 )
+from memory.text import clean
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 _FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -185,7 +186,7 @@ class LLMConfig(Frozen):
 class AgentConfig(Frozen):
     """What an agent's server keeps, and where people may read it."""
 
-    user: str | None = None
+    user: Annotated[str, AfterValidator(clean)] | None = None
     """Keeps to the memories of this user; None is everyone's."""
     workspace_dir: str | None = None
     """Absolute once loaded; None writes no Markdown."""

@@ -23,7 +23,7 @@ from memory.models import (
     Memory,
     Usage,
 )
-from memory.text import identity
+from memory.text import clean, identity
 
 Order = Literal["certain", "size", "time"]
 """What comes first: the least certain, the largest, the newest."""
@@ -39,7 +39,7 @@ class Chosen:
 
     def of(self, groups: Sequence[GroupPlan]) -> Sequence[GroupPlan]:
         if self.user is not None:
-            groups = [group for group in groups if group.members[0].user == self.user]
+            groups = [group for group in groups if group.members[0].user == clean(self.user)]
         if self.most is None and self.order == "certain":
             return groups
         return sorted(groups, key=self._place)[: self.most]

@@ -51,7 +51,7 @@ class Turns(TableGroup):
         )
         now_s = self._transaction.now_s()
         return [
-            Waiting(conversation, count, max(0.0, now_s - heard_at))
+            Waiting(conversation, count, abs(now_s - heard_at))  # also where the clock was set back
             for conversation, count, heard_at in self._connection.execute(query)
         ]
 

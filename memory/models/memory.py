@@ -126,6 +126,11 @@ class Scope:
     values: tuple[tuple[str, str | bool | None], ...]
 
     @classmethod
+    def of_user(cls, user: str, **others: str | bool | None) -> Scope:
+        """The scope of a user, whose name is cleaned as it was when it was stored."""
+        return cls((("user", clean(user)), *others.items()))
+
+    @classmethod
     def of(cls, memory: Memory, fields: tuple[ScopeField, ...]) -> Scope:
         """Privacy is always part of it: nothing private meets anything public."""
         named = sorted({*fields, "is_private"})

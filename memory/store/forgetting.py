@@ -13,6 +13,7 @@ from memory.index import IndexSlot
 from memory.ledger import DecisionRecord, Ledger, Writer
 from memory.models import Action, Decision, Memory
 from memory.store.forgotten_turns import forget_turns, forget_turns_of
+from memory.text import clean
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ def erase(writer: Writer, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
 
 def forget_user(ledger: Ledger, slot: IndexSlot, user: str, at: datetime) -> list[Forgotten]:
     """As `MemoryStore.forget`, all that is about a user; what they said is not extracted either."""
+    user = clean(user)
     with ledger.writing() as writer:
         memories = [row.memory for row in writer.memories.live_of(user)]
         forget_turns_of(writer, user)

@@ -457,8 +457,8 @@ def test_a_merge_refuses_a_text_that_is_none(placed: Agent, folder: Path) -> Non
 
 def test_a_server_of_one_user_keeps_to_that_user(folder: Path, placed: Agent) -> None:
     hers = placed.remember("Alice sings.", user="Alice")
-    with agent(folder, PLACED, MEMORY_AGENT_USER="Bob") as bobs:
-        mine = bobs.remember("Bob dances.")
+    with agent(folder, PLACED, MEMORY_AGENT_USER=" Bob ") as bobs:
+        mine = bobs.remember("Bob dances.", user="Bob ")
         [only] = bobs.data("introspect")["recent"]
         assert (only["id"], only["user"]) == (mine, "Bob")
         assert hers not in bobs.says("recall", context="Alice sings.", n_results=10)

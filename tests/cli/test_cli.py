@@ -1035,6 +1035,19 @@ def test_forgetting_goes_on_where_the_workspace_is_gone(run: Run, tmp_path: Path
     assert exported(run) == []
 
 
+def test_a_users_name_with_space_around_it_is_the_same_name(run: Run, tmp_path: Path) -> None:
+    run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
+    found = run("memory-dedup", "search", "cat", "--user", "Mia ").stdout
+    assert "Mia adopted a cat" in found
+    mias = run("memory-dedup", "export", "--user", " Mia").stdout
+    assert len(mias.splitlines()) == 3
+    audits = [run("memory-dedup", "audit", "--json", "--user", name) for name in ("Mia", "Mia ")]
+    first, second = (json.loads(audit.stdout)["groups"] for audit in audits)
+    assert first == second != []
+    run("memory-dedup", "forget", "--user", " Mia ", "--yes")
+    assert {memory["user"] for memory in exported(run)} == {"Jonas"}
+
+
 def test_all_about_a_user_is_erased_once_somebody_has_said_so(run: Run, tmp_path: Path) -> None:
     run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
     run("memory-chat", "--deduplicate-memories")
