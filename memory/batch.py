@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from memory import telemetry
-from memory.decide import Account, Chosen, GroupPlan, Matching, Planner, RoundPlan, Work
-from memory.ledger import DecisionRecord, Lineage, Reader, Snapshot, TextPair
+from memory.decide import (
+    Account,
+    AskedAgain,
+    Chosen,
+    GroupPlan,
+    Matching,
+    PagePlan,
+    PageRules,
+    Planner,
+    RoundPlan,
+    Work,
+)
+from memory.ledger import DecisionRecord, Lineage, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
     Decision,
     DeduplicationReport,
+    Memory,
     Price,
     Question,
     Rules,
+    Scope,
     Usage,
 )
+from memory.page_reading import Ground, PageReader, ScopeReading
+from memory.protocols import LanguageModel
 from memory.providers import CallBudget, estimated
+from memory.second_reading import SecondReader
 from memory.store import (
     Applied,
     Asker,
     Conflict,
     Gathering,
+    Insistence,
     MemoryStore,
     WhileMergeable,
+    WhileUnanswered,
     close_pending,
     reopen_pending,
 )
@@ -53,6 +73,10 @@ class BatchSettings:
     rules: Rules
     neighbours: int
     concurrency: int
+    pages: PageRules | None = None
+    """How questions are asked on pages; None: as pairs and small groups."""
+    budget_s: float = 60.0
+    """How long one question may wait for the model."""
     price: Price | None = None
     work: Work | None = None
     """Where pairs are looked for and groups planned; None is this process."""
@@ -76,22 +100,25 @@ class Batch:
         self,
         store: MemoryStore,
         asker: Asker,
+        model: LanguageModel,
         settings: BatchSettings,
         ask: Ask,
         calls: CallBudget,
     ) -> None:
         self._store = store
         self._asker = asker
+        self._model = model
         self._settings = settings
         self._ask = ask
         self._calls = calls
+        self._second = SecondReader(store, model)
         self._writes = Gathering(store)
         self._snapshot: Snapshot | None = None
         self._planner = self._new_planner(0.0)
 
     def _new_planner(self, just_below: float) -> Planner:
         own = self._settings
-        matching = Matching(self._store.scale, own.neighbours, just_below)
+        matching = Matching(self._store.scale, own.neighbours, own.pages, just_below)
         return Planner(own.rules, self._store.scope_of, matching, own.work, own.on_compared)
 
     async def audit(self, chosen: Chosen) -> Audit:
@@ -107,7 +134,7 @@ class Batch:
         """The plan, with what its questions would cost."""
         report = account.planned(self._asker.model, chosen)
         free = self._asker.model == OFFLINE
-        cost = Usage() if free else estimated(group.question for group in account.first.groups)
+        cost = Usage() if free else estimated(account.first.questions)
         return report.model_copy(update={"estimated": cost, "money": self._money(cost)})
 
     def _money(self, usage: Usage) -> float | None:
@@ -135,17 +162,25 @@ class Batch:
     ) -> DeduplicationReport:
         started = time.monotonic()
         await in_thread(self._store.embeddings.make_missing)
+        if self._asker.insistence is Insistence.AGAIN:
+            await in_thread(self._forget_readings)
         reopened = await in_thread(self._reopened)
         among = {name for one in reopened for name in one.members} if pending_only else None
-        plan = await self._plan()
+        plan = await self._plan(again=await in_thread(self._again, reopened, pending_only))
         bound_by = self._asker.bound_by
         account = Account(new_run(), plan, among=among, started=started, bound_by=bound_by)
         if on_plan is not None:
             on_plan(await in_thread(self._planned, account, Chosen(0)))
-        while todo := account.undecided(plan):
+        while True:
+            if todo := account.undecided(plan):
+                await self._settle_all(todo, account, on_progress)
+            elif pages := account.unread(plan):
+                await self._read_all(pages, account, on_progress)
+            else:
+                break
             account.rounds += 1
-            await self._settle_all(todo, account, on_progress)
-            plan = await self._plan(frozenset(account.apart))
+            plan = await self._plan(frozenset(account.apart), AskedAgain(alone=pending_only))
+        await in_thread(self._record, plan.alone)
         asked = [one for one in reopened if not account.left_any_of(one.members)]
         await in_thread(close_pending, self._store.ledger, asked)
         report = account.report(plan.memories, self._asker.model)
@@ -160,13 +195,37 @@ class Batch:
 
         return reopen_pending(store.ledger, unasked, store.scope_of, self._calls.most)
 
-    async def _plan(self, apart: frozenset[TextPair] = frozenset()) -> RoundPlan:
+    def _forget_readings(self) -> None:
+        with self._store.ledger.writing() as writer:
+            writer.readings.drop_all(self._asker.model)
+
+    def _again(self, reopened: Sequence[DecisionRecord], alone: bool) -> AskedAgain:
+        """The texts of open questions, which are to be shown together."""
+        groups: dict[str, list[frozenset[str]]] = {}
+        with self._store.ledger.reading() as reader:
+            for one in reopened:
+                rows = [row for row in reader.memories.rows(one.members).values() if row.live]
+                if rows:
+                    scope = self._store.scope_of(rows[0].memory).key
+                    groups.setdefault(scope, []).append(frozenset(row.text_key for row in rows))
+        return AskedAgain({scope: tuple(some) for scope, some in groups.items()}, alone)
+
+    def _record(self, texts: Iterable[ScopedText]) -> None:
+        """These are read, and need not be read again."""
+        pages, texts = self._settings.pages, list(texts)
+        if pages is not None and texts:
+            with self._store.ledger.writing() as writer:
+                writer.readings.record(texts, self._asker.model, thorough=pages.thorough)
+
+    async def _plan(
+        self, apart: frozenset[TextPair] = frozenset(), again: AskedAgain | None = None
+    ) -> RoundPlan:
         """One round; after the first only what has changed is read and planned."""
         lineage = Lineage.SYNTHESISED if self._settings.rules.guard else Lineage.WHOLE
         read = self._store.snapshot
         self._snapshot = await in_thread(read, self._asker, lineage, self._snapshot)
         snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
-        return await in_thread(self._planner.plan, snapshot)
+        return await in_thread(self._planner.plan, snapshot, again)
 
     # --- a round ---
 
@@ -212,11 +271,104 @@ class Batch:
             logger.info("left for the next round: %s", done.why)
             account.conflict(group)
 
+    # --- pages ---
+
+    async def _read_all(
+        self, scopes: Sequence[Sequence[PagePlan]], account: Account, on_progress: Progress | None
+    ) -> None:
+        """Pages of one scope in order, some at once; scopes side by side."""
+        pages = Pages(sum(map(len, scopes)), on_progress)
+        reader = PageReader(
+            self._model,
+            self._second,
+            self._calls,
+            self._settings.budget_s,
+            asyncio.Semaphore(self._settings.concurrency),
+            self._settings.concurrency,
+            self._store.new_id,
+        )
+
+        async def read(some: Sequence[PagePlan]) -> None:
+            reading = ScopeReading(reader, self._ground(some[0].scope, account), some)
+            try:
+                await reading.run(pages.one_more)
+            finally:
+                account.usage += reading.usage
+                account.was_read(some, reading.left)
+
+        await side_by_side(read, scopes, self._settings.concurrency)
+
+    def _ground(self, scope: Scope, account: Account) -> Ground:
+        snapshot, plan = self._snapshot, account.latest
+        assert snapshot is not None
+        kept_apart = KeptApart(scope, snapshot)
+        condition = WhileUnanswered(plan.revision, ("person",))
+
+        async def apply(decision: Decision) -> Memory | None:
+            held = condition if decision.survivors else WhileMergeable(plan.revision)
+            done = await self._writes.apply(decision, held, account.run)
+            if isinstance(done, Conflict):
+                logger.info("left for the next round: %s", done.why)
+                return None
+            account.done(GroupPlan(decision.members, None, None), decision)
+            kept_apart.joined(decision)
+            return done.memory
+
+        async def record(keys: set[str]) -> None:
+            await in_thread(self._record, [(scope.key, key) for key in keys])
+
+        def similarity(members: Sequence[Memory]) -> float:
+            return min(plan.similarity(a, b) for a, b in combinations(members, 2))
+
+        return Ground(kept_apart, similarity, apply, record)
+
     def _told_apart(self, decision: Decision) -> set[TextPair]:
         keys = {member.id: text_key(member.content) for member in decision.members}
         scopes = {member.id: self._store.scope_of(member).key for member in decision.members}
         pairs = ((scopes[a], *sorted((keys[a], keys[b]))) for a, b in decision.distinct)
         return {(scope, low, high) for scope, low, high in pairs}
+
+
+class Pages:
+    """How many pages are over, of how many."""
+
+    def __init__(self, count: int, tell: Progress | None) -> None:
+        self._count = count
+        self._done = 0
+        self._tell = tell
+
+    def one_more(self) -> None:
+        self._done += 1
+        if self._tell is not None:
+            self._tell(self._done, self._count)
+
+
+class KeptApart:
+    """Whether a person keeps two memories of a scope apart, or what they were made from."""
+
+    def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
+        pairs = [pair for pair in snapshot.kept_apart if pair[0] == scope.key]
+        self._pairs = {(low, high) for _, low, high in pairs}
+        self._made_from = {name: set(keys) for name, keys in snapshot.ancestors.items()}
+
+    def __call__(self, members: Sequence[Memory]) -> bool:
+        if not self._pairs:
+            return False
+        return any(
+            (min(a, b), max(a, b)) in self._pairs
+            for one, other in combinations(members, 2)
+            for a in self._texts(one)
+            for b in self._texts(other)
+        )
+
+    def joined(self, decision: Decision) -> None:
+        """What was merged stands for the texts of its members."""
+        for survivor in decision.survivors:
+            texts = [self._texts(member) for member in decision.members]
+            self._made_from[survivor.memory.id] = set().union(*texts)
+
+    def _texts(self, memory: Memory) -> set[str]:
+        return {text_key(memory.content), *self._made_from.get(memory.id, ())}
 
 
 def new_run() -> str:

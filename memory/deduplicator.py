@@ -12,7 +12,10 @@ from memory import telemetry
 from memory.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.config import PLAIN_THRESHOLDS, LLMConfig, MemoryConfig
 from memory.decide import (
+    MOST_ASKED,
+    MOST_ON_PAGE,
     Chosen,
+    PageRules,
     RoundPlan,
     Together,
     Work,
@@ -390,6 +393,7 @@ class MemoryDeduplicator:
         self,
         dry_run: bool = False,
         *,
+        thorough: bool = False,
         max_calls: int | None = None,
         groups: int | None = None,
         on_progress: Progress | None = None,
@@ -406,9 +410,10 @@ class MemoryDeduplicator:
         them, the least certain first. `on_plan` hears of the first round before it is paid for;
         `on_compared`, from a thread, how many texts were compared while a round looks for pairs.
         """
+        asker = Asker(self._model.name, thorough=thorough)
+        batch = self._batch(asker, max_calls, on_compared)
         if dry_run:
-            return (await self.audit(Chosen(groups), on_compared)).report
-        batch = self._batch(Asker(self._model.name), max_calls, on_compared)
+            return (await batch.audit(Chosen(groups))).report
         return await batch.run(on_progress, on_plan)
 
     async def audit(
@@ -449,11 +454,21 @@ class MemoryDeduplicator:
             self._rules,
             self._config.dedup_candidates,
             self._concurrency,
+            self._page_rules(asker),
+            self._budget_s,
             self._price,
             self._work,
             on_compared,
         )
-        return Batch(self._store, asker, way, self._ask_about, self._calls(max_calls))
+        calls = self._calls(max_calls)
+        return Batch(self._store, asker, self._model, way, self._ask_about, calls)
+
+    def _page_rules(self, asker: Asker) -> PageRules | None:
+        """Pages for a model that reads more than a small group at once; a person has cards."""
+        size = min(self._model.page_size, MOST_ON_PAGE)
+        if asker.model != self._model.name or size <= MOST_ASKED:
+            return None
+        return PageRules(size, self._config.read_private, asker.thorough)
 
     async def _ask_about(self, question: Question, calls: CallBudget) -> Decision:
         return await self._ask(question, Budget(self._budget_s), calls, _MOST_ANSWERS)

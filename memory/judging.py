@@ -57,7 +57,7 @@ class Judging:
                 asked = spent.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
                 return self._failed(question, _Problem(str(exc)), paid, asked)
             if isinstance(answer, Decision):
-                _log_merges(answer)
+                log_merges(answer)
                 return replace(answer, usage=spent.usage)
             problem = answer
             logger.warning("the model's answer is discarded: %s", problem.why)
@@ -103,7 +103,8 @@ def _refused(parts: Sequence[Part]) -> list[str]:
     return [part.reason for part in parts if part.belief is Belief.REFUSED]
 
 
-def _log_merges(decision: Decision) -> None:
+def log_merges(decision: Decision) -> None:
+    """One line for each merged text."""
     for survivor in decision.survivors:
         count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
         text = shortened(survivor.memory.content, QUOTED)

@@ -78,7 +78,7 @@ class ScriptedModel:
     """Answers in turn: a verdict, an error to raise, or a function of the question."""
 
     name = "scripted"
-    page_size = 48
+    page_size = 8
 
     def __init__(self, *answers: Verdict | ModelError | Callable[[Question], Verdict]) -> None:
         self._answers = list(answers)

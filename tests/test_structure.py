@@ -19,7 +19,7 @@ RANKS = [
     "errors", "text", "models", "protocols", "config", "threads", "files", "signals",
     "listening", "telemetry",
     "ledger", "index", "decide", "providers", "store",
-    "trial", "second_reading", "judging", "batch", "spreading", "deduplicator",
+    "trial", "second_reading", "judging", "page_reading", "batch", "spreading", "deduplicator",
     "leasing", "turn_reader", "extractor", "background", "chat_memory",
     "upkeep", "interchange", "review", "agent", "adapters",
     "assembly", "cli", "orchestrator", "starting", "__main__",

@@ -93,6 +93,7 @@ class MemoryConfig(Frozen):
     dedup_candidates: int = Field(default=5, ge=1, le=100)
     dedup_calls_per_run: int = Field(default=500, ge=0)
     """Calls of the model that a batch or an import may make."""
+    read_private: bool = False
     dedup_calls_per_hour: int = Field(default=1_000, ge=0)
     """Calls for memories that are written one by one; beyond it their questions wait."""
     on_merge_failure: OnMergeFailure = "replace"

@@ -6,13 +6,18 @@ from .account import similarities as similarities
 from .groups import cohesive as cohesive
 from .groups import connected as connected
 from .likeness import AlikeGroup as AlikeGroup
+from .pages import MOST_ON_PAGE as MOST_ON_PAGE
+from .planning import AskedAgain as AskedAgain
 from .planning import Matching as Matching
 from .planning import NearCopies as NearCopies
+from .planning import PagePlan as PagePlan
+from .planning import PageRules as PageRules
 from .planning import Planner as Planner
 from .planning import RoundPlan as RoundPlan
 from .planning import near_copies as near_copies
 from .planning import plan_again as plan_again
 from .planning import plan_round as plan_round
+from .policy import MOST_ASKED as MOST_ASKED
 from .policy import GroupPlan as GroupPlan
 from .policy import add as add
 from .policy import after_failure as after_failure
@@ -32,5 +37,7 @@ from .verdicts import as_read as as_read
 from .verdicts import checked as checked
 from .verdicts import checked_by_words as checked_by_words
 from .verdicts import decided as decided
+from .verdicts import joined_as as joined_as
 from .verdicts import merged as merged
+from .verdicts import page_parts as page_parts
 from .verdicts import resolve as resolve

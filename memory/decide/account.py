@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Literal, NamedTuple
 
 from memory.decide.likeness import AlikeGroup
-from memory.decide.planning import RoundPlan
+from memory.decide.planning import PagePlan, RoundPlan
 from memory.decide.policy import GroupPlan, differences
 from memory.ledger import TextPair
 from memory.models import (
@@ -21,10 +21,14 @@ from memory.models import (
     Judge,
     MemberReport,
     Memory,
+    Question,
+    Scope,
     Usage,
 )
 from memory.text import clean, identity
 
+MOST_READINGS = 2
+"""How often one run reads pages of the same scope."""
 Order = Literal["certain", "size", "time"]
 """What comes first: the least certain, the largest, the newest."""
 
@@ -75,6 +79,10 @@ class Account:
     """Groups whose questions the budget of calls leaves for the next run."""
     apart: set[TextPair] = field(default_factory=set)
     """Texts that this run was told are different: not asked twice, however it insists."""
+    readings: Counter[Scope] = field(default_factory=Counter)
+    pages: int = 0
+    """Pages that were read."""
+    pages_left: int = 0
     conflicts: Counter[frozenset[str]] = field(default_factory=Counter)
     bound_by: tuple[Judge, ...] = JUDGES
     """Whose word about distinct texts this run does not question."""
@@ -88,9 +96,29 @@ class Account:
         self.latest = plan
         over = self.failed | self.left
         wanted = [group for group in plan.groups if _ids(group) not in over]
+        wanted = [group for group in wanted if group.replacement or not group.on_pages]
         if self.among is not None:
             wanted = [group for group in wanted if self.among & _ids(group)]
         return sorted(wanted, key=_most_alike_first)
+
+    def unread(self, plan: RoundPlan) -> list[list[PagePlan]]:
+        """The pages of each scope that this run is to read; a scope is read twice at most.
+
+        The second time shows those whom something came to first.
+        """
+        by_scope: dict[Scope, list[PagePlan]] = {}
+        for page in plan.pages:
+            if self.readings[page.scope] < MOST_READINGS:
+                by_scope.setdefault(page.scope, []).append(page)
+        return list(by_scope.values())
+
+    def was_read(self, pages: Sequence[PagePlan], left: int) -> None:
+        """Pages of one scope are read, but for so many that wait for the next run."""
+        self.readings[pages[0].scope] += MOST_READINGS if left else 1
+        self.pages += len(pages) - left
+        self.pages_left += left
+        if left:
+            self.left |= {frozenset(one.id for page in pages for one in page.members)}
 
     def left_any_of(self, members: Collection[str]) -> bool:
         """Whether one of these memories waits for the next run."""
@@ -129,6 +157,8 @@ class Account:
                 "dry_run": True,
                 "found": len(groups),
                 "groups": tuple(_planned_reports(shown, self.first)),
+                "pages": len(self.first.pages),
+                "characters": sum(_characters(one) for one in self.first.questions),
                 "retired": sum(len(g.replacement.retired) for g in groups if g.replacement),
                 "seconds": self._seconds(),
             }
@@ -152,15 +182,21 @@ class Account:
             merged=self.merged,
             pending=self.pending,
             left=len(self.left),
+            pages=self.pages,
+            pages_left=self.pages_left,
             undecided=self.latest.waiting,
             usage=self.usage,
-            estimated_model_calls=sum(group.question is not None for group in self.first.groups),
+            estimated_model_calls=len(self.first.questions),
             model=model,
             seconds=self._seconds(),
         )
 
     def _seconds(self) -> float:
         return round(time.monotonic() - self.started, 3)
+
+
+def _characters(question: Question) -> int:
+    return sum(len(member.content) for member in question.members)
 
 
 def _ids(group: GroupPlan) -> frozenset[str]:

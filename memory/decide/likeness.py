@@ -14,7 +14,7 @@ from memory.decide.policy import GroupPlan
 from memory.index import scores_of, similarities, similarity, slack
 from memory.ledger import Snapshot
 from memory.models import COPIES_FROM, Memory, Scale, Vectors
-from memory.text import has_kana_or_han
+from memory.text import has_kana_or_han, text_key
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -43,7 +43,7 @@ class Likeness:
     def _key(self, memory: Memory) -> str:
         if not self._keys:
             self._keys = {row.memory.id: row.text_key for row in self._snapshot.rows}
-        return self._keys[memory.id]
+        return self._keys.get(memory.id) or text_key(memory.content)
 
     def among(self, members: Sequence[Memory]) -> AlikeGroup:
         """Of every two of these."""

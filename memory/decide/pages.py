@@ -45,7 +45,7 @@ class PageGraph:
 
 
 def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE) -> list[list[int]]:
-    """The members of each page, ascending; every unread memory is on at least one.
+    """The members of each page, near ones side by side; every unread memory is on at least one.
 
     One pass shows most of what is near, `thorough` every memory with its nearest eight; so are the
     few that are new in a scope that was read. Nobody is on a page alone.
@@ -109,7 +109,7 @@ class _Growing:
             if len(page) == 1:  # the last one of all
                 page += self._nearest(page[0])
             self._close(page)
-            found.append(sorted(page))
+            found.append(page)
         return found
 
     def _page(self, only: Flags | None) -> list[int]:

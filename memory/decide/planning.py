@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -12,12 +13,21 @@ import numpy.typing as npt
 
 from memory.decide.groups import cohesive, connected
 from memory.decide.likeness import Likeness, all_alike
+from memory.decide.pages import MOST_ON_PAGE, NEIGHBOURS, PageGraph, pages
 from memory.decide.policy import GroupPlan, plan_group
 from memory.decide.searching import Here, PairSearch, Terms, Work
-from memory.index import CandidatePairs, Pairs, chosen, joined, similarities, slack
-from memory.ledger import Row, Snapshot, TextPair, VectorTable
-from memory.models import PLAIN, JustBelow, Memory, Rules, Scale, Scope
-from memory.text import has_kana_or_han
+from memory.index import (
+    CandidatePairs,
+    Pairs,
+    chosen,
+    joined,
+    nearest_of,
+    similarities,
+    slack,
+)
+from memory.ledger import Row, ScopedText, Snapshot, TextPair, VectorTable
+from memory.models import PLAIN, JustBelow, Memory, Question, Rules, Scale, Scope
+from memory.text import has_kana_or_han, text_key
 from memory.threads import Progress
 
 Floats = npt.NDArray[np.float64]
@@ -27,12 +37,74 @@ BANDS = (0.98, 0.95, 0.90)
 
 
 @dataclass(frozen=True)
+class PageRules:
+    """What a model reads on pages."""
+
+    size: int = MOST_ON_PAGE
+    private: bool = False
+    """Whether private memories are read on pages too."""
+    thorough: bool = False
+    """Whether every memory is shown with all that is nearest to it."""
+
+
+@dataclass(frozen=True)
+class PagePlan:
+    """Memories of one scope that a model is to read together, oldest first."""
+
+    scope: Scope
+    members: tuple[Memory, ...]
+    order: tuple[int, ...]
+    """The members by position, near ones side by side, so that it can be halved."""
+
+    @property
+    def question(self) -> Question:
+        return Question(self.members, "read on a page", 0.0, is_page=True)
+
+    def halves(self) -> tuple[PagePlan, PagePlan]:
+        """The same in two pages."""
+        middle = len(self.order) // 2
+        return self._part(self.order[:middle]), self._part(self.order[middle:])
+
+    def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
+        """The same with those that were merged as what they have become, by their ids."""
+        near = [_living(self.members[n], living) for n in self.order]
+        rows = list({one.id: one for one in near}.values())
+        place = sorted(range(len(rows)), key=lambda n: rows[n].timestamp)
+        position = {n: at for at, n in enumerate(place)}
+        members = tuple(rows[n] for n in place)
+        return PagePlan(self.scope, members, tuple(position[n] for n in range(len(rows))))
+
+    def _part(self, order: tuple[int, ...]) -> PagePlan:
+        kept = sorted(order)
+        place = {member: n for n, member in enumerate(kept)}
+        members = tuple(self.members[n] for n in kept)
+        return PagePlan(self.scope, members, tuple(place[n] for n in order))
+
+
+def _living(member: Memory, living: Mapping[str, Memory]) -> Memory:
+    while member.id in living and living[member.id] is not member:
+        member = living[member.id]
+    return member
+
+
+@dataclass(frozen=True)
+class AskedAgain:
+    """Texts that are to be shown together once more, by scope key, read or not."""
+
+    groups: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
+    alone: bool = False
+    """Whether nothing else is to be read."""
+
+
+@dataclass(frozen=True)
 class Matching:
     """How pairs of texts are found."""
 
     scale: Scale = PLAIN
     neighbours: int = 5
     """Below `upper`, of each text only so many of its nearest are compared with it."""
+    pages: PageRules | None = None
+    """How questions are asked on pages; None: as pairs and small groups."""
     just_below: float = 0.0
     """How far below `lower` pairs are counted, for an audit; 0 counts none."""
 
@@ -49,6 +121,16 @@ class RoundPlan:
     waiting: int = 0
     """Pairs that a model failed at and that are not asked about now."""
     just_below: JustBelow | None = None
+    pages: tuple[PagePlan, ...] = ()
+    """What is to be read once the groups without a question are settled."""
+    alone: tuple[ScopedText, ...] = ()
+    """Unread texts that have nobody to be read with."""
+
+    @property
+    def questions(self) -> list[Question]:
+        """All that a model is to be asked: pages, and groups that are on none."""
+        groups = [one.question for one in self.groups if one.question and not one.on_pages]
+        return [*groups, *(page.question for page in self.pages)]
 
     def similarity(self, a: Memory, b: Memory) -> float:
         """Of any two memories that it saw."""
@@ -93,10 +175,10 @@ class Planner:
         self._on_compared = on_compared
         self._known: dict[Scope, _ScopePlan] = {}
 
-    def plan(self, snapshot: Snapshot) -> RoundPlan:
+    def plan(self, snapshot: Snapshot, again: AskedAgain | None = None) -> RoundPlan:
         """As `plan_round`."""
         order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
-        self._plan_changed(snapshot, _by_scope(snapshot.distinct))
+        self._plan_changed(snapshot, _by_scope(snapshot.distinct), again or AskedAgain())
         found = self._known.values()
         groups = [group for one in found for group in one.groups]
         groups.sort(key=lambda group: order[group.members[0].id])
@@ -110,32 +192,56 @@ class Planner:
             snapshot.revision,
             snapshot.waiting,
             _just_below(bands, self._rules.lower, matching.just_below),
+            tuple(page for one in found for page in one.pages),
+            tuple(text for one in found for text in one.alone),
         )
 
     def _plan_changed(
-        self, snapshot: Snapshot, distinct: Mapping[str, frozenset[TextPair]]
+        self,
+        snapshot: Snapshot,
+        distinct: Mapping[str, frozenset[TextPair]],
+        again: AskedAgain,
     ) -> None:
         """Plan the scopes in which something has changed."""
+        read: dict[str, set[str]] = {}
+        for scope_key, key in snapshot.read:
+            read.setdefault(scope_key, set()).add(key)
         known: dict[Scope, _ScopePlan] = {}
         changed: dict[Scope, tuple[_State, _Scope]] = {}
         for scope, nodes in _scopes(snapshot.rows, self._scope_of).items():
             told = distinct.get(scope.key, frozenset())
-            state = _state_of(nodes), told
+            unread = self._unread(scope, nodes, read.get(scope.key, set()), again)
+            state = _state_of(nodes), told, unread
             if scope in self._known and self._known[scope].state == state:
                 known[scope] = self._known[scope]
             else:
-                one = _Scope(nodes, snapshot, told, self._matching, self._rules, self._work)
+                one = _Scope(nodes, snapshot, told, self._matching, self._rules, self._work, unread)
                 changed[scope] = state, one
         searches = [one.search for _, one in changed.values()]
         found = self._work.find(searches, snapshot.vectors, self._on_compared)
         for (scope, (state, one)), pairs in zip(changed.items(), found, strict=True):
             one.take(pairs)
-            known[scope] = _ScopePlan(state, one.bands, tuple(one.groups()))
+            groups = one.groups()
+            pages = one.pages(scope, groups, again.groups.get(scope.key, ()))
+            shown = {text_key(member.content) for page in pages for member in page.members}
+            alone = tuple((scope.key, key) for key in (state[2] or frozenset()) - shown)
+            known[scope] = _ScopePlan(state, one.bands, tuple(groups), pages, alone)
         self._known = known
 
+    def _unread(
+        self, scope: Scope, nodes: _Nodes, read: set[str], again: AskedAgain
+    ) -> frozenset[str] | None:
+        """The texts of a scope that pages are to show; None where nothing is read on pages."""
+        rules = self._matching.pages
+        private = next(iter(nodes.values()))[0].memory.is_private
+        if rules is None or (private and not rules.private):
+            return None
+        asked = {key for group in again.groups.get(scope.key, ()) for key in group}
+        return frozenset(nodes.keys() & asked if again.alone else nodes.keys() - (read - asked))
 
-_State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair]]
-"""Each row's number and revision, and the distinct pairs of texts."""
+
+_State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair], frozenset[str] | None]
+"""Each row's number and revision, the distinct pairs of texts, and the unread texts."""
 
 
 class _ScopePlan(NamedTuple):
@@ -144,6 +250,8 @@ class _ScopePlan(NamedTuple):
     state: _State
     bands: Counter[float]
     groups: tuple[GroupPlan, ...]
+    pages: tuple[PagePlan, ...]
+    alone: tuple[ScopedText, ...]
 
 
 def _state_of(nodes: _Nodes) -> tuple[tuple[int, int], ...]:
@@ -257,8 +365,11 @@ class _Scope:
         matching: Matching,
         rules: Rules,
         work: Work,
+        unread: frozenset[str] | None,
     ) -> None:
+        """`unread` are the texts that pages are to show; None where there are no pages."""
         self._nodes = nodes
+        self._unread = unread
         self._vectors = snapshot.vectors
         self._ancestors = snapshot.ancestors
         self._likeness = Likeness(snapshot, matching.scale)
@@ -287,11 +398,14 @@ class _Scope:
         """What is to be found of it."""
         matching = self._matching
         bands = tuple(self.bands)
+        floor, neighbours = self._rules.lower, matching.neighbours
+        if self._unread:
+            floor, neighbours = min(floor, 0.0), max(neighbours, NEIGHBOURS)
         return PairSearch(
             tuple(self._keys),
             self._strict,
             np.array([len(self._nodes[key]) for key in self._keys], np.int64),
-            Terms(matching.scale, self._rules.upper, self._rules.lower, matching.neighbours, bands),
+            Terms(matching.scale, self._rules.upper, floor, neighbours, bands),
         )
 
     def take(self, found: CandidatePairs) -> None:
@@ -323,7 +437,48 @@ class _Scope:
                 rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
                 groups.append(tuple(row.memory for row in rows))
         alike = self._likeness.groups(groups)
-        return self._work.plan(list(zip(groups, alike, strict=True)), self._rules)
+        plans = self._work.plan(list(zip(groups, alike, strict=True)), self._rules)
+        if self._unread is None:
+            return plans
+        return [replace(plan, on_pages=True) for plan in plans]
+
+    def pages(
+        self, scope: Scope, groups: Sequence[GroupPlan], again: Sequence[frozenset[str]]
+    ) -> tuple[PagePlan, ...]:
+        """What is to be read of those that no replacement retires; `again` are to meet."""
+        rules = self._matching.pages
+        if not self._unread or rules is None:
+            return ()
+        gone = {name for plan in groups if plan.replacement for name in plan.replacement.retired}
+        rows = [self._newest_left(key, gone) for key in self._keys]
+        left = [row for row in rows if row is not None]
+        place = np.cumsum([row is not None for row in rows]) - 1
+        at = {row.text_key: n for n, row in enumerate(left)}
+        here = np.array([row is not None for row in rows], np.bool_)
+        pairs = chosen(self._pairs, here[self._pairs.i] & here[self._pairs.j])
+        pairs = nearest_of(
+            Pairs(place[pairs.i], place[pairs.j], pairs.similarity), len(left), NEIGHBOURS
+        )
+        graph = PageGraph(
+            np.array([len(row.memory.content) for row in left], np.int64),
+            joined([pairs, _meeting(at, again)]),
+            np.array([row.text_key in self._unread for row in left], np.bool_),
+        )
+        grown = pages(graph, thorough=rules.thorough, most=rules.size)
+        found = ([left[n] for n in page] for page in grown)
+        return tuple(_page_of(scope, rows) for rows in found if not self._all_told_apart(rows))
+
+    def _all_told_apart(self, rows: Sequence[Row]) -> bool:
+        count = len(rows) * (len(rows) - 1) // 2
+        if count > len(self._distinct):
+            return False
+        place = {key: n for n, key in enumerate(self._keys)}
+        places = sorted(place[row.text_key] for row in rows)
+        return all(pair in self._distinct for pair in combinations(places, 2))
+
+    def _newest_left(self, key: str, gone: Collection[str]) -> Row | None:
+        rows = [row for row in self._nodes[key] if row.memory.id not in gone]
+        return rows[-1] if rows else None
 
     def _texts_together(self) -> list[list[str]]:
         close = self._scores >= self._rules.lower
@@ -375,6 +530,21 @@ class _Scope:
 
 
 _NO_PAIRS = joined([])
+
+
+def _meeting(at: Mapping[str, int], groups: Iterable[Collection[str]]) -> Pairs:
+    """Every two of each group, as if nothing were nearer."""
+    places = [sorted(at[key] for key in group if key in at) for group in groups]
+    both = np.array(sorted({two for some in places for two in combinations(some, 2)}), np.int64)
+    i, j = both.reshape(-1, 2).T
+    return Pairs(i, j, np.full(len(i), 2.0))
+
+
+def _page_of(scope: Scope, grown: Sequence[Row]) -> PagePlan:
+    order = sorted(range(len(grown)), key=lambda n: (grown[n].memory.timestamp, grown[n].seq))
+    place = {n: position for position, n in enumerate(order)}
+    members = tuple(grown[n].memory for n in order)
+    return PagePlan(scope, members, tuple(place[n] for n in range(len(grown))))
 
 
 def _edges_by_component(

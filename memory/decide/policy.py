@@ -33,6 +33,8 @@ class GroupPlan:
     members: tuple[Memory, ...]
     replacement: Decision | None
     question: Question | None
+    on_pages: bool = False
+    """Whether pages ask its question."""
 
 
 # --- one new memory ---------------------------------------------------------------------------

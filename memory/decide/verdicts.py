@@ -36,6 +36,8 @@ class Part:
     reason: str = ""
     """Why it is refused, in words that a model can act on, or which values are outdated in it."""
     verified: Verified | None = None
+    is_final: bool = False
+    """Whether another answer would be no better, where it is refused."""
 
 
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
@@ -65,6 +67,70 @@ def _part(merge: ProposedMerge, check: Callable[[str, Sequence[str]], Verificati
     found = check(merge.text, [member.content for member in merge.members])
     verified: Verified | None = "by words" if found.belief is Belief.BELIEVED else None
     return Part(merge, found.belief, found.reason, verified)
+
+
+MOST_IN_GROUP = 12
+"""Members of one group of a page."""
+LONGEST = 400
+"""Characters of a text for a group, where no member is nearly as long."""
+Apart = Callable[[Sequence[Memory]], bool]
+"""Whether a person keeps two of these apart, or what they were made from."""
+
+
+def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]:
+    """The groups of a page as far as the program can tell; one refused group spoils no other."""
+    shown = range(len(question.members))
+    taken: set[int] = set()
+    parts = []
+    for group in verdict.parts:
+        named = sorted(set(group.members) & set(shown))
+        if len(named) < 2:
+            continue
+        merge = ProposedMerge(tuple(question.members[n] for n in named), group.text.strip())
+        fault = ""
+        if not taken.isdisjoint(named):
+            fault = "one of its memories is in another group"
+        if not set(group.members) <= set(shown):
+            fault = "it names a memory that was not shown"
+        taken |= set(named)
+        parts.append(_page_part(merge, fault, apart))
+    return parts
+
+
+def _page_part(merge: ProposedMerge, fault: str, apart: Apart) -> Part:
+    final = _never(merge, apart)
+    if final:
+        return Part(merge, Belief.REFUSED, final, is_final=True)
+    if not merge.text:
+        fault = "the merged text is empty"
+    return Part(merge, Belief.REFUSED, fault) if fault else checked(merge)
+
+
+def _never(merge: ProposedMerge, apart: Apart) -> str:
+    """Why a group is refused whatever its text says."""
+    if apart(merge.members):
+        return "a person keeps two of them apart"
+    if len(merge.members) > MOST_IN_GROUP:
+        return f"a group has at most {MOST_IN_GROUP} memories"
+    longest = max(len(member.content) for member in merge.members)
+    if len(merge.text) > max(LONGEST, longest + longest // 5):
+        return "the merged text is too long"
+    return ""
+
+
+def joined_as(
+    part: Part, similarity: float, reason: str, new_id: Callable[[], str], model: str
+) -> Decision:
+    """The decision about one believed group of a page."""
+    return Decision(
+        Action.MERGE,
+        reason or "told the same",
+        part.merge.members,
+        (merged(part.merge.text, part.merge.members, new_id),),
+        similarity=similarity,
+        model=model,
+        verified=part.verified,
+    )
 
 
 def as_read(part: Part, reading: MergeReading | None) -> Part:

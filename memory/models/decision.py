@@ -149,6 +149,8 @@ class Question:
     """Of the same two, before the scale; None where that is the similarity."""
     objection: str = ""
     """Why the last answer could not be believed; empty the first time."""
+    is_page: bool = False
+    """Whether they are a page: then each group of the answer stands or falls by itself."""
     copies: frozenset[tuple[int, int]] | None = None
     """The members, by position, that the vectors call near-copies; None: all or none of them."""
 

@@ -80,6 +80,12 @@ class DeduplicationReport(Frozen):
     """Questions the model could not answer, left for a later run."""
     left: int
     """Groups whose questions the budget of calls left for the next run."""
+    pages: int = 0
+    """Pages that were read or, in a dry run, would be."""
+    pages_left: int = 0
+    """Pages that wait for the next run: calls spent, or the model failed."""
+    characters: int = 0
+    """Of a dry run: of memories that would be sent to the model, as often as they are shown."""
     undecided: int
     """Pairs that a model failed at, and that wait or are not asked about by themselves any more."""
     usage: Usage

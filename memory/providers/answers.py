@@ -68,7 +68,7 @@ class FoundAll(_Strict):
 
 
 def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
-    """An answer in plain text is one group of all members.
+    """An answer in plain text is one group of all members, but for a page.
 
     Raises: ModelAnswerError.
     """
@@ -76,7 +76,7 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
     bare = _without_thoughts(text)
     if not bare:
         raise ModelAnswerError(_ONLY_THOUGHTS)
-    if "{" not in bare and not bare.startswith(("[", "```")):
+    if not question.is_page and "{" not in bare and not bare.startswith(("[", "```")):
         return Verdict(parts=(MergeGroup(members=everyone, text=bare),), usage=usage)
     judged = _parsed(bare, Judgement)
     parts = tuple(

@@ -73,6 +73,10 @@ class CallBudget:
         self._spent += 1
         return True
 
+    def spend(self, calls: int) -> None:
+        """So many calls were made for questions that were taken before."""
+        self.settle(calls + 1)
+
     def settle(self, calls: int) -> None:
         """The question that was taken has cost so many calls; an offline judge's cost none."""
         self._spent += calls - 1

@@ -93,7 +93,11 @@ class RemoteModel:
 
         Raises: ModelError.
         """
-        asked = Asked(prompts.JUDGE, prompts.judge_question(question), answers.Judgement)
+        if question.is_page:
+            system, shown = prompts.PAGE, prompts.page_question(question)
+        else:
+            system, shown = prompts.JUDGE, prompts.judge_question(question)
+        asked = Asked(system, shown, answers.Judgement)
         return await self._answer(
             asked, lambda text, usage: answers.read_verdict(text, question, usage)
         )

@@ -54,7 +54,7 @@ def test_everybody_is_on_a_page_of_others_and_pages_keep_their_limits(
     found = pages(graph(seed, count, size))
     assert {member for page in found for member in page} == set(range(count))
     for page in found:
-        assert page == sorted(set(page))
+        assert len(page) == len(set(page))
         assert 2 <= len(page) <= MOST_ON_PAGE
         assert len(page) == 2 or len(page) * size <= MOST_CHARACTERS + SURELY_MET * size
     assert found == pages(graph(seed, count, size))
@@ -92,4 +92,4 @@ def test_one_that_nobody_is_near_gets_company() -> None:
     alone = PageGraph(
         np.full(3, 90), nearest_pairs(vectors(1, 3), 0, -1.0), np.array([0, 0, 1], bool)
     )
-    assert pages(alone) == [[0, 2]]
+    assert pages(alone) == [[2, 0]]

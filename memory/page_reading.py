@@ -1,0 +1,324 @@
+"""Pages of one scope, read by a model: verdicts, second readings, decisions; what was read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from memory.decide import PagePlan, Part, joined_as, page_parts
+from memory.errors import ModelAnswerError, ModelError
+from memory.judging import log_merges
+from memory.models import Action, Decision, Memory, Question, Usage, Verdict
+from memory.protocols import LanguageModel
+from memory.providers import Budget, CallBudget, Spent
+from memory.second_reading import SecondReader
+from memory.text import Belief, shortened, text_key
+
+logger = logging.getLogger(__name__)
+
+_SMALLEST = 8
+"""A page of no more is not halved again."""
+
+Apart = Callable[[Sequence[Memory]], bool]
+Apply = Callable[[Decision], Awaitable[Memory | None]]
+"""Applies a decision; gives who lives for its newest member, None where something came first."""
+Record = Callable[[set[str]], Awaitable[None]]
+"""Keeps which texts, by their keys, have been read."""
+
+
+@dataclass(frozen=True)
+class PageReader:
+    """A model, and what each of its questions may cost."""
+
+    model: LanguageModel
+    second: SecondReader
+    calls: CallBudget
+    budget_s: float
+    concurrency: asyncio.Semaphore
+    at_once: int
+    """Pages of one scope that are read before their merges are checked together."""
+    new_id: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a reading needs to know of the store."""
+
+    apart: Apart
+    similarity: Callable[[Sequence[Memory]], float]
+    """Of the two members that are least alike."""
+    apply: Apply
+    record: Record
+
+
+@dataclass
+class _Page:
+    """A page under way; where it stays open, its texts count as unread."""
+
+    plan: PagePlan
+    parts: list[Part] = field(default_factory=list)
+    reason: str = ""
+    usage: Usage = field(default_factory=Usage)
+    """What its answer has cost, for the first decision that comes of it."""
+    is_open: bool = False
+    unread: set[str] = field(default_factory=set)
+    """Texts of members that something came to first."""
+
+
+class ScopeReading:
+    """The pages of one scope, some at once; merges of those are checked together."""
+
+    def __init__(self, reader: PageReader, ground: Ground, pages: Sequence[PagePlan]) -> None:
+        self._reader = reader
+        self._ground = ground
+        self._todo = list(pages)
+        self._living: dict[str, Memory] = {}
+        """Who lives for those that this reading has merged, by their ids."""
+        self._planned = Counter(key for page in pages for key in _keys(page))
+        self.usage = Usage()
+        self.left = 0
+        """Pages that wait for the next run."""
+
+    async def run(self, on_page: Callable[[], None]) -> None:
+        """Read all pages; `on_page` hears of each that is over."""
+        for start in range(0, len(self._todo), self._reader.at_once):
+            some = self._todo[start : start + self._reader.at_once]
+            read = await asyncio.gather(*(self._read(_Page(self._today(page))) for page in some))
+            pages = [page for halves in read for page in halves]
+            await self._check(pages)
+            await self._once_more(pages)
+            for page in pages:
+                await self._settle(page)
+            for whole, halves in zip(some, read, strict=True):
+                await self._record(whole, halves)
+                on_page()
+
+    # --- asking ---
+
+    async def _read(self, page: _Page) -> list[_Page]:
+        """The page with its groups; one whose answer is cut off or unusable as its halves."""
+        if len(page.plan.members) < 2:
+            return [page]
+        try:
+            verdict = await self._judge(page.plan.question)
+        except ModelAnswerError as exc:
+            if len(page.plan.members) > _SMALLEST:
+                logger.warning("a page is halved: %s", exc)
+                halves = [await self._read(_Page(half)) for half in page.plan.halves()]
+                return [one for half in halves for one in half]
+            page.usage = Usage.of_failure(exc)
+            await self._give_up(page, str(exc))
+            return [page]
+        except ModelError as exc:
+            logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
+            verdict = None
+        if verdict is None:
+            page.is_open = True
+            return [page]
+        page.reason, page.usage = verdict.reason, verdict.usage
+        page.parts = page_parts(page.plan.question, verdict, self._ground.apart)
+        return [page]
+
+    async def _judge(self, question: Question) -> Verdict | None:
+        """The answer; None where no call is left.
+
+        Raises: ModelError.
+        """
+        if not self._reader.calls.take():
+            return None
+        cost = Usage(calls=1)
+        try:
+            async with self._reader.concurrency:
+                budget = Budget(self._reader.budget_s)
+                verdict = await budget.wait_for(self._reader.model.judge, question)
+            cost = verdict.usage
+        except ModelError as exc:
+            cost = Usage.of_failure(exc)
+            raise
+        finally:
+            self._reader.calls.settle(cost.calls)
+            self.usage += cost
+        return verdict
+
+    async def _check(self, pages: Sequence[_Page]) -> None:
+        """Merges of all pages together are read a second time, where the program cannot tell."""
+        doubtful = [part for page in pages for part in page.parts if part.belief is Belief.DOUBTFUL]
+        spent = Spent()
+        try:
+            async with self._reader.concurrency:
+                budget = Budget(self._reader.budget_s)
+                settled = await self._reader.second.settle(doubtful, budget, spent)
+        except ModelError as exc:
+            spent.usage += Usage.of_failure(exc)
+            logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
+            for page in pages:
+                page.is_open |= any(part.belief is Belief.DOUBTFUL for part in page.parts)
+                page.parts = [part for part in page.parts if part.belief is not Belief.DOUBTFUL]
+        else:
+            found = iter(settled)
+            for page in pages:
+                page.parts = [
+                    next(found) if part.belief is Belief.DOUBTFUL else part for part in page.parts
+                ]
+        self._reader.calls.spend(spent.usage.calls)
+        self.usage += spent.usage
+
+    async def _once_more(self, pages: Sequence[_Page]) -> None:
+        """The judge is told what was found, and answers once more about the groups refused."""
+        refused = _refused_alone(pages)
+        for some in _together(refused, self._reader.model.page_size):
+            parts = [part for _, part in some]
+            members = {one.id: one for part in parts for one in part.merge.members}
+            shown = tuple(sorted(members.values(), key=lambda one: one.timestamp))
+            question = Question(
+                shown, "asked once more", 0.0, objection=_objection(shown, parts), is_page=True
+            )
+            try:
+                verdict = await self._judge(question)
+            except ModelError as exc:
+                logger.warning("the judge has no second answer: %s", exc)
+                continue
+            if verdict is None:
+                continue
+            again = _Page(some[0][0].plan, page_parts(question, verdict, self._ground.apart))
+            await self._check([again])
+            _put_in_place(some, again.parts)
+
+    # --- what comes of it ---
+
+    async def _settle(self, page: _Page) -> None:
+        """One decision a group; a refused one is recorded, and stays open where it may pass."""
+        for part in page.parts:
+            if part.belief is Belief.BELIEVED:
+                decision = joined_as(
+                    part,
+                    self._ground.similarity(part.merge.members),
+                    page.reason,
+                    self._reader.new_id,
+                    self._reader.model.name,
+                )
+            else:
+                decision = self._refused(part)
+            decision, page.usage = replace(decision, usage=page.usage), Usage()
+            living = await self._ground.apply(decision)
+            if living is None and decision.survivors:
+                page.unread |= {text_key(one.content) for one in part.merge.members}
+            elif living is not None and decision.survivors:
+                log_merges(decision)
+                self._living |= dict.fromkeys((one.id for one in decision.members), living)
+
+    def _refused(self, part: Part) -> Decision:
+        text = shortened(part.merge.text, 60)
+        logger.warning('DEDUP_REFUSED: "%s" is not merged (%s)', text, part.reason)
+        members = part.merge.members
+        return Decision(
+            Action.KEEP_BOTH,
+            f"refused: {part.reason}",
+            members,
+            similarity=self._ground.similarity(members),
+            pending=not part.is_final,
+            model=self._reader.model.name,
+        )
+
+    async def _give_up(self, page: _Page, why: str) -> None:
+        """A small page without a usable answer: its question stays open."""
+        logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", why)
+        members = page.plan.members
+        decision = Decision(
+            Action.KEEP_BOTH,
+            why,
+            members,
+            similarity=self._ground.similarity(members),
+            pending=True,
+            model=self._reader.model.name,
+            usage=page.usage,
+        )
+        await self._ground.apply(decision)
+
+    async def _record(self, whole: PagePlan, pages: Sequence[_Page]) -> None:
+        """Once a text has been on its last page it is read, and what was made of it too."""
+        if any(page.is_open for page in pages):
+            self.left += 1
+            return
+        self._planned.subtract(_keys(whole))
+        unread = {key for page in pages for key in page.unread}
+        made = {text_key(one.content) for one in self._living.values()}
+        read = {key for key in _keys(whole) if self._planned[key] <= 0} | made
+        await self._ground.record(read - unread)
+
+    def _today(self, page: PagePlan) -> PagePlan:
+        """The page with those that were merged meanwhile as what they have become."""
+        return page.with_living(self._living)
+
+
+def _keys(page: PagePlan) -> set[str]:
+    return {text_key(one.content) for one in page.members}
+
+
+_Refused = tuple[_Page, Part]
+
+
+def _refused_alone(pages: Sequence[_Page]) -> list[_Refused]:
+    """The refused groups that may be mended, without those who are in an accepted one.
+
+    A group of which nobody is left then is dropped.
+    """
+    accepted = {
+        one.id
+        for page in pages
+        for part in page.parts
+        if part.belief is Belief.BELIEVED
+        for one in part.merge.members
+    }
+    found = []
+    for page in pages:
+        kept = []
+        for part in page.parts:
+            if part.belief is Belief.REFUSED and not part.is_final:
+                left = tuple(one for one in part.merge.members if one.id not in accepted)
+                if len(left) < 2:
+                    continue
+                part = replace(part, merge=replace(part.merge, members=left))
+                found.append((page, part))
+            kept.append(part)
+        page.parts = kept
+    return found
+
+
+def _together(refused: Sequence[_Refused], most: int) -> list[list[_Refused]]:
+    """As many as one question may show."""
+    runs: list[list[_Refused]] = []
+    room = 0
+    for one in refused:
+        size = len(one[1].merge.members)
+        if size > room:
+            runs.append([])
+            room = most
+        runs[-1].append(one)
+        room -= size
+    return runs
+
+
+def _objection(shown: Sequence[Memory], parts: Sequence[Part]) -> str:
+    number = {member.id: n for n, member in enumerate(shown, start=1)}
+    told = []
+    for part in parts:
+        named = ", ".join(str(number[one.id]) for one in part.merge.members)
+        told.append(f"group {named} with the text {part.merge.text!r}: {part.reason}")
+    return "; ".join(told)
+
+
+def _put_in_place(refused: Sequence[_Refused], again: Sequence[Part]) -> None:
+    """The new groups instead of the refused ones; a group that is not named again is apart."""
+    named = {one.id for part in again for one in part.merge.members}
+    for page, part in refused:
+        place = next(n for n, one in enumerate(page.parts) if one is part)
+        if any(one.id in named for one in part.merge.members):
+            del page.parts[place]
+        else:
+            reason = f"{part.reason}; told apart when asked once more"
+            page.parts[place] = replace(part, reason=reason, is_final=True)
+    refused[0][0].parts += again
