@@ -18,14 +18,17 @@ import pytest
 from memory import ChatMemory, Turn, open_chat_memory
 from memory.assembly import build_deduplicator, build_extractor, open_store
 from memory.config import configured
+from memory.decide import checked
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ConfigError, EmbeddingError
-from memory.models import PLAIN, Extraction, Question, Verdict
-from memory.providers import OfflineModel
+from memory.models import PLAIN, Extraction, MergeGroup, ProposedMerge, Question, Verdict
+from memory.providers import Budget, OfflineModel, OwnModel, Spent
+from memory.second_reading import SecondReader
 from memory.store import MemoryStore
 from tests import commands
 from tests.conftest import Tell
 from tests.doubles import START, PlacedEmbedder
+from tests.readings import WRONG
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "own-models.md").read_text(encoding="utf-8")
@@ -47,7 +50,10 @@ class House(BaseHTTPRequestHandler):
         if "known" in data:
             rows = [{"content": f"{who} {text[2:]}", "turn": n} for n, who, text in data["turns"]]
             return {"memories": [row for row in rows if row["content"].startswith("Mia")]}
-        return {"text": "Good to know.", "groups": [], "stated": [], "sources": []}
+        if "merges" in data:
+            lost = [[WRONG[one["text"]]] if one["text"] in WRONG else [] for one in data["merges"]]
+            return {"readings": [{"lost": some, "added": []} for some in lost]}
+        return {"text": "Good to know.", "groups": []}
 
     def log_message(self, *_: object) -> None:
         pass
@@ -83,6 +89,94 @@ def test_the_pages_model_and_embedder_serve_the_chat_and_every_command(
     assert chatted == "Good to know.\nGood to know.\n"
     assert "Mia moved to Porto." in run("memory", "search", "moved to Porto", "--user", "Mia")
     assert "nothing is damaged: 2 memories" in run("memory", "doctor")
+
+
+def test_the_pages_model_passes_its_trial_and_reads_merged_texts(
+    store: MemoryStore, tell: Tell, house: str
+) -> None:
+    names: dict[str, Any] = {}
+    exec(EXAMPLE, names)
+    model = OwnModel(names["HouseModel"](house))
+    part = checked(
+        ProposedMerge((tell("Mia has a cat."), tell("Mia's cat is Pip.")), "Mia has Pip.")
+    )
+    spent = Spent()
+    reader = SecondReader(store, model)
+    [settled] = asyncio.run(reader.settle([part], Budget(30.0), spent))
+    assert (model.page_size, settled.verified, spent.usage.calls) == (48, "by a second reading", 2)
+
+
+# --- one of the older form ------------------------------------------------------------------------
+
+
+class OfTheOlderForm:
+    """An own model as it was written before models read pages and merged texts."""
+
+    name = "older-1"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.shown: list[int] = []
+
+    async def judge(self, question: Question) -> Verdict:
+        self.shown.append(len(question.members))
+        members = tuple(range(len(question.members)))
+        return Verdict(parts=(MergeGroup(members=members, text=self.text),))
+
+    async def reread(self, doubt: object) -> object:
+        raise AssertionError("its reread is never called")
+
+    async def extract(self, turns: object, **rest: object) -> object: ...
+    async def reply(self, turns: object, recalled: object) -> object: ...
+    async def aclose(self) -> None: ...
+
+
+VALUES = [
+    ("Mia is allergic to penicillin.", "Mia is allergic to peanuts.", False),
+    ("Mia pays 900 euros for her flat.", "Mia pays 950 euros for her flat.", True),
+]
+
+
+@pytest.mark.parametrize(("older", "newer", "joined"), VALUES)
+def test_a_model_of_the_older_form_loses_no_value_but_to_a_newer_one(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, older: str, newer: str, joined: bool
+) -> None:
+    """Its judge keeps the newer text alone, and nobody reads that a second time."""
+    embedder.place(older)
+    embedder.place(newer, 0.93, older)
+    store.add_batch([tell(older), tell(newer)])
+    model = OwnModel(OfTheOlderForm(newer))  # type: ignore[arg-type] # it keeps the older promise
+    asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
+    assert {memory.content for memory in store.memories()} == (
+        {newer} if joined else {older, newer}
+    )
+    last = list(store.history())[-1]
+    told = "a newer memory gives another value for 900" if joined else "does not state: penicillin"
+    assert told in last.reason
+    assert last.pending is not joined
+
+
+def test_a_model_of_the_older_form_is_shown_at_most_eight_memories(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    texts = [f"Mia owns the book numbered {n}." for n in range(20)]
+    for n, text in enumerate(texts, start=1):
+        embedder.place_at(text, [1.0, *[0.0] * n, 0.27])
+    store.add_batch([tell(text) for text in texts])
+    own = OfTheOlderForm("Mia owns books.")
+    model = OwnModel(own)  # type: ignore[arg-type] # it keeps the older promise
+    asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
+    assert own.shown
+    assert max(own.shown) <= 8
+    assert {memory.content for memory in store.memories()} == set(texts)
+
+
+@pytest.mark.parametrize("size", ["48", -1, None])
+def test_a_page_size_that_is_no_number_of_memories_is_a_configuration_error(size: object) -> None:
+    model = OfTheOlderForm("")
+    model.page_size = size  # type: ignore[attr-defined] # as an object of the newer form has
+    with pytest.raises(ConfigError, match="page_size"):
+        OwnModel(model)  # type: ignore[arg-type]
 
 
 # --- what fails -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from memory.decide import Part, checked
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelError, ModelUnavailable
 from memory.models import MergeReading, ProposedMerge, Rereading
-from memory.providers import Budget, OwnModel, Spent
+from memory.providers import Budget, Spent
 from memory.second_reading import SecondReader
 from memory.store import MemoryStore
 from memory.text import Belief
@@ -139,29 +139,3 @@ def test_an_answer_that_is_too_short_refuses_the_rest(store: MemoryStore, part: 
             return whole if tuple(merges) == trial.TRIAL else Rereading(readings=(MergeReading(),))
 
     assert settle(SecondReader(store, Short()), part, part) == [Belief.BELIEVED, Belief.REFUSED]
-
-
-class OfTheOlderForm:
-    """An own model as it was written before models read pages and merged texts."""
-
-    name = "older"
-
-    async def judge(self, question: object) -> object: ...
-    async def reread(self, doubt: object) -> object:
-        raise AssertionError("its reread is never called")
-
-    async def extract(self, turns: object, **rest: object) -> object: ...
-    async def reply(self, turns: object, recalled: object) -> object: ...
-    async def aclose(self) -> None: ...
-
-
-def test_an_own_model_of_the_older_form_is_never_asked_to_read(
-    store: MemoryStore, part: Part, tell: Tell
-) -> None:
-    model = OwnModel(OfTheOlderForm())  # type: ignore[arg-type] # it keeps the older promise
-    assert model.page_size == 0
-    covered = checked(ProposedMerge((tell(OLDER), tell(NEWER)), f"{OLDER} {NEWER}"))
-    spent = Spent()
-    found = settle(SecondReader(store, model), part, covered, spent=spent)
-    assert found == [Belief.REFUSED, Belief.BELIEVED]
-    assert spent.usage.calls == 0

@@ -46,6 +46,7 @@ class OwnModel:
         """Raises: ConfigError where it lacks something."""
         _require("the language model", model, _MODEL)
         self._model = model
+        self.page_size = _page_size(model)
         self._concurrency = concurrency
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
         self._slots = WeakKeyDictionary()
@@ -53,11 +54,6 @@ class OwnModel:
     @property
     def name(self) -> str:
         return self._model.name
-
-    @property
-    def page_size(self) -> int:
-        """0 where it has none: an object of the older form is shown no page and no merged text."""
-        return getattr(self._model, "page_size", 0)
 
     async def judge(self, question: Question) -> Verdict:
         """Raises: ModelError."""
@@ -146,6 +142,15 @@ def _is_cancelled() -> bool:
 def _told(exc: BaseException) -> str:
     said = str(exc).partition("\n")[0][:200]
     return f"{type(exc).__name__}: {said}" if said else type(exc).__name__
+
+
+def _page_size(model: object) -> int:
+    """0 where it has none: an object of the older form is shown no page and no merged text."""
+    size = getattr(model, "page_size", 0)
+    if not isinstance(size, int) or size < 0:
+        remedy = "make it a number of memories, such as 48"
+        raise ConfigError("the language model", "", f"has the page_size {size!r}", remedy)
+    return size
 
 
 def _require(what: str, thing: object, names: Sequence[str]) -> None:
