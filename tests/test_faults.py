@@ -114,10 +114,10 @@ def test_a_chroma_server_that_goes_away_is_searched_around_and_nothing_is_lost(
         store.add(tell("Mia keeps a parrot.", user="Mia"))
     with store:
         deduplicator = build_deduplicator(store, config, OfflineModel())
-        asyncio.run(deduplicator.check_and_merge(tell("MIA keeps a parrot!", user="Mia")))
+        asyncio.run(deduplicator.check_and_merge(tell("mia keeps a parrot!", user="Mia")))
         asyncio.run(deduplicator.check_and_merge(tell("Mia keeps a horse.", user="Mia")))
         assert {memory.content for memory in store.memories()} == {
-            "MIA keeps a parrot!", "Mia keeps a horse.",
+            "mia keeps a parrot!", "Mia keeps a horse.",
         }  # fmt: skip
     assert "similarity query failed, searching exactly from here on" in caplog.text
 

@@ -21,7 +21,7 @@ from memory.assembly import build_embedder, build_model, open_store
 from memory.cli import app
 from memory.config import Config, EmbeddingConfig, LLMConfig, MemoryConfig
 from memory.errors import ConfigError, EmbedderMismatch
-from memory.text import compare
+from memory.text import differs
 from orchestrator import app as chat
 from tests.doubles import START
 from tests.gemini_server import GeminiServer
@@ -49,7 +49,7 @@ def answered(data: dict[str, Any]) -> str:
     if "turns" in data:
         return f"You said: {data['turns'][-1]['text']}"
     texts = [one["content"] for one in data["memories"]]
-    if any("/" in compare(text, texts[-1]).summary for text in texts):
+    if any("/" in differs(text, texts[-1]) for text in texts):
         return json.dumps({"groups": [], "reason": "values differ"})
     group = {"members": list(range(1, len(texts) + 1)), "text": max(texts, key=len)}
     return json.dumps({"groups": [group], "reason": "the same"})

@@ -17,7 +17,7 @@ import pytest
 
 from memory.ledger import Ledger
 from memory.models import Turn
-from memory.text import compare
+from memory.text import differs
 from tests import commands
 from tests.doubles import START
 from tests.gemini_server import Asked, GeminiServer, failed
@@ -217,7 +217,7 @@ def scripted(asked: Asked) -> str:
     if "turns" in data:
         return f"You said: {data['turns'][-1]['text']}"
     newest = data["memories"][-1]["content"]
-    if any("/" in compare(one["content"], newest).summary for one in data["memories"]):
+    if any("/" in differs(one["content"], newest) for one in data["memories"]):
         return json.dumps({"groups": [], "reason": "values differ"})
     numbers = [one["number"] for one in data["memories"]]
     return json.dumps({"groups": [{"members": numbers, "text": newest}], "reason": "same"})

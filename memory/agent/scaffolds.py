@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from memory.models import Episode, Memory, SearchResult
-from memory.text import compare, one_line, shortened
+from memory.text import differing, one_line, shortened
 
 SCAFFOLD_SAVED = "Do any of these connections surprise you? Is there a pattern forming?"
 SCAFFOLD_DUPLICATE = (
@@ -115,11 +115,11 @@ def not_saved(duplicate_of: SearchResult, content: str, now: datetime) -> str:
 
 def difference(old: str, new: str) -> str:
     """`192.168.7.1 -> 192.168.9.1`; empty where nothing that could matter differs."""
-    found = compare(old, new)
-    both = (" ".join(found.only_a), " ".join(found.only_b))
-    before, after = (shortened(side, QUOTE) for side in both)
-    if before == after:
-        return before
+    return "; ".join(map(_changed, differing(old, new)))
+
+
+def _changed(place: tuple[str, str]) -> str:
+    before, after = (shortened(side, QUOTE) for side in place)
     if before and after:
         return f"{before} -> {after}"
     return f"adds {after}" if after else f"leaves out {before}"

@@ -19,7 +19,7 @@ from memory.models import (
     SearchResult,
     Survivor,
 )
-from memory.text import compare, identity
+from memory.text import compare, differs, identity
 
 Similarity = Callable[[Memory, Memory], float]
 MOST_ASKED = 8
@@ -121,7 +121,7 @@ def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Q
 def differences(members: Sequence[Memory]) -> tuple[str, ...]:
     """What differs from the newest, each difference once."""
     newest = members[-1].content
-    told = (compare(member.content, newest).summary for member in members[:-1])
+    told = (differs(member.content, newest) for member in members[:-1])
     return tuple(dict.fromkeys(filter(None, told)))
 
 

@@ -15,9 +15,8 @@ from markupsafe import Markup
 
 from memory.models import Spread
 from memory.review.cards import Card, CardMember, KeptText
-from memory.review.differences import difference, marked
 from memory.review.report import Report
-from memory.text import one_line, shortened, visible
+from memory.text import difference, marked, one_line, shortened, visible
 
 _TEMPLATES = Path(__file__).parent / "templates"
 

@@ -10,6 +10,10 @@ from .coverage import compare as compare
 from .coverage import covers as covers
 from .coverage import negations as negations
 from .coverage import shared as shared
+from .differences import difference as difference
+from .differences import differing as differing
+from .differences import differs as differs
+from .differences import marked as marked
 from .parse import parse as parse
 from .parse import parse_by_dictionary as parse_by_dictionary
 from .requests import asked_to_remember as asked_to_remember

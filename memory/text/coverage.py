@@ -4,13 +4,13 @@ A text covers another where it states each of the other's numbers, names, negati
 words, as often, in an order that does not change who does what, each governed as it was, and where
 what it adds only adds: "a tabby cat" covers "a cat", "a cat allergy" does not. Whatever is not
 known to be safe counts as a difference, which sends a pair to the judge and never loses one.
-A text of more than `LONGEST` characters is a document: it covers only the same normalised text.
+A text of more than `LONGEST` characters is a document: it covers only the same text.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from memory.text.additions import changed_by_additions, names_the_kind, only_nar
 from memory.text.cleaning import identity
 from memory.text.order import More, Side, governed, is_written_apart, moved
 from memory.text.parse import Parse, Stated, parse, parse_by_dictionary
+from memory.text.signs import in_capitals, is_other_list
 from memory.text.vocabulary import NOT
 
 T = TypeVar("T")
@@ -44,16 +45,6 @@ class Comparison:
     def b_covers_a(self) -> bool:
         return not self.only_a
 
-    @property
-    def summary(self) -> str:
-        """`"October 15" / "October 16"`, and what stands against the other; empty for nothing."""
-        a, b = (
-            " ".join(word for word in words if word not in self.conflict)
-            for words in (self.only_a, self.only_b)
-        )
-        told = f'"{a}" / "{b}"' if a and b else f'one adds "{a or b}"' if a or b else ""
-        return "; ".join(filter(None, (told, " ".join(self.conflict))))
-
 
 _SAME = Comparison((), ())
 LONGEST = 4_000
@@ -65,7 +56,7 @@ def compare(a: str, b: str) -> Comparison:
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
     left, right = _read(a), _read(b)
-    conflict = _turned_around(left, right)
+    conflict = _turned_around(left, right) + in_capitals(a, b)
     if left.keys == right.keys and left.pasts == right.pasts:
         conflict += governed(left.words, right.words)
         return _with_rest(Side(a, left, {}), Side(b, right, {}), conflict, (), ())
@@ -74,6 +65,9 @@ def compare(a: str, b: str) -> Comparison:
     only_a = _worded(first, left.surfaces, more_left)
     only_b = _worded(second, right.surfaces, more_right)
     sides = Side(a, left, more_left), Side(b, right, more_right)
+    conflict += _signs((*more_left, *more_right))
+    if is_other_list(a, b):
+        conflict += (_LIST,)
     if more_left and more_right:
         if not conflict and len(more_left) + len(more_right) <= _FEW_WORDS:
             return _nearly_the_same(*sides, only_a, only_b)
@@ -159,6 +153,12 @@ def negations(text: str) -> int:
 
 
 _FEW_WORDS = 3
+_LIST = "another list"
+
+
+def _signs(more: Iterable[Stated]) -> tuple[str, ...]:
+    """What has no letter and no digit: a sign more is never a mere addition."""
+    return tuple(key for key in more if not any(map(str.isalnum, key)))
 
 
 def shared(a: str, b: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The hard facts of texts that tell of the same: numbers, dates, amounts, names. Pure.
+"""The hard facts of texts that tell of the same: numbers, dates, amounts, names, codes. Pure.
 
 They decide what is refused without being read, so in doubt a text is taken to state a fact.
 """
@@ -13,6 +13,7 @@ from memory.text.language import Language, language_of, words_of
 from memory.text.naming import names_in, without_genitive
 from memory.text.numbers import CURRENCIES
 from memory.text.parse import parse
+from memory.text.signs import is_code
 from memory.text.tokens import Kind
 from memory.text.vocabulary import MONTH_SET, WEEKDAYS
 
@@ -42,9 +43,12 @@ class HardFacts:
         ]
 
     def _may_state(self, key: str, words: str) -> bool:
-        """Whether it is there in some form: 11 million as 11M, Americans as American."""
-        if key in self.stated:
-            return True
+        """Whether it is there in some form: 11 million as 11M, Americans as American.
+
+        A sign or a code stands there to the letter, or not at all.
+        """
+        if key in self.stated or is_code(key):
+            return key in self.stated
         if numerals := _DIGITS.findall(words):
             return self.digits.issuperset(numerals)
         return _squeezed(words).removesuffix("s") in self.squeezed
@@ -75,7 +79,7 @@ def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
             key = _MOMENT.sub("", token.key)
             if key != "1" or token.surface[:1].isdigit():
                 yield key, token.surface
-        elif token.key in _NAMED:
+        elif (token.key == token.surface and is_code(token.key)) or token.key in _NAMED:
             yield token.key, token.surface
         elif token.kind == Kind.CONTENT and (name := without_genitive(token.surface)) in names:
             yield name.casefold(), name

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from memory.text.signs import unified
 from memory.text.synonyms import SAME_IN_JAPANESE
 from memory.text.tokens import COUNTERS, Kind, Token, han_value, word_token
 from memory.text.vocabulary import NOT
@@ -46,7 +47,7 @@ def _pieces(text: str) -> Sequence[Piece] | None:
     if tokenizer is None or len(text) > _LONGEST:
         return None
     pieces: list[Piece] = []
-    for morpheme in tokenizer.tokenize(text):
+    for morpheme in tokenizer.tokenize(unified(text)):
         _read(morpheme, pieces)
     told: list[Piece] = []
     for sentence in _sentences(pieces):

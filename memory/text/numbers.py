@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 from memory.text.tokens import Kind, Token
-from memory.text.vocabulary import MONTH_NAMES, MONTH_SET, SCALES
+from memory.text.vocabulary import MONTH_NAMES, MONTH_SET, SCALES, UNITS
 
 CURRENCIES = frozenset({"dollar", "euro", "pound", "yen"})
+_MEASURES = frozenset(UNITS.values())
 _ISO_DATE = re.compile(r"^(\d{4})-(\d{1,2})-(\d{1,2})$")
 _HOUR = re.compile(r"\d{1,2}").fullmatch
 _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})$")
@@ -53,7 +54,7 @@ def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
     if first.kind is Kind.NUMBER and (found := _moment(first, following)):
         return found, place + (following in _HALVES)
     value = _value(first)
-    if value is None:
+    if value is None or _is_version(tokens, start):
         return [first], place
     count = _Count(value, in_words=not first.surface[:1].isdigit())
     while (after := count.grown(tokens, place)) > place:
@@ -78,6 +79,16 @@ def _value(token: Token) -> float | None:
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?").fullmatch
 _MOST_DIGITS = 15
 """As many as a float tells apart; what is longer is a code."""
+
+
+def _is_version(tokens: Sequence[Token], start: int) -> bool:
+    """Whether 3.10 may be another than 3.1: it counts nothing, and is no amount."""
+    if not tokens[start].key.endswith("0") or "." not in tokens[start].key:
+        return False
+    before = tokens[start - 1].key if start else ""
+    after = tokens[start + 1] if start + 1 < len(tokens) else None
+    counts = after is not None and (after.key in _MEASURES or after.kind is Kind.SCALE)
+    return before not in CURRENCIES and not counts
 
 
 def _written(value: float) -> str:

@@ -7,12 +7,12 @@ in Japanese and by the character in Chinese.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from memory.text.inflection import plain_form
+from memory.text.signs import decoded, unified
 from memory.text.synonyms import SAME_AS
 from memory.text.vocabulary import (
     CONTRACTED,
@@ -86,7 +86,6 @@ _PIECES = re.compile(
     r"|[\u3400-\u9fff\uf900-\ufaff々]+|[\u3041-\u309f]+|[\u30a1-\u30fa\u30fc]+"  # Han, kana
     rf"|[$€£¥%°§&+^\u2600-\u27bf\U0001f300-\U0001faff]|{_STOP_SIGNS}"
 ).findall
-_RAISED = re.compile("[⁰¹²³⁴-⁹½⅓⅔¼¾]")
 _GENITIVE = re.compile(r"['’]s?$")
 _CONTRACTED_NOT = re.compile(r"n['’]t$")
 _CONTRACTED = re.compile(r"['’](?:ll|d|ve|re|m)$")
@@ -100,11 +99,9 @@ def has_kana(text: str) -> bool:
 
 def tokens(text: str) -> list[Token]:
     """The tokens of a text, in order."""
-    if text.isascii():
-        return [_alphabetic(p) for p in _ASCII_PIECES(text.lower() if text.isupper() else text)]
-    plain = _compatible(text)
-    if plain.isupper():
-        plain = plain.lower()
+    plain = unified(text)
+    if plain.isascii():
+        return [_alphabetic(piece) for piece in _ASCII_PIECES(plain)]
     read = _japanese if _KANA.search(plain) else _other
     return [token for piece in _PIECES(plain) for token in read(piece)]
 
@@ -126,11 +123,6 @@ _STOPS = frozenset(',;:.!?()[]"“”、。！？\n—–')
 _STOP = Token("", Kind.STOP, "")
 
 
-def _compatible(text: str) -> str:
-    """NFKC, but 10² is not 102 and 1½ is not 11/2."""
-    return unicodedata.normalize("NFKC", _RAISED.sub(lambda raised: f" ^{raised.group()}", text))
-
-
 def _digits(number: str) -> str:
     """Without the thousands' commas; minus is one sign."""
     return re.sub(r",(?=\d{3}(?!\d))", "", number).replace("−", "-")
@@ -142,17 +134,33 @@ def _digits(number: str) -> str:
 def word_token(word: str) -> Token:
     """What one word of a script with spaces is."""
     if word.isupper() and len(word) > 1 and "." not in word:
-        return Token(UNITS.get(word.casefold(), word), Kind.CONTENT, word)  # IT is not it
-    low = word.casefold().replace(".", "").replace("’", "'")
+        short = len(word) <= _SHORT  # IT is not it
+        unit = None if word in _NOT_IN_CAPITALS else UNITS.get(word.lower())
+        return Token(unit or (word if short else word.lower()), Kind.CONTENT, word)
+    if code := decoded(word) or _short_or_single(word):
+        return Token(code, Kind.CONTENT, code)
+    low = word.lower().replace(".", "").replace("’", "'")
     if low in NEGATIONS or low.endswith("n't") or CONTRACTED.get(low) == NOT:
         return Token(NOT, Kind.NOT, word)
     if word[0].isupper() and low in ("may", "march"):
         return Token(low, Kind.CONTENT, word)
     low = _CONTRACTED.sub("", _GENITIVE.sub("", low)) or low
     if low in PRONOUNS and "." in word[:-1]:
-        return Token(low, Kind.CONTENT, word)  # the U.S. are not us
+        return Token(low.upper(), Kind.CONTENT, word)  # the U.S. are not us
     key, kind, past = _read(CONTRACTED.get(low, low))
     return Token(key, kind, word, past, low in SAME_IN_PAST or plain_form(low).past)
+
+
+_SHORT = 3
+_NOT_IN_CAPITALS = frozenset({"MM", "MG", "ML"})
+"""Abbreviations of units that are others in capitals."""
+
+
+def _short_or_single(word: str) -> str:
+    """A letter that is a name (vitamin K), or a unit that capitals change (Mb is not MB)."""
+    if len(word) == 1:
+        return word if word.isascii() and word.isupper() and word not in "AI" else ""
+    return word if len(word) == 2 and word[0].isupper() and word.lower() in UNITS else ""
 
 
 def _read(low: str) -> tuple[str, str, bool]:

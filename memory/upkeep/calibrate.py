@@ -12,7 +12,7 @@ from memory.index import nearest_pairs
 from memory.models import LOWER, Memory, Question, Scope, Verdict
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
-from memory.text import compare, covers, identity
+from memory.text import covers, differs, identity
 from memory.threads import Progress, side_by_side
 from memory.upkeep.calibration import (
     EDGES,
@@ -159,7 +159,7 @@ def _shown(pair: AlikePair, place: str) -> Iterator[str]:
     yield f"\n{place}  {pair.cosine:.3f}"
     for memory in (pair.older, pair.newer):
         yield f"  {memory.timestamp:%Y-%m-%d}  {memory.content}"
-    difference = compare(pair.older.content, pair.newer.content).summary
+    difference = differs(pair.older.content, pair.newer.content)
     yield f"  differs  {difference}" if difference else "  differs in wording alone"
 
 

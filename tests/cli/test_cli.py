@@ -360,7 +360,7 @@ def test_every_summary_of_the_help_is_a_whole_sentence(run: Run) -> None:
 def test_a_run_that_later_decisions_build_on_is_not_taken_back(run: Run, tmp_path: Path) -> None:
     run("memory-dedup", "import", lines(tmp_path, *COPIES[:1]))
     run("memory-dedup", "import", lines(tmp_path, {"content": "Mia adopted a cat in 2023!"}))
-    run("memory-dedup", "import", lines(tmp_path, {"content": "MIA adopted a cat in 2023."}))
+    run("memory-dedup", "import", lines(tmp_path, {"content": "mia adopted a cat in 2023."}))
     runs = run("memory-dedup", "runs").stdout.splitlines()
     said = failed(run("memory-dedup", "undo", runs[1].split()[0], ok=False))
     assert re.search(r"decisions \[\d+\] build on it; undo those first", said)

@@ -71,13 +71,7 @@ CHANGED = [
 
 @pytest.mark.parametrize(("a", "b"), SAME)
 def test_wordings_that_say_the_same_are_told_one_way(a: str, b: str) -> None:
-    assert compare(a, b).summary == ""
-
-
-def test_a_not_is_told_beside_the_words_that_differ() -> None:
-    assert (
-        Comparison(("べる", "not"), ("べない", "not"), ("not",)).summary == '"べる" / "べない"; not'
-    )
+    assert compare(a, b) == Comparison((), ())
 
 
 @pytest.mark.parametrize(("short", "long"), MORE)

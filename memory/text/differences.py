@@ -1,14 +1,16 @@
-"""What differs between two texts, word by word, as runs that a page can highlight. Pure."""
+"""What differs between two texts, in their own words: in a line, and as runs to highlight. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from memory.text import is_japanese, visible
+from memory.text.cleaning import identity, one_line, shortened, visible
+from memory.text.coverage import compare
+from memory.text.sentences import is_japanese
 
 Kind = Literal["kept", "removed", "added"]
 MOST_EDITS = 400
@@ -46,6 +48,92 @@ def difference(old: str, new: str) -> tuple[Run, ...]:
         Run(kind, "".join(max(step.old, step.new, key=len) for step in some))
         for kind, some in groupby(steps, key=lambda step: step.kind)
     )
+
+
+# --- in a line ------------------------------------------------------------------------------------
+
+
+class _Unit(NamedTuple):
+    """A word as the text writes it, without the punctuation around it; its form and place."""
+
+    form: str
+    start: int
+    end: int
+
+
+_UNIT = re.compile(
+    rf"[{_HAN}]+[\u3041-\u309f]*|[\u30a1-\u30ff\uff66-\uff9f]+[\u3041-\u309f]*|[\u3041-\u309f]+"
+    rf"|[^\s{_HAN}{_KANA}、。，]+"
+)
+_AROUND = "\"“”„«»'‘’.,;!…()[]。、！「」"
+_LONGEST = 200
+"""Characters that are shown of what differs in one place."""
+
+
+def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
+    """What stands only in the old text and what only in the new, place by place, as each has it.
+
+    Empty where each of them states all that the other does.
+    """
+    told = compare(old, new)
+    if told.a_covers_b and told.b_covers_a:
+        return ()
+    left, right = _units(old), _units(new)
+    found = tuple((_own(old, some), _own(new, others)) for some, others in _places(left, right))
+    return found or ((shortened(old, _LONGEST), shortened(new, _LONGEST)),)
+
+
+def differs(old: str, new: str) -> str:
+    """`"October 15" / "October 16"; one adds "at noon"`, in the texts' own words, the old first."""
+    places = differing(old, new)
+    told = [f'"{ours}" / "{theirs}"' for ours, theirs in places if ours and theirs]
+    more = [_quoted(ours for ours, theirs in places if not theirs)]
+    more.append(_quoted(theirs for ours, theirs in places if not ours))
+    added = ", the other ".join(filter(None, more))
+    return "; ".join([*told, *([f"one adds {added}"] if added else ())])
+
+
+def _quoted(some: Iterable[str]) -> str:
+    return ", ".join(f'"{one}"' for one in some)
+
+
+def _units(text: str) -> list[_Unit]:
+    found = []
+    for match in _UNIT.finditer(text):
+        unit = match.group()
+        core = unit.strip(_AROUND)
+        if not any(map(str.isalnum, core)):
+            core = unit  # :) is no colon
+        start = match.start() + unit.index(core)
+        among_others = f"a {core.lower() if text.isupper() else core}"
+        found.append(_Unit(identity(among_others), start, start + len(core)))
+    return found
+
+
+def _own(text: str, some: Sequence[_Unit]) -> str:
+    return shortened(one_line(text[some[0].start : some[-1].end]), _LONGEST) if some else ""
+
+
+_Place = tuple[Sequence[_Unit], Sequence[_Unit]]
+
+
+def _places(left: Sequence[_Unit], right: Sequence[_Unit]) -> Iterator[_Place]:
+    """The places where they differ; one where only the order does."""
+    a, b = [unit.form for unit in left], [unit.form for unit in right]
+    start = _common(a, b)
+    end = _common(a[start:][::-1], b[start:][::-1])
+    past = len(a) - end, len(b) - end
+    kept: list[tuple[int, int]] = []
+    if sorted(a) != sorted(b):
+        kept = _kept(a[start : past[0]], b[start : past[1]], MOST_EDITS)
+    i = j = start
+    for at in [*((x + start, y + start) for x, y in kept), past]:
+        if i < at[0] or j < at[1]:
+            yield left[i : at[0]], right[j : at[1]]
+        i, j = at[0] + 1, at[1] + 1
+
+
+# --- as runs --------------------------------------------------------------------------------------
 
 
 def marked(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.review.differences import MOST_EDITS, Run, difference, marked, words
+from memory.text import visible
+from memory.text.differences import MOST_EDITS, Run, difference, differs, marked, words
 
 TEXTS = st.lists(
     st.sampled_from("Mia has a cat , 猫 を 飼う 12 \u202e".split(" ")), max_size=12
@@ -76,3 +78,41 @@ def test_long_texts_that_differ_in_everything_are_replaced_as_a_whole() -> None:
 
 def test_characters_that_turn_the_direction_are_not_shown() -> None:
     assert "".join(marked("Mia \u202ehas a cat", "x")[0]) == "Mia has a cat"
+
+
+# --- in a line ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("It is on May 4.", "It is on May 5.", '"4" / "5"'),
+        ("Mia has a cat.", "Mia has a tabby cat.", 'one adds "tabby"'),
+        ("Mia saw Jo.", "Jo saw Mia.", '"Mia saw Jo" / "Jo saw Mia"'),
+        ("Mia saw Jo.", "mia saw Jo", ""),
+        ("Mia works at 13:30.", "Mia works at 1 pm.", '"13:30" / "1 pm"'),
+        ("Joanna has two cats.", "Joanna had two cats.", '"has" / "had"'),
+        ("Mia wears size M.", "Mia wears size L.", '"M" / "L"'),
+        ("Mia is A+.", "Mia is A-.", '"A+" / "A-"'),
+        ("The rent is ≤ 900.", "The rent is ≥ 900.", '"≤" / "≥"'),
+        ("Mia on Rex: :)", "Mia on Rex: :(", '":)" / ":("'),
+        ("Mia teaches IT.", "Mia teaches it.", '"IT" / "it"'),
+        ("Mia has nuts?", "Mia has nuts.", '"nuts?" / "nuts"'),
+        ("Mia moved in May.", "Mia moved to Graz.", '"in May" / "to Graz"'),
+        ("ミアは海で泳いだ。", "ミアは海で走った。", '"泳いだ" / "走った"'),
+        (
+            "Mia hält den Vortrag am Freitag.",
+            "Mia hält den Vortrag nicht am Montag.",
+            '"Freitag" / "Montag"; one adds "nicht"',
+        ),
+    ],
+)
+def test_a_difference_is_told_in_the_words_of_the_texts(old: str, new: str, told: str) -> None:
+    assert differs(old, new) == told
+
+
+@given(TEXTS, TEXTS)
+def test_what_differs_stands_in_the_texts_as_it_is_told(old: str, new: str) -> None:
+    told = differs(old, new)
+    for quoted in told.split('"')[1::2]:
+        assert squeezed(quoted.removesuffix("...")) in squeezed(visible(old) + visible(new))

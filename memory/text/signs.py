@@ -1,0 +1,267 @@
+"""Signs and codes: what in a text is a fact as it stands. Pure.
+
+A sign (≤, →, 👍, :)), an operator, a token with a digit, a symbol or a capital inside it (A+, C#,
+v1.2.0, @runa_k, 5 mW) states what it states to the letter. Before a text is cut into words each of
+them becomes one word of letters, which stands for it; what is written in several ways (½ and 1/2,
+14.30 Uhr and 14:30, a telephone number) becomes one first.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from memory.text.language import Language, language_of, words_of
+
+_CJK = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_UNUSUAL = re.compile(
+    r"[^A-Za-z \n,.!?;'-]|[a-z][A-Z]|\.[A-Za-z]|(?<![A-Za-z])-|-(?![a-z])"
+    r"| [IVX]+(?=\s*(?:$|[.,;:!?]))"
+).search
+"""In ASCII: what may be more than words and stops."""
+
+
+@lru_cache(maxsize=8_192)
+def is_code(surface: str) -> bool:
+    """Whether it is a sign or a code, and no plain word or number."""
+    return unified(surface).strip() == encoded(surface)
+
+
+_CAPITALS = re.compile(r"\b[A-Z]{2,}\b").findall
+_WORD = re.compile(r"[^\W\d_]+").findall
+
+
+def in_capitals(a: str, b: str) -> tuple[str, ...]:
+    """Words that one text writes in capitals and the other does not: IT is not it."""
+    found = []
+    for one, other in ((a, b), (b, a)):
+        capitals = () if one.isupper() else _CAPITALS(one)
+        if capitals and not other.isupper():
+            words = set(_WORD(other))
+            found += [word for word in capitals if word not in words and word.lower() in words]
+    return tuple(found)
+
+
+_LABELLED = re.compile(r"([^:.!?]{1,40}):\s+(\S.*)", re.DOTALL).fullmatch
+_LISTING = re.compile(r",|\b(?:and|und|y|et)\b|、").search
+_PREDICATE = re.compile(
+    r"\b(?:is|are|am|was|were|has|have|had|do|does|did|I|he|she|we|they|it|ist|sind|hat|haben)\b"
+).search
+
+
+def is_other_list(a: str, b: str) -> bool:
+    """Whether both list what belongs under the same heading: a list is closed."""
+    left, right = _LABELLED(a), _LABELLED(b)
+    if left is None or right is None or left[1].casefold() != right[1].casefold():
+        return False
+    lists = any(map(_LISTING, (left[2], right[2])))
+    return lists and not any(map(_PREDICATE, (left[2], right[2])))
+
+
+# --- one word for each ----------------------------------------------------------------------------
+
+_MARK = "Zqx"
+_NIBBLES = "abcdefghijklmnop"
+
+
+def encoded(code: str) -> str:
+    """A word of ASCII letters that stands for it in a text."""
+    return _MARK + "".join(_NIBBLES[byte >> 4] + _NIBBLES[byte & 15] for byte in code.encode())
+
+
+def decoded(word: str) -> str:
+    """What a word stands for; empty where it is only a word."""
+    letters = word.removeprefix(_MARK)
+    if letters == word or len(letters) % 2 or not set(letters) <= set(_NIBBLES):
+        return ""
+    pairs = zip(letters[::2], letters[1::2], strict=True)
+    told = bytes(_NIBBLES.index(high) << 4 | _NIBBLES.index(low) for high, low in pairs)
+    return told.decode(errors="replace")
+
+
+def unified(text: str) -> str:
+    """The text with each sign and code as one word, and numbers, dates and times in one form."""
+    if text.isascii() and not _UNUSUAL(text):
+        return text.lower() if text.isupper() else text
+    text = _one_form(_compatible(text))
+    shouted = text.isupper()
+    text = _SYMBOL.sub(lambda found: f" {encoded(_without_variant(found.group()))} ", text)
+    text = _SMILEY.sub(lambda found: encoded(found.group().replace("-", "")), text)
+    text = _BOX.sub(lambda found: encoded(found.group().lower()), text)
+    text = _OPERATOR.sub(_operator, text)
+    text = _QUOTED.sub(_quoted, text)
+    return _CHUNK.sub(lambda found: _chunk(found.group(), shouted), text)
+
+
+# --- one form -------------------------------------------------------------------------------------
+
+_FRACTION = re.compile("(?<=[0-9])[¼-¾⅐-⅞]|[¼-¾⅐-⅞]")
+_RAISED = re.compile("[⁰¹²³⁴-⁹]")
+
+
+def _compatible(text: str) -> str:
+    """NFKC, but 10² is not 102 and 1½ is not 11/2."""
+    if text.isascii():
+        return text
+    text = _RAISED.sub(lambda raised: f"^{raised.group()}", text)
+    text = _FRACTION.sub(lambda part: f" {part.group()}", text)
+    return unicodedata.normalize("NFKC", text).replace("\u2044", "/").replace("\u2212", "-")
+
+
+_DATE = re.compile(r"(?<![\w.])(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})(?![\w-]|\.\d)")
+_UHR = re.compile(r"(?<![\w.:])(\d{1,2})(?:[.:](\d{2}))?\s*Uhr\b")
+_AFTERNOON = re.compile(r"午後\s*(1[01]|[1-9])\s*(?=時|:\d\d)")
+_PHONE = re.compile(
+    r"(?<![\w.,/+-])(?:\+\d{1,3}|\(?0\d{1,4}\)?|\(\d{3}\))"
+    r"(?:[ /()-]{0,2}\d{2,}){1,6}(?![\w/-]|[.,:]\d)"
+)
+_NO_PHONE = re.compile(r"\d{1,2}[-/ ]\d{1,2}[-/ ]\d{2,4}$|\d+$").match
+_FEWEST_DIGITS = 7
+_GROUPED = re.compile(r"(?<![\w.,:/-])\d{1,3}(?:\.\d{3})+(?:,\d+)?(?![\w.:/-]|,\d)")
+_COMMA = re.compile(r"(?<![\w.,:/-])\d+,\d+(?![\w:/-]|[.,]\d)")
+_ROMAN = {"I": 1, "V": 5, "X": 10}
+_NUMBERED = re.compile(
+    r"\b((?:type|phase|stage|grade|class|part|chapter|volume|level|tier|act|war|typ|teil|stufe|"
+    r"kapitel|band|klasse|fase|tipo|parte|partie|tome) )(?=[IVX]+(?![\w'’-]))"
+    r"(X{0,3}(?:IX|IV|V?I{0,3}))(?=\s*(?:$|[.,;:!?)]))",
+    re.IGNORECASE,
+)
+_UNIT = (
+    r"(?:[kMGTmcdµμn]?(?:Hz|Pa|Wh|[mglLWVJNbB])|s|h|min|sec|hrs?|kgs?|lbs?|oz|ft|mi|km/h|mph|kmh|"
+    r"am|pm|AM|PM|st|nd|rd|th|USD|EUR|GBP|CHF|[%°€$£¥])"
+)
+_SHORT_SCALE = re.compile(r"([$€£¥]\s?\d[\d.,]*)[ -]?(k|mn?|bn?)\b", re.IGNORECASE)
+_SCALES = {"k": "thousand", "m": "million", "b": "billion"}
+_GLUED = re.compile(
+    rf"(?<![\w.,:/#@-])([-+]?\d+(?:[.,:]\d+)*)({_UNIT})(?=$|[\s/.,;:!?)\]]|[{_CJK}])"
+)
+
+
+def _one_form(text: str) -> str:
+    """Dates, times, telephone numbers, Roman numerals and the points of other languages."""
+    if not any(map(str.isdigit, text)):
+        return _NUMBERED.sub(_arabic, text)
+    text = _DATE.sub(_iso, text)
+    text = _UHR.sub(lambda told: f"{told[1]}:{told[2] or '00'}", text)
+    text = _AFTERNOON.sub(lambda told: str(int(told[1]) + 12), text)
+    text = _PHONE.sub(_telephone, text)
+    if ("," in text or "." in text) and language_of(words_of(text)) is Language.GERMAN:
+        text = _GROUPED.sub(lambda told: told.group().replace(".", "").replace(",", "."), text)
+        text = _COMMA.sub(lambda told: told.group().replace(",", "."), text)
+    text = _SHORT_SCALE.sub(lambda told: f"{told[1]} {_SCALES[told[2][0].lower()]}", text)
+    text = _GLUED.sub(lambda told: f"{told[1]} {told[2]}", text)
+    return _NUMBERED.sub(_arabic, text)
+
+
+def _iso(told: re.Match[str]) -> str:
+    day, month, year = int(told[1]), int(told[2]), told[3]
+    return f"{year}-{month:02}-{day:02}" if month <= 12 and day <= 31 else told.group()
+
+
+def _telephone(told: re.Match[str]) -> str:
+    digits = re.sub(r"[^\d+]", "", told.group())
+    if len(digits) < _FEWEST_DIGITS or _NO_PHONE(told.group()):
+        return told.group()
+    return encoded(digits)
+
+
+def _arabic(told: re.Match[str]) -> str:
+    numeral = [_ROMAN[letter] for letter in told[2].upper()]
+    following = [*numeral[1:], 0]
+    value = sum(-n if n < after else n for n, after in zip(numeral, following, strict=True))
+    return f"{told[1]}{value}" if told[2].isupper() else told.group()
+
+
+# --- signs ----------------------------------------------------------------------------------------
+
+_EMOJI = "[\u2190-\u21ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+_SYMBOL = re.compile(
+    "[\U0001f1e6-\U0001f1ff]{2}"
+    f"|{_EMOJI}[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]*(?:\u200d{_EMOJI}[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]*)*"
+    "|[±×÷¬√∞≈≠≤≥≡∈∉∅∪∩⊂⊃∀∃∂∆∑∏∫∝∴∵♯♭♀♂©®†‡•·¶µΩ\u2200-\u22ff\u2300-\u23ff\u25a0-\u25ff]"
+)
+
+
+def _without_variant(sign: str) -> str:
+    return sign.replace("\ufe0f", "").replace("\ufe0e", "")
+
+
+_SMILEY = re.compile(
+    r"(?<![^\s(])(?:[:;=8xX]['’]?-?[()DPpOo|\\/*\]\[$]+|<3|</3|\^_*\^|[:;]-?3|[xX]D+|-_-|[DO]:|\(:|\):|T_T"
+    r"|o_O)(?=$|[\s.,!?])"
+)
+_BOX = re.compile(r"\[[ xX✓]?\]")
+_OPERATOR = re.compile(
+    r"<->|<=>|<-|<<|>>|->|=>|<=|>=|==|!=|\+/-|(?<![\w<])[<>=~]+(?=\s*[-+$€£¥]?\d)|(?<=\s)[<>=~*^|/\\]+(?=\s)"
+)
+_ONE_SIGN = {"<=": "≤", ">=": "≥", "!=": "≠", "+/-": "±", "->": "→", "<-": "←", "==": "="}
+_QUOTED = re.compile(r"(?<![^\s(])[\"“„«]([^\W\d_]+)[\"“”»](?!\w)")
+_SMALL = frozenset(
+    "a an the and but or nor so yet for of in on at to from with by about as into over under out "
+    "up down off it its he him his she her hers they them their we us our ours you your yours i "
+    "me my mine this that these those who whom which what not no never none nobody nothing yes "
+    "once will may might must can could would should is are am was were be been being has have "
+    "had do does did one two three some any all only just then there here ich du er sie es wir "
+    "ihr mein dein sein nicht nichts nie kein keine der die das ein eine und oder im am um "
+    "zu".split()
+)
+"""Words that state nothing, or another thing, where they are no name."""
+
+
+def _operator(found: re.Match[str]) -> str:
+    sign = found.group()
+    return f" {encoded(_ONE_SIGN.get(sign, sign))} "
+
+
+def _quoted(found: re.Match[str]) -> str:
+    """A word in quotation marks that would otherwise be none of content is a name."""
+    word = found[1]
+    name = encoded('"' + word.lower() + '"')
+    return f" {name} " if word.lower() in _SMALL else found.group()
+
+
+# --- codes ----------------------------------------------------------------------------------------
+
+_CHUNK = re.compile(rf"(?:[^\s,;(){{}}\[\]\"“”„«»—–{_CJK}、。！？]|(?<=\d),(?=\d))+")
+_OPENING, _CLOSING = "'‘’`¿¡", "'‘’`.:!?…"
+_LETTERS = r"[^\W\d_]"
+_PLAIN = re.compile(
+    rf"{_LETTERS}+(?:['’-]{_LETTERS}+)*"
+    rf"|(?:{_LETTERS}\.)+{_LETTERS}?|{_LETTERS}{{2,}}\.{_LETTERS}{{2,}}"
+    r"|[$€£¥]?[-+]?[$€£¥]?\d+(?:[.,:/-]\d+)*(?:[%°€$£¥]|st|nd|rd|th|am|pm)?"
+    rf"|\d+(?:-{_LETTERS}+)+|[$€£¥%°§&+^-]+"
+).fullmatch
+_NUMBER_SIGN = re.compile(r"#(\d+)").fullmatch
+_MARKED_UP = re.compile(r"([*_`]{1,3})(\w.*?)\1").fullmatch
+_GENITIVE = re.compile(r"['’]s$")
+_SENTENCES = re.compile(rf"{_LETTERS}*[a-zß-ÿ]\.[A-ZÀ-Þ]{_LETTERS}+").fullmatch
+_PARTS = re.compile("['’-]")
+
+
+def _chunk(chunk: str, shouted: bool) -> str:
+    """What stands between spaces: its own words, or one word for a code."""
+    bare = chunk.lstrip(_OPENING)
+    core = bare.rstrip(_CLOSING)
+    if not core or core.startswith(_MARK):
+        return chunk
+    before, after = chunk[: len(chunk) - len(bare)], bare[len(core) :]
+    if marked_up := _MARKED_UP(core):
+        core = marked_up[2]
+    if number := _NUMBER_SIGN(core):
+        return f"{before}{number[1]}{after}"
+    if _PLAIN(core) and not _has_capital_inside(core):
+        return f"{before}{core.lower() if shouted else core}{after}"
+    return f"{before}{encoded(_GENITIVE.sub('', core))}{after}"
+
+
+def _has_capital_inside(word: str) -> bool:
+    """IPhone and Objective-C, but not O'Brien, Wi-Fi or NASA; a point alone parts two words."""
+    if "." in word:
+        return not (
+            _SENTENCES(word) or re.fullmatch(rf"(?:{_LETTERS}\.)+{_LETTERS}?", word)
+        ) and any(map(str.isalpha, word))
+    *first, last = _PARTS.split(word)
+    if first and "-" in word and len(last) == 1 and last.isupper():
+        return True
+    return any(not (part.isupper() or part[1:] == part[1:].lower()) for part in (*first, last))
