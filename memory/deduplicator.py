@@ -61,7 +61,7 @@ from memory.store import (
     is_like_all_of,
 )
 from memory.text import shortened
-from memory.threads import Progress, in_thread
+from memory.threads import Progress, in_thread, in_thread_if_long
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +83,8 @@ class _Prepared:
     arrival: Arrival
     matches: tuple[SearchResult, ...] = ()
     """Of its neighbours those that it may be decided against."""
+    decided: tuple[Decision | Question, SearchResult | None] | None = None
+    """What the rules say, and of which match; None where nothing was searched."""
 
 
 class MemoryDeduplicator:
@@ -238,7 +240,9 @@ class MemoryDeduplicator:
             if isinstance(one, Known):
                 outcomes.append(Outcome(one.memory, Action.KNOWN, "it arrived before"))
                 continue
-            seen = self._seen(one, together)
+            near = () if isinstance(one.neighbours, Unsearched) else one.neighbours.matches
+            texts = [one.new.memory.content, *(hit.memory.content for hit in near)]
+            seen = await in_thread_if_long(texts, self._seen, one, together)
             if seen is None or self._would_wait(seen):
                 break
             decision, _ = await self._decide(seen, 1, Budget(self._budget_s), calls)
@@ -258,15 +262,19 @@ class MemoryDeduplicator:
             return None
         nearest = tuple(matches[: self._config.dedup_candidates])
         arrival = replace(arrival, neighbours=replace(found, matches=nearest))
-        return _Prepared(arrival, nearest)
+        return self._by_rule(arrival, nearest)
+
+    def _by_rule(self, arrival: Arrival, matches: tuple[SearchResult, ...]) -> _Prepared:
+        """What the rules say of a new memory: long texts are compared, so not on the loop."""
+        if isinstance(arrival.neighbours, Unsearched):
+            return _Prepared(arrival)
+        return _Prepared(arrival, matches, decide_new(arrival.new.memory, matches, self._rules))
 
     def _would_wait(self, prepared: _Prepared) -> bool:
         """Whether a model that is not on this machine is to be asked."""
         if self._model.name == OFFLINE:
             return False
-        new = prepared.arrival.new.memory
-        decision, _ = decide_new(new, prepared.matches, self._rules)
-        return isinstance(decision, Question)
+        return prepared.decided is not None and isinstance(prepared.decided[0], Question)
 
     async def _embedded(self, some: Sequence[Memory]) -> Sequence[Memory | Embedded]:
         """Several are embedded together; one alone is when it is prepared."""
@@ -315,7 +323,7 @@ class MemoryDeduplicator:
         found = self._store.prepare(new, k, self._rules.lower, Asker(self._model.name))
         if isinstance(found, Known):
             return found
-        return _Prepared(found, self._cohesive(found))
+        return self._by_rule(found, self._cohesive(found))
 
     async def _decide(
         self, prepared: _Prepared, attempt: int, budget: Budget, calls: CallBudget
@@ -325,12 +333,13 @@ class MemoryDeduplicator:
         new, found = arrival.new.memory, arrival.neighbours
         if not self._config.dedup_enabled:
             return add(new, _OFF), Anyway()
-        if isinstance(found, Unsearched):
+        if isinstance(found, Unsearched) or prepared.decided is None:
+            assert isinstance(found, Unsearched)
             logger.warning("similarity query failed, storing the memory anyway: %s", found.why)
             reason = f"similarity query failed: {found.why}"
             return add(new, reason, pending=True), UnlessRepeated()
         matches = prepared.matches
-        decision, match = decide_new(new, matches, self._rules)
+        decision, match = prepared.decided
         if isinstance(decision, Decision) and decision.action is Action.ADD:
             hearsay = len(matches) < len(found.matches)
             decision = replace(decision, reason=_HEARSAY) if hearsay else decision

@@ -14,6 +14,7 @@ from memory.providers import Budget, Spent
 from memory.second_reading import SecondReader
 from memory.store import MemoryStore
 from memory.text import Belief, shortened
+from memory.threads import in_thread_if_long
 
 logger = logging.getLogger(__name__)
 
@@ -55,14 +56,14 @@ class Judging:
             except ModelError as exc:
                 paid = spent.usage + Usage.of_failure(exc)
                 asked = spent.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
-                return self._failed(question, _Problem(str(exc)), paid, asked)
+                return await self._failed(question, _Problem(str(exc)), paid, asked)
             if isinstance(answer, Decision):
                 log_merges(answer)
                 return replace(answer, usage=spent.usage)
             problem = answer
             logger.warning("the model's answer is discarded: %s", problem.why)
             question = replace(question, objection=problem.why)
-        return self._failed(question, problem, spent.usage)
+        return await self._failed(question, problem, spent.usage)
 
     async def _answer(
         self, question: Question, budget: Budget, spent: Spent
@@ -73,7 +74,8 @@ class Judging:
         """
         verdict = await budget.wait_for(self._model.judge, question)
         spent.usage += verdict.usage
-        parts = resolve(question, verdict)
+        texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
+        parts = await in_thread_if_long(texts, resolve, question, verdict)
         if isinstance(parts, str):
             return _Problem(parts)
         refused = _refused(parts)
@@ -84,11 +86,12 @@ class Judging:
             return _Problem("; ".join(refused), refused=True)
         return decided(question, verdict, parts, self._store.new_id, self._model.name)
 
-    def _failed(
+    async def _failed(
         self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
     ) -> Decision:
         """The fallback; it names the model where that was asked."""
-        decision = after_failure(question, problem.why, self._rules)
+        texts = [member.content for member in question.members]
+        decision = await in_thread_if_long(texts, after_failure, question, problem.why, self._rules)
         fallback = "replace" if decision.survivors else "keep both"
         told = (
             "DEDUP_REFUSED: merged text refused, falling back to %s (%s)"

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from memory import trial
 from memory.decide import Part, as_read, checked_by_words
 from memory.ledger import Reader
-from memory.models import MOST_READ, MergeReading
+from memory.models import MOST_READ, MergeReading, ProposedMerge
 from memory.protocols import LanguageModel
 from memory.providers import Budget, OfEachLoop, Spent
 from memory.store import MemoryStore
 from memory.text import Belief
-from memory.threads import in_thread
+from memory.threads import in_thread, in_thread_if_long
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +43,9 @@ class SecondReader:
             return tuple(parts)
         if await self._is_trusted(budget, spent):
             readings = await self._read(doubtful, budget, spent)
-            settled = map(as_read, doubtful, readings)
+            settled = iter(list(map(as_read, doubtful, readings)))
         else:
-            settled = map(checked_by_words, [part.merge for part in doubtful])
+            settled = iter([await _checked_by_words(part.merge) for part in doubtful])
         return tuple(next(settled) if part.belief is Belief.DOUBTFUL else part for part in parts)
 
     async def _read(
@@ -113,3 +113,8 @@ def _told(name: str, wrong: int) -> str:
         f"{name} accepted {wrong} of {trial.FAITHFUL.count(False)} wrong merges when it was tried: "
         "it counts as having no second reading, and its merged texts are checked word by word"
     )
+
+
+async def _checked_by_words(merge: ProposedMerge) -> Part:
+    texts = [merge.text, *(member.content for member in merge.members)]
+    return await in_thread_if_long(texts, checked_by_words, merge)

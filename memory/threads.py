@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, ParamSpec, TypeVar
 
@@ -30,6 +30,19 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
                 await asyncio.wait([work])
         work.exception()  # nobody waits for it any more
         raise
+
+
+async def in_thread_if_long(
+    texts: Iterable[str], call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """The call's answer; from a thread of its own where it reads texts that take a while."""
+    if sum(map(len, texts)) <= _SHORT:
+        return call(*args, **kwargs)
+    return await in_thread(call, *args, **kwargs)
+
+
+_SHORT = 2_000
+"""Characters that are read within a few milliseconds, less than a thread is worth."""
 
 
 async def side_by_side(

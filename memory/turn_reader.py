@@ -29,7 +29,7 @@ from memory.protocols import LanguageModel
 from memory.providers import Budget
 from memory.store import MemoryStore
 from memory.text import asked_to_remember, covers, only_asks_to_remember, retold, telling_words
-from memory.threads import in_thread
+from memory.threads import in_thread, in_thread_if_long
 
 logger = logging.getLogger(__name__)
 
@@ -249,11 +249,8 @@ class TurnReader:
             for kept in chunk
             for place, candidate in enumerate(found[kept.seq])
         ]
-        fresh = [
-            memory
-            for candidate, memory in every
-            if candidate.asked or not any(_states(old, memory) for old in recalled)
-        ]
+        texts = [memory.content for memory in (*recalled, *(memory for _, memory in every))]
+        fresh = await in_thread_if_long(texts, _unstated, every, recalled)
         outcomes = await self._deduplicator.check_and_merge_all(fresh, lease=lease)
         await in_thread(self._finish, chunk, lease)
         return ExtractionResult(
@@ -306,6 +303,17 @@ class TurnReader:
         with self._store.ledger.writing() as writer:
             writer.leases.check(lease)
             write(writer)
+
+
+def _unstated(
+    every: Sequence[tuple[Candidate, Memory]], recalled: Sequence[Memory]
+) -> list[Memory]:
+    """Return those that somebody asked for, or that nothing recalled states."""
+    return [
+        memory
+        for candidate, memory in every
+        if candidate.asked or not any(_states(old, memory) for old in recalled)
+    ]
 
 
 def _states(old: Memory, new: Memory) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -32,6 +33,7 @@ from memory.models import (
 from memory.providers import CircuitBreaker, OfflineModel
 from memory.review import cards_of
 from memory.store import Anyway, Applied, Asker, MemoryStore, reopen_pending
+from memory.text import compare
 from tests.conftest import Tell
 from tests.doubles import (
     START,
@@ -101,6 +103,27 @@ def test_thresholds_include_their_own_value(
     write(deduplicator, tell(TABBY))
     assert (len(model.asked), live(store)) == (asked, left)
     assert every_text(store) == {CAT, TABBY}
+
+
+def test_long_texts_are_not_compared_on_the_loop(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_the_loop = []
+
+    def watched(a: str, b: str) -> object:
+        on_the_loop.append(threading.current_thread() is threading.main_thread())
+        return compare(a, b)
+
+    for module in ("decide.policy", "providers.offline"):
+        monkeypatch.setattr(f"memory.{module}.compare", watched)
+    cat, dog = (f"{'Mia rows on the lake, and she sings. ' * 60}{text}" for text in (CAT, DOG))
+    embedder.place(cat)
+    embedder.place(dog, 0.97, cat)
+    deduplicator = MemoryDeduplicator(store, OfflineModel())
+    write(deduplicator, tell(cat))
+    write(deduplicator, tell(dog))
+    assert on_the_loop
+    assert not any(on_the_loop)
 
 
 def minutes_pass(store: MemoryStore, minutes: int) -> None:

@@ -32,9 +32,11 @@ from memory.text import (
     statements,
     verify_by_words,
 )
+from memory.threads import in_thread_if_long
 
 CANNOT_TELL = "the offline judge cannot tell"
 """The recorded reason of a question that it leaves as it is."""
+
 _FREE = Usage()
 _RECALLED = 3
 _MOST_PAIRS = 400
@@ -56,15 +58,8 @@ class OfflineModel:
         members that may conflict stay apart. Where the vectors do not say that they are copies,
         a member goes only where another one covers it.
         """
-        left = list(range(len(question.members)))
-        parts = []
-        while left:
-            group, text = _told_as_one(question, left)
-            left = [index for index in left if index not in group]
-            if len(group) > 1:
-                parts.append(MergeGroup(members=group, text=text))
-        reason = "said in one text" if parts else CANNOT_TELL
-        return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
+        texts = [member.content for member in question.members]
+        return await in_thread_if_long(texts, _judged, question)
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Accept none: it cannot read."""
@@ -78,20 +73,8 @@ class OfflineModel:
         remembered: Sequence[Memory] = (),  # noqa: ARG002 - coverage tells, when it is stored
     ) -> Extraction:
         """What the speakers declare, a sentence each, told of them by name."""
-        told = [*context, *turns]
-        candidates = [
-            Candidate(
-                content=statement.text,
-                user=turn.speaker,
-                category="opinion" if statement.is_opinion else "fact",
-                intensity=statement.strength,
-                turn=number,
-            )
-            for number, turn in enumerate(turns)
-            if not turn.is_bot
-            for statement in _stated(told, len(context) + number)
-        ]
-        return Extraction(candidates=tuple(candidates), usage=_FREE)
+        texts = [turn.text for turn in (*context, *turns)]
+        return await in_thread_if_long(texts, _extracted, turns, context)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
         """The memories that come to mind, most similar first; nothing else is made up."""
@@ -105,6 +88,35 @@ class OfflineModel:
 
     async def aclose(self) -> None:
         """Nothing is held."""
+
+
+def _judged(question: Question) -> Verdict:
+    left = list(range(len(question.members)))
+    parts = []
+    while left:
+        group, text = _told_as_one(question, left)
+        left = [index for index in left if index not in group]
+        if len(group) > 1:
+            parts.append(MergeGroup(members=group, text=text))
+    reason = "said in one text" if parts else CANNOT_TELL
+    return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
+
+
+def _extracted(turns: Sequence[Turn], context: Sequence[Turn]) -> Extraction:
+    told = [*context, *turns]
+    candidates = [
+        Candidate(
+            content=statement.text,
+            user=turn.speaker,
+            category="opinion" if statement.is_opinion else "fact",
+            intensity=statement.strength,
+            turn=number,
+        )
+        for number, turn in enumerate(turns)
+        if not turn.is_bot
+        for statement in _stated(told, len(context) + number)
+    ]
+    return Extraction(candidates=tuple(candidates), usage=_FREE)
 
 
 def _stated(turns: Sequence[Turn], number: int) -> list[Statement]:
