@@ -12,6 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
+import filelock
+
 _PERMISSIONS = 0o777
 _OWN = 0o600
 """Others may not read what people told a chatbot."""
@@ -52,6 +54,11 @@ def write_whole(path: Path, data: bytes) -> None:
         with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWN), "wb") as file:
             file.write(data)
         part.chmod(mode)
+
+
+def own_lock(path: Path, timeout_s: float = -1.0) -> filelock.FileLock:
+    """A lock on a file that is its owner's alone, taken and released by any thread."""
+    return filelock.FileLock(path, timeout=timeout_s, mode=_OWN, thread_local=False)
 
 
 def open_regular(path: Path) -> BinaryIO:

@@ -36,6 +36,7 @@ def by_agent(
     with MemoryStore(
         ledger, embedder, opener, scope_fields=("user", "agent"), clock=ticking()
     ) as store:
+        assert store.index.serving.name  # it is open
         yield store
 
 

@@ -169,6 +169,7 @@ def _store(
             ledger,
             embedder,
             open_index,
+            index_at_once=config.memory.chroma.host is not None,
             scope_fields=config.memory.dedup_scope,
             scale=build_scale(config, embedder),
         )

@@ -18,14 +18,9 @@ from memory.index.chroma_client import (
     COLLECTION,
     SLACK,
     ChromaServer,
-    Holder,
-    chroma_faults,
-    close_client,
-    fresh_client,
     http_client,
-    load_chroma,
-    persistent_client,
 )
+from memory.index.chroma_process import ChromaProcess
 from memory.index.copying import Copying, Locks
 from memory.index.folder import IndexFolder
 from memory.index.following import Follower
@@ -37,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _NO_ROOM = ("disk is full", "No space left")
 """How SQLite and the system say so."""
+_FULL = ("its disk is full", "make room and try again")
 
 
 @dataclass(frozen=True)
@@ -64,14 +60,12 @@ class ChromaIndex:
     def embedded(
         cls, path: Path, ledger: Ledger, following: Following = Following()
     ) -> ChromaIndex | None:
-        """Chroma in this process; None where another process has this folder.
+        """Chroma in a process of its own; None where another process has this folder.
 
         A folder that is damaged, or another store's, is set aside, and made again from the ledger.
 
         Raises: IndexFault.
         """
-        with chroma_faults():
-            load_chroma()
         folder = IndexFolder(path)
         if not folder.acquire():
             return None
@@ -87,35 +81,42 @@ class ChromaIndex:
     ) -> ChromaIndex:
         whole = folder.closed_whole()
         damage = "" if whole else folder.damage()
+        if _is_full(damage):
+            raise IndexFault(*_FULL)
+        process = ChromaProcess()  # where none can be started, the folder is not damaged
         try:
-            if not _is_full(damage):
-                folder.opened()
+            folder.opened()
             if damage:
                 raise IndexFault(f"damaged: {damage}")
-            index = cls._on(persistent_client(folder.path), ledger, folder, following)
+            index = cls._on(process, ledger, folder, following)
             if not whole:
                 index._must_agree()
             return index
         except IndexFault as exc:
+            process.close()
             if _is_full(exc.problem):  # nothing is damaged, and nothing can be made again
-                raise IndexFault("its disk is full", "make room and try again") from exc
+                raise IndexFault(*_FULL) from exc
             kind = "foreign" if isinstance(exc, ForeignIndex) else "damaged"
             aside = folder.set_aside(kind)
             logger.warning(
                 "the index is %s; it was set aside as %s and is made again", exc.problem, aside
             )
-            return cls._on(fresh_client(folder.path), ledger, folder, following)
+            return cls._on(ChromaProcess(), ledger, folder, following)
+        except BaseException:  # Ctrl-C too must not leave it running
+            process.close()
+            raise
 
     @classmethod
     def _on(
-        cls, client: Holder, ledger: Ledger, folder: IndexFolder, following: Following
+        cls, process: ChromaProcess, ledger: Ledger, folder: IndexFolder, following: Following
     ) -> ChromaIndex:
-        """Raises: IndexFault, and then the client is closed."""
+        """Raises: IndexFault, and then the process has ended."""
         try:
-            place = Place(client, COLLECTION, folder, following.sync_threshold)
+            process.open(folder.path)
+            place = Place(process, COLLECTION, folder, following.sync_threshold)
             return cls(place, ledger, following.lag)
-        except BaseException:  # Ctrl-C too must not leave it open
-            close_client(client)
+        except BaseException:  # as above
+            process.close()
             raise
 
     def _must_agree(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,23 +143,13 @@ class ChromaServer:
 
 
 def persistent_client(folder: Path) -> Client:
-    """Raises: IndexFault."""
-    return _client_at(str(folder.absolute()))
-
-
-def fresh_client(folder: Path) -> Client:
-    """The same where this process had the folder open before it was made anew.
-
-    Chroma keeps what it opened, even broken, by the path's spelling: this one is another.
+    """A client in this process, whose memory may end up in Chroma's files: never for our index.
 
     Raises: IndexFault.
     """
-    return _client_at(str(folder.absolute()) + os.sep)
-
-
-def _client_at(path: str) -> Client:
     with chroma_faults():
         chromadb, settings = load_chroma()
+        path = str(folder.absolute())
         client: Client = chromadb.PersistentClient(path=path, settings=settings)
         return client
 

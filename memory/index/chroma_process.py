@@ -1,7 +1,9 @@
 """Chroma on a folder, in a process of its own that ends with whoever started it.
 
-Chroma's writes hold the interpreter that they run in, and a folder that is damaged can end the
-whole process: here neither is the interpreter, or the process, of those who search and write.
+hnswlib writes memory that it never filled into its files, with whatever was there before. So this
+process is a fresh interpreter, and gets ids and vectors, never a text: none can end up in a file.
+Chroma's writes also hold the interpreter that they run in, and a folder that is damaged can end
+the whole process: neither is the interpreter, or the process, of those who search and write.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from memory.index.chroma_client import (
     load_chroma,
     persistent_client,
 )
-from memory.index.probe import alone_at, python_that
+from memory.index.probe import alone_at, bare_environment, python_that
 from memory.models import Vector, Vectors
 
 _ENDING_S = 10.0
@@ -74,6 +76,7 @@ class ChromaProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,
+                env=bare_environment(),
             )
         except OSError as exc:
             raise IndexFault(f"no process could be started for it: {exc.strerror}") from exc
@@ -84,8 +87,12 @@ class ChromaProcess:
             raise
 
     def open(self, folder: Path) -> ChromaProcess:
-        """Raises: IndexFault."""
-        self.ask("open", {"folder": folder.absolute()})
+        """Raises: IndexFault, and then the process has ended."""
+        try:
+            self.ask("open", {"folder": folder.absolute()})
+        except BaseException:  # Ctrl-C too must not leave it running
+            self.close()
+            raise
         return self
 
     def get_or_create_collection(
@@ -216,6 +223,7 @@ def serve() -> None:
     """
     for asked_to_stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked_to_stop, signal.SIG_IGN)  # whoever started it closes it
+    os.umask(0o077)  # nobody else's business
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     with contextlib.ExitStack() as held, contextlib.suppress(OSError):  # nobody listens any more

@@ -1,4 +1,4 @@
-"""Copying what is many into Chroma beside those who search, in a process of Chroma's own."""
+"""Copying what is many into Chroma beside those who search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 from memory.errors import IndexFault, LedgerError
 from memory.index import rows
 from memory.index.beside import Beside
-from memory.index.chroma_process import ChromaProcess
 from memory.index.following import Follower, Page
 from memory.index.place import Place
 from memory.ledger import Change, Ledger
@@ -22,8 +21,6 @@ from memory.protocols import Query
 
 logger = logging.getLogger(__name__)
 
-_SEARCHED_EXACTLY = 100_000
-"""Up to so many rows, all are searched exactly while many are copied: nobody waits for Chroma."""
 _BESIDE = 200
 """Rows that are read in one go while others search."""
 
@@ -56,8 +53,6 @@ class Copying:
         self._ledger = ledger
         self._locks = locks
         self._beside = Beside("index", self._steps)
-        self._stays = False
-        """Whether no process of its own could be started for Chroma."""
         self._fault: IndexFault | None = None
 
     def start(self) -> None:
@@ -79,49 +74,14 @@ class Copying:
 
     def _steps(self) -> Steps[None]:
         try:
-            self._move_out()
             while (yield from self._copy_page()):
-                self._move_out()  # it may have been made again here
+                pass
             self._serve_again()
         except (IndexFault, LedgerError) as exc:
             with self._locks.searching:
                 self._place.suspect()
                 self._fault = exc if isinstance(exc, IndexFault) else None
             logger.warning("the index is behind (%s)", exc)
-
-    def _move_out(self) -> None:
-        """From here on an embedded Chroma has a process of its own, where it holds up nobody here.
-
-        Starting one takes a second, which is worth it once there is much to copy. Where none can
-        be started, Chroma stays here.
-        """
-        if self._stays or not self._place.may_move:
-            return
-        try:
-            process = ChromaProcess()
-        except IndexFault as exc:
-            logger.warning("Chroma stays in this process (%s)", exc)
-            self._stays = True
-            return
-        try:
-            with self._locks.writing:
-                nobody_waits = self._search_all_exactly()
-                with contextlib.nullcontext() if nobody_waits else self._locks.searching:
-                    self._place.move_to(process, self._locks.searching)
-        except BaseException:  # nobody else would end it
-            process.close()
-            raise
-
-    def _search_all_exactly(self) -> bool:
-        """Whether Chroma is asked nothing any more, until `_serve_again`."""
-        if self._follower.searches_all_exactly:
-            return True
-        everything = self._follower.everything(_SEARCHED_EXACTLY)
-        if everything is None:
-            return False
-        with self._locks.searching:
-            self._follower.search_exactly(everything)
-        return True
 
     def _copy_page(self) -> Steps[bool]:
         """Copy the next page; False where there is none, or another process is at it."""

@@ -46,6 +46,11 @@ class ExactIndex:
             found = self._live.nearest(queries)
         return [Shortlist(tuple(name for name, _ in some)) for some in found]
 
+    def suffices(self) -> bool:
+        """Whether it answers at once whatever is asked, however all is divided into scopes."""
+        with self._ledger.reading() as reader:
+            return reader.followers.count() * (reader.vectors.dim() or 0) <= _MOST
+
     def begin(self, *, often: bool) -> None:
         """Read the vectors: few at once, and more of them beside others where it is asked often."""
         if self._live.is_whole or self._fails or self._reading.is_under_way:

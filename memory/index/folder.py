@@ -17,7 +17,7 @@ import filelock
 
 from memory import files
 from memory.errors import IndexFault
-from memory.index.probe import PROBE_CODE, STARTED, alone_at, python_that
+from memory.index.probe import PROBE_CODE, STARTED, alone_at, bare_environment, python_that
 
 _PROBE_S = 120
 """How long looking at a folder may take before it counts as damaged."""
@@ -31,7 +31,7 @@ class IndexFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._record = path.with_suffix(".closed")
-        self._lock = filelock.FileLock(path.with_suffix(".lock"), thread_local=False)
+        self._lock = files.own_lock(path.with_suffix(".lock"))
 
     def acquire(self) -> bool:
         """Whether this process owns the folder now.
@@ -39,7 +39,7 @@ class IndexFolder:
         Raises: IndexFault where no lock can be made there.
         """
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock.acquire(blocking=False)
         except filelock.Timeout:
             return False
@@ -92,7 +92,12 @@ class IndexFolder:
         command = python_that(PROBE_CODE, str(self.path.absolute()))
         try:
             seen = subprocess.run(  # noqa: S603 - our own code
-                command, capture_output=True, text=True, timeout=_PROBE_S, check=False
+                command,
+                capture_output=True,
+                text=True,
+                timeout=_PROBE_S,
+                check=False,
+                env=bare_environment(),
             )
         except subprocess.TimeoutExpired:
             return f"it did not open within {_PROBE_S} s"

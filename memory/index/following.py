@@ -101,8 +101,6 @@ class Follower:
         with self._ledger.reading() as reader:
             state = reader.followers.state(self._place.id)
             recent.catch_up(reader)
-        if self._place.moving:
-            return False
         if state is None:  # another process made the collection again
             self._place.open_again()
             self._start()
@@ -113,19 +111,6 @@ class Follower:
         with self._ledger.reading() as reader:
             self.recent.catch_up(reader)
         return False
-
-    def everything(self, at_most: int) -> LiveVectors | None:
-        """All that is live now; None where that is too much to be searched exactly."""
-        with self._ledger.reading() as reader:
-            if reader.followers.lag(0) > at_most:
-                return None
-            found = LiveVectors()
-            found.catch_up(reader)
-        return found
-
-    def search_exactly(self, everything: LiveVectors) -> None:
-        """Ask Chroma nothing any more, until `search_the_rest_exactly`."""
-        self._search_above(0, everything)
 
     def search_the_rest_exactly(self) -> None:
         """Ask Chroma for what is copied, where that is nearly all."""

@@ -1,7 +1,6 @@
 """The place of a store's one collection: a folder of its own, or a Chroma server.
 
-There it is opened, made again, moved into a process of its own, and closed. Of the ledger it knows
-nothing.
+There it is opened, made again and closed. Of the ledger it knows nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from memory.index.chroma_client import (
     chroma_faults,
     close_client,
     open_collection,
-    persistent_client,
 )
 from memory.index.chroma_process import ChromaProcess
 from memory.index.folder import IndexFolder
@@ -43,8 +41,6 @@ class Place:
         self._folder = folder
         self._sync_threshold = sync_threshold
         self._faulty = False
-        self.moving = False
-        """Whether Chroma is just being closed here and opened in a process of its own."""
         self.open_again()
 
     @property
@@ -65,12 +61,6 @@ class Place:
     def is_open(self) -> bool:
         return self._client is not None
 
-    @property
-    def may_move(self) -> bool:
-        """Whether Chroma is open in this process."""
-        elsewhere = self._client is None or isinstance(self._client, ChromaProcess)
-        return self._folder is not None and not elsewhere
-
     def open_again(self) -> None:
         """The collection that is here now: somebody may have made it again.
 
@@ -81,6 +71,9 @@ class Place:
     def make_again(self) -> None:
         """With nothing in it, whatever was.
 
+        Chroma's files may hold anything that its process's memory ever held: another one makes
+        them again.
+
         Raises: IndexFault.
         """
         if self._folder is None:
@@ -90,34 +83,13 @@ class Place:
             close_client(self._open_client)
             self._folder.set_aside("damaged")
             self._folder.remove_damaged()
-            self._client = persistent_client(self._folder.path)
+            self._client = ChromaProcess().open(self._folder.path)
         self.open_again()
 
     def remove_damaged(self) -> None:
         """Delete what was set aside: it holds vectors of memories since forgotten."""
         if self._folder is not None:
             self._folder.remove_damaged()
-
-    def move_to(
-        self, process: ChromaProcess, changing: contextlib.AbstractContextManager[object]
-    ) -> None:
-        """From here on Chroma is in that process; `changing` is held where users would notice.
-
-        Raises: IndexFault.
-        """
-        assert self._folder is not None
-        with changing:
-            client, self.moving = self._client, True
-        try:
-            if client is None:  # closed meanwhile
-                process.close()
-                return
-            close_client(client)
-            rows = self._opened_by(process.open(self._folder.path))
-            with changing:
-                self._client, self.rows = process, rows
-        finally:
-            self.moving = False
 
     def suspect(self) -> None:
         """Something has failed: let the next start look at the folder closely."""

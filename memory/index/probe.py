@@ -11,6 +11,7 @@ from pathlib import Path
 
 import filelock
 
+from memory import files
 from memory.errors import IndexFault
 from memory.index.chroma_client import (
     COLLECTION,
@@ -29,6 +30,19 @@ _MISSES = 50
 
 _PATIENCE_S = 30.0
 """How long a process waits for the one before it, whose owner was killed, to close the folder."""
+_ENVIRONMENT = (
+    *("PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
+    *(
+        "LD_LIBRARY_PATH",
+        "DYLD_LIBRARY_PATH",
+        "SYSTEMROOT",
+        "SYSTEMDRIVE",
+        "USERPROFILE",
+        "APPDATA",
+    ),
+    *("LOCALAPPDATA", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"),
+)
+"""The variables that it gets: others may hold keys, or anything."""
 _PACKAGES = Path(__file__).absolute().parents[2]
 """Where this package is found."""
 _FIND_CODE = """
@@ -51,6 +65,11 @@ def python_that(code: str, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-c", _FIND_CODE + code, json.dumps(found_in), *arguments]
 
 
+def bare_environment() -> dict[str, str]:
+    """What Chroma's process needs of this one's environment."""
+    return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+
+
 @contextlib.contextmanager
 def alone_at(folder: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
     """While the block runs, no other process of ours has the folder open.
@@ -58,7 +77,7 @@ def alone_at(folder: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
     Raises: IndexFault.
     """
     try:
-        with filelock.FileLock(folder.with_suffix(".open"), timeout=patience_s):
+        with files.own_lock(folder.with_suffix(".open"), patience_s):
             yield
     except filelock.Timeout as exc:
         raise IndexFault(f"{folder} is still open in a process whose owner has ended") from exc
@@ -66,6 +85,7 @@ def alone_at(folder: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
 
 def look(path: str) -> None:
     """Say on stdout that all is loaded, and then what is wrong with a folder, where anything is."""
+    os.umask(0o077)
     with chroma_faults():
         load_chroma()
     sys.stdout.write(f"{STARTED}\n")

@@ -28,14 +28,20 @@ class IndexSlot:
     """The place of one index, beside the exact search that always answers."""
 
     def __init__(
-        self, exact: ExactIndex, open_index: Callable[[], Index | None] | None = None
+        self,
+        exact: ExactIndex,
+        open_index: Callable[[], Index | None] | None = None,
+        *,
+        at_once: bool = False,
     ) -> None:
         """`open_index` is called when the index is first needed; None searches exactly.
 
-        So does what it gives, where that is None.
+        So does what it gives, where that is None. `at_once` calls it at the first query, needed or
+        not: whoever names a server wants it to follow, and to hear that it is not there.
         """
         self._exact = exact
         self._open_index = open_index
+        self._at_once = at_once
         self._index: Index | None = None if open_index else exact
         self._asked = 0
         """How many queries there were."""
@@ -91,9 +97,13 @@ class IndexSlot:
             return [_UNKNOWN] * len(queries)
 
     def _not_asked(self, queries: int) -> None:
-        """It follows all the same, now and then, so that it is not far behind when it is asked."""
+        """An open one follows all the same, now and then, so that it is not far behind."""
         self._unasked += queries
-        if queries and (self._index is None or self._unasked >= _MOST_UNASKED):
+        if self._index is None:
+            due = self._at_once and queries > 0
+        else:
+            due = self._unasked >= _MOST_UNASKED
+        if due:
             self._unasked = 0
             self._follow()
 
@@ -127,7 +137,10 @@ class IndexSlot:
         self._index = self._exact
 
     def open_in_background(self, when_open: Callable[[], object]) -> None:
-        """Open the index while others search exactly, then call `when_open` there."""
+        """Open the index while others search exactly, then call `when_open` there.
+
+        Where exact search answers all anyway, the index stays closed until it is needed.
+        """
         if self._open_index is not None and self._opening is None:
             self._opening = threading.Thread(
                 target=self._open, args=(self._open_index, when_open), name="index", daemon=True
@@ -150,14 +163,15 @@ class IndexSlot:
         self, open_index: Callable[[], Index | None], when_open: Callable[[], object]
     ) -> None:
         try:
-            index = open_index() or self._exact
+            needed = self._at_once or not self._exact.suffices()
+            index = (open_index() or self._exact) if needed else None
             with self._lock:
                 too_late = self._closed
                 self._index = self._exact if too_late else index
-            if too_late:
-                index.close()
-            else:
+            if not too_late:
                 when_open()
+            elif index is not None:
+                index.close()
         except MemoryPipelineError as exc:
             logger.warning("the index did not open, searching exactly: %s", exc)
 

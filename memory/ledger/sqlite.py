@@ -122,7 +122,7 @@ class SqliteDatabase(Database):
     @contextlib.contextmanager
     def exclusive(self, task: str) -> Iterator[bool]:
         path = self._lock_file(task)
-        lock = filelock.FileLock(path, thread_local=False)  # taken and released by any thread
+        lock = files.own_lock(path)
         try:
             lock.acquire(blocking=False)
         except filelock.Timeout:

@@ -125,12 +125,13 @@ class MemoryStore:
         embedder: Embedder,
         open_index: Callable[[Ledger], Index | None] | None = None,
         *,
+        index_at_once: bool = False,
         scope_fields: tuple[ScopeField, ...] = ("user",),
         scale: Scale = PLAIN,
         clock: Clock = utc_now,
         new_id: Callable[[], str] = new_memory_id,
     ) -> None:
-        """`open_index` is called when the index is first needed.
+        """`open_index` is called when the index is first needed, or at the first query.
 
         Where it is None, or gives None, all is searched exactly.
 
@@ -143,7 +144,7 @@ class MemoryStore:
         self.new_id = new_id
         self.embeddings = EmbeddingCache(ledger, embedder)
         opener = None if open_index is None else lambda: open_index(ledger)
-        self.index = IndexSlot(ExactIndex(ledger), opener)
+        self.index = IndexSlot(ExactIndex(ledger), opener, at_once=index_at_once)
         self.scale = scale
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
         """Which memories one may be compared with."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,9 @@ class CalibrationLog:
 
     def add(self, key: str, answer: Answer) -> None:
         """Keep one more."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(self._path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "a", encoding="utf-8") as file:
             file.write(json.dumps({"pair": key, "answer": answer, "by": self._by}) + "\n")
 
 

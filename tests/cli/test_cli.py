@@ -379,7 +379,7 @@ def test_what_is_forgotten_is_in_no_file_of_the_data_folder(run: Run, tmp_path: 
     assert str(found["id"]) in vector
     assert run("memory-dedup", "forget", str(found["id"])).stderr == "erased\n"
     files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
-    assert len(files) > 2
+    assert files
     for path in files:
         assert b"quartz" not in path.read_bytes().lower(), path
     assert len(exported(run)) == 4

@@ -7,9 +7,18 @@ from pathlib import Path
 from signal import Signals
 
 
+def pids() -> list[int]:
+    """Those that this process has started."""
+    children = (told.read_text().split() for told in Path("/proc/self/task").glob("*/children"))
+    found = {int(child) for some in children for child in some}
+    return sorted(child for child in found if _is_chroma(child))
+
+
 def send(signal: Signals) -> None:
-    """To each of them that this process has started."""
-    for told in Path("/proc/self/task").glob("*/children"):
-        for child in told.read_text().split():
-            if b"chroma_process" in Path(f"/proc/{child}/cmdline").read_bytes():
-                os.kill(int(child), signal)
+    """To each of them."""
+    for child in pids():
+        os.kill(child, signal)
+
+
+def _is_chroma(pid: int) -> bool:
+    return b"chroma_process import serve" in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -85,13 +85,14 @@ def test_a_folder_that_was_deleted_is_made_again(
     again.close()
 
 
-def test_a_library_that_cannot_be_loaded_is_no_damage(
-    folder: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_cannot_be_started_is_no_damage(
+    folder: Path, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened(folder, ledger).close()
-    monkeypatch.setitem(sys.modules, "chromadb", None)
-    with pytest.raises(IndexFault):
-        ChromaIndex.embedded(folder, ledger)
+    for python in (str(tmp_path / "nowhere"), python_that(tmp_path, "exit 1")):
+        monkeypatch.setattr(sys, "executable", python)
+        with pytest.raises(IndexFault, match="process"):
+            ChromaIndex.embedded(folder, ledger)
     assert folder.is_dir()
     assert not folder.with_name("chroma.damaged-1").exists()
 

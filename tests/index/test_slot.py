@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Sequence
 
@@ -67,12 +68,51 @@ def slot_with(ledger: Ledger, index: BrokenIndex) -> IndexSlot:
     return IndexSlot(ExactIndex(ledger), lambda: index)
 
 
+def opened(ledger: Ledger, index: BrokenIndex) -> IndexSlot:
+    """One whose index was needed already."""
+    slot = slot_with(ledger, index)
+    assert slot.serving is index
+    return slot
+
+
+@pytest.mark.parametrize("in_background", [False, True])
+def test_an_index_that_is_not_needed_is_never_opened(ledger: Ledger, in_background: bool) -> None:
+    def fail() -> BrokenIndex:
+        raise AssertionError("it was opened")
+
+    [mia] = tell(ledger, "Mia", [AXES[0]])
+    slot, ready = IndexSlot(ExactIndex(ledger), fail), threading.Event()
+    if in_background:
+        slot.postpone()
+        slot.open_in_background(ready.set)
+        assert ready.wait(30.0)
+    for _ in range(50):
+        assert slot.nearest([Query(AXES[0], of("Mia"), 1)])[0].ids == (mia,)
+    slot.wait_until_open()
+    slot.close()
+
+
+def test_an_index_that_is_needed_later_is_opened_though_it_was_not_in_the_background(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mia = tell(ledger, "Mia", [*AXES])
+    index, ready = Sure(mia[0]), threading.Event()
+    slot = slot_with(ledger, index)
+    slot.postpone()
+    slot.open_in_background(ready.set)
+    assert ready.wait(30.0)
+    slot.nearest([Query(AXES[1], of("Mia"), 1)])
+    monkeypatch.setattr("memory.index.exact._MOST", 8)
+    assert slot.nearest([Query(AXES[1], of("Mia"), 1)])[0].ids == (mia[0],)
+    assert index.asked == 1
+
+
 def test_few_are_searched_exactly_from_the_first_query_on(ledger: Ledger) -> None:
     mia = tell(ledger, "Mia", [*AXES[:2]])
     index = Unsure()
     slot = slot_with(ledger, index)
     [found] = slot.nearest([Query(AXES[1], of("Mia"), 1)])
-    assert (found.ids, index.asked, index.followed) == ((mia[1],), 0, 1)
+    assert (found.ids, index.asked, index.followed) == ((mia[1],), 0, 0)
 
 
 def test_many_are_the_indexs_until_their_vectors_are_read_beside(
@@ -102,7 +142,7 @@ def test_an_index_that_fails_unasked_is_given_up_and_said_once(
 ) -> None:
     [mia] = tell(ledger, "Mia", [AXES[0]])
     index = BrokenIndex()
-    slot = slot_with(ledger, index)
+    slot = opened(ledger, index)
     with caplog.at_level(logging.WARNING):
         for _ in range(50):
             assert slot.nearest([Query(AXES[0], of("Mia"), 1)])[0].ids == (mia,)
@@ -130,11 +170,11 @@ def test_what_comes_is_found_and_the_index_hears_of_it_though_nobody_asks_it(
 ) -> None:
     tell(ledger, "Mia", [AXES[0]])
     index = Unsure()
-    slot = slot_with(ledger, index)
+    slot = opened(ledger, index)
     slot.nearest([Query(AXES[0], of("Mia"), 1)])
     [late] = tell(ledger, "Mia's", [AXES[1]])
     [found] = slot.nearest([Query(AXES[1], of("Mia's"), 1)])
     assert found.ids == (late,)
     for _ in range(40):
         slot.nearest([Query(AXES[1], of("Mia"), 1)])
-    assert (index.asked, index.followed) == (0, 3)
+    assert (index.asked, index.followed) == (0, 2)
