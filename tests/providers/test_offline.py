@@ -140,3 +140,17 @@ def test_whatever_it_merges_is_believed(told: list[str]) -> None:
     for part in verdict.parts:
         told = [members[n].content for n in part.members]
         assert verify_by_words(part.text, told).belief is Belief.BELIEVED
+
+
+SIGNS = [
+    ("Mia's HbA1c should be <7.", "Mia's HbA1c should be >7."),
+    ("Mia's blood pressure is ≤130.", "Mia's blood pressure is ≥130."),
+    ("Mia's blood type is A+.", "Mia's blood type is A-."),
+]
+
+
+@pytest.mark.parametrize(("older", "newer"), SIGNS)
+def test_no_value_that_differs_in_a_sign_vanishes(tell: Tell, older: str, newer: str) -> None:
+    members = (tell(older), tell(newer))
+    verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95)))
+    assert all(older in part.text and newer in part.text for part in verdict.parts)

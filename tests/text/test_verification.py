@@ -101,6 +101,11 @@ LOSSES = [
     ("Bo gave Mia 5 euros.", "Mia gave Bo 6 euros.", "5"),
     ("Mia has 2 cats and 3 dogs.", "Mia has 3 cats.", "2"),
     ("Mia has 2 cats.", "Mia has 3 dogs.", "2"),
+    ("Mia's HbA1c should be <7.", "Mia's HbA1c should be >7.", "<"),
+    ("Blood pressure ≤130", "Blood pressure ≥130", "≤"),
+    ("Mia's blood type is A+.", "Mia's blood type is A-.", "A+"),
+    ("The code is tulip-42-Moon.", "The code is tulip-42-moon.", "tulip-42-Moon"),
+    ("Mia codes in C#.", "Mia codes in C.", "C#"),
 ]
 
 
