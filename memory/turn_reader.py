@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 
 from memory import telemetry
 from memory.deduplicator import MemoryDeduplicator
@@ -39,6 +40,8 @@ _CONTEXT = 4
 """Turns before those to extract, already extracted, that a model is shown with them."""
 _REMEMBERED = 8
 """Memories of each speaker that a model is shown with the turns, at most."""
+_CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100
+"""Candidates taken from one call: so many for each turn, and one more for so much text."""
 _ABOUT = 0.3
 """Cosine below which a memory is not about the turns."""
 
@@ -112,7 +115,7 @@ class TurnReader:
         Raises: LeaseLost.
         """
         try:
-            found, usage = await self._candidates(chunk, lease)
+            found, asked = await self._candidates(chunk, lease)
         except ModelTooSlow as exc:
             asking = [place for place, one in enumerate(chunk) if _needs_model(one)]
             if len(asking) < 2:
@@ -129,7 +132,7 @@ class TurnReader:
         except ModelError as exc:
             return Work(fault=exc)
         stored = await self._store_found(chunk, found, lease)
-        return Work(replace(stored, usage=stored.usage + usage))
+        return Work(summed(stored, asked))
 
     async def _read_each(self, chunk: Sequence[PendingTurn], lease: Lease, paid: Usage) -> Work:
         """One after the other; `paid` is what all together have cost in vain."""
@@ -167,23 +170,26 @@ class TurnReader:
 
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
-    ) -> tuple[dict[int, list[Candidate]], Usage]:
-        """What is worth remembering, by the turn that says it, kept before it is stored."""
+    ) -> tuple[dict[int, list[Candidate]], ExtractionResult]:
+        """What is worth remembering, by the turn that says it, kept before it is stored.
+
+        Also what finding it cost, and how much was left out.
+        """
         unread = [one for one in chunk if one.candidates is None]
         found = {one.seq: list(one.candidates or ()) for one in chunk}
         for one in unread:
             found[one.seq] += _asked(one.turn)
-        usage = Usage()
+        usage, over_limit = Usage(), 0
         if any(map(_needs_model, unread)):
             to_ask = [one for one in unread if not only_asks_to_remember(one.turn.text)]
             extraction, shown = await self._ask(to_ask)
             usage = extraction.usage
-            for candidate in extraction.candidates:
-                said = _turn_of(candidate, to_ask)
-                if said is not None and not shown.was_copied(candidate, said.turn.speaker):
+            taken, over_limit = _limited(extraction.candidates, to_ask)
+            for said, candidate in taken:
+                if not shown.was_copied(candidate, said.turn.speaker):
                     found[said.seq].append(candidate.model_copy(update={"asked": False}))
         await in_thread(self._keep_candidates, found, lease)
-        return found, usage
+        return found, ExtractionResult(usage=usage, over_limit=over_limit)
 
     async def _ask(self, to_ask: Sequence[PendingTurn]) -> tuple[Extraction, Shown]:
         """What the model finds in these turns, and what it was shown with them."""
@@ -351,6 +357,29 @@ def _turn_of(candidate: Candidate, asked: Sequence[PendingTurn]) -> PendingTurn 
     return (own or people)[-1]
 
 
+def _limited(
+    candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
+) -> tuple[list[tuple[PendingTurn, Candidate]], int]:
+    """The candidates to take, with the turn that says each, and how many are left out.
+
+    Each turn's first ones come first, so that one turn cannot crowd out the others.
+    """
+    by_turn: dict[int, list[tuple[PendingTurn, Candidate]]] = {}
+    for candidate in candidates:
+        if (said := _turn_of(candidate, asked)) is not None:
+            by_turn.setdefault(said.seq, []).append((said, candidate))
+    in_turn = chain.from_iterable(zip_longest(*by_turn.values()))
+    found = [one for one in in_turn if one is not None]
+    characters = sum(len(one.turn.text) for one in asked)
+    most = _CANDIDATES_PER_TURN * len(asked) + characters // _CHARACTERS_PER_CANDIDATE
+    if len(found) > most:
+        logger.warning(
+            "the model found %s memories in %s turns: the first %s are kept, %s are left out",
+            *(f"{n:,}" for n in (len(found), len(asked), most, len(found) - most)),
+        )
+    return found[:most], max(0, len(found) - most)
+
+
 def failed(exc: ModelError) -> ExtractionResult:
     """Why nothing became of some turns, and what that cost."""
     return ExtractionResult(problem=str(exc), usage=Usage.of_failure(exc))
@@ -371,6 +400,7 @@ def summed(first: ExtractionResult, *others: ExtractionResult) -> ExtractionResu
             outcomes=first.outcomes + other.outcomes,
             extracted=first.extracted + other.extracted,
             already_remembered=first.already_remembered + other.already_remembered,
+            over_limit=first.over_limit + other.over_limit,
             usage=first.usage + other.usage,
             problem=first.problem or other.problem,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import sqlite3
@@ -281,6 +282,49 @@ def test_a_turn_heard_before_the_clock_was_set_back_is_extracted(
         work = asyncio.run(extractor.extract_conversation("c", wait_s=3_600.0))
         assert work is not None
         assert work.result.extracted == (1 if back_s > 3_600.0 else 0)
+
+
+def test_what_is_opened_and_closed_again_and_again_leaves_nothing_large_behind(
+    tmp_path: Path, gemini: GeminiServer
+) -> None:
+    """Not even until Python looks for reference cycles, which it seldom does."""
+    gemini.default = found
+    config = settings(tmp_path, gemini)
+
+    async def talk(n: int) -> None:
+        async with open_chat_memory(config) as memory:
+            await memory.hear(turn(n))
+            await memory.settle()
+            assert await memory.recall(f"item number {n}", user="Mia")
+
+    asyncio.run(talk(0))
+    gc.collect()
+    before = held()
+    gc.disable()
+    try:
+        for n in range(1, 9):
+            asyncio.run(talk(n))
+        assert sum(live.numbers for live in alive("LiveVectors")) == before["numbers"]
+        assert len(alive("WordLlamaInference")) == 1, "one for all stores of this process"
+    finally:
+        gc.enable()
+    gc.collect()
+    assert held() == before
+
+
+def held() -> dict[str, int]:
+    """How many there are of what an open memory holds."""
+    kinds = ("MemoryStore", "ChatMemory", "Ledger", "Engine", "LiveVectors")
+    return {kind: len(alive(kind)) for kind in kinds} | {
+        "numbers": sum(live.numbers for live in alive("LiveVectors")),
+        "threads": threading.active_count(),
+        "files": len(list(Path("/proc/self/fd").iterdir())),
+    }
+
+
+def alive(kind: str) -> list[Any]:
+    """The objects of a class of this name that Python still holds."""
+    return [one for one in gc.get_objects() if type(one).__name__ == kind]
 
 
 def test_it_is_closed_once_from_any_loop_and_then_hears_nothing(

@@ -134,6 +134,30 @@ def test_a_candidate_without_a_turn_belongs_to_the_speaker_it_is_about(
     assert sorted(live(store)) == [("Eve", "Tea is hot."), ("Mia", CAT)]
 
 
+def test_an_answer_with_far_too_many_candidates_is_cut_and_loses_no_turn(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """20 for two short turns, and Mia's one is among them though Eve's 20,000 come first."""
+    many = [Candidate(content=f"Eve owns item {n}.", turn=0) for n in range(20_000)]
+    model.extractions = [[*many, Candidate(content=CAT, turn=1)]]
+    result = hook(extractor, turn("I own a lot.", 0, "Eve"), turn("I adopted a cat!", 1))
+    assert (result.extracted, result.pending, result.over_limit) == (2, 0, 19_981)
+    assert len(live(store)) == 20
+    assert ("Mia", CAT) in live(store)
+    assert "found 20,001 memories in 2 turns: the first 20 are kept, 19,981 are left" in caplog.text
+
+
+def test_a_long_turn_may_say_more(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    texts = [f"Eve owns item {n}, which she bought at the market in Faro." for n in range(30)]
+    model.extractions = [[Candidate(content=text, turn=0) for text in texts]]
+    item = "I own item {}, which I bought at the market in Faro when I was there with my sister."
+    said = " ".join(item.format(n) for n in range(30))
+    assert hook(extractor, turn(said, 0, "Eve")).over_limit == 0
+
+
 SECRET = "Mia's alarm code is 7788."
 
 

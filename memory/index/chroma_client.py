@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypedDict
 from uuid import UUID
@@ -227,8 +228,9 @@ def open_collection(client: Holder, name: str, sync_threshold: int | None) -> Ro
     return collection
 
 
+@cache
 def load_minilm() -> Any:
-    """Chroma's default embedding function, for `MiniLMEmbedder`."""
+    """Chroma's default embedding function, for `MiniLMEmbedder`: one for this process."""
     from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 
     return ONNXMiniLM_L6_V2()

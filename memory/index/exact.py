@@ -134,5 +134,10 @@ class ExactIndex:
         """Nothing on disk is held."""
 
     def close(self) -> None:
-        """Nothing on disk is held; what is under way ends."""
+        """Nothing on disk is held; what is under way ends, and the vectors are let go of.
+
+        A closed store is part of reference cycles: without this they stay until Python finds them.
+        """
         self._reading.stop()
+        with self._lock:
+            self._live = LiveVectors()

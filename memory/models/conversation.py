@@ -88,6 +88,8 @@ class ExtractionResult:
     known: int = 0
     already_remembered: int = 0
     """Candidates dropped because a recalled memory says them."""
+    over_limit: int = 0
+    """Candidates dropped because a model found more than turns of this length can say."""
     usage: Usage = field(default_factory=Usage)
     problem: str = ""
     """Why turns are pending."""

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ _LONG = 2_000
 """Characters from which a text is embedded alone, in pieces: a batch is padded to its longest."""
 _DIM = 256
 _ROOT = threading.Lock()
+_LOADING = threading.Lock()
 
 
 class WordLlamaEmbedder:
@@ -57,6 +59,15 @@ class WordLlamaEmbedder:
 
 
 def _load_wordllama() -> Any:
+    """The one model of this process: its 50 MB never change, and are freed late where each
+    embedder loads its own.
+    """
+    with _LOADING:
+        return _wordllama()
+
+
+@cache
+def _wordllama() -> Any:
     """Import and load; the import configures the root logger, which is not its to configure."""
     with _root_logger_untouched():
         import wordllama  # 0.4 s that only embedding needs
