@@ -1,14 +1,20 @@
 """The whole pipeline over memories that a language model extracted: what is asked, found, lost.
 
-    python -m benchmarks.natural --natural FILE --memories FILE [--json]
+    python -m benchmarks.natural --natural FILE --memories FILE
+        [--groups FILE [--reader a|b] [--one-scope]] [--json]
     python -m benchmarks.natural --sentences FILE [--language ja] [--json]
 
-`--memories`: JSON Lines in time order with `user`, `content`, `timestamp`. `--natural`: some of the
-pairs of one user, `a` and `b`, with a `label`: same, merge, apart. The judge is scripted and
-answers by the labels: members that are the same or worth merging become one text out of both,
-everything else stays apart. One by one in time order, and as a batch, which is run once more. A
-pair has reached the judge when one question showed both, in their own words or as part of a merged
-text. A memory is lost where no live one has its words, or those of one labelled the same.
+`--memories`: JSON Lines in time order with `id`, `user`, `content`, `timestamp`. `--natural`: some
+of the pairs of one user, `a` and `b`, with a `label`: same, merge, apart. `--groups`: which of the
+memories (`id`) two readers put together, page by page. The model is scripted: it joins what the
+chosen reader joined (without `--groups`, what is labelled same or merge), leaves apart what it
+never saw together, writes texts that state all their members, but for one in ten, and reads
+honestly. One by one in time order, and as a batch, which is run once more. `found` is the share of
+pairs that are one memory in the end; a fact is lost where no live memory has its words or stands
+for them. Tokens are characters / 4 of what a server would be sent and would answer.
+
+`--one-scope`: all memories in one scope, and the share of the pairs that both readers join which
+share a page, beside the pages a memory, in one pass and in a thorough one.
 
 `--sentences`: JSON Lines with `a`, `b`, `lang`, `label`: 3,000 sentences of one language in one
 store, with the offline judge; a fact is what pairs labelled `duplicate` tie together.
@@ -21,19 +27,20 @@ import asyncio
 import json
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from pathlib import Path
 
-from benchmarks.retrieval import drawn_sentences, in_second_half
+from benchmarks.retrieval import drawn_sentences
 from benchmarks.rows import Row, read_rows
 from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
-from memory.decide import connected
+from memory.decide import RoundPlan, connected
 from memory.interchange import to_memory
 from memory.models import (
+    Action,
     Memory,
     MergeGroup,
     MergeReading,
@@ -44,9 +51,18 @@ from memory.models import (
     Verdict,
     new_memory_id,
 )
-from memory.providers import OfflineModel
-from memory.store import MemoryStore
+from memory.providers import (
+    JUDGE,
+    PAGE,
+    REREAD,
+    OfflineModel,
+    judge_question,
+    page_question,
+    rereading_question,
+)
+from memory.store import Asker, MemoryStore
 from memory.text import normalise
+from memory.trial import FAITHFUL, TRIAL
 
 WAYS = ("one by one", "batch")
 ENOUGH = 1_000_000
@@ -57,27 +73,36 @@ Pair = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Found:
-    """What the judge was shown of the labelled pairs, and what became of them."""
+    """What was asked, and what became of the pairs that somebody has read."""
 
-    how: str
     memories: int
-    questions: int
-    questions_each: float
-    same_reached: float
-    same_or_merge_reached: float
-    same_reached_by_half: tuple[float, float]
-    same_or_merge_reached_by_half: tuple[float, float]
-    same_found: int
-    """Pairs that are one memory in the end."""
-    merge_found: int
+    same_found: float
+    """Share of the pairs labelled same."""
+    merge_found: float
+    grouped_found: float
+    """Share of the pairs that the model joins wherever it sees them."""
+    calls_each: float
+    tokens_each: float
     apart_joined: int
     facts_lost: int
-    calls: int
-    refused: int
-    """Merges that were not believed."""
+    corrupted_applied: int
+    """Merged texts that leave a member out, and live."""
+    questions: int
+    pages: int
+    second_readings_per_100_merges: float
     calls_of_a_second_batch: int
     live: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class OnPages:
+    """How pages of one scope of all memories would show the pairs that both readers join."""
+
+    shared: float
+    pairs: int
+    pages_each: float
+    shown_each: float
 
 
 @dataclass(frozen=True)
@@ -97,49 +122,90 @@ class Crowd:
     seconds: float
 
 
-class ByLabels(OfflineModel):
-    """Says what a reader said of each pair; of what nobody read, that it is apart."""
+class ByReading(OfflineModel):
+    """Says what a reader said of each pair; of what nobody read together, that it is apart.
 
-    name = "by the labels"
-    page_size = 8
+    A merged text is that of the newest member, with a word for each other text that it states; one
+    in ten leaves a member out, until it is told so. It reads as honestly as it knows.
+    """
 
-    def __init__(self, labels: Mapping[Pair, str]) -> None:
-        self._labels = labels
-        self._sources: dict[str, tuple[str, ...]] = {}
+    name = "by a reading"
+    page_size = 48
+
+    def __init__(self, joined: Set[Pair]) -> None:
+        self._joined = joined
+        self._states: dict[str, frozenset[str]] = {}
+        """The texts that a merged one states."""
+        self._written = 0
+        self.corrupted: set[str] = set()
+        self.pages = 0
+        self.readings = 0
+        self.merges_read = 0
         self.shown: list[tuple[str, tuple[tuple[str, ...], ...]]] = []
         """Of each question whose memories, and of each member the texts it was made from."""
 
     async def judge(self, question: Question) -> Verdict:
         members, user = question.members, question.members[0].user or ""
-        sources = tuple(self._sources_of(member.content) for member in members)
+        sources = tuple(tuple(sorted(self.stated_by(member.content))) for member in members)
         self.shown.append((user, sources))
+        self.pages += question.is_page
         alike = [
             (i, j)
             for i, j in combinations(range(len(members)), 2)
-            if self._is_one(user, sources[i], sources[j])
+            if any((user, *_ordered(a, b)) in self._joined for a in sources[i] for b in sources[j])
         ]
-        parts = [self._part(members, some) for some in connected(len(members), alike)]
-        return Verdict(parts=tuple(filter(None, parts)), usage=Usage(calls=1))
+        groups = [some for some in connected(len(members), alike) if len(some) > 1]
+        parts = tuple(
+            MergeGroup(members=tuple(some), text=self._text([members[n] for n in some], question))
+            for some in groups
+        )
+        return Verdict(parts=parts, usage=self._usage(question, parts))
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """The texts were only put side by side: nothing is lost, and nothing is new."""
-        return Rereading(readings=(MergeReading(),) * len(merges), usage=Usage(calls=1))
+        """Lists the members whose texts are left out; passes its trial."""
+        if tuple(merges) == TRIAL:
+            found = [MergeReading(lost=() if faithful else ("it",)) for faithful in FAITHFUL]
+            return Rereading(readings=tuple(found), usage=Usage(calls=1))
+        self.readings += 1
+        self.merges_read += len(merges)
+        shown = rereading_question(merges)
+        usage = _tokens(len(REREAD) + len(shown), 60 * len(merges))
+        return Rereading(readings=tuple(map(self._read, merges)), usage=usage)
 
-    def _sources_of(self, content: str) -> tuple[str, ...]:
-        return self._sources.get(normalise(content), (normalise(content),))
+    def stated_by(self, content: str) -> frozenset[str]:
+        """The texts that it states: itself, or those that it was made from."""
+        text = normalise(content)
+        return self._states.get(text, frozenset([text]))
 
-    def _is_one(self, user: str, left: Sequence[str], right: Sequence[str]) -> bool:
-        labels = {self._labels.get((user, *_ordered(a, b))) for a in left for b in right}
-        return bool(labels & {"same", "merge"})
+    def _read(self, merge: ProposedMerge) -> MergeReading:
+        stated = self.stated_by(merge.text)
+        sources = {source for member in merge.members for source in self.stated_by(member.content)}
+        return MergeReading(lost=tuple(sorted(sources - stated)))
 
-    def _part(self, members: Sequence[Memory], some: Sequence[int]) -> MergeGroup | None:
-        if len(some) < 2:
-            return None
-        told = [members[n].content.strip() for n in some]
-        text = " ".join(one if one.endswith((".", "!", "?")) else f"{one}." for one in told)
-        sources = (source for one in told for source in self._sources_of(one))
-        self._sources[normalise(text)] = tuple(dict.fromkeys(sources))
-        return MergeGroup(members=tuple(some), text=text)
+    def _text(self, members: Sequence[Memory], question: Question) -> str:
+        """Nobody is merged by a text that it does not write itself."""
+        self._written += 1
+        *older, newest = (self.stated_by(member.content) for member in members)
+        left_out = older[:1] if self._written % 10 == 0 and not question.objection else []
+        states = newest.union(*older) - frozenset().union(*left_out)
+        word = "".join(chr(ord("a") + int(digit)) for digit in str(self._written))
+        text = f"{members[-1].content.strip()} also told as {word}"
+        self._states[normalise(text)] = states
+        if left_out:
+            self.corrupted.add(normalise(text))
+        return text
+
+    def _usage(self, question: Question, parts: Sequence[MergeGroup]) -> Usage:
+        """As a server would count it, four characters a token."""
+        ask = page_question if question.is_page else judge_question
+        told = PAGE if question.is_page else JUDGE
+        members = [question.members[n] for part in parts for n in part.members]
+        said = 40 * (1 + len(parts)) + int(0.7 * sum(len(one.content) for one in members))
+        return _tokens(len(told) + len(ask(question)), said)
+
+
+def _tokens(sent: int, said: int) -> Usage:
+    return Usage(calls=1, input_tokens=sent // 4, output_tokens=said // 4)
 
 
 class Counting(OfflineModel):
@@ -157,19 +223,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--natural", type=Path)
     parser.add_argument("--memories", type=Path)
+    parser.add_argument("--groups", type=Path)
+    parser.add_argument("--reader", choices=["a", "b"], default="a")
+    parser.add_argument("--one-scope", action="store_true")
     parser.add_argument("--sentences", type=Path)
     parser.add_argument("--language", default="ja")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    results: list[Found | Crowd] = []
+    results: dict[str, Found | OnPages | Crowd] = {}
     if args.natural and args.memories:
         memories, pairs = read_rows(args.memories), read_rows(args.natural)
-        results += [natural(memories, pairs, how) for how in WAYS]
+        groups = read_rows(args.groups) if args.groups else []
+        if args.one_scope:
+            results |= one_scope(memories, groups)
+        else:
+            joined = joined_by(memories, groups, args.reader) if groups else None
+            results |= {
+                how.replace(" ", "_"): natural(memories, pairs, how, joined) for how in WAYS
+            }
     if args.sentences:
         rows = read_rows(args.sentences)
-        results += [crowd(rows, args.language, how) for how in WAYS]
+        results |= {f"sentences, {how}": crowd(rows, args.language, how) for how in WAYS}
     if args.json:
-        print(json.dumps([asdict(result) for result in results], indent=1))
+        print(json.dumps({name: asdict(one) for name, one in results.items()}, indent=1))
     else:
         _print(results)
 
@@ -190,68 +266,98 @@ def _config(folder: str) -> Config:
     return Config(memory=memory)
 
 
-def _refused(store: MemoryStore) -> int:
-    """Questions to which no answer was believed."""
-    return sum(one.model is not None and one.pending for one in store.history())
-
-
 # --- natural pairs --------------------------------------------------------------------------------
 
 
-def natural(memories: Sequence[Row], pairs: Sequence[Row], how: str) -> Found:
-    """Fill a store one by one or as a batch; the clock covers the filling only."""
+def natural(
+    memories: Sequence[Row], pairs: Sequence[Row], how: str, joined: Set[Pair] | None = None
+) -> Found:
+    """Fill a store one by one or as a batch; the clock covers the filling only.
+
+    `joined` are the pairs that the model joins; None: those labelled same or merge.
+    """
     labels = {
         (row["user"], *_ordered(normalise(row["a"]), normalise(row["b"]))): str(row["label"])
         for row in pairs
     }
-    judge = ByLabels(labels)
+    if joined is None:
+        joined = {pair for pair, label in labels.items() if label != "apart"}
+    model = ByReading(joined)
     with tempfile.TemporaryDirectory() as folder, open_store(_config(folder)) as store:
         told = [to_memory(row, keep_id=False, assume_utc=False) for row in memories]
         started = time.perf_counter()
-        usage = asyncio.run(_fill(store, _config(folder), judge, told, how))
+        usage = asyncio.run(_fill(store, _config(folder), model, told, how))
         seconds = time.perf_counter() - started
-        questions, refused, shown = len(judge.shown), _refused(store), list(judge.shown)
-        if how != "batch":  # what was left open at write time is asked now, once
-            asyncio.run(build_deduplicator(store, _config(folder), judge).deduplicate_all())
-        again = asyncio.run(build_deduplicator(store, _config(folder), judge).deduplicate_all())
+        questions, pages, live = len(model.shown), model.pages, store.counts().live
+        readings, merges = model.readings, model.merges_read
         ends = _ends(store, told)
-        joined = {pair for pair in labels if _is_joined(ends, pair)}
-        reached = _shown_together(shown)
+        if how != "batch":  # what was left open at write time is asked now, once
+            asyncio.run(build_deduplicator(store, _config(folder), model).deduplicate_all())
+        again = asyncio.run(build_deduplicator(store, _config(folder), model).deduplicate_all())
+        found = {pair for pair in labels.keys() | joined if _is_joined(ends, pair)}
+        texts = [normalise(memory.content) for memory in store.memories()]
         return Found(
-            how=how,
             memories=len(told),
+            same_found=_share(labels, found, "same"),
+            merge_found=_share(labels, found, "merge"),
+            grouped_found=round(len(joined & found) / max(1, len(joined)), 3),
+            calls_each=round(usage.calls / len(told), 4),
+            tokens_each=round((usage.input_tokens + usage.output_tokens) / len(told), 1),
+            apart_joined=sum(labels.get(pair) == "apart" for pair in found),
+            facts_lost=_lost(store, told, model),
+            corrupted_applied=sum(text in model.corrupted for text in texts),
             questions=questions,
-            questions_each=round(questions / len(told), 3),
-            same_reached=_share(labels, reached, {"same"}),
-            same_or_merge_reached=_share(labels, reached, {"same", "merge"}),
-            same_reached_by_half=_halves(labels, reached, {"same"}),
-            same_or_merge_reached_by_half=_halves(labels, reached, {"same", "merge"}),
-            same_found=_count(labels, joined, "same"),
-            merge_found=_count(labels, joined, "merge"),
-            apart_joined=_count(labels, joined, "apart"),
-            facts_lost=_lost(store, told, labels),
-            calls=usage.calls,
-            refused=refused,
+            pages=pages,
+            second_readings_per_100_merges=round(100 * readings / max(1, merges), 1),
             calls_of_a_second_batch=again.usage.calls,
-            live=store.counts().live,
+            live=live,
             seconds=round(seconds, 1),
         )
 
 
+def joined_by(memories: Sequence[Row], groups: Sequence[Row], reader: str) -> set[Pair]:
+    """The pairs that a reader put into one group."""
+    told = {row["id"]: row for row in memories}
+    return {
+        (told[a]["user"], *_ordered(normalise(told[a]["content"]), normalise(told[b]["content"])))
+        for page in groups
+        if page["reader"] == reader
+        for group in page["groups"]
+        for a, b in combinations(group["members"], 2)
+    }
+
+
+def one_scope(memories: Sequence[Row], groups: Sequence[Row]) -> dict[str, OnPages]:
+    """All memories as if they were of one user, one pass and a thorough one."""
+    both = joined_by(memories, groups, "a") & joined_by(memories, groups, "b")
+    pairs = {pair[1:] for pair in both}
+    with tempfile.TemporaryDirectory() as folder, open_store(_config(folder)) as store:
+        rows = [{**row, "user": "everybody"} for row in memories]
+        store.add_batch([to_memory(row, keep_id=False, assume_utc=False) for row in rows])
+        model = ByReading(set())
+        deduplicator = build_deduplicator(store, _config(folder), model)
+        return {
+            name: _on_pages(asyncio.run(deduplicator.plan(asker)), pairs, len(memories))
+            for name, asker in {
+                "one_pass": Asker(model.name),
+                "thorough": Asker(model.name, thorough=True),
+            }.items()
+        }
+
+
+def _on_pages(plan: RoundPlan, pairs: Set[tuple[str, str]], memories: int) -> OnPages:
+    shown = [[normalise(member.content) for member in page.members] for page in plan.pages]
+    together = {_ordered(a, b) for page in shown for a, b in combinations(page, 2)}
+    return OnPages(
+        shared=round(len(pairs & together) / len(pairs), 3),
+        pairs=len(pairs),
+        pages_each=round(len(shown) / memories, 4),
+        shown_each=round(sum(map(len, shown)) / memories, 2),
+    )
+
+
 def _ordered(a: str, b: str) -> tuple[str, str]:
     return (a, b) if a <= b else (b, a)
-
-
-def _shown_together(
-    shown: Iterable[tuple[str, tuple[tuple[str, ...], ...]]],
-) -> set[Pair]:
-    return {
-        (user, *_ordered(a, b))
-        for user, sources in shown
-        for left, right in combinations(sources, 2)
-        for a in left
-        for b in right
-    }
 
 
 def _ends(store: MemoryStore, told: Sequence[Memory]) -> dict[tuple[str, str], set[str]]:
@@ -271,44 +377,41 @@ def _is_joined(ends: Mapping[tuple[str, str], set[str]], pair: Pair) -> bool:
     return bool(ends.get((user, a), set()) & ends.get((user, b), set()))
 
 
-def _share(
-    labels: Mapping[Pair, str], reached: set[Pair], wanted: set[str], half: bool | None = None
-) -> float:
-    some = [
-        pair
-        for pair, label in labels.items()
-        if label in wanted and half in (None, in_second_half(pair[1], pair[2]))
-    ]
-    return round(sum(pair in reached for pair in some) / max(1, len(some)), 3)
+def _share(labels: Mapping[Pair, str], found: Set[Pair], wanted: str) -> float:
+    some = [pair for pair, label in labels.items() if label == wanted]
+    return round(sum(pair in found for pair in some) / max(1, len(some)), 3)
 
 
-def _halves(
-    labels: Mapping[Pair, str], reached: set[Pair], wanted: set[str]
-) -> tuple[float, float]:
-    first, second = (_share(labels, reached, wanted, half) for half in (False, True))
-    return first, second
-
-
-def _count(labels: Mapping[Pair, str], some: set[Pair], wanted: str) -> int:
-    return sum(labels[pair] == wanted for pair in some)
-
-
-def _lost(store: MemoryStore, told: Sequence[Memory], labels: Mapping[Pair, str]) -> int:
-    """Memories whose words no live one has, nor those of one that a reader called the same."""
-    live: dict[str, list[str]] = {}
+def _lost(store: MemoryStore, told: Sequence[Memory], model: ByReading) -> int:
+    """Memories that no live one of their user states; a rule retires only what another states."""
+    stated: dict[str, set[str]] = {}
     for memory in store.memories():
-        live.setdefault(memory.user or "", []).append(normalise(memory.content))
-    same: dict[tuple[str, str], set[str]] = {}
-    for (user, a, b), label in labels.items():
-        if label == "same":
-            same.setdefault((user, a), set()).add(b)
-            same.setdefault((user, b), set()).add(a)
+        stated.setdefault(memory.user or "", set()).update(model.stated_by(memory.content))
+    covered = _covered(store)
     lost = 0
     for memory in told:
-        user, text = memory.user or "", normalise(memory.content)
-        wordings = {text} | same.get((user, text), set())
-        lost += not any(one in other for one in wordings for other in live.get(user, ()))
+        text, known = normalise(memory.content), stated.get(memory.user or "", set())
+        while text not in known and text in covered:
+            text = covered[text]
+        lost += text not in known
     return lost
+
+
+def _covered(store: MemoryStore) -> dict[str, str]:
+    """For each text that was retired without a model, the one that states it."""
+    found: dict[str, str] = {}
+    with store.ledger.reading() as reader:
+        for record in store.history():
+            if record.model is None and record.action is Action.REPLACE:
+                rows = reader.memories.rows(
+                    [*record.members, *(name for name, _ in record.survivors)]
+                )
+                for name, ids in record.survivors:
+                    for other in ids:
+                        old, new = rows[other].memory.content, rows[name].memory.content
+                        if normalise(old) != normalise(new):
+                            found[normalise(old)] = normalise(new)
+    return found
 
 
 # --- one language in one store --------------------------------------------------------------------
@@ -366,9 +469,9 @@ def _labelled(rows: Iterable[Row], labels: set[str]) -> set[tuple[str, str]]:
 # --- files and tables -----------------------------------------------------------------------------
 
 
-def _print(results: Sequence[Found | Crowd]) -> None:
-    for result in results:
-        print(f"\n{result.how}")
+def _print(results: Mapping[str, Found | OnPages | Crowd]) -> None:
+    for title, result in results.items():
+        print(f"\n{title}")
         for name, value in asdict(result).items():
             if name != "how":
                 print(f"  {name.replace('_', ' '):32} {value}")

@@ -144,6 +144,7 @@ class Batch:
         self,
         on_progress: Progress | None,
         on_plan: OnPlan | None = None,
+        on_page: Progress | None = None,
         *,
         pending_only: bool = False,
     ) -> DeduplicationReport:
@@ -152,13 +153,17 @@ class Batch:
         `on_plan` hears of the first round, and its cost, before anything is asked.
         """
         with telemetry.span("batch") as seen:
-            report = await self._run(on_progress, on_plan, pending_only)
+            report = await self._run(on_progress, on_plan, on_page or on_progress, pending_only)
             told = {"memories": report.memories, "retired": report.retired}
             seen.set_attributes({**told, "pending": report.pending, "calls": report.usage.calls})
         return report
 
     async def _run(
-        self, on_progress: Progress | None, on_plan: OnPlan | None, pending_only: bool
+        self,
+        on_progress: Progress | None,
+        on_plan: OnPlan | None,
+        on_page: Progress | None,
+        pending_only: bool,
     ) -> DeduplicationReport:
         started = time.monotonic()
         await in_thread(self._store.embeddings.make_missing)
@@ -175,7 +180,7 @@ class Batch:
             if todo := account.undecided(plan):
                 await self._settle_all(todo, account, on_progress)
             elif pages := account.unread(plan):
-                await self._read_all(pages, account, on_progress)
+                await self._read_all(pages, account, on_page)
             else:
                 break
             account.rounds += 1

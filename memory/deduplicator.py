@@ -406,24 +406,28 @@ class MemoryDeduplicator:
         max_calls: int | None = None,
         groups: int | None = None,
         on_progress: Progress | None = None,
+        on_page: Progress | None = None,
         on_plan: OnPlan | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
         """Find every group of near-copies and merge it; with `dry_run`, only say what would be.
 
         What was decided for want of a model is asked again when it is due. Rounds of pairs, groups
-        and decisions follow each other until nothing is left, or `max_calls` of the model are
-        spent (`dedup_calls_per_run` where it is not given): then the least alike wait for the next
-        run. What was decided stays when it is interrupted. A dry run plans the first round, asks no
-        model, opens no index and writes nothing; with `groups` its report holds only so many of
-        them, the least certain first. `on_plan` hears of the first round before it is paid for;
-        `on_compared`, from a thread, how many texts were compared while a round looks for pairs.
+        and decisions follow each other until nothing is left, or `max_calls` of the model are spent
+        (`dedup_calls_per_run` where it is not given): then the least alike wait for the next run. A
+        model that reads pages is shown what the rules leave, up to 48 memories at a time; with
+        `thorough` also what it has read in one pass only. What was decided stays when it is
+        interrupted. A dry run plans the first round, asks no model, opens no index and writes
+        nothing; with `groups` its report holds only so many of them, the least certain first.
+        `on_page` hears of pages as they are read, else `on_progress`; `on_plan` of the first round
+        before it is paid for; `on_compared`, from a thread, how many texts were compared while a
+        round looks for pairs.
         """
         asker = Asker(self._model.name, thorough=thorough)
         batch = self._batch(asker, max_calls, on_compared)
         if dry_run:
             return (await batch.audit(Chosen(groups))).report
-        return await batch.run(on_progress, on_plan)
+        return await batch.run(on_progress, on_plan, on_page)
 
     async def audit(
         self, chosen: Chosen | None = None, on_compared: Progress | None = None
@@ -444,6 +448,7 @@ class MemoryDeduplicator:
         *,
         again: bool = False,
         on_progress: Progress | None = None,
+        on_page: Progress | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
         """Ask at once what the model could not answer when it was asked, and nothing else.
@@ -454,7 +459,7 @@ class MemoryDeduplicator:
         if again:
             await in_thread(self._judging.try_reader_again)
         batch = self._batch(asker, None, on_compared)
-        return await batch.run(on_progress, pending_only=not again)
+        return await batch.run(on_progress, on_page=on_page, pending_only=not again)
 
     def _batch(
         self, asker: Asker, max_calls: int | None, on_compared: Progress | None = None

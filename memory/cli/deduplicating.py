@@ -32,6 +32,10 @@ def dedup(
         int | None,
         typer.Option(min=0, help="Calls of the model at most [default: dedup_calls_per_run]."),
     ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Show each memory with all that is near: twice the pages."),
+    ] = False,
 ) -> None:
     """Clean the whole store: merge or retire near-copies."""
     from memory.cli.report import view
@@ -43,12 +47,16 @@ def dedup(
         assembly.open_existing_store(config) as store,
         assembly.open_executor(workers, dask) as executor,
     ):
-        report = asyncio.run(_run(store, config, executor, max_calls))
+        report = asyncio.run(_run(store, config, executor, max_calls, thorough))
     show(view(report, groups=False))
 
 
 async def _run(
-    store: MemoryStore, config: Config, executor: Executor | None, max_calls: int | None
+    store: MemoryStore,
+    config: Config,
+    executor: Executor | None,
+    max_calls: int | None,
+    thorough: bool,
 ) -> DeduplicationReport:
     from memory.cli.report import say_cost
 
@@ -57,7 +65,9 @@ async def _run(
             deduplicator = assembly.build_deduplicator(store, config, model, executor)
             return await deduplicator.deduplicate_all(
                 max_calls=max_calls,
+                thorough=thorough,
                 on_progress=tell,
+                on_page=lambda page, of: tell(page, of, "page"),
                 on_plan=say_cost,
                 on_compared=compared(tell),
             )

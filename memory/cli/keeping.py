@@ -104,7 +104,10 @@ def retry(
         async with aclosing(assembly.build_model(context.obj)) as model:
             deduplicator = assembly.build_deduplicator(store, context.obj, model)
             return await deduplicator.retry_pending(
-                again=everything, on_progress=tell, on_compared=compared(tell)
+                again=everything,
+                on_progress=tell,
+                on_page=lambda page, of: tell(page, of, "page"),
+                on_compared=compared(tell),
             )
 
     with assembly.open_existing_store(context.obj) as store, progress("asking again") as tell:

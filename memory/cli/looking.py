@@ -129,9 +129,14 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
         warn_of_missing_vectors(store)
         with store.ledger.reading() as reader:
             embedder = reader.meta("embedder") or "none yet"
+            private = context.obj.memory.read_private
+            unread = {
+                model: reader.readings.count_unread(model, private=private)
+                for model in reader.readings.models()
+            }
     if as_json:
         users_of = [{"user": user, "memories": n} for user, n in counts.users.items()]
-        held = {**asdict(counts), "users": users_of, "embedder": embedder}
+        held = {**asdict(counts), "users": users_of, "embedder": embedder, "unread": unread}
         show_json({**held, "ledger": store.ledger.name})
         return
     users = [f"{user or 'everyone'} {n:,}" for user, n in counts.users.items()]
@@ -142,6 +147,7 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
         ("users", f"{len(users):,}: {shown}" if users else "none"),
         ("decisions", decided or "none"),
         ("pending", f"{counts.pending:,}"),
+        *(("read", f"all but {left:,} memories ({model})") for model, left in unread.items()),
         ("turns to extract", f"{counts.turns:,}"),
         ("embedder", embedder),
         ("ledger", store.ledger.name),

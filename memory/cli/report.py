@@ -44,6 +44,7 @@ def _planned(report: DeduplicationReport) -> Table:
             ("just below", _just_below(report)),
             ("would retire", f"{report.retired:,} without a model"),
             ("to judge", f"about {asked:,} questions ({report.model})"),
+            *_would_read(report),
             *_would_cost(report),
             ("nothing changed", f"a dry run, {report.seconds:.1f} s"),
         ]
@@ -59,11 +60,18 @@ def _done(report: DeduplicationReport) -> Table:
         ("retired", f"{report.retired:,}, none destroyed"),
         ("synthesised", f"{report.merged:,}"),
         ("pending", f"{report.pending:,}"),
+        *((("pages read", f"{report.pages:,}"),) if report.pages else ()),
         *_left_over(report),
         ("model calls", cost(report.model, report.usage, report.money)),
         ("rounds, time", f"{report.rounds}, {report.seconds:.1f} s"),
     ]
     return table(rows)
+
+
+def _would_read(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
+    if report.pages:
+        told = f"{report.pages:,} pages of them; {report.characters:,} characters go to the model"
+        yield "to read", told
 
 
 def _would_cost(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
@@ -89,6 +97,9 @@ def _left_over(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
     """What another run has to do, where there is something."""
     if report.left:
         yield "left", f"{report.left:,} groups, for the next run (calls spent, or the model rests)"
+    if report.pages_left:
+        why = "for the next run (calls spent, or no answer)"
+        yield "pages left", f"{report.pages_left:,}, {why}"
     if report.undecided:
         yield (
             "undecided",

@@ -83,6 +83,8 @@ class Account:
     pages: int = 0
     """Pages that were read."""
     pages_left: int = 0
+    unread_ids: set[str] = field(default_factory=set)
+    """Who was on a page that is left, or in a scope with one."""
     conflicts: Counter[frozenset[str]] = field(default_factory=Counter)
     bound_by: tuple[Judge, ...] = JUDGES
     """Whose word about distinct texts this run does not question."""
@@ -118,11 +120,12 @@ class Account:
         self.pages += len(pages) - left
         self.pages_left += left
         if left:
-            self.left |= {frozenset(one.id for page in pages for one in page.members)}
+            self.unread_ids |= {one.id for page in pages for one in page.members}
 
     def left_any_of(self, members: Collection[str]) -> bool:
         """Whether one of these memories waits for the next run."""
-        return any(not group.isdisjoint(members) for group in self.left)
+        waiting = not self.unread_ids.isdisjoint(members)
+        return waiting or any(not group.isdisjoint(members) for group in self.left)
 
     def conflict(self, group: GroupPlan) -> None:
         """Something came first; at the second time the next run decides."""

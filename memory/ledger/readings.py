@@ -26,6 +26,10 @@ class Readings(TableGroup):
             query = query.where(_READ.thorough)
         return {tuple(row) for row in self._connection.execute(query)}
 
+    def models(self) -> list[str]:
+        """Those that have read anything."""
+        return sorted(self._connection.scalars(sa.select(_READ.model).distinct()))
+
     def count_unread(self, model: str, *, private: bool) -> int:
         """Live memories whose text this model has read nowhere; private ones only if asked for."""
         memories = t.memories.c

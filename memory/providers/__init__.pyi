@@ -16,7 +16,10 @@ from .openai import OpenAIServer as OpenAIServer
 from .own import OwnEmbedder as OwnEmbedder
 from .own import OwnModel as OwnModel
 from .prompts import JUDGE as JUDGE
+from .prompts import PAGE as PAGE
 from .prompts import REREAD as REREAD
 from .prompts import estimated as estimated
+from .prompts import judge_question as judge_question
+from .prompts import page_question as page_question
 from .prompts import rereading_question as rereading_question
 from .remote import RemoteModel as RemoteModel
