@@ -198,12 +198,12 @@ def test_what_the_calls_do_not_reach_for_is_left_and_said(
         said = say("import", told, "--max-calls", "0")
         assert "1 questions wait for the model: memory-dedup retry asks them" in said
         none = CliRunner().invoke(chat, [*config, "--deduplicate-memories", "--max-calls", "0"])
-        left = "left            1 groups, for the next run (calls spent, or the model rests)"
+        left = "pages left      1, for the next run (calls spent, or no answer)"
         assert left in none.output
         assert len(server.asked) == 0
-        assert "1 keep_both" in say("retry")
-        assert "decisions       none" in say("retry")
-        assert "1 keep_both" in say("retry", "--all")
+        assert "pages read      1" in say("retry")
+        assert "pages read" not in say("retry")
+        assert "pages read      1" in say("retry", "--all")
         assert len(server.asked) == 2
 
 
