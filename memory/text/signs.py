@@ -86,7 +86,8 @@ def unified(text: str) -> str:
         return text.lower() if text.isupper() else text
     text = _one_form(_compatible(text))
     shouted = text.isupper()
-    text = _SYMBOL.sub(lambda found: f" {encoded(_without_variant(found.group()))} ", text)
+    if not text.isascii():
+        text = _SYMBOL.sub(lambda found: f" {encoded(_without_variant(found.group()))} ", text)
     text = _SMILEY.sub(lambda found: encoded(found.group().replace("-", "")), text)
     text = _BOX.sub(lambda found: encoded(found.group().lower()), text)
     text = _OPERATOR.sub(_operator, text)
@@ -121,6 +122,8 @@ _FEWEST_DIGITS = 7
 _GROUPED = re.compile(r"(?<![\w.,:/-])\d{1,3}(?:\.\d{3})+(?:,\d+)?(?![\w.:/-]|,\d)")
 _COMMA = re.compile(r"(?<![\w.,:/-])\d+,\d+(?![\w:/-]|[.,]\d)")
 _ROMAN = {"I": 1, "V": 5, "X": 10}
+_DIGIT = re.compile(r"\d").search
+_NUMERAL = re.compile(r" [IVX]+(?=\s*(?:$|[.,;:!?)]))").search
 _NUMBERED = re.compile(
     r"\b((?:type|phase|stage|grade|class|part|chapter|volume|level|tier|act|war|typ|teil|stufe|"
     r"kapitel|band|klasse|fase|tipo|parte|partie|tome) )(?=[IVX]+(?![\w'’-]))"
@@ -140,18 +143,22 @@ _GLUED = re.compile(
 
 def _one_form(text: str) -> str:
     """Dates, times, telephone numbers, Roman numerals and the points of other languages."""
-    if not any(map(str.isdigit, text)):
-        return _NUMBERED.sub(_arabic, text)
+    if _NUMERAL(text):
+        text = _NUMBERED.sub(_arabic, text)
+    if not _DIGIT(text):
+        return text
     text = _DATE.sub(_iso, text)
-    text = _UHR.sub(lambda told: f"{told[1]}:{told[2] or '00'}", text)
-    text = _AFTERNOON.sub(lambda told: str(int(told[1]) + 12), text)
+    if "Uhr" in text:
+        text = _UHR.sub(lambda told: f"{told[1]}:{told[2] or '00'}", text)
+    if "午後" in text:
+        text = _AFTERNOON.sub(lambda told: str(int(told[1]) + 12), text)
     text = _PHONE.sub(_telephone, text)
-    if ("," in text or "." in text) and language_of(words_of(text)) is Language.GERMAN:
+    grouped = _GROUPED.search(text) or _COMMA.search(text)
+    if grouped and language_of(words_of(text)) is Language.GERMAN:
         text = _GROUPED.sub(lambda told: told.group().replace(".", "").replace(",", "."), text)
         text = _COMMA.sub(lambda told: told.group().replace(",", "."), text)
     text = _SHORT_SCALE.sub(lambda told: f"{told[1]} {_SCALES[told[2][0].lower()]}", text)
-    text = _GLUED.sub(lambda told: f"{told[1]} {told[2]}", text)
-    return _NUMBERED.sub(_arabic, text)
+    return _GLUED.sub(lambda told: f"{told[1]} {told[2]}", text)
 
 
 def _iso(told: re.Match[str]) -> str:
@@ -250,6 +257,8 @@ def _chunk(chunk: str, shouted: bool) -> str:
         core = marked_up[2]
     if number := _NUMBER_SIGN(core):
         return f"{before}{number[1]}{after}"
+    if core.isascii() and core.isalpha() and (core.islower() or core[1:].islower()):
+        return chunk.lower() if shouted else chunk
     if _PLAIN(core) and not _has_capital_inside(core):
         return f"{before}{core.lower() if shouted else core}{after}"
     return f"{before}{encoded(_GENITIVE.sub('', core))}{after}"
