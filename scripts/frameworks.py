@@ -1,6 +1,6 @@
 """Each adapter, and others' stores, beside the newest release. Needs `uv` (pip install uv).
 
-    python scripts/frameworks.py [langgraph langgraph-stores adk strands mem0 qdrant]
+    python scripts/frameworks.py [langgraph langgraph-stores adk strands recipes mem0 qdrant]
 
 For each framework an environment of its own: ours with its extra, as a user installs it. There the
 example runs, and must print what docs/adapters.md shows; then the tests marked `framework`; for
@@ -55,6 +55,13 @@ FRAMEWORKS = {
         "langgraph",
     ),
     "qdrant": Framework("qdrant-client", None, "tests/interchange/test_qdrant_back.py"),
+    "recipes": Framework(
+        "lancedb",
+        None,
+        "tests/interchange/test_recipes.py",
+        ("lancedb", "sqlite-vec", "faiss-cpu", "langchain-community", "pymilvus[milvus_lite]"),
+        "postgres",
+    ),
     "mem0": Framework("mem0ai", None, "tests/frameworks/test_mem0.py", ("mem0ai",), "qdrant"),
 }
 

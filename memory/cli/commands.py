@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from memory.cli.calibrating import calibrate
+from memory.cli.changing import changes
 from memory.cli.deduplicating import dedup
 from memory.cli.importing import import_
 from memory.cli.keeping import (
@@ -58,6 +59,6 @@ app.command("show")(show_memory)
 for _command in (
     *(export, search, stats, audit, history, calibrate),
     *(dedup, undo, runs, retry, forget, reembed, doctor, backup, restore, upgrade),
-    *(review, apply, write_back, serve),
+    *(review, apply, changes, write_back, serve),
 ):
     app.command()(_command)

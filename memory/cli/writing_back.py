@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,29 +13,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memory import assembly
-from memory.cli.shell import EXIT_PROBLEM, err, progress, show
+from memory.cli.changing import Across, checked_across, say_left, show_plan, write_changes
+from memory.cli.shell import EXIT_PROBLEM, err, progress
 from memory.cli.sources import say_left_namespaces
 from memory.errors import ConfigError, InputError, WrongArgument
-from memory.text import shortened
 
 if TYPE_CHECKING:
     from memory.config import Config
     from memory.interchange import (
         ForeignRow,
         Kind,
-        LeftAlone,
         Reading,
-        Staying,
         Theirs,
         UndoFile,
-        Update,
         WriteBackPlan,
     )
     from memory.models import Vector
-
-_TEXT = 200
-"""Characters of a text in the plan."""
-
 
 ToChroma = Annotated[
     str | None, typer.Option("--to-chroma", help="A Chroma folder, or http://HOST:PORT.")
@@ -48,6 +40,10 @@ ToLangGraph = Annotated[
     str | None,
     typer.Option("--to-langgraph", help="The file of a SqliteStore, or postgresql://..."),
 ]
+ToJsonl = Annotated[
+    Path | None,
+    typer.Option("--to-jsonl", help="A new file of changes, to apply to any store yourself."),
+]
 InCollection = Annotated[
     str | None, typer.Option(help="The collection [default: memories, mem0's mem0].")
 ]
@@ -57,12 +53,6 @@ Embedding = Annotated[
 UndoFileName = Annotated[
     Path | None, typer.Option(help="Where the old rows go [default: COLLECTION.undo-N.jsonl].")
 ]
-Across = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Let one row stand for rows that differ in this key, such as run_id; repeatable."
-    ),
-]
 Undo = Annotated[Path | None, typer.Option(help="Take back what was written, by its undo file.")]
 
 
@@ -71,6 +61,7 @@ def write_back(
     to_chroma: ToChroma = None,
     to_mem0: ToMem0 = None,
     to_langgraph: ToLangGraph = None,
+    to_jsonl: ToJsonl = None,
     collection: InCollection = None,
     embedder: Embedding = None,
     undo_file: UndoFileName = None,
@@ -88,6 +79,11 @@ def write_back(
 
     of_mem0 = None if to_mem0 is None else str(vector_folder(to_mem0))
     given = [one for one in (to_chroma, of_mem0, to_langgraph) if one is not None]
+    if to_jsonl is not None:
+        if given or undo is not None:
+            raise WrongArgument("--to-jsonl", "writes a file", "give it without another place")
+        write_changes(context.obj, to_jsonl, undo_file or _free_name(to_jsonl.stem), across or ())
+        return
     if undo is not None:
         if len(given) > 1 or any(one is not None for one in (collection, embedder, undo_file)):
             problem = "names what was written, and where"
@@ -98,13 +94,13 @@ def write_back(
         raise WrongArgument(
             "write-back",
             "needs one place",
-            "give --to-chroma, --to-mem0 or --to-langgraph",
+            "give --to-chroma, --to-mem0, --to-langgraph or --to-jsonl",
         )
     theirs = _theirs(to_chroma, of_mem0, to_langgraph, collection)
     with progress("comparing"):
-        found, plan = _planned(context.obj, theirs, _checked_across(across or ()))
+        found, plan = _planned(context.obj, theirs, checked_across(across or ()))
         plan, made = _with_vectors(context.obj, theirs, plan, found, embedder)
-    _show_plan(plan)
+    show_plan(plan)
     if not plan.changes:
         _finish(context.obj, theirs, found)
         err().print("nothing to write back")
@@ -122,15 +118,6 @@ class _Compared:
     reading: Reading
     begun: UndoFile | None
     now: datetime
-
-
-def _checked_across(across: Sequence[str]) -> Sequence[str]:
-    from memory.interchange import ACROSS
-
-    for name in across:
-        if name not in ACROSS:
-            raise WrongArgument("--across", f"{name!r} is none of {', '.join(ACROSS)}")
-    return across
 
 
 def _theirs(
@@ -211,52 +198,6 @@ def _embedders(config: Config, given: str | None) -> list[Any]:
         return []
 
 
-def _show_plan(plan: WriteBackPlan) -> None:
-    updates = map(_update_lines, plan.updates)
-    deletions = (
-        f"delete {one.row.id}  {_line(one.said)}\n  kept {one.kept.id}" for one in plan.deletions
-    )
-    if plan.changes:
-        show("\n".join([*updates, *deletions]))
-    _say_left(plan.left_alone)
-    _say_staying(plan.staying)
-    err().print(
-        f"{len(plan.updates):,} rows to update, {len(plan.deletions):,} to delete; "
-        f"{len(plan.left_alone):,} left alone; {plan.unknown:,} were never imported as they are"
-    )
-
-
-def _update_lines(one: Update) -> str:
-    lines = [f"update {one.row.id}"]
-    if one.text != one.said:
-        lines += [f"  from {_line(one.said)}", f"  to   {_line(one.text)}"]
-    if one.expires_as is not None:
-        lines.append(f"  expires as {one.expires_as.id}")
-    return "\n".join(lines)
-
-
-def _say_staying(staying: Sequence[Staying]) -> None:
-    """Say how many rows stay with their own text, and in which keys they differ."""
-    if not staying:
-        return
-    keys = Counter(name for one in staying for name in one.apart)
-    why = ", ".join(f"{name} ({count:,})" for name, count in keys.most_common())
-    options = " ".join(f"--across {name}" for name in keys)
-    err().print(
-        f"{len(staying):,} rows stay with their own text, since they differ from the row that "
-        f"stands for them in {why}; {options} lets one row stand for all"
-    )
-
-
-def _line(text: str) -> str:
-    return shortened(text, _TEXT)
-
-
-def _say_left(left: Sequence[LeftAlone]) -> None:
-    for one in left:
-        err().print(f"left alone {one.id}: {one.why}")
-
-
 def _confirm(theirs: Theirs, yes: bool) -> None:
     if yes:
         return
@@ -308,7 +249,7 @@ def _write(
     files = [file for file in (undo_file, begun.path if begun else undo_file) if file.exists()]
     for file in dict.fromkeys(file.absolute() for file in reversed(files)):
         _note_run(config, found.collection_id, file, finished=True)
-    _say_left(done.left_alone[planned:])
+    say_left(done.left_alone[planned:])
     err().print(f"{done.updated:,} rows updated, {done.deleted:,} deleted")
     for file in dict.fromkeys(files):
         err().print(f"memory-dedup write-back --undo {file} takes it back")
@@ -325,7 +266,7 @@ def _take_back(file: Path, moved_to: str | None = None) -> None:
     theirs = assembly.their_collection(header.kind, where, header.collection)
     with progress("putting back") as tell:
         done = undo_write_back(theirs, header, rows, tell)
-    _say_left(done.left_alone)
+    say_left(done.left_alone)
     err().print(f"{done.restored:,} rows put back, {done.already:,} were as before")
     if done.left_alone:
         raise typer.Exit(EXIT_PROBLEM)

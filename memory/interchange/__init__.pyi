@@ -1,3 +1,6 @@
+from .changes import change_lines as change_lines
+from .changes import plan_changes as plan_changes
+from .changes import undo_lines as undo_lines
 from .chroma import read_collection as read_collection
 from .chroma_back import TheirChroma as TheirChroma
 from .foreign import ForeignRow as ForeignRow
@@ -36,6 +39,7 @@ from .theirs import Theirs as Theirs
 from .undo_file import Kind as Kind
 from .undo_file import UndoFile as UndoFile
 from .undo_file import read_undo_file as read_undo_file
+from .undo_file import write_lines as write_lines
 from .vectors import with_vectors as with_vectors
 from .write_back import finish_write_back as finish_write_back
 from .write_back import own_work_in as own_work_in

@@ -115,7 +115,7 @@ class WriteBackPlan:
 
 
 @dataclass(frozen=True)
-class _Known:
+class Known:
     """A row that was imported, or written back, as it stands, and the memory that lives for it."""
 
     row: ForeignRow
@@ -144,16 +144,17 @@ def plan_write_back(
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
     known, changed, unknown = _known(rows, reading, ledger, own_work or {})
-    return _planned(known, across, tuple(changed), unknown)
+    return plan_of(known, across, tuple(changed), unknown)
 
 
-def _planned(
-    known: Sequence[_Known],
+def plan_of(
+    known: Sequence[Known],
     across: Collection[str],
-    changed: tuple[LeftAlone, ...],
-    unknown: int,
+    changed: tuple[LeftAlone, ...] = (),
+    unknown: int = 0,
 ) -> WriteBackPlan:
-    groups: dict[str, list[_Known]] = {}
+    """Settle each group of rows whose memories are one."""
+    groups: dict[str, list[Known]] = {}
     for one in known:
         groups.setdefault(one.alive.id, []).append(one)
     same = {one.memory.content: one.row for one in known}
@@ -176,7 +177,7 @@ def _planned(
 
 
 def _updates(
-    kept: _Known, part: Sequence[_Known], same: Mapping[str, ForeignRow]
+    kept: Known, part: Sequence[Known], same: Mapping[str, ForeignRow]
 ) -> Iterator[Update]:
     """What the survivor of these rows gets, if anything: their memory's text, the longest life."""
     text, lender = kept.alive.content, max(part, key=_expiry)
@@ -187,25 +188,25 @@ def _updates(
         yield Update(kept.row, text, text, None, given_life)
 
 
-def _deletion(one: _Known, kept: _Known) -> Deletion:
+def _deletion(one: Known, kept: Known) -> Deletion:
     return Deletion(one.row, one.memory.content, kept.row)
 
 
-def _seen_together(group: Sequence[_Known], across: Collection[str]) -> Iterable[list[_Known]]:
+def _seen_together(group: Sequence[Known], across: Collection[str]) -> Iterable[list[Known]]:
     """Split a group by where and for how long its rows are seen."""
-    parts: dict[tuple[tuple[str, str], ...], list[_Known]] = {}
+    parts: dict[tuple[tuple[str, str], ...], list[Known]] = {}
     for one in group:
         apart = tuple(item for item in one.seen.items() if item[0] not in across)
         parts.setdefault(apart, []).append(one)
     return parts.values()
 
 
-def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
+def _stand_ins(part: Sequence[Known]) -> Iterator[tuple[Known, Known | None]]:
     """Each of the rows that must stay somewhere, and the other that states all of it, or None.
 
     None of them is rewritten, since the survivor elsewhere would get an exact copy.
     """
-    staying: list[_Known] = []
+    staying: list[Known] = []
     for one in sorted(part, key=_worth, reverse=True):
         stand_in = next((other for other in staying if _states_all(other, one)), None)
         if stand_in is None:
@@ -213,12 +214,12 @@ def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]
         yield one, stand_in
 
 
-def _states_all(other: _Known, one: _Known) -> bool:
+def _states_all(other: Known, one: Known) -> bool:
     said = other.memory.content
     return said == other.alive.content or covers(said, one.memory.content)
 
 
-def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:
+def _apart(one: Known, kept: Known) -> tuple[str, ...]:
     return tuple(name for name, value in one.seen.items() if kept.seen.get(name) != value) + tuple(
         name for name in kept.seen if name not in one.seen
     )
@@ -226,22 +227,22 @@ def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:
 
 def _known(
     rows: Sequence[ForeignRow], reading: Reading, ledger: Ledger, own_work: OwnWork
-) -> tuple[list[_Known], list[LeftAlone], int]:
+) -> tuple[list[Known], list[LeftAlone], int]:
     read = _as_imported(rows, reading, own_work)
     with ledger.reading() as reader:
         arrived = reader.memories.earlier_arrivals([one.arrived for one in read])
         alive = reader.memories.living_ids(row.memory.id for row in arrived if row is not None)
         living = reader.memories.rows(list(dict.fromkeys(alive.values())))
         first = reader.decisions.first_states()
-    known: list[_Known] = []
+    known: list[Known] = []
     changed: list[LeftAlone] = []
     for one, known_as in zip(read, arrived, strict=True):
         if known_as is None or known_as.memory.id not in alive:
             continue
         end = living[alive[known_as.memory.id]].memory
         if _as_it_arrived(known_as, first, one.arrived):
-            seen = _seen_as(one.row, reading)
-            known.append(_Known(one.row, one.memory, known_as.memory.id, end, seen))
+            seen = seen_as(one.row, reading)
+            known.append(Known(one.row, one.memory, known_as.memory.id, end, seen))
         elif end.id != known_as.memory.id or end.content != one.memory.content:
             changed.append(LeftAlone(one.row.id, "its metadata changed since it was imported"))
     return known, changed, len(rows) - len(known) - len(changed)
@@ -274,7 +275,7 @@ def _as_it_arrived(known_as: Row, first: dict[str, Memory], memory: Memory) -> b
     return all(getattr(arrived, name) == getattr(memory, name) for name in _COMPARED)
 
 
-def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
+def seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
     keys = dict.fromkeys((*_IDENTITY, *([reading.user_key] if reading.user_key else [])))
     seen = {name: str(row.metadata[name]) for name in keys if row.metadata.get(name) is not None}
     if reading.user_key in seen:
@@ -282,17 +283,17 @@ def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
     return seen if row.expires is None else seen | {"expires_at": row.expires.isoformat()}
 
 
-def _kept(group: Sequence[_Known]) -> _Known:
+def _kept(group: Sequence[Known]) -> Known:
     """One with the living memory's text, else that memory's own row, else the newest, the last."""
     return max(reversed(group), key=_worth)
 
 
-def _worth(one: _Known) -> tuple[bool, bool, datetime]:
+def _worth(one: Known) -> tuple[bool, bool, datetime]:
     same = one.memory.content == one.alive.content
     return same, one.arrived_as == one.alive.id, one.memory.timestamp
 
 
-def _expiry(one: _Known) -> datetime:
+def _expiry(one: Known) -> datetime:
     """When the row is seen no more."""
     return min((_moment(one.seen[name]) for name in _EXPIRY if name in one.seen), default=_NEVER)
 

@@ -121,9 +121,16 @@ def write_undo_file(file: Path, header: UndoHeader, rows: Sequence[RowBefore]) -
 
     Raises: InputError where it exists or cannot be written.
     """
+    write_lines(file, (one.model_dump_json() for one in (header, *rows)))
+
+
+def write_lines(file: Path, lines: Iterable[str]) -> None:
+    """Its owner alone may read it. There wholly and synced at return, or not at all.
+
+    Raises: InputError where it exists or cannot be written.
+    """
     if file.exists():
         raise InputError(file, "exists already", "name a new file with --undo-file")
-    lines = [header.model_dump_json(), *(row.model_dump_json() for row in rows)]
     try:
         with replacing(file) as part:
             handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWN)

@@ -1,0 +1,79 @@
+"""What the ledger would change in whatever store its memories came from, a line of JSON a row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from memory.interchange.foreign import ForeignRow, Reading
+from memory.interchange.plan_back import Known, WriteBackPlan, plan_of, rewritten, seen_as
+from memory.ledger import Ledger
+from memory.models import Memory
+
+_READING = Reading(user_key="user")
+_NOT_METADATA = {"id", "external_id", "content", "metadata", "linked_ids", "merged_from"}
+_OF_A_TURN = {"conversation", "turn"}
+"""The whole metadata of a memory that was extracted here; its external id is of no other store."""
+
+
+def plan_changes(
+    ledger: Ledger, across: Collection[str] = (), rows: Mapping[str, str] | None = None
+) -> WriteBackPlan:
+    """Plan the changes of all imported rows, each by the id that the import gave.
+
+    `rows` are those that the store holds now, their texts by their ids: others, and rows with
+    another text, are left out.
+    """
+    with ledger.reading() as reader:
+        first = reader.decisions.first_states()
+        arrived: dict[str, Memory] = {}
+        for row in reader.memories.all():
+            memory = first.get(row.memory.id, row.memory)
+            if not row.forgotten and _is_imported(memory, rows):
+                arrived[str(memory.external_id)] = memory
+        alive = reader.memories.living_ids(memory.id for memory in arrived.values())
+        living = reader.memories.rows(list(dict.fromkeys(alive.values())))
+    known = [
+        Known(row, memory, memory.id, living[alive[memory.id]].memory, seen_as(row, _READING))
+        for row, memory in ((_as_row(name, one), one) for name, one in arrived.items())
+        if memory.id in alive
+    ]
+    return plan_of(known, across)
+
+
+def _is_imported(memory: Memory, rows: Mapping[str, str] | None) -> bool:
+    if memory.external_id is None or memory.metadata.keys() == _OF_A_TURN:
+        return False
+    return rows is None or rows.get(memory.external_id) == memory.content
+
+
+def _as_row(name: str, memory: Memory) -> ForeignRow:
+    fields = memory.model_dump(mode="json", exclude_defaults=True, exclude=_NOT_METADATA)
+    return ForeignRow(name, memory.content, {**memory.metadata, **fields})
+
+
+def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
+    """One line a row: an update with its whole text and metadata, or a deletion and its reason."""
+    lines = []
+    for one in plan.updates:
+        becomes = rewritten(one.row, one, _READING, now)
+        metadata = one.row.metadata | becomes.metadata
+        left = {name: value for name, value in metadata.items() if name not in becomes.gone}
+        lines.append(_line({"update": one.row.id, "text": one.text, "metadata": left}))
+    for gone in plan.deletions:
+        lines.append(_line({"delete": gone.row.id, "because": f"{gone.kept.id} stands for it"}))
+    return lines
+
+
+def undo_lines(plan: WriteBackPlan) -> list[str]:
+    """In the same form, what takes the changes back: an update of a row that is gone adds it."""
+    return [
+        _line({"update": one.row.id, "text": one.said, "metadata": one.row.metadata})
+        for one in plan.changes
+    ]
+
+
+def _line(change: dict[str, Any]) -> str:
+    return json.dumps(change, ensure_ascii=False)
