@@ -10,6 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from memory.errors import LedgerDamaged
+from memory.ledger.database import RESTORE
 from memory.ledger.records import Row
 from memory.models import Memory, MemoryLink
 from memory.text import text_key
@@ -273,8 +275,13 @@ def _texts(told: str) -> tuple[str, ...]:
 
 
 def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
+    """Raises: LedgerDamaged where a value is none that was ever written."""
+    try:
+        memory = _to_memory(values, links)
+    except (ValueError, TypeError, AttributeError) as exc:
+        raise LedgerDamaged(f"the ledger's row of {values['id']!r} is damaged", RESTORE) from exc
     return Row(
-        memory=_to_memory(values, links),
+        memory=memory,
         live=values["live"],
         successor_id=values["successor_id"],
         text_key=values["text_key"],

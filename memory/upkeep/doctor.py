@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from memory.errors import IndexFault
+from memory.errors import IndexFault, LedgerDamaged
 from memory.ledger import Reader
 from memory.second_reading import untrusted_readers
 from memory.store import MemoryStore
@@ -17,6 +17,7 @@ from memory.text import text_key
 
 _UNIT = 1e-3
 """How far a stored vector's length may lie from 1."""
+_RESTORE = "restore a backup with `memory-dedup restore`"
 _FIX = "run `memory-dedup doctor --fix`"
 
 Kind = Literal["damage", "mendable", "yours"]
@@ -37,6 +38,14 @@ def examine(store: MemoryStore) -> list[Finding]:
 
     Raises: LedgerError where the record cannot even be read.
     """
+    try:
+        return _examined(store)
+    except (ValueError, TypeError, KeyError, AttributeError) as exc:
+        name = store.ledger.name
+        raise LedgerDamaged(f"the ledger {name} holds what cannot be read", _RESTORE) from exc
+
+
+def _examined(store: MemoryStore) -> list[Finding]:
     damaged = [
         Finding(f"the database says: {problem}", "restore a backup")
         for problem in store.ledger.problems()
@@ -107,7 +116,7 @@ def _ends_well(name: str, successors: dict[str, str | None], reader: Reader) -> 
 
 def _vectors(reader: Reader) -> Iterator[Finding]:
     if len(sizes := reader.vectors.byte_lengths()) > 1:
-        lengths = ", ".join(f"{n:,} of {size // 4}" for size, n in sizes.items())
+        lengths = ", ".join(f"{n:,} of {(size or 0) // 4}" for size, n in sizes.items())
         yield Finding(f"vectors have different dimensions: {lengths}", "run `memory-dedup reembed`")
         return
     keys = [row.text_key for row in reader.memories.live()]

@@ -1,0 +1,80 @@
+"""Damaged ledgers end the doctor and an export in one clear line, never in a traceback."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from memory.errors import LedgerError
+from memory.ledger import Ledger
+from memory.store import MemoryStore
+from memory.upkeep import examine
+from tests.conftest import Tell
+from tests.doubles import PlacedEmbedder
+
+MEMORIES = 40
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A healthy ledger with texts, tags and metadata, as a file."""
+    file = tmp_path_factory.mktemp("whole") / "ledger.db"
+    with MemoryStore(Ledger.create(f"sqlite:///{file}"), PlacedEmbedder()) as store:
+        for number in range(MEMORIES):
+            told = store.new_memory(f"Mia has {number} boats.")
+            more = {"metadata": {"number": number, "of": "boats"}, "tags": ("boats", "sea")}
+            kept = store.add(told.model_copy(update=more))
+            if number % 3 == 0:
+                store.update(kept.id, f"Mia sold {number} boats.")
+        store.ledger.checkpoint()
+    return file.read_bytes()
+
+
+def damaged(data: bytes, seed: int) -> bytes:
+    """With some bits flipped, cut off, or with noise in it."""
+    chance, torn = random.Random(seed), bytearray(data)
+    if seed % 3 == 0:
+        for _ in range(chance.choice([1, 5, 50, 500])):
+            torn[chance.randrange(100, len(torn))] ^= 1 << chance.randrange(8)
+    elif seed % 3 == 1:
+        del torn[chance.randrange(1, len(torn)) :]
+    else:
+        start, length = chance.randrange(len(torn)), chance.choice([16, 512, 4_096])
+        torn[start : start + length] = chance.randbytes(len(torn[start : start + length]))
+    return bytes(torn)
+
+
+@pytest.mark.parametrize("seed", range(90))
+def test_a_damaged_ledger_is_read_or_refused_in_one_line(
+    whole: bytes, seed: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "ledger.db"
+    file.write_bytes(damaged(whole, seed))
+    for look in (lambda store: list(store.memories()), examine):
+        refused = ""
+        try:
+            with MemoryStore(Ledger.open(f"sqlite:///{file}"), PlacedEmbedder()) as store:
+                look(store)
+        except LedgerError as exc:
+            refused = str(exc)
+        assert "\n" not in refused
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("metadata", '{"number"'), ("tags", "boats"), ("merged_from", "7"),
+        ("timestamp", "2026-01-01T00:00:00.=3"),
+    ],
+)  # fmt: skip
+def test_a_value_that_was_never_written_names_its_row_and_what_to_do(
+    store: MemoryStore, tell: Tell, column: str, value: str
+) -> None:
+    kept = store.add(tell("Mia sails."))
+    with store.ledger.writing() as writer:
+        writer._connection.exec_driver_sql(f"UPDATE memories SET {column} = ?", (value,))
+    for look in (lambda: list(store.memories()), lambda: examine(store)):
+        with pytest.raises(LedgerError, match=f"{kept.id}.*restore a backup"):
+            look()
