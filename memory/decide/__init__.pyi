@@ -24,6 +24,7 @@ from .policy import after_failure as after_failure
 from .policy import decide_new as decide_new
 from .policy import inherit as inherit
 from .policy import oldest_first as oldest_first
+from .policy import survive as survive
 from .searching import Alike as Alike
 from .searching import Compared as Compared
 from .searching import Here as Here

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from memory.decide import RoundPlan, merged, plan_again
+from memory.decide import RoundPlan, merged, plan_again, survive
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, snapshot_of
 from memory.models import PERSON, Action, Decision, Memory, Rules, Survivor
 from memory.review.cards import card_key, content_hash
@@ -132,6 +132,8 @@ class Answers:
             return _kept_apart(group)
         if answered.answer is Answer.LATER:
             return _decision(group, Action.KEEP_BOTH, f"left for later {_BY_PERSON}", pending=True)
+        if answered.answer is Answer.SAME:
+            return _the_same(answered, group)
         if answered.text is not None:
             return self._told(answered, group)
         if proposal is not None:
@@ -172,6 +174,8 @@ def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Itera
         yield "the key is not that of these members"
     if unknown := set(answered.left_out) - set(names):
         yield f"{min(unknown)} is left out and no member"
+    if answered.stays is not None and answered.stays not in set(names) - set(answered.left_out):
+        yield f"{answered.stays} cannot stay: it is left out, or no member"
     rows = {row.memory.id: row for row in snapshot.rows}
     yield from filter(None, (moved(one.id, one.hash, rows.get(one.id)) for one in answered.members))
     if len({store.scope_of(row.memory) for row in snapshot.rows}) > 1:
@@ -198,7 +202,7 @@ def _earlier(reader: Reader, answered: Answered) -> int | None:
 
 
 def _says(reader: Reader, record: DecisionRecord, answered: Answered) -> bool:
-    if answered.answer is not Answer.APPLY:
+    if answered.answer in (Answer.KEEP_ALL, Answer.LATER):
         if answered.answer is Answer.LATER:
             return record.left_for_later and record.pending
         return record.action is Action.KEEP_BOTH and not record.left_for_later
@@ -206,6 +210,10 @@ def _says(reader: Reader, record: DecisionRecord, answered: Answered) -> bool:
     touched = gone | {survivor for survivor, _ in record.survivors}
     if not touched or touched & set(answered.left_out):
         return False
+    if answered.answer is Answer.SAME:
+        rest = {member.id for member in answered.members} - set(answered.left_out)
+        survivors = {survivor for survivor, _ in record.survivors}
+        return touched == rest and (answered.stays is None or survivors == {answered.stays})
     if answered.text is None:
         return answered.retired is None or gone == set(answered.retired)
     if not {member.id for member in answered.members} - set(answered.left_out) <= touched:
@@ -230,6 +238,18 @@ def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
         return Refused("what would be done about it is not what was shown")
     why = f"applied {_BY_PERSON}: {planned.reason}"
     return _decision(group, Action.REPLACE, why, planned.survivors)
+
+
+def _the_same(answered: Answered, group: _Group) -> Decision:
+    """One of them stands for all: the chosen one, else the one that covers all, else the newest."""
+    member = next((one for one in group.rest if one.id == answered.stays), None)
+    if member is not None:
+        why = f"chosen {_BY_PERSON} to stand for the others"
+        return _decision(group, Action.REPLACE, why, (survive(member, group.rest),))
+    planned = group.plan.groups[0].replacement
+    whole = planned is not None and len(planned.retired) == len(group.rest) - 1
+    survivors = planned.survivors if planned and whole else (survive(group.rest[-1], group.rest),)
+    return _decision(group, Action.REPLACE, f"called the same {_BY_PERSON}", survivors)
 
 
 def _as_proposed(group: _Group, proposal: Decision) -> Decision:

@@ -15,6 +15,8 @@ from memory.models import Action, Decision, Frozen
 Fate = Literal["keep", "retire", "judge", "beside", "forgotten"]
 """`beside`: it was looked at with the others, and what was decided about them left it alone."""
 NO_MODEL = "the rules, without a model"
+LATER = "later"
+"""The action of a card whose question a person has put off."""
 ON_REQUEST = "whoever asked for it"
 _REQUESTED = {Action.UPDATE, Action.UNDO, Action.FORGET}
 
@@ -181,7 +183,7 @@ def _recorded_card(record: DecisionRecord, texts: dict[str, str], now: _Rows) ->
         members=members,
         similarity=record.similarity,
         highest=record.similarity,
-        action=record.action.value,
+        action=LATER if record.left_for_later else record.action.value,
         reason=record.reason,
         kept=_kept_then(record, members, texts),
         certainty=alike / 2 if judged else (1.0 + alike) / 2,

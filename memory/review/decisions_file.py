@@ -6,15 +6,16 @@ which they were answered; where a group comes twice, the later one counts:
     {"key": "1f3a5c7e9b2d4f60",
      "members": [{"id": "mem_0123456789ab", "hash": "0f1e2d3c4b5a6978"}, ...],
      "answer": "apply", "left_out": ["mem_0123456789ab"], "text": null,
-     "insist": false, "retired": ["mem_0123456789ab"]}
+     "insist": false, "retired": ["mem_0123456789ab"], "stays": null}
 
 `members` are all that the card showed, oldest to newest, each with the hash of its exact text
 (`content_hash`), so that an answer about another text is noticed; `key` is `card_key` of them. The
 answer is one of `Answer`; `left_out` are the members that stay as they are while the others become
-what was planned; `text` is a merged text that the person wrote, or null for the planned one. Three
-may be missing: `insist` says that the text is meant whatever can be said against it, `left_out` is
-empty, and `retired` are the members that the card showed as going, for a plan that is to be applied
-as it was shown. The file holds ids, and beside them no text but what was written.
+what was planned; `text` is a merged text that the person wrote, or null for the planned one. Four
+keys may be missing: `insist` says that the text is meant whatever can be said against it,
+`left_out` is empty, `retired` are the members that the card showed as going, for a plan that is to
+be applied as it was shown, and `stays` is the member whose text stands for the others where they
+are `same`. The file holds ids, and beside them no text but what was written.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Answer(StrEnum):
     """What a person says about a group."""
 
     APPLY = "apply"
+    SAME = "same"
     KEEP_ALL = "keep_all"
     LATER = "later"
 
@@ -60,6 +62,9 @@ class Answered(Frozen):
     text: Content | None = None
     insist: bool = False
     """Whether a text of the person's is meant whatever can be said against it."""
+    stays: str | None = None
+    """The member that stands for the others where they are the same; None leaves the choice open:
+    the one that covers all others, else the newest."""
     retired: tuple[str, ...] | None = None
     """Who was shown as going where the plan is applied; None where that was not said."""
 
@@ -67,8 +72,10 @@ class Answered(Frozen):
     def plain(self) -> Answered:
         """The same said plainly: who leaves out all but one keeps all."""
         rest = {member.id for member in self.members} - set(self.left_out)
-        if self.answer is Answer.APPLY and self.left_out and len(rest) < 2:
-            return self.model_copy(update={"answer": Answer.KEEP_ALL, "left_out": (), "text": None})
+        joins = self.answer in (Answer.APPLY, Answer.SAME)
+        if joins and self.left_out and len(rest) < 2:
+            keep_all = {"answer": Answer.KEEP_ALL, "left_out": (), "text": None, "stays": None}
+            return self.model_copy(update=keep_all)
         return self
 
     @property

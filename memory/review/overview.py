@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory.ledger import Attempt, Reader, Row
-from memory.review.cards import Card, recorded_cards
+from memory.review.cards import Card, card_key, content_hash, recorded_cards
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,21 @@ class Lineage:
     decisions: tuple[Card, ...]
     living: str | None
     """Who lives for it today."""
+
+
+@dataclass(frozen=True)
+class OpenGroup:
+    """Live members of a question that can be answered where it is shown."""
+
+    key: str
+    members: tuple[tuple[str, str], ...]
+    """Ids with the hashes of their texts; empty where one has changed or gone since."""
+
+
+def open_group(rows: Sequence[Row]) -> OpenGroup:
+    """Return the group of these rows as it can be answered now."""
+    members = tuple((row.memory.id, content_hash(row.memory.content)) for row in rows)
+    return OpenGroup(card_key(members), members if all(row.live for row in rows) else ())
 
 
 def pending(reader: Reader, most: int) -> tuple[list[Card], int]:

@@ -18,6 +18,7 @@ from memory.review.cards import Card, CardMember, KeptText
 from memory.review.report import Report
 from memory.text import difference, marked, one_line, shortened, visible
 
+_MOST_COMPARED = 12
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -121,10 +122,12 @@ def _alike(card: Card) -> str | None:
 
 
 def _marked(members: Sequence[CardMember]) -> list[tuple[str, ...]]:
-    """Each text against the newest, and that one against the one before it."""
-    *older, newest = (member.content for member in members)
-    pairs = [marked(text, newest) for text in older]
-    return [ours for ours, _ in pairs] + [pairs[-1][1] if pairs else marked(newest, newest)[1]]
+    """Mark in each text what any other member lacks; of many members, the newest are compared."""
+    texts = [member.content for member in members]
+    return [
+        marked(text, [other for n, other in enumerate(texts) if n != at][-_MOST_COMPARED:])
+        for at, text in enumerate(texts)
+    ]
 
 
 def _member_data(member: CardMember, text: tuple[str, ...]) -> dict[str, Any]:

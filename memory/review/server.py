@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -20,16 +20,22 @@ from memory.ledger import Reader
 from memory.listening import WholeBody
 from memory.models import first_problem
 from memory.review import figures, overview
-from memory.review.answers import Already, Given, Objected, Outcome
+from memory.review.answers import Already, Given, Objected, Outcome, Refused
 from memory.review.cards import recorded_cards
 from memory.review.decisions_file import Answer, Answered
 from memory.review.gate import Gate, Guarded
 from memory.review.pages import card_data, environment, source
-from memory.review.session import Review, Shown
+from memory.review.session import GroupRow, Review, Shown
 from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
+_STATES = {
+    "": "any",
+    "judge": "needs a decision",
+    "rules": "the rules can tell",
+    "later": "left for later",
+}
 _PAGE = 25
 _GROUPS = 100
 Form = dict[str, list[str]]
@@ -99,17 +105,29 @@ class ReviewServer:
         )
 
     async def _groups(self, request: Request) -> Response:
-        keys = self._review.keys()
-        page = _number(request.query_params.get("page"), 1)
-        start = (page - 1) * _GROUPS
-        rows = [(key, self._review.planned(key)) for key in keys[max(0, start) : start + _GROUPS]]
+        given = request.query_params
+        chosen = {name: given.get(name, "") for name in ("state", "low", "high")}
+        every = self._review.rows()
+        rows = [row for row in every if _matches(row, chosen, blind=self._review.blind)]
+        at = given.get("at", "")
+        here = next((n for n, row in enumerate(rows) if row.key == at), 0)
+        page = _number(given.get("page"), here // _GROUPS + 1)
+        start = max(0, (page - 1) * _GROUPS)
         return await self._page(
-            "groups.html", rows=rows, number=page, pages=-(-len(keys) // _GROUPS)
+            "groups.html",
+            rows=rows[start : start + _GROUPS],
+            number=page,
+            pages=-(-len(rows) // _GROUPS),
+            states=_STATES,
+            chosen=chosen,
+            filtered=len(rows) < len(every),
+            at=at,
+            query=urlencode({**chosen, "at": at}),
         )
 
     async def _answer(self, request: Request) -> Response:
         form = await _form(request)
-        told = _one(form, "answer")
+        told = _one(form, "answer") or Answer.SAME
         left_out = frozenset(form.get("left_out", ()))
         key = _one(form, "key")
         narrowed = left_out != frozenset(form.get("shown_without", ()))
@@ -121,6 +139,8 @@ class ReviewServer:
             problem = InputError("the text", str(first_problem(exc)))
             return await self._again(key, left_out, form, refusal=problem.problem)
         outcome = await self._review.answer(answered, _one(form, "proposal"))
+        if _one(form, "back") == "questions" and not isinstance(outcome, Objected | Refused):
+            return _to("/questions")
         return await self._outcome(outcome, key, left_out, form)
 
     async def _outcome(
@@ -154,8 +174,18 @@ class ReviewServer:
     async def _questions(self, _request: Request) -> Response:
         cards, waiting = await self._read(lambda reader: overview.pending(reader, _PAGE))
         pairs, failed = await self._read(lambda reader: overview.undecided(reader, _PAGE))
+        names = [member.id for card in cards for member in card.members]
+        rows = await self._read(lambda reader: reader.memories.rows(names))
         return await self._page(
-            "questions.html", cards=cards, waiting=waiting, pairs=pairs, failed=failed
+            "questions.html",
+            cards=cards,
+            waiting=waiting,
+            pairs=pairs,
+            failed=failed,
+            open_members=lambda card: overview.open_group(
+                [rows[member.id] for member in card.members if member.id in rows]
+            ),
+            pair_members=lambda pair: overview.open_group([*pair.one, *pair.other]),
         )
 
     async def _history(self, request: Request) -> Response:
@@ -218,6 +248,23 @@ class ReviewServer:
         return told
 
 
+def _matches(row: GroupRow, chosen: Mapping[str, str], *, blind: bool) -> bool:
+    """Whether a group passes the filters; a number that cannot be read filters nothing."""
+    if chosen["state"] not in ("", row.state):
+        return False
+    if blind:
+        return True
+    low, high = _share(chosen["low"], 0.0), _share(chosen["high"], 1.0)
+    return low <= round(row.similarity, 2) <= high
+
+
+def _share(given: str, otherwise: float) -> float:
+    try:
+        return float(given)
+    except ValueError:
+        return otherwise
+
+
 def _to_ask(judges: Sequence[str], shown: Shown) -> list[str]:
     """Who has not proposed yet; the first proposes unasked."""
     known = {judges[0]} if shown.proposal is None else {judges[0], shown.proposal.by}
@@ -242,7 +289,8 @@ def _one(form: Form, name: str) -> str:
 
 def _answered(form: Form) -> Answered:
     """Raises: ValidationError."""
-    told = _one(form, "answer")
+    stays = _one(form, "stays") or None
+    told = _one(form, "answer") or Answer.SAME.value
     writes = told == "text"
     members = [member.partition(":") for member in form.get("member", ())]
     fields = {
@@ -253,6 +301,7 @@ def _answered(form: Form) -> Answered:
         "text": _one(form, "text").replace("\r\n", "\n") if writes else None,
         "insist": bool(_one(form, "insist")),
         "retired": form.get("retired"),
+        "stays": stays if told == Answer.SAME else None,
     }
     return Answered.model_validate_json(json.dumps(fields))
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Literal
 
 from memory.decide import GroupPlan, Matching, RoundPlan, certainty, plan_again, plan_round
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
@@ -52,6 +53,24 @@ class Shown:
     later: bool = False
     note: str = ""
     """What has changed since it was shown, if anything."""
+
+
+State = Literal["rules", "judge", "later"]
+"""What is left to do: apply the rules, ask who can read, or what was put off."""
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """A group in the list of those that are left."""
+
+    key: str
+    content: str
+    """Its newest text."""
+    user: str | None
+    members: int
+    similarity: float
+    """Of the two members that are least alike."""
+    state: State
 
 
 @dataclass(frozen=True)
@@ -128,9 +147,23 @@ class Review:
         """Those that are left, in order; those left for later last."""
         return sorted(self._left, key=lambda key: self._left[key].ids in self._later)
 
-    def planned(self, key: str) -> GroupPlan:
-        """The plan of a group that is left."""
-        return self._left[key].group
+    def rows(self) -> list[GroupRow]:
+        """The groups that are left, in the order of `keys`."""
+        return [self._row(key, self._left[key]) for key in self.keys()]
+
+    def _row(self, key: str, one: Planned) -> GroupRow:
+        question, replacement = one.group.question, one.group.replacement
+        alike = [part.similarity for part in (question, replacement) if part is not None]
+        newest = one.group.members[-1]
+        state: State = "rules" if question is None else "judge"
+        return GroupRow(
+            key=key,
+            content=newest.content,
+            user=newest.user,
+            members=len(one.group.members),
+            similarity=min((value for value in alike if value is not None), default=1.0),
+            state="later" if one.ids in self._later else state,
+        )
 
     def after(self, key: str) -> str | None:
         """The group behind this one, from the first again behind the last."""

@@ -136,24 +136,30 @@ def _places(left: Sequence[_Unit], right: Sequence[_Unit]) -> Iterator[_Place]:
 # --- as runs --------------------------------------------------------------------------------------
 
 
-def marked(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Both texts in pieces: the first and every second one after it stands in the other too.
+def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
+    """Cut a text into pieces: the first and every second one after it stand in all the others.
 
-    Those between do not. Joined, they are the text as eyes see it.
+    The pieces between are missing from at least one. Joined, they are the text as eyes see it.
     """
-    ours: list[str] = [""]
-    theirs: list[str] = [""]
-    for step in _steps(words(old), words(new)):
-        _put(ours, step.old, differs=step.kind == "removed")
-        _put(theirs, step.new, differs=step.kind == "added")
-    return tuple(ours), tuple(theirs)
-
-
-def _put(pieces: list[str], text: str, *, differs: bool) -> None:
-    if text:
-        if differs == len(pieces) % 2:
+    own = words(text)
+    missing: set[int] = set()
+    for other in others:
+        missing |= _missing(own, words(other))
+    pieces = [""]
+    for n, word in enumerate(own):
+        if (n in missing) == len(pieces) % 2:
             pieces.append("")
-        pieces[-1] += text
+        pieces[-1] += word
+    return tuple(pieces)
+
+
+def _missing(own: Sequence[str], other: Sequence[str]) -> set[int]:
+    """Return the positions of the words of `own` that `other` lacks, in order."""
+    a, b = [word.rstrip() for word in own], [word.rstrip() for word in other]
+    start = _common(a, b)
+    end = _common(a[start:][::-1], b[start:][::-1])
+    middle = _kept(a[start : len(a) - end], b[start : len(b) - end], MOST_EDITS)
+    return set(range(start, len(a) - end)) - {at + start for at, _ in middle}
 
 
 def words(text: str) -> list[str]:

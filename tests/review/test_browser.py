@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from memory.assembly import open_store
 from memory.config import Config, load_config
 from memory.ledger import DecisionRecord
-from memory.models import Memory, new_memory_id
+from memory.models import Action, Memory, new_memory_id
 from tests.doubles import START
 from tests.review.chromium import Driver, chromium, complaints
 from tests.review.crowd import crowd
@@ -60,9 +62,10 @@ def live(home: Path) -> set[tuple[str, str]]:
 
 
 @contextmanager
-def review(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The command itself, and the address that it prints."""
-    command = [sys.executable, "-m", "memory", "review", "--no-browser"]
+def review(
+    home: Path, command: Sequence[str] = (sys.executable, "-m", "memory", "review", "--no-browser")
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the command itself; yield it and the address that it prints."""
     with subprocess.Popen(command, cwd=home, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -90,6 +93,10 @@ def answered(driver: Driver) -> int:
     return int(told.split()[0].replace(",", "")) if told else -1
 
 
+def says(driver: Driver, words: str) -> bool:
+    return words in read(driver, "document.querySelector('.progress').innerText")
+
+
 def has(driver: Driver, selector: str) -> bool:
     return read(driver, f"document.querySelector({selector!r}) !== null") == "true"
 
@@ -99,10 +106,10 @@ def until(driver: Driver, holds: Callable[[], bool]) -> None:
 
 
 def answer(driver: Driver, chance: random.Random) -> None:
-    """One group, by keys alone: applied, kept, without its first member, or in other words."""
+    """Answer one group by keys alone: applied, kept, one chosen, or in other words."""
     before = answered(driver)
     said = chance.choice("yyynw1")
-    if said in "y1" and not has(driver, CAN_APPLY):
+    if said == "y" and not has(driver, CAN_APPLY):
         said = "n"
     if said == "w":
         press(driver, "e")
@@ -111,11 +118,6 @@ def answer(driver: Driver, chance: random.Random) -> None:
         until(driver, lambda: answered(driver) > before or has(driver, "[name=insist]"))
         if has(driver, "[name=insist]"):
             press(driver, "i", "w")
-    elif said == "1":
-        press(driver, "1", "y")
-        until(driver, lambda: answered(driver) > before or has(driver, "[name=shown_without]"))
-        if has(driver, "[name=shown_without]"):
-            press(driver, "y" if has(driver, CAN_APPLY) else "n")
     else:
         press(driver, said)
     until(driver, lambda: answered(driver) > before)
@@ -125,6 +127,26 @@ def shows_history(driver: Driver, address: str) -> bool:
     """Asked anew each time: the page after an answer may still be on its way, and come instead."""
     driver.get(address.partition("?")[0] + "history")
     return has(driver, ".card")
+
+
+def test_a_blind_review_asks_same_or_different_and_records_what_was_answered(home: Path) -> None:
+    texts = [f"Mia keeps {n} goats on the hill." for n in (2, 3)]
+    texts += [f"Jonas swims {n} lengths each day." for n in (20, 30)]
+    now = datetime.now(UTC)
+    fill(home, [Memory(content=text, timestamp=now, user="Mia") for text in texts])
+    command = [sys.executable, "-m", "memory", "review", "--blind", "--no-browser"]
+    with chromium() as driver, review(home, command) as (_, address):
+        driver.get(address)
+        for key in "yn":
+            assert "Same or different?" in read(driver, "document.querySelector('h1').innerText")
+            press(driver, key)
+            until(driver, partial(says, driver, "1 answered" if key == "y" else "2 answered"))
+        press(driver, "?")
+        assert has(driver, "details.keys[open]")
+        assert complaints(driver) == []
+    same, different = sorted(by_person(home), key=lambda one: one.number)
+    assert (same.action, same.reason) == (Action.REPLACE, "called the same by a person")
+    assert (different.action, different.reason) == (Action.KEEP_BOTH, "kept apart by a person")
 
 
 def test_three_hundred_groups_by_keyboard_with_a_kill_in_the_middle(home: Path) -> None:
@@ -167,8 +189,8 @@ def test_two_browsers_at_once_do_not_decide_one_group_twice(home: Path) -> None:
     with review(home) as (_, address), chromium() as one, chromium() as two:
         base = address.partition("?")[0]
         one.get(address)
-        one.find_element(By.XPATH, "//button[text()='Another browser']").click()
-        until(one, lambda: "Another browser" in read(one, "document.querySelector('h1').innerText"))
+        one.find_element(By.XPATH, "//button[text()='Open in another browser']").click()
+        until(one, lambda: "another browser" in read(one, "document.querySelector('h1').innerText"))
         two.get(one.find_element(By.CSS_SELECTOR, "main code").text)
         for _ in range(10):
             for driver in (one, two):

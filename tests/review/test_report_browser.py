@@ -90,6 +90,7 @@ def test_nothing_is_harmed_and_nothing_overflows(driver: Driver) -> None:
     assert wide <= window
     first = driver.find_element(By.CSS_SELECTOR, ".card")
     assert [mark.text for mark in first.find_elements(By.TAG_NAME, "mark")] == [
+        "red",
         "blue",
         "red",
         "!",
@@ -126,18 +127,20 @@ def test_answers_given_by_keyboard_are_saved_as_a_decisions_file(
             "Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
         )
         driver.get(page.as_uri())
-        press(driver, "j", "1", "n", "u", "e")
-        press(driver, " Or not.", Keys.ESCAPE, "i", "y", "n", "s", "y", "u")
+        press(driver, "j", "e")
+        press(driver, " Or not.", Keys.ESCAPE, "i", "y", "1", "n", "s", "u")
         assert driver.find_element(By.ID, "answered-count").text == "3 of 45 answered"
         driver.find_element(By.ID, "save").click()
+        said = driver.find_element(By.ID, "answered-count").text
+        assert said.startswith("3 saved; 42 still open: “")
         saved = tmp_path / "decisions.jsonl"
         WebDriverWait(driver, 10).until(lambda _: saved.is_file())
         driver.execute_script("window.onbeforeunload = null")
     told = [one for _, one in read_decisions(saved) if isinstance(one, Answered)]
-    assert [one.answer.value for one in told] == ["apply", "keep_all", "later"]
+    assert [one.answer.value for one in told] == ["apply", "same", "keep_all"]
     assert told[0].text == "Mia paints a red boat.! Or not."
     assert [one.insist for one in told] == [True, False, False]
-    assert told[0].left_out == (told[0].members[0].id,)
+    assert told[1].stays == told[1].members[0].id
     assert json.loads(saved.read_text().splitlines()[0]) == {"decisions": 1}
 
 

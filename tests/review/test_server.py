@@ -13,7 +13,7 @@ from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ScriptedModel
-from tests.review.serving import Browser, Served, hidden, served
+from tests.review.serving import Browser, Fields, Served, hidden, served
 
 RUNS = ("Mia runs 12 km.", "Mia runs 12 km on Sundays.")
 SAILS = ("Mia sails.", "Mia dives.")
@@ -249,11 +249,71 @@ def test_blind_hides_similarity_and_plan_until_the_group_is_answered(filled: Mem
             assert "alike" not in shown
             assert "because" not in shown
             assert "proposes" not in shown
-            assert not any(fate in shown for fate in ("stays", "goes", "to judge"))
+            assert not any(f'fate">{fate}' in shown for fate in ("stays", "goes", "to judge"))
+            assert not any(hidden in shown for hidden in ('name="retired"', 'name="proposal"'))
             card = hidden(page)
             assert browser.say("keep_all", card) == 303
         assert "Nothing is left" in browser.get("/").text
         assert "0.9" in browser.get("/history").text
+
+
+@pytest.mark.parametrize(
+    ("answer", "action", "left"),
+    [("same", Action.REPLACE, {RUNS[1]}), ("keep_all", Action.KEEP_BOTH, {*RUNS})],
+)
+def test_a_blind_yes_is_recorded_as_the_same_and_a_no_as_different(
+    filled: MemoryStore, answer: str, action: Action, left: set[str]
+) -> None:
+    """Whatever the plan was that nobody saw."""
+    with served(filled, OfflineModel(), blind=True) as there, there.browser() as browser:
+        assert browser.say(answer, of(browser, "12 km")) == 303
+    told = filled.history()[-1]
+    assert (told.action, told.model) == (action, "person")
+    assert {text for text in texts(filled) if text in RUNS} == left
+
+
+@pytest.mark.parametrize("stays", [0, 1])
+def test_the_member_that_a_person_chooses_stands_for_the_others(
+    browser: Browser, filled: MemoryStore, stays: int
+) -> None:
+    ids = {memory.content: memory.id for memory in filled.memories()}
+    card = of(browser, "Mia sails.")
+    browser.post("/answer", {**card, "stays": ids[SAILS[stays]]})
+    assert texts(filled) == {*RUNS, SAILS[stays]}
+    told = filled.history()[-1]
+    assert told.reason == "chosen by a person to stand for the others"
+    assert told.survivors == ((ids[SAILS[stays]], (ids[SAILS[1 - stays]],)),)
+    other = {**card, "stays": "mem_000000000000"}
+    assert "cannot stay" in browser.post("/answer", other).text
+
+
+def test_groups_are_filtered_by_similarity_and_state_and_say_where_one_is(browser: Browser) -> None:
+    listed = dict(re.findall(r'/group/(\w+)"><bdi>Mia (\w+)', browser.get("/groups").text))
+    [sails] = [key for key, verb in listed.items() if verb == "dives"]
+    page = browser.get(f"/groups?at={sails}").text
+    assert page.count("alike") == 2
+    assert page.count("you are here") == 1
+    assert "0.93 alike" in page.partition("you are here")[0].rpartition("<li")[2]
+    assert browser.get("/groups?low=0.95").text.count("0.97 alike") == 1
+    assert "0.93 alike" not in browser.get("/groups?low=0.95").text
+    browser.say("later", hidden(browser.get(f"/group/{sails}").text))
+    assert f"/group/{sails}" in browser.get("/groups?state=later").text
+    assert f"/group/{sails}" not in browser.get("/groups?state=rules").text
+
+
+def test_an_open_question_is_answered_where_it_is_shown(
+    browser: Browser, filled: MemoryStore
+) -> None:
+    browser.say("later", of(browser, "Mia sails."))
+    page = browser.get("/questions").text
+    assert "Left for later" in page
+    assert "Kept apart" not in page
+    form = page.partition('action="/answer"')[2].partition("</form>")[0]
+    fields: Fields = {"key": re.findall(r'name="key" value="(\w+)"', form)[0], "back": "questions"}
+    fields["member"] = re.findall(r'name="member" value="([\w:]+)"', form)
+    done = browser.post("/answer", {**fields, "answer": "keep_all"})
+    assert "Pending: 0" in done.text
+    assert filled.history()[-1].reason == "kept apart by a person"
 
 
 # --- what is shown ------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ const Cards = (() => {
   const FATES = { keep: "stays", retire: "goes", judge: "to judge", beside: "beside", forgotten: "forgotten" };
   const ACTIONS = {
     replace: "Replace", judge: "Ask the judge", "replace + judge": "Replace, then ask the judge", merge: "Merged",
-    keep_both: "Kept apart", update: "Reworded", undo: "Taken back", forget: "Forgotten", add: "Added",
+    keep_both: "Kept apart", later: "Left for later", update: "Reworded", undo: "Taken back", forget: "Forgotten", add: "Added",
   };
 
   /** A new element with classes and text; what is to stand in it may be added. */

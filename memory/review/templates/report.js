@@ -113,9 +113,10 @@
     const answer = answers.get(card.key);
     const { out, text, insist } = answer ? drafted(answer) : draft(card);
     element.classList.toggle("is-answered", Boolean(answer));
-    if (card.members.length > 2) {
-      element.querySelectorAll(".member").forEach((one, n) => addLeaveOut(one, card, n, out));
-    }
+    element.querySelectorAll(".member").forEach((one, n) => {
+      if (card.members.length > 2) addLeaveOut(one, card, n, out);
+      addStays(one, card, n, out, answer);
+    });
     const row = element.querySelector(".answers");
     const can = goes(card).length > 0 || text !== null;
     const button = (name, label, disabled) => {
@@ -129,9 +130,9 @@
     const write = Cards.make("button", "", text === null ? "Write one text…" : "Drop this text");
     write.type = "button";
     write.addEventListener("click", () => edit(card, text === null));
-    row.append(button("apply", text === null ? "Apply" : "Apply this text", !can), button("keep_all", "Keep all", false),
+    row.append(button("apply", text === null ? "Apply" : "Apply this text", !can), button("keep_all", "These are different", false),
       button("later", "Later", false), write);
-    if (!can) row.append(Cards.make("span", "hint", "only a reader can tell: keep all, or write one text"));
+    if (!can) row.append(Cards.make("span", "hint", "only a reader can tell: choose the one that stays, write one text, or say that they are different"));
     if (text !== null) row.append(editor(card, text, insist));
   }
 
@@ -143,6 +144,20 @@
     box.addEventListener("change", () => leaveOut(card, n));
     element.classList.toggle("is-out", out.has(id));
     element.querySelector(".meta").append(Cards.make("label", "leave", box, "leave out"));
+  }
+
+  /** The member whose text stands for the others, chosen in one step. */
+  function addStays(element, card, n, out, answer) {
+    const { id } = card.members[n];
+    const button = Cards.make("button", "stays", "This one stays");
+    button.type = "button";
+    button.disabled = out.has(id);
+    button.setAttribute("aria-pressed", String(answer?.stays === id));
+    button.addEventListener("click", () => give(card, "same", id));
+    const edits = Cards.make("button", "edits", "Edit this one");
+    edits.type = "button";
+    edits.addEventListener("click", () => edit(card, true, n));
+    element.querySelector(".meta").append(" ", button, " ", edits);
   }
 
   function editor(card, text, insist) {
@@ -190,9 +205,9 @@
     return true;
   }
 
-  function edit(card, start) {
+  function edit(card, start, n = -1) {
     reopen(card);
-    const text = start ? card.members.at(-1).text.join("") : null;
+    const text = start ? card.members.at(n).text.join("") : null;
     Object.assign(draft(card), { text, insist: false });
     redraw(card, start ? "textarea" : "");
   }
@@ -206,17 +221,18 @@
     redraw(card);
   }
 
-  function give(card, name) {
+  function give(card, name, stays = null) {
     const { out, text, insist } = draft(card);
     const apply = name === "apply";
+    if (name === "same" && (!stays || out.has(stays))) return;
     if (apply && !goes(card).length && !text?.trim()) return;
     const before = answers.get(card.key);
     const members = card.members.map((one) => ({ id: one.id, hash: one.hash }));
-    const left_out = apply ? [...out] : [];
+    const left_out = apply || name === "same" ? [...out] : [];
     const own = apply && text?.trim() ? text.trim() : null;
     const retired = apply && own === null && !left_out.length ? goes(card) : null;
     const insists = own !== null && insist;
-    answers.set(card.key, { key: card.key, members, answer: name, left_out, text: own, insist: insists, retired });
+    answers.set(card.key, { key: card.key, members, answer: name, left_out, text: own, insist: insists, retired, stays });
     order.push({ card, before });
     count();
     redraw(card);
@@ -256,6 +272,16 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
     saved = answers.size;
+    sayOpen();
+  }
+
+  /** What a file that was just saved leaves open, by the texts of its first groups. */
+  function sayOpen() {
+    const open = cards.filter((card) => !answers.has(card.key));
+    const first = open.slice(0, 3).map((card) => `“${card.members.at(-1).text.join("").slice(0, 60)}”`);
+    const more = open.length > 3 ? " …" : "";
+    const named = open.length ? `; ${open.length.toLocaleString("en")} still open: ${first.join(", ")}${more}` : "; none is left open";
+    document.getElementById("answered-count").textContent = `${answers.size.toLocaleString("en")} saved${named}`;
   }
   let saved = 0;
 
@@ -278,7 +304,7 @@
     if (key in names) give(card, names[key]);
     else if (key === "e") edit(card, draft(card).text === null && !answers.get(card.key)?.text);
     else if (key === "i") insistOn(card);
-    else if (/^[1-9]$/.test(key)) leaveOut(card, Number(key) - 1);
+    else if (/^[1-9]$/.test(key)) give(card, "same", card.members[Number(key) - 1]?.id);
     else return false;
     return true;
   }
@@ -291,7 +317,7 @@
       return;
     }
     const moves = { j: () => move(1), k: () => move(-1), ArrowRight: () => turn(1), ArrowLeft: () => turn(-1),
-      "/": () => fields.text.focus() };
+      "/": () => fields.text.focus(), "?": () => document.querySelector(".keys").scrollIntoView() };
     if (answerable) moves.u = undo;
     const card = answerable && current() && shown.find((one) => one.key === current().dataset.key);
     if (event.key in moves) moves[event.key]();

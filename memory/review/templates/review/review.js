@@ -8,12 +8,22 @@
   }
 
   function does(element) {
-    if (element.tagName !== "SUMMARY") return element.click();
-    element.parentElement.open = true;
-    const text = element.parentElement.querySelector("textarea");
+    const text = element.tagName === "SUMMARY" && element.parentElement.querySelector("textarea");
+    if (!text) return element.click();
+    write(text);
+  }
+
+  function write(text) {
+    text.closest("details").open = true;
     text.focus();
     text.select();
   }
+
+  document.querySelectorAll("[data-edits]").forEach((button) => button.addEventListener("click", () => {
+    const text = document.getElementById("text");
+    text.value = JSON.parse(button.dataset.edits);
+    write(text);
+  }));
 
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.altKey || event.isComposing) return;
