@@ -18,6 +18,7 @@ from memory.config import LLMConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import EmbeddingError, ModelError, ModelUnavailable
 from memory.models import Memory, Question, Turn
+from memory.providers import estimated
 from memory.providers.gemini import GeminiEmbedder, GeminiModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
@@ -100,6 +101,18 @@ def test_the_judge_is_asked_with_the_seeds_rules_and_the_memories_as_data(
     schema = asked.body["generationConfig"]["responseJsonSchema"]
     assert schema["additionalProperties"] is False
     assert asked.path == "/v1beta/models/gemini-3-flash-preview:generateContent"
+
+
+def test_the_estimate_of_a_judgement_is_near_what_is_sent(
+    server: GeminiServer, question: Question
+) -> None:
+    """Where four characters are a token."""
+    server.script = [judged([])]
+    ask(server, lambda model: model.judge(question))
+    [asked] = server.asked
+    content = asked.body["contents"][0]["parts"][0]["text"]
+    sent = (len(asked.system) + len(content)) / 4
+    assert estimated([question]).input_tokens == pytest.approx(sent, rel=0.15)
 
 
 def test_the_key_goes_into_a_header_and_nowhere_else(
