@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from memory.text.inflection import plain_form
 from memory.text.japanese import only_adds
@@ -27,6 +27,7 @@ from memory.text.vocabulary import (
     NOT,
     NUMBERS,
     POSITIVE_EST,
+    PRIVATIVE,
     REPORTS,
     UNITS,
 )
@@ -182,6 +183,8 @@ def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
     more = words - common
     if any(_is_one_of(word, DOUBTS | CONDITIONS | REPORTS) for word in more):
         return True
+    if not PRIVATIVE.isdisjoint(more) or _joins_what_is_one(longer.text, shorter.text):
+        return True
     if _is_told_further(longer, shorter):
         return False
     if longer.parse.negations or any(map(_is_narrowing, words & common)):
@@ -189,6 +192,57 @@ def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
     if any(_is_one_of(word, DOUBTS | CONDITIONS) for word in words):
         return True
     return not _is_clause_behind(longer) and any(map(_is_narrowing, more))
+
+
+def _joins_what_is_one(longer: str, shorter: str) -> bool:
+    """Whether an "and" that only one text has joins a quantity, a name or a list that is closed.
+
+    3 hours and 18 minutes are not 3 hours, Marks and Spencer is not Marks, and whoever is one of
+    two members is not the only one. People who were met, asked or married are counted singly.
+    """
+    if any(len(joint(longer)) > len(joint(shorter)) for joint in _JOINTS):
+        return True
+    return any(_members(longer, found) > _members(shorter, found) for found in _CLOSED_LISTS)
+
+
+def _members(text: str, closed_lists: Callable[[str], list[str]]) -> int:
+    """How many members the closed lists of a text have beyond one each."""
+    return sum(len(_JOINER(found)) for found in closed_lists(text))
+
+
+_JOINER = re.compile(",| and | & ").findall
+
+
+_UNIT = "|".join(
+    sorted({*map(re.escape, UNITS), "days?", "months?", "stones?", "cents?", "pence", "g"})
+)
+_COUNTED = r"(?:\d[\d.,]*|an?|half|" + "|".join(NUMBERS) + ")"
+_PART = rf"{_COUNTED}\s*(?:{_UNIT})\b|(?:an? )?(?:half|quarter|third)\b"
+_NAME_WORD = r"[A-Z][\w'’.-]*"
+_PEOPLE = (
+    r"(?<!met )(?<!meet )(?<!meets )(?<!know )(?<!knows )(?<!knew )(?<!with )(?<!invited )"
+    r"(?<!visited )(?<!visits )(?<!called )(?<!calls )(?<!asked )(?<!helped )(?<!thanked )"
+    r"(?<!taught )(?<!teaches )(?<!raised )(?<!hugged )"
+)
+_JOINTS = tuple(
+    re.compile(pattern).findall
+    for pattern in (
+        rf"(?i:\b{_COUNTED}\s*(?:{_UNIT})\b\.?,?\s+(?:and\s+)?(?={_PART}))",
+        rf"(?:(?<=\w )|(?<=[\"“‘]))\b{_PEOPLE}{_NAME_WORD}(?: {_NAME_WORD}){{0,4}},?"
+        rf" (?:and|&|'n'|or) (?=(?:the |a |of )?[A-Z])",
+    )
+)
+_CLOSED_LISTS: tuple[Callable[[str], list[str]], ...] = tuple(
+    re.compile(pattern).findall
+    for pattern in (
+        r"(?i:\b(?:consist\w*|compris\w+|composed|made up|constitute\w*)\b)[^.;]{0,200}",
+        r"(?i:\b(?:\w+['’]s|my|our|his|her|their|its|your) (?:\w+ ){1,3}(?:are|were)|\bthe \w+s of "
+        r"(?:\w+ ){1,4}?(?:are|were)|\bthe (?:\w+ )?(?:members|parts|colou?rs|ingredients"
+        r"|components|languages|options|winners|owners|founders|finalists|choices|names|steps"
+        r"|guests|authors|causes|reasons|sides|days) (?:are|were)) (?!\w+ing\b)"
+        r"[^.;]{0,200}",
+    )
+)
 
 
 def _is_told_further(longer: Side, shorter: Side) -> bool:

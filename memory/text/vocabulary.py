@@ -82,6 +82,20 @@ NARROWING = frozenset(
 The second tallest is not the tallest, a toy gun is no gun.
 """
 
+PRIVATIVE = frozenset(
+    # no longer so
+    "retired late deceased dead extinct defunct erstwhile onetime sometime outgoing past previous "
+    "deposed ousted disgraced disbarred defrocked lapsed expired revoked abolished dissolved "
+    "disbanded disused decommissioned demolished destroyed abandoned broken ruined "
+    # not so yet
+    "incoming elect designate wannabe budding unborn unbuilt planned upcoming hypothetical "
+    # never so
+    "fictional fictitious imaginary imagined invented mythical pretend faux phony phoney forged "
+    "simulated purported putative presumed ostensible styled failed "
+    "lookalike decoy respectively".split()
+)
+"""English adjectives that make of a person or a thing one that it was, will be or never is."""
+
 CONDITIONS = frozenset(
     "if unless whether case provided providing assuming supposing otherwise when whenever or else "
     "lest except excluding besides unlike instead until till".split()
@@ -153,7 +167,12 @@ GERMAN_SCOPE = frozenset(
     "könnte könnten würde würden sollte sollten soll sollen muss müssen möchte möchten will wollen "
     "wollte dürfte mag glaubt glaube denkt denke meint sagt sagte hofft hoffe plant versucht "
     "scheint behauptet laut zufolge hasst fürchtet vermeidet früher ehemalige ehemaliger "
-    "ehemaligen künftige falsche falscher".split()
+    "ehemaligen künftige falsche falscher "
+    "einstige einstiger einstigen damalige damaliger verstorbene verstorbener verstorbenen "
+    "pensionierte pensionierter pensionierten vermeintliche vermeintlicher angebliche angeblicher "
+    "mutmaßliche mutmaßlicher sogenannte sogenannter gefälschte gefälschter erfundene erfundener "
+    "gefälschten erfundenen fiktiven fiktive fiktiver künftiger künftigen zukünftige zukünftiger "
+    "zukünftigen beziehungsweise jeweils".split()
 )
 """The same in German."""
 
