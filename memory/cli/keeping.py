@@ -231,14 +231,16 @@ def doctor(
 
 def backup(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="The file to write; it must not exist yet.")],
+    file: Annotated[Path, typer.Argument(help="The new file; {date} in it is today's.")],
 ) -> None:
     """Back up the whole ledger to one file.
 
     Other processes need not stop.
     """
+    from memory.store import utc_now
     from memory.upkeep import back_up
 
+    file = Path(str(file).replace("{date}", f"{utc_now():%Y-%m-%d}"))
     with assembly.read_ledger(context.obj) as ledger:
         live = back_up(ledger, file)
     err().print(f"backed up {live:,} memories to {file}")

@@ -73,3 +73,14 @@ def test_every_survivor_names_its_row_and_the_rows_that_it_replaces(tmp_path: Pa
         with open_store(CONFIG) as store:
             store.forget(known[line["content"]].id)
         assert [line["external_id"] for line in exported()] == ["b"]
+
+
+def test_a_backup_may_be_named_for_its_day(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        Path("config.yaml").write_text("memory:\n  data_dir: data\n")
+        line = {"content": TEXTS["a"], "user": "Mia", "timestamp": WHEN}
+        Path("dump.jsonl").write_text(json.dumps(line))
+        say("import", "dump.jsonl")
+        said = say("backup", "{date}.zip")
+        [file] = tmp_path.glob("20??-??-??.zip")
+        assert f"backed up 1 memories to {file.name}" in said
