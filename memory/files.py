@@ -41,6 +41,17 @@ def replacing(path: Path) -> Iterator[Path]:
             _clear(part)
 
 
+def clear_parts(path: Path) -> None:
+    """Delete what a killed write of a file left; the last name may be a pattern for several.
+
+    Only for whoever alone writes these files.
+
+    Raises: OSError.
+    """
+    for left in path.parent.glob(f".{path.name}.part*"):
+        left.unlink(missing_ok=True)
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file with the permissions it had; a new one is its owner's alone.
 

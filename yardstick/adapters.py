@@ -59,7 +59,10 @@ class Store:
         new: list[Memory] = [self._store.new_memory(text, user=user) for text in (older, newer)]
         asyncio.run(self._deduplicator.check_and_merge_all(new))
         with self._store.ledger.reading() as reader:
-            return [row.memory.content for row in reader.memories.live_of(user)]
+            return [
+                row.memory.content
+                for row in (one for one in reader.memories.live() if one.memory.user == user)
+            ]
 
     def close(self) -> None:
         self._store.close()

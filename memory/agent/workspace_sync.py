@@ -6,26 +6,34 @@ these files, and every other file, is left alone.
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import hashlib
+import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import filelock
 
 from memory.errors import InputError
-from memory.files import read_bounded, write_whole
-from memory.ledger import DecisionRecord
+from memory.files import clear_parts, read_bounded, write_whole
+from memory.ledger import DecisionRecord, Ledger
 from memory.models import Memory
-from memory.store import Forgotten, MemoryStore, forget_user
+from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
 from memory.text import one_line, visible
+
+Gone = TypeVar("Gone", Forgotten, ForgottenUser)
 
 CURATION_CATEGORIES = frozenset({"introspection", "relationship", "self_discovery", "lesson"})
 _CURATED_FROM = 4
 """The importance from which a memory of any category is curated."""
 _MONOLOGUE = "introspection"
 _DAILY = "????-??-??.md"
+_MARKER = re.compile(r"\[id:(mem_[0-9a-f]{12})\]")
 _NO_MARKER = r"[id\:"
 """What a marker's beginning becomes inside a text; Markdown shows it as it was typed."""
 _OPENING = re.compile(r"- \[(?:\d\d:\d\d|\d{4}-\d\d-\d\d)\] ")
@@ -39,6 +47,14 @@ _MOST_BYTES = 64_000_000
 _REMEDY = "make it a folder that can be written, or change agent.workspace_dir"
 
 
+class _MonologueNote(NamedTuple):
+    """Whose monologue was written, and by what it is known again."""
+
+    id: str
+    characters: int
+    digest: str
+
+
 class WorkspaceMemorySync:
     """Keeps a workspace folder in step with the memories: one line each, none that is private."""
 
@@ -47,6 +63,7 @@ class WorkspaceMemorySync:
         self._memory_dir = workspace / "memory"
         self._curated_memory = workspace / "MEMORY.md"
         self._latest_monologue = self._memory_dir / "inner-monologue-latest.md"
+        self._monologue_note = self._memory_dir / ".inner-monologue-latest.json"
 
     def check(self) -> None:
         """Make the folder where it is missing, and try to write in it.
@@ -72,7 +89,7 @@ class WorkspaceMemorySync:
         self.refresh(memory)
         if memory.category == _MONOLOGUE and not memory.is_private:
             with self._only_writer():
-                _write(self._latest_monologue, _monologue(memory))
+                self._write_monologue(memory)
 
     def refresh(self, memory: Memory) -> None:
         """Write a memory's entries in place of those it had; make the folder if it is missing.
@@ -103,43 +120,98 @@ class WorkspaceMemorySync:
             return self._remove_entries(memory_id)
 
     def erase(self, forgotten: Forgotten) -> list[str]:
-        """Leave nothing of a forgotten memory, and of what it was made from; what to say of that.
+        """Leave nothing of a forgotten memory and of what it was made from.
+
+        Returns what to tell people about it, as `erase_ids` does.
+
+        Raises: OSError.
+        """
+        gone = [one for one in (forgotten.memory, *forgotten.origins) if not one.is_private]
+        return self.erase_ids({one.id for one in gone}) if gone else []  # no private one is written
+
+    def erase_ids(self, gone: Collection[str]) -> list[str]:
+        """Leave nothing of the memories with these ids; returns what to tell people about it.
 
         What a person added behind an entry stays; what they wrote about it stays as it is.
 
         Raises: OSError.
         """
-        gone = [one for one in (forgotten.memory, *forgotten.origins) if not one.is_private]
-        if not gone:  # nothing private was ever written
-            return []
         with self._only_writer():
-            said = [line for memory in gone for line in self._erase_one(memory)]
-            return said + [line for memory in gone for line in self._erase_monologue(memory)]
+            said = [line for path in self._files() for line in self._erase_from(path, gone)]
+            return said + self._erase_monologue(gone)
 
-    def _erase_monologue(self, memory: Memory) -> list[str]:
-        """Only where it is this one: a short text may be part of another's."""
-        before = _read(self._latest_monologue)
-        for told in (_monologue(memory), memory.content + "\n"):
-            if memory.category == _MONOLOGUE and before.startswith(told):
-                added = before.removeprefix(told)
-                _write(self._latest_monologue, added)
-                return [_added_to(self._latest_monologue)] if added.strip() else []
-        return []
+    def erase_forgotten(self, ledger: Ledger) -> None:
+        """Erase what a process that was killed while it forgot has left.
 
-    def _erase_one(self, memory: Memory) -> list[str]:
-        self._remove_entries(memory.id)
-        marker, said = _marker(memory.id), []
-        for path in self._files():
-            before = _read(path)
-            if marker not in before:
-                continue
-            lines = (_without_entry(line, memory) for line in before.split("\n"))
-            after = "\n".join(lines)
-            if after != before:
-                _write(path, after)
-                said.append(_added_to(path))
-            if marker in after:
-                said.append(f"a line of {path.name} that is not an entry still names {memory.id}")
+        Raises: OSError.
+        """
+        self.erase_ids(self.forgotten(ledger))
+
+    def forgotten(self, ledger: Ledger) -> set[str]:
+        """Ids of the memories that are named here and forgotten in the ledger.
+
+        Raises: OSError.
+        """
+        texts = (_read(path) for path in self._files())
+        named = {name for text in texts for name in _MARKER.findall(text)}
+        named |= {note.id for note in self._monologue_notes()}
+        with ledger.reading() as reader:
+            rows = reader.memories.rows(sorted(named))
+        return {name for name, row in rows.items() if row.forgotten}
+
+    def _erase_from(self, path: Path, gone: Collection[str]) -> list[str]:
+        before = _read(path)
+        if not any(name in gone for name in _MARKER.findall(before)):
+            return []
+        kept, added = list[str](), False
+        for line in before.split("\n"):
+            first = _MARKER.search(line)
+            if first is None or first[1] not in gone:
+                kept.append(line)
+            elif not _is_entry(line, first[1]):
+                kept.append(_without_entry(line, first[0]))
+                added = added or kept[-1] != line
+        after = "\n".join(kept)
+        if after != before:
+            _write(path, after)
+        left = dict.fromkeys(name for name in _MARKER.findall(after) if name in gone)
+        said = [f"a line of {path.name} that is not an entry still names {name}" for name in left]
+        return [_added_to(path), *said] if added else said
+
+    # --- the latest monologue, and whose it is ---
+
+    def _write_monologue(self, memory: Memory) -> None:
+        """The note names the last two: a kill leaves the one or the other."""
+        told = _monologue(memory)
+        note = _MonologueNote(memory.id, len(told), _digest(told))
+        self._note_monologues([note, *self._monologue_notes()[:1]])
+        _write(self._latest_monologue, told)
+
+    def _monologue_notes(self) -> list[_MonologueNote]:
+        """Whose monologues were written last, the newest first."""
+        try:
+            return [_MonologueNote(*one) for one in json.loads(_read(self._monologue_note) or "[]")]
+        except (ValueError, TypeError):  # no file of ours
+            return []
+
+    def _note_monologues(self, notes: Sequence[_MonologueNote]) -> None:
+        _write(self._monologue_note, json.dumps(notes))
+
+    def _erase_monologue(self, gone: Collection[str]) -> list[str]:
+        """Only where the latest one is of these memories; what a person added to it stays."""
+        notes = self._monologue_notes()
+        if not any(note.id in gone for note in notes):
+            return []
+        path, before = self._latest_monologue, _read(self._latest_monologue)
+        told = [one for one in notes if _digest(before[: one.characters]) == one.digest]
+        said = list[str]()
+        if not told and before.strip():
+            said = [f"{path.name} was edited: it may still tell of a forgotten memory"]
+        elif told and told[0].id in gone:
+            added = before[told[0].characters :]
+            _write(path, added)
+            said = [_added_to(path)] if added.strip() else []
+        self._note_monologues([note for note in notes if note.id not in gone])
         return said
 
     def follow_undo(
@@ -161,22 +233,20 @@ class WorkspaceMemorySync:
                     self.refresh(memory)
 
     def _has_entry(self, memory_id: str) -> bool:
-        marker = _marker(memory_id)
         lines = (line for path in self._files() for line in _read(path).split("\n"))
-        return any(_is_entry(line, marker) for line in lines)
+        return any(_is_entry(line, memory_id) for line in lines)
 
     def _files(self) -> list[Path]:
         return [*sorted(self._memory_dir.glob(_DAILY)), self._curated_memory]
 
     def _remove_entries(self, memory_id: str) -> bool:
-        marker = _marker(memory_id)
-        changed = [self._remove_lines_with_marker(path, marker) for path in self._files()]
+        changed = [self._remove_entries_from(path, memory_id) for path in self._files()]
         return any(changed)
 
-    def _remove_lines_with_marker(self, path: Path, marker: str) -> bool:
-        """Whether the file held an entry with the marker."""
+    def _remove_entries_from(self, path: Path, memory_id: str) -> bool:
+        """Whether the file held an entry of the memory."""
         lines = _read(path).split("\n")
-        kept = [line for line in lines if not _is_entry(line, marker)]
+        kept = [line for line in lines if not _is_entry(line, memory_id)]
         if len(kept) == len(lines):
             return False
         _write(path, "\n".join(kept))
@@ -193,9 +263,17 @@ class WorkspaceMemorySync:
         lock = filelock.FileLock(self._memory_dir / ".sync.lock", timeout=_PATIENCE_S)
         try:
             with lock:
+                self._clear_parts()
                 yield
         except filelock.Timeout as exc:
             raise OSError(None, "another process is writing it") from exc
+
+    def _clear_parts(self) -> None:
+        """What killed writes left may hold the text of any memory, also of a forgotten one."""
+        curated = self._curated_memory.resolve()
+        clear_parts(curated.with_name(glob.escape(curated.name)))
+        for name in (_DAILY, self._latest_monologue.name, self._monologue_note.name):
+            clear_parts(self._memory_dir / name)
 
 
 def forget_everywhere(
@@ -207,16 +285,46 @@ def forget_everywhere(
 
     Raises: MemoryNotFound, StillStatedBy.
     """
-    forgotten = store.forget(memory_id)
-    return forgotten, _erase_in(workspace, [forgotten])
+    done, said = _forgotten_everywhere(store, workspace, lambda: store.forget(memory_id))
+    was_written = not all(one.is_private for one in (done.memory, *done.origins))
+    return done, said if was_written else ""
 
 
 def forget_user_everywhere(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, user: str
-) -> tuple[list[Forgotten], str]:
+) -> tuple[ForgottenUser, str]:
     """The same for all that is about a user."""
-    forgotten = forget_user(store.ledger, store.index, user, store.clock())
-    return forgotten, _erase_in(workspace, forgotten)
+
+    def forget() -> ForgottenUser:
+        return forget_user(store.ledger, store.index, user, store.clock())
+
+    return _forgotten_everywhere(store, workspace, forget)
+
+
+def _forgotten_everywhere(
+    store: MemoryStore, workspace: WorkspaceMemorySync | None, forget: Callable[[], Gone]
+) -> tuple[Gone, str]:
+    """Forget in the store first: a kill after that leaves tombstones, which the next call finds."""
+    if workspace is None:
+        return forget(), ""
+    with contextlib.suppress(OSError):  # said below
+        workspace.erase_forgotten(store.ledger)
+    before = _known_forgotten(store, workspace)
+    done = forget()
+    try:
+        said = workspace.erase_ids(workspace.forgotten(store.ledger) - before)
+    except OSError as exc:
+        why = exc.strerror or type(exc).__name__
+        return done, f"the workspace may still mention it: {workspace.folder}: {why}"
+    return done, "; ".join(said)
+
+
+def _known_forgotten(store: MemoryStore, workspace: WorkspaceMemorySync) -> set[str]:
+    """What people's own lines name although it was forgotten earlier."""
+    try:
+        return workspace.forgotten(store.ledger)
+    except OSError:
+        return set()
 
 
 def follow_undo(
@@ -235,17 +343,6 @@ def follow_undo(
     return ""
 
 
-def _erase_in(workspace: WorkspaceMemorySync | None, forgotten: Sequence[Forgotten]) -> str:
-    """What there is to say of the workspace, or an empty text."""
-    if workspace is None:
-        return ""
-    try:
-        return "; ".join(line for one in forgotten for line in workspace.erase(one))
-    except OSError as exc:
-        why = exc.strerror or type(exc).__name__
-        return f"the workspace may still mention it: {workspace.folder}: {why}"
-
-
 def _added_to(path: Path) -> str:
     return f"an entry of {path.name} had been added to: only what was added stays"
 
@@ -254,28 +351,20 @@ def _is_curated(memory: Memory) -> bool:
     return memory.importance >= _CURATED_FROM or memory.category in CURATION_CATEGORIES
 
 
-def _is_entry(line: str, marker: str) -> bool:
+def _is_entry(line: str, memory_id: str) -> bool:
     """Whether a line is the entry of a memory; one that only cites it is somebody's own."""
-    return line.rstrip().endswith(marker)
+    first = _MARKER.search(line)
+    return first is not None and first[1] == memory_id and line.rstrip().endswith(first[0])
 
 
-def _without_entry(line: str, memory: Memory) -> str:
+def _without_entry(line: str, marker: str) -> str:
     """Return what a person wrote behind an entry; where they edited its text, that goes too."""
-    entry, marker = _entry(memory), _marker(memory.id)
-    if entry in line:
-        return line.replace(f"{entry} ", "").replace(entry, "")
     opening = _OPENING.match(line)
-    if opening is None or marker not in line:
-        return line
-    return opening[0] + line.partition(marker)[2].lstrip()
-
-
-def _marker(memory_id: str) -> str:
-    return f"[id:{memory_id}]"
+    return line if opening is None else opening[0] + line.partition(marker)[2].lstrip()
 
 
 def _entry(memory: Memory) -> str:
-    return f"{_on_one_line(memory.content)} {_marker(memory.id)}"
+    return f"{_on_one_line(memory.content)} [id:{memory.id}]"
 
 
 def _on_one_line(text: str) -> str:
@@ -285,6 +374,10 @@ def _on_one_line(text: str) -> str:
 
 def _monologue(memory: Memory) -> str:
     return _inert(visible(memory.content)) + "\n"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _inert(text: str) -> str:

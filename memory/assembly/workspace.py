@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,14 @@ def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMe
 
 
 def keep_workspace(config: Config, ledger: Ledger) -> None:
-    """Note where a server keeps its Markdown, so that every command can follow it."""
+    """Note where a server keeps its Markdown, so that every command can follow it.
+
+    What a process that was killed while it forgot has left there is erased.
+    """
     if config.agent.workspace_dir is not None:
         with ledger.writing() as writer:
             writer.set_meta(_WORKSPACE, config.agent.workspace_dir)
+    workspace = build_workspace(config, ledger)
+    if workspace is not None:
+        with contextlib.suppress(OSError):  # whoever writes there next says why
+            workspace.erase_forgotten(ledger)

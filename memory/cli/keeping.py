@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +19,7 @@ from memory.errors import InputError, WrongArgument
 if TYPE_CHECKING:
     from memory.ledger import Reader, Run
     from memory.models import DeduplicationReport
-    from memory.store import Forgotten, MemoryStore
+    from memory.store import Forgotten, ForgottenUser, MemoryStore
 
 
 def undo(
@@ -139,13 +138,13 @@ def forget(
         workspace = assembly.build_workspace(context.obj, store.ledger)
         if user is not None:
             _confirm(store, user, yes)
+            gone: Forgotten | ForgottenUser
             gone, problem = forget_user_everywhere(store, workspace, user)
         else:
             assert memory_id is not None
             with store.ledger.reading() as reader:
                 known = known_id(reader, memory_id)
-            one, problem = forget_everywhere(store, workspace, known)
-            gone = [one]
+            gone, problem = forget_everywhere(store, workspace, known)
     if problem:
         err().print(problem)
     _say_what_is_left(gone)
@@ -156,7 +155,8 @@ def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
     with store.ledger.reading() as reader:
         memories = reader.counts().users.get(user, 0)
         turns = reader.turns.count_waiting_of(user)
-    if not memories and not turns:
+        more = reader.memories.first_of(user, 1) or reader.episodes.owned_by(user)
+    if not memories and not turns and not more:
         others = who_exists(store, user)
         problem = f"there is nothing about {user!r}{others}"
         raise InputError("forget", problem, "see `memory-dedup stats`")
@@ -169,12 +169,11 @@ def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
         raise typer.Exit(EXIT_PROBLEM)
 
 
-def _say_what_is_left(gone: Sequence[Forgotten]) -> None:
-    aside = sorted({name for one in gone for name in one.set_aside})
-    if all(one.erased for one in gone):
+def _say_what_is_left(gone: Forgotten | ForgottenUser) -> None:
+    if gone.erased:
         err().print("erased")
-    elif aside:
-        names = ", ".join(aside)
+    elif gone.set_aside:
+        names = ", ".join(gone.set_aside)
         err().print(
             f"gone from the ledger, but damaged files may still hold it; delete them: {names}"
         )

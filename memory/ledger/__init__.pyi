@@ -5,6 +5,7 @@ from .ledger import Ledger as Ledger
 from .links import seen_from as seen_from
 from .memories import strangers as strangers
 from .readings import ScopedText as ScopedText
+from .records import FORGOTTEN_REASON as FORGOTTEN_REASON
 from .records import RESTORED as RESTORED
 from .records import REVERSIBLE as REVERSIBLE
 from .records import Attempt as Attempt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,15 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.among import among
 from memory.ledger.prepared import Prepared
-from memory.ledger.records import REVERSIBLE, VERDICTS, DecisionRecord, Run, Step, with_verdicts
+from memory.ledger.records import (
+    FORGOTTEN_REASON,
+    REVERSIBLE,
+    VERDICTS,
+    DecisionRecord,
+    Run,
+    Step,
+    with_verdicts,
+)
 from memory.ledger.transaction import TableGroup
 from memory.models import PERSON, Action, Decision, Memory, Usage
 
@@ -205,45 +213,35 @@ class DecisionsWriter(Decisions):
         So does what they recorded of others that had taken up its words, until that was taken back.
         Gives them as they were.
         """
-        about: dict[int, tuple[DecisionRecord, set[str]]] = {}
-        todo = [(record, ids) for record in self._mentioned(ids)]
+        records: dict[int, DecisionRecord] = {}
+        others: dict[int, set[str]] = {}  # besides `ids`
+        told = sa.select(t.decisions).where(_mentioning(ids), sa.not_(_SCRUBBED))
+        todo = [(record, frozenset[str]()) for record in self._found(told)]
         while todo:
             record, names = todo.pop()
-            known = about.get(record.number, (record, set[str]()))[1]
-            if not names <= known:
-                about[record.number] = record, known | names
-                todo += self._quoting(record) if names & set(record.involved) else []
-        for record, names in about.values():
-            self._scrub(record, names, ids)
-        return [record for record, _ in about.values()]
+            known = others.setdefault(record.number, set())
+            if record.number not in records or not names <= known:
+                records[record.number] = record
+                known |= names
+                if any(name in ids or name in names for name in record.involved):
+                    todo += self._quoting(record)
+        scrubbed = [_scrubbed(record, others[name], ids) for name, record in records.items()]
+        if changed := [values for values in scrubbed if values is not None]:
+            _SCRUB.run_all(self._connection, changed)
+        return list(records.values())
 
     def _mentioned(self, ids: Collection[str]) -> list[DecisionRecord]:
         return self._found(sa.select(t.decisions).where(_mentioning(ids)))
 
-    def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, set[str]]]:
+    def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
         """Decisions made of what this one left, before it was taken back: it said its words."""
         if not record.undone or not record.survivors:
             return []
-        names = {name for name, _ in record.survivors}
+        names = frozenset(name for name, _ in record.survivors)
         later = [one for one in self._mentioned(names) if one.number > record.number]
         same = [one.number for one in later if set(one.members) == set(record.members)]
         until = min(same, default=_HIGHEST_NUMBER)  # as soon as it was taken back, or asked again
         return [(one, names) for one in later if one.number < until]
-
-    def _scrub(self, record: DecisionRecord, names: set[str], forgotten: set[str]) -> None:
-        image = json.loads(record.before)
-        rows = {name: None if name in names else kept for name, kept in image["rows"].items()}
-        links = [link for link in image["links"] if not names & set(link[:2])]
-        told = {VERDICTS: image[VERDICTS]} if VERDICTS in image else {}
-        if told and names & set(record.members):
-            told = {VERDICTS: None}  # keys of texts that nobody is to know any more
-        scrubbed = {
-            "before": json.dumps({"rows": rows, "links": links, **told}),
-            "reason": "forgotten",
-            "pending": record.pending and not forgotten & set(record.members),
-        }
-        where = t.decisions.c.seq == record.number
-        self._connection.execute(t.decisions.update().where(where).values(**scrubbed))
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
         """What a person's decisions would bring back of judges' words about these texts."""
@@ -252,13 +250,39 @@ class DecisionsWriter(Decisions):
         by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")  # by its index
         for record in self._found(sa.select(t.decisions).where(by_person)):
             told = [
-                one._replace(reason="forgotten") if one.quotes(reasons, keys) else one
+                one._replace(reason=FORGOTTEN_REASON) if one.quotes(reasons, keys) else one
                 for one in record.verdicts
             ]
             if told != list(record.verdicts):
                 where = t.decisions.c.seq == record.number
                 image = with_verdicts(record.before, told)
                 self._connection.execute(t.decisions.update().where(where).values(before=image))
+
+
+def _scrubbed(
+    record: DecisionRecord, others: set[str], forgotten: set[str]
+) -> dict[str, Any] | None:
+    """The new values of a decision that some of these are forgotten of; None without a change."""
+    image = json.loads(record.before)
+    names = {name for name in _named(record, image) if name in forgotten or name in others}
+    rows = {name: None if name in names else kept for name, kept in image["rows"].items()}
+    links = [link for link in image["links"] if not names & set(link[:2])]
+    told = {VERDICTS: image[VERDICTS]} if VERDICTS in image else {}
+    if told and names & set(record.members):
+        told = {VERDICTS: None}  # keys of texts that nobody is to know any more
+    pending = record.pending and forgotten.isdisjoint(record.members)
+    left = {"rows": rows, "links": links, **told}
+    if (left, FORGOTTEN_REASON, pending) == (image, record.reason, record.pending):
+        return None
+    return {"number": record.number, "left": json.dumps(left), "still_pending": pending}
+
+
+def _named(record: DecisionRecord, image: Mapping[str, Any]) -> Iterator[str]:
+    """Ids of its members, and of all that its image of what was before is about."""
+    yield from record.members
+    yield from image["rows"]
+    for link in image["links"]:
+        yield from link[:2]
 
 
 def _record(row: Any) -> DecisionRecord:
@@ -302,6 +326,21 @@ _OPEN_ABOUT = Prepared(
     sa.select(t.decisions)
     .where(t.decisions.c.pending, _involving("ids"))
     .order_by(t.decisions.c.seq)
+)
+_SCRUBBED = sa.and_(
+    t.decisions.c.reason == FORGOTTEN_REASON,
+    sa.not_(t.decisions.c.pending),
+    t.decisions.c.before == json.dumps({"rows": {}, "links": []}),
+)
+"""Nothing of a memory is left in it, but who was involved."""
+_SCRUB = Prepared(
+    t.decisions.update()
+    .where(t.decisions.c.seq == sa.bindparam("number", type_=sa.Integer))
+    .values(
+        before=sa.bindparam("left", type_=sa.Text),
+        pending=sa.bindparam("still_pending", type_=sa.Boolean),
+        reason=FORGOTTEN_REASON,
+    )
 )
 _INSERT = Prepared(t.decisions.insert())
 _MENTION = Prepared(t.mentions.insert())

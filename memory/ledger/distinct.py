@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.among import among
 from memory.ledger.prepared import Prepared
-from memory.ledger.records import KnownPair
+from memory.ledger.records import FORGOTTEN_REASON, KnownPair
 from memory.ledger.transaction import TableGroup, upsert
 from memory.models import JUDGES, Judge, Scope
 from memory.text import text_key
@@ -114,12 +114,12 @@ class DistinctPairsWriter(DistinctPairs):
         pairs = t.distinct_pairs.c
         either = sa.or_(among(pairs.low_key, keys), among(pairs.high_key, keys))
         statement = t.distinct_pairs.update().where(either, among(pairs.reason, reasons))
-        self._connection.execute(statement.values(reason="forgotten"))
+        self._connection.execute(statement.values(reason=FORGOTTEN_REASON))
 
-    def drop(self, key: str) -> None:
-        """All that is known of a text in a pair."""
+    def drop(self, keys: Collection[str]) -> None:
+        """All that is known of these texts in pairs."""
         for table in (t.distinct_pairs, t.attempts):
-            either = sa.or_(table.c.low_key == key, table.c.high_key == key)
+            either = sa.or_(among(table.c.low_key, keys), among(table.c.high_key, keys))
             self._connection.execute(table.delete().where(either))
 
 

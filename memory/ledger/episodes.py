@@ -26,6 +26,10 @@ class Episodes(TableGroup):
         """In the order in which they were made."""
         return self._found(sa.true())
 
+    def owned_by(self, user: str) -> list[Episode]:
+        """In the order in which they were made."""
+        return self._found(t.episodes.c.user == user)
+
     def without_some(self) -> dict[str, list[str]]:
         """Episodes with a summary of which a memory is gone from the ledger, with the gone ids.
 

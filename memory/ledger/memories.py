@@ -33,7 +33,6 @@ _EVERY = (
 )
 _PAGES = Prepared(_EVERY)
 _LIVE = Prepared(_EVERY.where(t.memories.c.live))
-_LIVE_OF = Prepared(_EVERY.where(t.memories.c.live, t.memories.c.user == sa.bindparam("user")))
 _OF_IDS = Prepared(sa.select(t.memories).where(_AMONG_IDS))
 _ARRIVED = Prepared(sa.select(t.memories).where(_ARRIVALS))
 _HAS_ARRIVED = Prepared(sa.select(t.memories.c.seq).where(_ARRIVALS).limit(1))
@@ -83,9 +82,11 @@ class Memories(TableGroup):
         """In order of arrival, page by page."""
         return self._pages(_LIVE)
 
-    def live_of(self, user: str) -> Iterator[Row]:
-        """All that is about a user, private or not, in order of arrival."""
-        return self._pages(_LIVE_OF, user=user)
+    def first_of(self, user: str, limit: int) -> list[Row]:
+        """The first memories about a user, live and retired, in order of arrival."""
+        query = sa.select(t.memories.c.id).where(t.memories.c.user == user)
+        names = list(self._connection.scalars(query.order_by(t.memories.c.seq).limit(limit)))
+        return list(self.rows(names).values())
 
     def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
         """Live memories of the scope with one of these texts, newest first."""
@@ -207,16 +208,15 @@ class Memories(TableGroup):
         wanted = list(dict.fromkeys(ids))
         return lived_for(wanted, self._states(wanted))
 
-    def ancestors(self, memory_id: str) -> list[str]:
-        """Ids of every retired memory that this one stands for, directly or not."""
-        found: dict[str, None] = {}
-        todo = [memory_id]
+    def ancestors(self, *ids: str) -> list[str]:
+        """Ids of the other memories, retired, that these stand for, directly or not."""
+        found = dict.fromkeys(ids)
+        todo = list(ids)
         while todo:
             retired = _RETIRED_FOR.scalars(self._connection, ids=todo)
-            fresh = [name for name in retired if name not in found]
-            found |= dict.fromkeys(fresh)
-            todo = fresh
-        return list(found)
+            todo = [name for name in dict.fromkeys(retired) if name not in found]
+            found |= dict.fromkeys(todo)
+        return list(found)[len(set(ids)) :]
 
     def successions(self) -> dict[str, str | None]:
         """Who stands for each retired memory that was not forgotten."""

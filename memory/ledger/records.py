@@ -37,6 +37,8 @@ class KnownPair(NamedTuple):
 
 ScopeValues = Mapping[str, Any]
 """What scopes compare of a memory, by the names of their fields."""
+FORGOTTEN_REASON = "forgotten"
+"""The reason that stays of a decision about a memory since forgotten."""
 VERDICTS = "distinct"
 """In the image of what was before a person's decision: what was known of the pairs it parts."""
 

@@ -167,8 +167,7 @@ class Writer(Reader):
 
     def drop_unused_texts(self, keys: set[str]) -> None:
         """Vectors and distinct pairs of texts that no memory has any more."""
-        for key in self.vectors.drop_unused(keys):
-            self.distinct.drop(key)
+        self.distinct.drop(self.vectors.drop_unused(keys))
 
     def load(self, table_name: str, rows: Sequence[dict[str, Any]]) -> None:
         """Rows as `dump` gave them, into the same tables, which are empty or hold one row."""

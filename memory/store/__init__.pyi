@@ -12,6 +12,7 @@ from .asking import NOBODY as NOBODY
 from .asking import Asker as Asker
 from .asking import Insistence as Insistence
 from .forgetting import Forgotten as Forgotten
+from .forgetting import ForgottenUser as ForgottenUser
 from .forgetting import erase as erase
 from .forgetting import forget_user as forget_user
 from .gathering import Gathering as Gathering

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import uuid4
 
-from memory.errors import IndexFault, MemoryNotFound, StillStatedBy
+from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
 from memory.index import IndexSlot
-from memory.ledger import DecisionRecord, Ledger, Writer
+from memory.ledger import FORGOTTEN_REASON, DecisionRecord, Ledger, Row, Writer
 from memory.models import Action, Decision, Memory
 from memory.store.forgotten_turns import forget_turns, forget_turns_of
 from memory.text import clean
@@ -44,55 +44,93 @@ def erase(writer: Writer, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
     Raises: MemoryNotFound, StillStatedBy.
     """
     memory = _living(writer, memory_id)
-    [origins] = _erase_all(writer, [memory], at)
+    rows = writer.memories.rows([memory_id, *writer.memories.ancestors(memory_id)])
+    _erase_rows(writer, list(rows.values()), at)
+    origins = tuple(row.memory for name, row in rows.items() if name != memory_id)
     forget_turns(writer, [memory, *origins])
     return memory, origins
 
 
-def forget_user(ledger: Ledger, slot: IndexSlot, user: str, at: datetime) -> list[Forgotten]:
-    """As `MemoryStore.forget`, all that is about a user; what they said is not extracted either."""
+@dataclass(frozen=True)
+class ForgottenUser:
+    """What was erased with a user; `erased` and `set_aside` as for one memory."""
+
+    memories: int
+    """How many live memories there were."""
+    erased: bool
+    set_aside: tuple[str, ...] = ()
+
+
+def forget_user(
+    ledger: Ledger, slot: IndexSlot, user: str, at: datetime, *, at_once: int = 200
+) -> ForgottenUser:
+    """As `MemoryStore.forget`, everything about a user; what they said is not extracted either.
+
+    Each transaction erases `at_once` memories, with those that they were made from. After a crash
+    between two of them, a repeated call erases the rest.
+
+    Raises: LedgerError.
+    """
     user = clean(user)
     with ledger.writing() as writer:
-        memories = [row.memory for row in writer.memories.live_of(user)]
-        forget_turns_of(writer, user)
-        writer.episodes.forget_user(user)
-        origins = _erase_all(writer, memories, at)
+        _forget_said_by(writer, user)
+    count = 0
+    try:
+        while (erased := _forget_some_of(ledger, user, at, at_once)) is not None:
+            count += erased
+    except LedgerError as exc:
+        problem = f"{count:,} memories of {user} are erased, others are not: {exc.problem}"
+        remedy = f"{exc.remedy}; then forget the user again" if exc.remedy else "forget them again"
+        raise LedgerError(problem, remedy) from exc
     aside = tuple(ledger.set_aside_files())
-    erased = scrub(ledger, slot) and not aside
-    return [
-        Forgotten(memory, erased=erased, origins=its, set_aside=aside)
-        for memory, its in zip(memories, origins, strict=True)
-    ]
+    return ForgottenUser(count, scrub(ledger, slot) and not aside, aside)
 
 
-def _erase_all(
-    writer: Writer, memories: Sequence[Memory], at: datetime
-) -> list[tuple[Memory, ...]]:
-    """What each of these live memories was made from, gone with it."""
-    origins = [writer.memories.ancestors(memory.id) for memory in memories]
-    ids = [*(memory.id for memory in memories), *(name for names in origins for name in names)]
-    rows = writer.memories.rows(ids)
+def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int | None:
+    """Erase the next memories of a user; gives how many were live, None where all are erased."""
+    with ledger.writing() as writer:
+        rows = writer.memories.first_of(user, most)
+        if not rows:
+            _forget_said_by(writer, user)  # what was said meanwhile
+            return None
+        names = [row.memory.id for row in rows]
+        origins = writer.memories.rows(writer.memories.ancestors(*names))
+        _erase_rows(writer, [*rows, *origins.values()], at)
+    return sum(row.live for row in rows)
+
+
+def _forget_said_by(writer: Writer, user: str) -> None:
+    forget_turns_of(writer, user)
+    writer.episodes.forget_user(user)
+    writer.set_meta(_UNSCRUBBED, uuid4().hex)
+
+
+def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
+    """Erase memories, live and retired, and what was recorded about them."""
+    ids = [row.memory.id for row in rows]
+    keys = {row.text_key for row in rows}
     writer.episodes.forget(ids)
     writer.items.forget(ids)
     writer.memories.bury(ids)
-    keys = {row.text_key for row in rows.values()}
     writer.drop_unused_texts(keys)
     writer.readings.drop(keys)
     _forget_reasons(writer, writer.decisions.scrub(set(ids)))
     writer.followers.mark_all_stale()
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
-    if memories:
-        told = Decision(Action.FORGET, "forgotten", tuple(memories))
+    live = tuple(row.memory for row in rows if row.live)
+    if live:
+        told = Decision(Action.FORGET, FORGOTTEN_REASON, live)
         writer.decisions.record(told, writer.memories.image([]), at, None)
-    return [tuple(rows[name].memory for name in names) for names in origins]
 
 
 def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
     """A judge's reason may quote any member of its group, and stands with every pair of it."""
     judged = [record for record in scrubbed if record.model is not None]
+    reasons = {record.reason for record in judged} - {FORGOTTEN_REASON}
+    if not reasons:
+        return
     rows = writer.memories.rows([name for record in judged for name in record.involved])
     keys = {row.text_key for row in rows.values()}
-    reasons = {record.reason for record in judged}
     writer.distinct.forget_reasons(reasons, keys)
     writer.decisions.forget_reasons(reasons, keys)
 

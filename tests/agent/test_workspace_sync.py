@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memory.agent.workspace_sync import WorkspaceMemorySync
+from memory.agent.workspace_sync import (
+    WorkspaceMemorySync,
+    forget_everywhere,
+    forget_user_everywhere,
+)
+from memory.assembly import keep_workspace
+from memory.config import AgentConfig, Config
 from memory.errors import InputError
 from memory.models import Memory, new_memory_id
-from memory.store import Forgotten
+from memory.store import Forgotten, MemoryStore
 from tests.doubles import START
 
 DAY = START.astimezone()
@@ -197,6 +206,104 @@ def test_forgetting_a_short_memory_leaves_anothers_monologue(
     assert latest.read_text() == thought.content + "\n"
     assert sync.erase(Forgotten(thought, erased=True)) == []
     assert latest.read_text() == ""
+
+
+def test_forgetting_what_another_monologue_begins_with_leaves_that_one(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    first = told("I was calm.", category="introspection")
+    latest_one = told("I was calm.\nThen the storm came.", category="introspection")
+    for memory in (first, latest_one):
+        sync.sync_memory(memory)
+    latest = tmp_path / "memory" / "inner-monologue-latest.md"
+    assert sync.erase(Forgotten(first, erased=True)) == []
+    assert latest.read_text() == latest_one.content + "\n"
+
+
+def test_an_edited_monologue_of_a_forgotten_memory_stays_and_is_said(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    memory = told("I was calm.", category="introspection")
+    sync.sync_memory(memory)
+    latest = tmp_path / "memory" / "inner-monologue-latest.md"
+    latest.write_text("I was very calm.\n")
+    said = f"{latest.name} was edited: it may still tell of a forgotten memory"
+    assert sync.erase(Forgotten(memory, erased=True)) == [said]
+    assert latest.read_text() == "I was very calm.\n"
+
+
+def test_a_line_of_ones_own_that_ends_with_the_text_of_a_short_memory_stays(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    tea, steam = told("tea"), told("steam")
+    for memory in (tea, steam):
+        sync.sync_memory(memory)
+    page = daily(tmp_path)
+    mine = f"I asked about green tea [id:{tea.id}] today"
+    seen = f"[id:{steam.id}] like [id:{tea.id}]"
+    page.write_text(page.read_text().replace(f"[id:{steam.id}]", seen) + mine + "\n")
+    [said] = sync.erase(Forgotten(tea, erased=True))
+    assert said == f"a line of {page.name} that is not an entry still names {tea.id}"
+    assert page.read_text().endswith(f"steam {seen}\n{mine}\n")
+
+
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+from pathlib import Path
+from memory.agent.workspace_sync import WorkspaceMemorySync
+from memory.models import Memory
+
+os.fsync = lambda _handle: os.kill(os.getpid(), signal.SIGKILL)
+memory = Memory.model_validate_json(sys.argv[2])
+WorkspaceMemorySync(Path(sys.argv[1])).sync_memory(memory)
+"""
+
+
+@pytest.mark.parametrize("importance", [3, 5])
+def test_what_a_killed_write_left_goes_with_the_next_memory_that_is_forgotten(
+    sync: WorkspaceMemorySync, tmp_path: Path, importance: int
+) -> None:
+    secret = told("The alarm code is 7788.", importance=importance)
+    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path), secret.model_dump_json()]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    [part] = [path.name for path in files if b"7788" in path.read_bytes()]
+    assert part.endswith(".part")
+    assert sync.erase(Forgotten(secret, erased=True)) == []
+    assert [path for path in files if path.exists() and b"7788" in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize("by", ["the user", "another memory", "a server that starts"])
+def test_a_process_killed_between_store_and_workspace_leaves_what_the_next_one_erases(
+    store: MemoryStore, sync: WorkspaceMemorySync, tmp_path: Path, by: str
+) -> None:
+    secret = store.add(told("The alarm code is 7788.", user="Mia", category="introspection"))
+    other = store.add(told("Mia sails.", user="Mia"))
+    for memory in (secret, other):
+        sync.sync_memory(memory)
+    store.forget(secret.id)  # and killed
+    if by == "the user":
+        assert forget_user_everywhere(store, sync, "Mia")[1] == ""
+    elif by == "another memory":
+        assert forget_everywhere(store, sync, other.id)[1] == ""
+    else:
+        config = Config(agent=AgentConfig(workspace_dir=str(tmp_path)))
+        keep_workspace(config, store.ledger)
+    left = [path for path in tmp_path.rglob("*.md") if "7788" in path.read_text()]
+    assert left == []
+
+
+def test_a_line_of_ones_own_is_said_only_when_its_memory_is_forgotten(
+    store: MemoryStore, sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    first, second = store.add(told("Mia sails.")), store.add(told("Mia rows."))
+    for memory in (first, second):
+        sync.sync_memory(memory)
+    page = daily(tmp_path)
+    page.write_text(page.read_text() + f"I wrote about [id:{first.id}] once.\n")
+    _, said = forget_everywhere(store, sync, first.id)
+    assert said == f"a line of {page.name} that is not an entry still names {first.id}"
+    assert forget_everywhere(store, sync, second.id)[1] == ""
 
 
 def test_what_a_person_added_behind_an_entry_stays_and_is_said(

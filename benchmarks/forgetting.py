@@ -1,0 +1,139 @@
+"""How long it takes to forget a user, and how much memory.
+
+Made-up memories (`benchmarks/made_up.py`) of one user are imported as they are, every tenth is
+reworded, so that it has a retired wording, every hundredth is held by an episode, and as many turns
+wait. Then a process of its own forgets the user. The clock covers `forget_user` from the first
+transaction to the scrubbed log; `held` is the longest that one transaction kept others from
+writing. `rest` is the process's resident memory when the store is open, `more` the peak above it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.importing import AT_ONCE, TimedEmbedder, config_of, held
+from benchmarks.made_up import memories
+from memory.assembly import open_store
+from memory.models import Episode, Turn
+from memory.store import MemoryStore, forget_user
+
+USER = "Mia"
+
+
+@dataclass(frozen=True)
+class Forgot:
+    """What forgetting one user took."""
+
+    memories: int
+    seconds: float
+    transactions: int
+    held_ms: float
+    rest_mb: float
+    more_mb: float
+
+
+def measure(count: int) -> Forgot:
+    with tempfile.TemporaryDirectory(prefix="forgetting-") as folder:
+        fill(Path(folder), count)
+        command = [sys.executable, "-m", "benchmarks.forgetting", "--in", folder]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return Forgot(**json.loads(done.stdout))
+
+
+def fill(folder: Path, count: int) -> None:
+    with open_store(config_of(folder), None, TimedEmbedder()) as store:
+        told = [one.model_copy(update={"user": USER}) for one in memories(count, 1)]
+        for start in range(0, count, AT_ONCE):
+            store.add_batch(told[start : start + AT_ONCE])
+        names = [memory.id for memory in store.memories()]
+        for name in names[::10]:
+            memory = store.get(name)
+            assert memory is not None
+            store.update(name, f"{memory.content} She said so twice.")
+        for start in range(0, len(names), 200):
+            tell_episode(store, names[start : start + 2])
+        for start in range(0, len(names), 100):
+            keep(store, start)
+
+
+def tell_episode(store: MemoryStore, names: list[str]) -> None:
+    at = datetime.now(UTC)
+    told = Episode(user=USER, summary="Hers", memory_ids=tuple(names), start_time=at, end_time=at)
+    with store.ledger.writing() as writer:
+        writer.episodes.put(told)
+
+
+def keep(store: MemoryStore, number: int) -> None:
+    said = Turn(speaker=USER, text=f"I sail to {number} islands.", at=datetime.now(UTC))
+    with store.ledger.writing() as writer:
+        writer.turns.keep(said, str(number))
+
+
+def forget(folder: Path) -> Forgot:
+    with open_store(config_of(folder), None, TimedEmbedder()) as store:
+        with held() as transactions, watched() as resident:
+            started = time.perf_counter()
+            gone = forget_user(store.ledger, store.index, USER, datetime.now(UTC))
+            took = time.perf_counter() - started
+        assert gone.erased
+        assert next(store.memories(), None) is None
+    return Forgot(
+        memories=gone.memories,
+        seconds=round(took, 1),
+        transactions=len(transactions.seconds),
+        held_ms=round(1_000 * max(transactions.seconds), 1),
+        rest_mb=round(resident[0], 1),
+        more_mb=round(max(resident) - resident[0], 1),
+    )
+
+
+@contextmanager
+def watched(every_s: float = 0.02) -> Iterator[list[float]]:
+    """The process's resident memory in MB, again and again."""
+    seen, over = [_resident_mb()], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(every_s):
+            seen.append(_resident_mb())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+        seen.append(_resident_mb())
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("counts", nargs="*", type=int, default=[8_000, 16_000, 100_000])
+    asked.add_argument("--in", dest="folder", type=Path, help="forget there, in this process")
+    given = asked.parse_args()
+    if given.folder is not None:
+        sys.stdout.write(json.dumps(asdict(forget(given.folder))))
+        return
+    for count in given.counts:
+        sys.stdout.write(f"{measure(count)}\n")
+
+
+if __name__ == "__main__":
+    main()
