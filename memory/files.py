@@ -6,7 +6,9 @@ import contextlib
 import errno
 import glob
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -15,6 +17,9 @@ from typing import BinaryIO
 import filelock
 
 _PERMISSIONS = 0o777
+_WRITING = ".writing"
+_TEMPORARY = "memory-dedup-"
+_LOCK = ".lock"
 _OWN = 0o600
 """Others may not read what people told a chatbot."""
 
@@ -50,6 +55,56 @@ def clear_parts(path: Path) -> None:
     """
     for left in path.parent.glob(f".{path.name}.part*"):
         left.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing_alone(path: Path) -> Iterator[Path]:
+    """As `replacing`, for what takes long: clears what killed processes left in that folder.
+
+    Raises: OSError.
+    """
+    clear_abandoned(path.parent)
+    lock = path.with_name(f".{path.name}{_WRITING}")
+    with own_lock(lock):
+        try:
+            with replacing(path) as part:
+                yield part
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def clear_abandoned(folder: Path) -> None:
+    """Delete what `replacing_alone` left in a folder where its process was killed."""
+    for lock in folder.glob(f".*{_WRITING}"):
+        held = own_lock(lock, 0)
+        with contextlib.suppress(filelock.Timeout, OSError), held:
+            name = lock.name.removesuffix(_WRITING)
+            _clear(lock.with_name(f"{name}.part"))
+            lock.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that goes with the block; the next one clears what a kill leaves of it."""
+    clear_temporary_folders()
+    folder = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
+    try:
+        with own_lock(folder / _LOCK):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def clear_temporary_folders() -> None:
+    """Delete the temporary folders of processes that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
+        lock = folder / _LOCK
+        if folder.is_symlink() or not lock.exists():
+            continue
+        with contextlib.suppress(filelock.Timeout, OSError):
+            with own_lock(lock, 0):
+                pass
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_whole(path: Path, data: bytes) -> None:

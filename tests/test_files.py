@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from memory.files import all_set_aside, read_bounded, replacing, set_aside, write_whole
+from memory.files import (
+    all_set_aside,
+    read_bounded,
+    replacing,
+    replacing_alone,
+    set_aside,
+    temporary_folder,
+    write_whole,
+)
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_permissions(tmp_path: Path) -> None:
@@ -79,3 +90,49 @@ def test_what_is_set_aside_takes_the_next_free_number_with_all_that_goes_with_it
         "ledger[1].db.damaged-2-wal": "second",
     }
     assert not path.exists()
+
+
+# --- what killed processes leave ------------------------------------------------------------------
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from memory.files import replacing_alone, temporary_folder
+with temporary_folder() as folder, replacing_alone(Path(sys.argv[1])) as part:
+    (folder / "copy").write_text("a secret")
+    part.write_text("a secret")
+    part.with_name(part.name + "-wal").write_text("a secret")
+    print(flush=True)
+    if sys.argv[2] == "dies":
+        os._exit(9)
+    sys.stdin.read()
+"""
+
+
+def writing(file: Path, how: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", KILLED, str(file), how]
+    environment = os.environ | {"TMPDIR": str(file.parent)}
+    pipe = subprocess.PIPE
+    started = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment)
+    assert started.stdout is not None
+    started.stdout.readline()
+    return started
+
+
+def test_what_a_killed_process_left_goes_with_the_next_and_what_is_in_use_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    writing(tmp_path / "killed.db", "dies").communicate()
+    with writing(tmp_path / "busy.db", "waits") as busy:
+        names = {path.name for path in tmp_path.iterdir()}
+        assert {".busy.db.part", ".busy.db.part-wal"} <= names
+        with temporary_folder() as mine, replacing_alone(tmp_path / "next.db") as part:
+            part.write_text("new")
+            kept = {path.name for path in tmp_path.rglob("*")}
+            assert mine.is_dir()
+            assert not [name for name in kept if "killed" in name]
+        assert (tmp_path / ".busy.db.part-wal").read_text() == "a secret"
+        assert len(list(tmp_path.glob("memory-dedup-*/copy"))) == 1
+        busy.communicate()
+    assert {path.name for path in tmp_path.iterdir()} == {"busy.db", "next.db"}

@@ -203,8 +203,11 @@ def doctor(
 
     Without --fix an older ledger, or one that cannot be written, is read as it is.
     """
+    from memory.files import clear_abandoned, clear_temporary_folders
     from memory.upkeep import examine, mend
 
+    clear_temporary_folders()
+    clear_abandoned(Path(context.obj.memory.data_dir))
     if fix:
         assembly.read_ledger(context.obj).close()  # an older ledger is for `upgrade`
     with assembly.open_to_examine(context.obj) as (store, limit):

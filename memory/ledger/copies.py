@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from memory.errors import LedgerError
-from memory.files import replacing
+from memory.files import replacing_alone
 from memory.ledger import tables as t
 from memory.ledger.database import Database
 from memory.ledger.sqlite import SqliteDatabase
@@ -32,7 +32,7 @@ def copy_before(version: str, database: Database, folder: Path) -> Path:
     names = (place.with_name(f"{place.name}.before-{version}-{number}") for number in count(1))
     file = next(name for name in names if not name.exists())
     try:
-        with replacing(file) as part:
+        with replacing_alone(file) as part:
             copy_as_it_is(database, part)
     except OSError as exc:
         raise LedgerError(f"no copy can be written to {file}: {exc.strerror}") from exc

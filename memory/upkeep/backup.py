@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from pathlib import Path
 
 from memory.errors import InputError, LedgerDamaged, LedgerError, LedgerMissing, LedgerOutdated
-from memory.files import replacing
+from memory.files import replacing_alone, temporary_folder
 from memory.ledger import RESTORED, UPGRADE_COPIES, Ledger, set_aside
 
 _NOT_COPIED = ("store_id", UPGRADE_COPIES)
@@ -30,7 +29,7 @@ def back_up(ledger: Ledger, file: Path) -> int:
             raise InputError(
                 file, "cannot be written: its folder does not exist", "create the folder"
             )
-        with replacing(file) as part, Ledger.create(f"sqlite:///{part}") as copy:
+        with replacing_alone(file) as part, Ledger.create(f"sqlite:///{part}") as copy:
             _copy(ledger, copy)
             with copy.reading() as reader:
                 return reader.counts().live
@@ -47,8 +46,8 @@ def restore(file: Path, url: str) -> int:
     Raises: InputError where the file is no backup, LedgerError.
     """
     with (
-        tempfile.TemporaryDirectory() as folder,  # the backup's own may be for reading only
-        _opened(file, Path(folder)) as backup,
+        temporary_folder() as folder,  # the backup's own may be for reading only
+        _opened(file, folder) as backup,
         _empty_ledger(url, file.parent) as ledger,
     ):
         _copy(backup, ledger)
