@@ -153,7 +153,7 @@ async def _deduplicate(
     store: MemoryStore, settings: Config, model: LanguageModel, report: Path | None
 ) -> None:
     """Run the batch and print its report; a file tells each of its decisions."""
-    from memory.cli import say_cost, view
+    from memory.cli import end_if_nothing_was_answered, say_cost, view
 
     before = how_alike(store) if report is not None else None
     with progress("deduplicating") as tell:
@@ -164,6 +164,7 @@ async def _deduplicate(
     show(view(done, groups=False))
     if report is not None and before is not None:
         report_batch(report, store, done, before, settings.memory.rules)
+    end_if_nothing_was_answered(done)
 
 
 # --- a conversation that has been held ------------------------------------------------------------

@@ -22,6 +22,7 @@ from memory.decide import (
     Planner,
     RoundPlan,
     Work,
+    without_fallback,
 )
 from memory.ledger import DecisionRecord, Lineage, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
@@ -114,6 +115,8 @@ class Batch:
         self._second = SecondReader(store, model)
         self._writes = Gathering(store)
         self._snapshot: Snapshot | None = None
+        self._held: list[tuple[GroupPlan, Decision]] = []
+        """Fallbacks that wait for a call of the model to succeed."""
         self._planner = self._new_planner(0.0)
 
     def _new_planner(self, just_below: float) -> Planner:
@@ -252,6 +255,10 @@ class Batch:
         await side_by_side(
             settle, asks, self._settings.concurrency, lambda done, of: tell(done, of, len(free))
         )
+        held, self._held = self._held, []
+        for group, decision in held:
+            kept = decision if self._calls.answered else without_fallback(decision)
+            await self._apply(group, kept, account)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
         """One group, one decision; where a member changed meanwhile, the next round sees it."""
@@ -265,6 +272,14 @@ class Batch:
             if decision.pending and decision.model is None:
                 account.leave(group)  # the model is left alone for now
                 return
+            if decision.pending and decision.usage.failed:
+                account.failure = decision.reason
+            if decision.pending and decision.survivors and not self._calls.answered:
+                self._held.append((group, decision))
+                return
+        await self._apply(group, decision, account)
+
+    async def _apply(self, group: GroupPlan, decision: Decision, account: Account) -> None:
         condition = WhileMergeable(account.latest.revision, account.bound_by)
         done = await self._writes.apply(decision, condition, account.run)
         account.usage += decision.usage
@@ -299,6 +314,7 @@ class Batch:
                 await reading.run(pages.one_more)
             finally:
                 account.usage += reading.usage
+                account.failure = reading.failure or account.failure
                 account.was_read(some, reading.left)
 
         await side_by_side(read, scopes, self._settings.concurrency)

@@ -21,6 +21,7 @@ from memory.decide import (
     Work,
     add,
     decide_new,
+    without_fallback,
 )
 from memory.errors import MemoryPipelineError
 from memory.judging import QUOTED, Judging
@@ -381,7 +382,8 @@ class MemoryDeduplicator:
             return _undecided(arrival, "others kept coming first")
         if not calls.take():
             return _undecided(arrival, "the budget of calls is spent")
-        return await self._ask(question, budget, calls, most_answers=1)
+        decision = await self._ask(question, budget, calls, most_answers=1)
+        return decision if calls.answered or not decision.pending else without_fallback(decision)
 
     async def _ask(
         self, question: Question, budget: Budget, calls: CallBudget, most_answers: int
@@ -392,6 +394,7 @@ class MemoryDeduplicator:
             decision = await self._judging.decide(question, budget, most_answers)
             failed = decision.pending and decision.model is not None
             cost = max(decision.usage.calls, int(failed))
+            calls.answered |= not failed or decision.usage.calls > decision.usage.failed
         finally:
             calls.settle(cost)
         return decision

@@ -79,6 +79,8 @@ class ScopeReading:
         """Who lives for those that this reading has merged, by their ids."""
         self._planned = Counter(key for page in pages for key in _keys(page))
         self.usage = Usage()
+        self.failure = ""
+        """Why the last call that failed did."""
         self.left = 0
         """Pages that wait for the next run."""
 
@@ -137,6 +139,7 @@ class ScopeReading:
             cost = verdict.usage
         except ModelError as exc:
             cost = Usage.of_failure(exc)
+            self.failure = str(exc)
             raise
         finally:
             self._reader.calls.settle(cost.calls)

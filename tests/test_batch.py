@@ -11,7 +11,8 @@ import pytest
 
 from memory.decide import Matching, Planner
 from memory.deduplicator import MemoryDeduplicator
-from memory.models import Action, Decision, Memory, Rules, Survivor, Vectors
+from memory.errors import ModelUnavailable
+from memory.models import Action, Decision, Memory, Rules, Survivor, Vectors, Verdict
 from memory.providers import OfflineModel
 from memory.store import Anyway, Applied, Conflict, Gathering, MemoryStore
 from tests.doubles import PlacedEmbedder, ScriptedModel
@@ -134,3 +135,53 @@ def test_who_is_cancelled_leaves_the_others_done(store: MemoryStore) -> None:
         return [one for one in found if isinstance(one, Applied)]
 
     assert len({one.number for one in asyncio.run(run())}) == 8
+
+
+def covering_pairs(store: MemoryStore, embedder: PlacedEmbedder, pairs: int) -> None:
+    """Pairs in the band of the judge, of which the longer text covers the other."""
+    for n in range(pairs):
+        short = embedder.place(f"Mia{n} keeps a cat.")
+        long = embedder.place(f"Mia{n} keeps a tabby cat.", 0.92, short)
+        for text in (short, long):
+            store.add(store.new_memory(text, user=f"Mia{n}"))
+
+
+def unavailable() -> ModelUnavailable:
+    problem = ModelUnavailable("503 overloaded")
+    problem.calls = 1
+    return problem
+
+
+def test_where_no_call_succeeds_nothing_is_replaced_and_the_run_says_why(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    covering_pairs(store, embedder, 3)
+    before = {memory.content for memory in store.memories()}
+    model = ScriptedModel(*(unavailable() for _ in range(3)))
+    report = asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
+    assert {memory.content for memory in store.memories()} == before
+    assert "503 overloaded" in report.failure
+    assert (report.retired, report.pending, store.counts().pending) == (0, 3, 3)
+
+
+def test_fallbacks_wait_for_the_first_answer_and_are_applied_then(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    covering_pairs(store, embedder, 3)
+    model = ScriptedModel(unavailable(), Verdict(reason="different"), unavailable())
+    deduplicator = MemoryDeduplicator(store, model, concurrency=1)
+    report = asyncio.run(deduplicator.deduplicate_all())
+    assert report.failure == ""
+    assert (report.retired, report.pending) == (2, 2)
+
+
+def test_an_import_replaces_nothing_before_a_call_has_succeeded(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    embedder.place("Mia keeps a cat.")
+    embedder.place("Mia keeps a tabby cat.", 0.92, "Mia keeps a cat.")
+    told = [store.new_memory(text) for text in ("Mia keeps a cat.", "Mia keeps a tabby cat.")]
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(unavailable()))
+    asyncio.run(deduplicator.check_and_merge_all(told, run="run_import"))
+    assert len(list(store.memories())) == 2
+    assert store.counts().pending == 1

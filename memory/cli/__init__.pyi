@@ -2,6 +2,7 @@ from .commands import app as app
 from .commands import main as main
 from .looking import Showing as Showing
 from .looking import show_audit as show_audit
+from .report import end_if_nothing_was_answered as end_if_nothing_was_answered
 from .report import say_cost as say_cost
 from .report import view as view
 from .reporting import ReportFile as ReportFile

@@ -38,7 +38,7 @@ def dedup(
     ] = False,
 ) -> None:
     """Clean the whole store: merge or retire near-copies."""
-    from memory.cli.report import view
+    from memory.cli.report import end_if_nothing_was_answered, view
 
     if workers is not None and dask is not None:
         raise WrongArgument("dedup", "takes --workers or --dask", "give one of them")
@@ -49,6 +49,7 @@ def dedup(
     ):
         report = asyncio.run(_run(store, config, executor, max_calls, thorough))
     show(view(report, groups=False))
+    end_if_nothing_was_answered(report)
 
 
 async def _run(

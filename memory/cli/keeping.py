@@ -97,7 +97,7 @@ def retry(
     ] = False,
 ) -> None:
     """Ask the model what it could not answer before."""
-    from memory.cli.report import view
+    from memory.cli.report import end_if_nothing_was_answered, view
 
     async def ask(store: MemoryStore) -> DeduplicationReport:
         async with aclosing(assembly.build_model(context.obj)) as model:
@@ -112,6 +112,7 @@ def retry(
     with assembly.open_existing_store(context.obj) as store, progress("asking again") as tell:
         report = asyncio.run(ask(store))
     show(view(report, groups=False))
+    end_if_nothing_was_answered(report)
 
 
 def forget(

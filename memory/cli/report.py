@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from memory.cli.shell import err
+from memory.cli.shell import EXIT_PROBLEM, err
 from memory.cli.tables import grid, table
 from memory.models import DeduplicationReport, GroupReport, MemberReport, Usage
 
@@ -84,6 +85,17 @@ def say_cost(planned: DeduplicationReport) -> None:
     if planned.estimated.calls:
         told = cost(planned.model, planned.estimated, planned.money)
         err().print(f"the first round asks about {told}")
+
+
+def end_if_nothing_was_answered(report: DeduplicationReport) -> None:
+    """End with 1 and the server's reason where no call of the model succeeded.
+
+    Raises: typer.Exit.
+    """
+    if report.failure:
+        err().print(f"error: no call of {report.model} succeeded: {report.failure}")
+        err().print("nothing was replaced or merged for want of an answer; the questions wait")
+        raise typer.Exit(EXIT_PROBLEM)
 
 
 def cost(model: str, usage: Usage, money: float | None) -> str:

@@ -25,6 +25,7 @@ from .policy import decide_new as decide_new
 from .policy import inherit as inherit
 from .policy import oldest_first as oldest_first
 from .policy import survive as survive
+from .policy import without_fallback as without_fallback
 from .searching import Alike as Alike
 from .searching import Compared as Compared
 from .searching import Here as Here

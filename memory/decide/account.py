@@ -71,6 +71,8 @@ class Account:
     merged: int = 0
     pending: int = 0
     usage: Usage = field(default_factory=Usage)
+    failure: str = ""
+    """Why the last question that failed did."""
     actions: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     decided: list[GroupReport] = field(default_factory=list)
@@ -188,6 +190,7 @@ class Account:
             pages=self.pages,
             pages_left=self.pages_left,
             undecided=self.latest.waiting,
+            failure=self.failure if self.usage.all_failed else "",
             usage=self.usage,
             estimated_model_calls=len(self.first.questions),
             model=model,

@@ -213,6 +213,16 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 # --- after the model --------------------------------------------------------------------------
 
 
+def without_fallback(decision: Decision) -> Decision:
+    """Keep the members of a failed question as they are, and leave the question open."""
+    return replace(
+        decision,
+        action=Action.KEEP_BOTH,
+        reason=f"{decision.reason}; kept, since no call of the model succeeded",
+        survivors=(),
+    )
+
+
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
     """The model failed: replace what is covered, keep the rest, and leave the question open."""
     whatever_similarity = replace(rules, upper=0.0)

@@ -59,18 +59,31 @@ class Usage(Frozen):
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    failed: int = 0
+    """How many of the calls gave no answer that could be used."""
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether something was asked and nothing was answered."""
+        return 0 < self.calls == self.failed
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            failed=self.failed + other.failed,
         )
 
     @classmethod
     def of_failure(cls, exc: ModelError) -> Usage:
         """What a question cost that has no answer to take."""
-        return cls(calls=exc.calls, input_tokens=exc.input_tokens, output_tokens=exc.output_tokens)
+        return cls(
+            calls=exc.calls,
+            input_tokens=exc.input_tokens,
+            output_tokens=exc.output_tokens,
+            failed=exc.calls,
+        )
 
     def put_upon(self, exc: ModelError) -> None:
         """Whoever catches it can tell what it cost."""

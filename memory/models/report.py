@@ -86,6 +86,8 @@ class DeduplicationReport(Frozen):
     """Pages that wait for the next run: calls spent, or the model failed."""
     characters: int = 0
     """Of a dry run: of memories that would be sent to the model, as often as they are shown."""
+    failure: str = ""
+    """Why the model answered nothing at all, where it was asked; empty otherwise."""
     undecided: int
     """Pairs that a model failed at, and that wait or are not asked about by themselves any more."""
     usage: Usage

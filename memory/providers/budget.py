@@ -64,6 +64,8 @@ class CallBudget:
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.answered = False
+        """Whether any call has been answered: until then no fallback replaces anything."""
         self._spent = 0
 
     def take(self) -> bool:
@@ -88,6 +90,7 @@ class HourlyCalls(CallBudget):
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` is in seconds and never goes back."""
         super().__init__(most)
+        self.answered = True  # a single failed merge falls back at once
         self._clock = clock
         self._settled: deque[tuple[float, int]] = deque()
 

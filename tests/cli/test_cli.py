@@ -35,6 +35,7 @@ from memory.store import Anyway
 from orchestrator import app as chat
 from tests import commands
 from tests.gemini_server import GeminiServer
+from tests.gemini_server import failed as gemini_failed
 
 ROOT = Path(__file__).parent.parent.parent
 MODULES = {"memory-dedup": "memory", "memory-chat": "orchestrator"}
@@ -205,6 +206,27 @@ def test_what_the_calls_do_not_reach_for_is_left_and_said(
         assert "pages read" not in say("retry")
         assert "pages read      1" in say("retry", "--all")
         assert len(server.asked) == 2
+
+
+def test_a_run_in_which_nothing_was_answered_ends_with_1_and_the_servers_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "key")
+    with GeminiServer().running() as server:
+        settings = {"memory": {"data_dir": "data"}, "llm": OWN["llm"] | {"base_url": server.url}}
+        (tmp_path / "config.yaml").write_text(json.dumps(settings))
+        told = str(tmp_path / lines(tmp_path, *ALIKE))
+        config = ["--config", str(tmp_path / "config.yaml")]
+        CliRunner().invoke(app, [*config, "import", "--raw", told])
+        server.script = [gemini_failed(503, "the house is full")] * 3
+        for command in ([*config, "dedup"], [*config, "retry"]):
+            done = CliRunner().invoke(app, command)
+            assert done.exit_code == 1, done.output
+            assert "error: no call of" in done.output
+            assert "Gemini answered 503" in done.output
+        done = CliRunner().invoke(chat, [*config, "--deduplicate-memories"])
+        assert done.exit_code == 1
+        assert len(server.asked) == 3
 
 
 def test_the_audit_counts_what_lies_just_below(run: Run, tmp_path: Path) -> None:
