@@ -45,7 +45,9 @@ def changes(
         Path | None, typer.Option(help="A new file for the changes that take these back.")
     ] = None,
 ) -> None:
-    """Show what to delete and to update in the store that the memories were imported from.
+    """Show what to change in the store of an import.
+
+    It names the rows to delete and to update.
 
     Rows are named by the ids that the import gave; nothing is changed.
     """

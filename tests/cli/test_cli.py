@@ -219,7 +219,7 @@ def test_a_run_in_which_nothing_was_answered_ends_with_1_and_the_servers_reason(
         config = ["--config", str(tmp_path / "config.yaml")]
         CliRunner().invoke(app, [*config, "import", "--raw", told])
         server.script = [gemini_failed(503, "the house is full")] * 3
-        for command in ([*config, "dedup"], [*config, "retry"]):
+        for command in ([*config, "dedup"], [*config, "retry", "--all"]):
             done = CliRunner().invoke(app, command)
             assert done.exit_code == 1, done.output
             assert "error: no call of" in done.output

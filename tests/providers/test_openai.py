@@ -335,16 +335,21 @@ def test_an_answer_that_ignores_the_schema_twice_is_a_failed_call(
     with pytest.raises(ModelError, match="malformed: groups") as caught:
         judge(server, question)
     assert len(server.asked) == 2
-    assert Usage.of_failure(caught.value) == Usage(calls=2, input_tokens=22, output_tokens=14)
+    assert Usage.of_failure(caught.value) == Usage(
+        calls=2, input_tokens=22, output_tokens=14, failed=2
+    )
 
 
 @pytest.mark.parametrize(
     ("answers", "cost"),
     [
-        ([said(""), said(""), said("")], Usage(calls=3, input_tokens=33, output_tokens=21)),
-        ([said(MERGED[:30], "length")], Usage(calls=1, input_tokens=11, output_tokens=7)),
-        ([said(""), failed(401)], Usage(calls=2, input_tokens=11, output_tokens=7)),
-        ([NONE[:9], failed(401)], Usage(calls=2, input_tokens=11, output_tokens=7)),
+        (
+            [said(""), said(""), said("")],
+            Usage(calls=3, input_tokens=33, output_tokens=21, failed=3),
+        ),
+        ([said(MERGED[:30], "length")], Usage(calls=1, input_tokens=11, output_tokens=7, failed=1)),
+        ([said(""), failed(401)], Usage(calls=2, input_tokens=11, output_tokens=7, failed=2)),
+        ([NONE[:9], failed(401)], Usage(calls=2, input_tokens=11, output_tokens=7, failed=2)),
     ],
     ids=["empty", "cut off", "empty, then refused", "malformed, then refused"],
 )
