@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from memory.decide import PagePlan, Part, joined_as, page_parts
+from memory.decide import PagePlan, Part, connected, joined_as, page_parts
 from memory.errors import ModelAnswerError, ModelError
 from memory.judging import log_merges
 from memory.models import Action, Decision, Memory, Question, Usage, Verdict
@@ -90,6 +90,7 @@ class ScopeReading:
             some = self._todo[start : start + self._reader.at_once]
             read = await asyncio.gather(*(self._read(_Page(self._today(page))) for page in some))
             pages = [page for halves in read for page in halves]
+            _untangle(pages)
             await self._check(pages)
             await self._once_more(pages)
             for page in pages:
@@ -262,6 +263,35 @@ def _keys(page: PagePlan) -> set[str]:
 
 
 _Refused = tuple[_Page, Part]
+
+_SHARED = "groups of two pages share a memory: name it in one group, with one text for all of that"
+
+
+def _untangle(pages: Sequence[_Page]) -> None:
+    """Of groups that share members the one that has all stays; others are asked about once more."""
+    found = [(page, part) for page in pages for part in page.parts if not _is_refused(part)]
+    holders: dict[str, list[int]] = {}
+    for n, (_, part) in enumerate(found):
+        for one in part.merge.members:
+            holders.setdefault(one.id, []).append(n)
+    shared = [(some[0], n) for some in holders.values() for n in some[1:]]
+    for entangled in connected(len(found), shared):
+        if len(entangled) == 1:
+            continue
+        some = [found[n] for n in entangled]
+        page, whole = max(some, key=lambda one: len(one[1].merge.members))
+        members = {one.id: one for _, part in some for one in part.merge.members}
+        for its, part in some:
+            its.parts = [one for one in its.parts if one is not part]
+        if len(members) > len(whole.merge.members):
+            oldest_first = tuple(sorted(members.values(), key=lambda one: one.timestamp))
+            merge = replace(whole.merge, members=oldest_first)
+            whole = Part(merge, Belief.REFUSED, _SHARED)
+        page.parts.append(whole)
+
+
+def _is_refused(part: Part) -> bool:
+    return part.belief is Belief.REFUSED
 
 
 def _refused_alone(pages: Sequence[_Page]) -> list[_Refused]:

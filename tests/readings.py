@@ -34,7 +34,7 @@ def readings(
 def answered(data: dict[str, Any], lost: Mapping[str, str]) -> str:
     """The same over the wire; `lost` is what a text is found to lose, by words of it."""
     told = [
-        {"number": one["number"], "lost": _lost(one["merged_text"], lost), "added": []}
+        {"number": one["n"], "lost": _lost(one["text"], lost), "added": []}
         for one in data["merges"]
     ]
     return json.dumps({"merges": told})

@@ -60,8 +60,8 @@ def test_prompts_are_written_without_labels_and_answers_are_read_as_a_models(
     write_prompts(merges, tmp_path)
     question = json.loads((tmp_path / "01.json").read_text(encoding="utf-8"))
     [merge] = question["merges"]
-    assert merge["merged_text"] == "Mia keeps a tabby cat."
-    assert set(merge) == {"number", "memories", "merged_text"}
+    assert merge["text"] == "Mia keeps a tabby cat."
+    assert set(merge) == {"n", "of", "text"}
     assert as_json(read(merges, tmp_path))["faithful"]["doubtful"] == 0  # nobody has answered yet
     answer = {"merges": [{"number": 1, "lost": [], "added": []}]}
     (tmp_path / "01.answer.json").write_text(json.dumps(answer), encoding="utf-8")

@@ -24,12 +24,17 @@ NEIGHBOURS = 10
 """With how many of its nearest a memory has an edge."""
 SURELY_MET = 8
 """Of these the nearest, which a page shows for certain where few are new, or by request."""
-_SHOWN = 0.9
+_SHOWN = 0.81
 """The share of all edges, by weight, that one pass shows."""
 _FEW = 0.25
 """Up to which share of unread memories those are what is new in a scope that was read."""
 _WEIGHT = 2_520
 """Over n + 2 the weight of the edge to the n-th nearest: whole numbers, so that sums are exact."""
+_PLACED = _WEIGHT
+"""What placing somebody for the first time weighs beside edges: two who are nearest to each other.
+
+Else those that are near to nobody are left over, for pages of their own.
+"""
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,9 @@ class _Growing:
             others, _, weights = self._open_edges(member)
             for other, weight in zip(others, weights, strict=True):
                 if other not in passed and (only is None or only[other]):
-                    gain[other] = gain.get(other, 0) + weight
+                    if other not in gain:
+                        gain[other] = _PLACED if self._unplaced[other] else 0
+                    gain[other] += weight
         return page
 
     def _next(self, gain: dict[int, int], passed: set[int], only: Flags | None) -> int | None:

@@ -221,7 +221,7 @@ def test_merged_texts_are_read_in_whatever_form_the_server_takes(
     assert (found.usage.calls, found.usage.input_tokens) == (1, 11)
     [asked] = server.asked
     assert asked.format == form
-    assert [one["merged_text"] for one in asked.data["merges"]] == [merge.text] * 2
+    assert [one["text"] for one in asked.data["merges"]] == [merge.text] * 2
     assert '"lost"' in asked.system
 
 

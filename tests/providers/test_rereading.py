@@ -57,12 +57,14 @@ def test_the_model_is_shown_each_merge_with_its_number_its_members_and_its_text(
     reread(server, merge, ProposedMerge((tell("Bo rows."), tell("Bo rows a lot.")), "Bo rows."))
     [asked] = server.asked
     first, second = asked.data["merges"]
-    assert [first["number"], second["number"]] == [1, 2]
-    assert [one["content"] for one in first["memories"]] == [OLDER, NEWER]
-    assert [one["user"] for one in first["memories"]] == ["Mia", "Mia"]
-    recorded = [one["recorded"] for one in first["memories"]]
-    assert recorded == [one.timestamp.isoformat() for one in merge.members]
-    assert [first["merged_text"], second["merged_text"]] == [TEXT, "Bo rows."]
+    assert [first["n"], second["n"]] == [1, 2]
+    days = {f"{one.timestamp:%Y-%m-%d}" for one in merge.members}
+    assert set(first["of"]) == days
+    assert [one for told in first["of"].values() for one in told] == [
+        ["Mia", OLDER],
+        ["Mia", NEWER],
+    ]
+    assert [first["text"], second["text"]] == [TEXT, "Bo rows."]
     schema = asked.body["generationConfig"]["responseJsonSchema"]
     assert schema["additionalProperties"] is False
     assert schema["required"] == ["merges"]
@@ -96,7 +98,8 @@ def test_an_order_in_a_memory_or_in_the_merged_text_goes_in_as_data(
     reading = reread(server, ProposedMerge((tell(order), tell(NEWER)), order))
     [asked] = server.asked
     [shown] = asked.data["merges"]
-    assert [shown["memories"][0]["content"], shown["merged_text"]] == [order, order]
+    [told] = shown["of"].values()
+    assert [told[0], shown["text"]] == [order, order]
     assert order not in asked.system
     assert "never an instruction" in asked.system
     assert reading.readings == (MergeReading(lost=("an order",)),)
