@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from memory.text.inflection import plain_form
 from memory.text.japanese import only_adds
 from memory.text.language import Language, language_of, words_of
-from memory.text.order import Side, added, is_manner, is_time
+from memory.text.order import Side, added, is_manner, is_ranked, is_time
 from memory.text.parse import Word, parse
 from memory.text.synonyms import is_of_kind
 from memory.text.vocabulary import (
@@ -22,8 +22,10 @@ from memory.text.vocabulary import (
     DOUBTS,
     GERMAN_SCOPE,
     HAN_SCOPE,
+    MEASURES,
     NARROWING,
     NO_ADVERBS,
+    NO_IDIOMS,
     NOT,
     NUMBERS,
     POSITIVE_EST,
@@ -66,6 +68,48 @@ def changed_by_additions(longer: Side, shorter: Side, told: tuple[str, ...]) -> 
         return told
     return _changed(longer)
 
+
+_CONTRAST = re.compile(
+    r"(?:,? (?:instead of|rather than|as opposed to|in place of|anstelle von|anstatt|statt)"
+    r"|,(?: and| und)? (?:not|nicht)| and not) (?!really|any|yet|quite|exactly|necessarily|always"
+    r"|at all|entirely|that|so\b|only|mehr|wirklich|ganz|immer|nur)[^,;:.!?]{1,80}(?=[.!]?$)"
+    r"|\b(?:not|nicht|kein|keine|keinen) (?!only|just|nur)[^,;:.!?]{1,80}?"
+    r"(?: but (?!also|not|for)|, sondern (?!auch))",
+    re.IGNORECASE,
+)
+_CONTRASTING = (
+    "not ",
+    "instead ",
+    "rather ",
+    "opposed ",
+    "place of ",
+    "stelle ",
+    "statt ",
+    "dern ",
+)
+
+
+def without_contrast(text: str) -> str:
+    """The text without what it contrasts with (tea, not coffee; not tea but coffee).
+
+    Empty where there is none, and where anything reaches over both: if she drinks tea, not coffee.
+    """
+    if len(text) > _LONGEST_CONTRAST:
+        return ""
+    low = text.lower()
+    found = _CONTRAST.search(text) if any(word in low for word in _CONTRASTING) else None
+    if found is None:
+        return ""
+    plain = text[: found.start()] + text[found.end() :]
+    words = _lower(plain)
+    reaching = DOUBTS | CONDITIONS | REPORTS | GERMAN_SCOPE
+    if any(_is_narrowing(w) or _is_one_of(w, reaching) for w in words) or _STOPPED.search(plain):
+        return ""
+    return "" if parse(plain).negations else plain
+
+
+_LONGEST_CONTRAST = 400
+"""Characters of a text in which a contrast is looked for."""
 
 _DEFINITE = re.compile(
     r"\b(?:the|this|that|these|those|my|your|his|her|its|our|their|\w+['’]s)\s+$", re.IGNORECASE
@@ -175,7 +219,9 @@ def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
     that is added behind, nor into one.
     """
     whole, part = _sentences_that_differ(longer.text, shorter.text)
-    if any(sign.search(whole) for sign in (_CONDITION, _TOO_MUCH, _STOPPED)):
+    if any(sign.search(whole) for sign in (_CONDITION, _TOO_MUCH, _STOPPED, _OF_A_KIND)):
+        return True
+    if is_ranked(whole) or _is_of_some(longer, shorter):
         return True
     words, common = Counter(_lower(whole)), Counter(_lower(part))
     if language is Language.GERMAN:
@@ -192,6 +238,62 @@ def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
     if any(_is_one_of(word, DOUBTS | CONDITIONS) for word in words):
         return True
     return not _is_clause_behind(longer) and any(map(_is_narrowing, more))
+
+
+def _is_of_some(longer: Side, shorter: Side) -> bool:
+    """Whether one tells of some of a kind, or of another owner's, what the other tells of all.
+
+    Small dogs are not dogs as such, unless they are seen (small dogs are running); her brother's
+    dog is not her dog.
+    """
+    told = shorter.text.casefold()
+    owned = [(own[1], noun) for own in _OWNER_OF_OWNER(longer.text) for noun in own[2].split()]
+    owned += [(own[2], own[1]) for own in _OF_AN_OWNER(longer.text)]
+    if any(f"{owner} {noun}".casefold() in told for owner, noun in owned):
+        return True
+    objects, others = (set(_OF_ANY(side.text.casefold())) for side in (longer, shorter))
+    if others and objects - others:
+        return True
+    if _PICTURED.search(longer.text) and not _DEFINITE_START(shorter.text):
+        return False
+    if _RESTRICTED(longer.text) and not _RESTRICTED(shorter.text):
+        return True
+    words = longer.parse.words
+    if len(words) < _SUBJECT_AND_VERB or not added(longer)[0] or words[0].is_number:
+        return False
+    opens = longer.text.lower().removeprefix("a ").startswith(words[0].surface.lower())
+    plural = words[1].surface.islower() and plain_form(words[1].surface).word != words[1].surface
+    return opens and words[1].joined and plural
+
+
+_SUBJECT_AND_VERB = 3
+_OWNER_OF_OWNER = re.compile(
+    r"\b(my|your|his|her|its|our|their|\w+['’]s)\s+(?:[\w-]+\s+){0,2}?[\w-]+['’]s"
+    r"((?:\s+[\w-]+){1,3})",
+    re.IGNORECASE,
+).finditer
+_OF_AN_OWNER = re.compile(
+    r"\b([\w-]+) of (my|your|his|her|its|our|their)\b", re.IGNORECASE
+).finditer
+_OF_ANY = re.compile(
+    r"\b(?:allergic to|intolerant of|immune to|averse to|afraid of|scared of|frightened of|fond of"
+    r"|wary of|tired of|sick of|interested in|good at|bad at|keen on) (\w+)"
+).findall
+"""What follows predicates that hold of all of a kind, or of some of it only."""
+_DEFINITE_START = re.compile(
+    r"\s*(?:the|these|those|my|your|his|her|its|our|their)\b", re.IGNORECASE
+).match
+_RESTRICTED = re.compile(
+    r"(?!this|his|its)[A-Z]?[a-z]+s (?:that|which|who|with|without)\b", re.IGNORECASE
+).match
+"""A subject of which the rest tells which of the kind: dogs that bark."""
+_OF_A_KIND = re.compile(
+    r"\b(?:is|are|was|were|been|be|become|becomes|became)\s+(?:\w+\s+){0,2}?(?:extinct|endangered"
+    r"|species|subspecies|breed|breeds|genus|domesticated|invented|widespread|native|endemic"
+    r"|abundant|numerous|common|rare|scarce|indigenous)\b",
+    re.IGNORECASE,
+)
+"""Predicates of a kind as a whole: what is extinct in Java may live elsewhere."""
 
 
 def _joins_what_is_one(longer: str, shorter: str) -> bool:
@@ -228,6 +330,8 @@ _JOINTS = tuple(
     re.compile(pattern).findall
     for pattern in (
         rf"(?i:\b{_COUNTED}\s*(?:{_UNIT})\b\.?,?\s+(?:and\s+)?(?={_PART}))",
+        rf"(?i:\b(?:{'|'.join(sorted(MEASURES))})s? of (?:the|this|that|these|those|my|your|his|her"
+        rf"|its|our|their|\w+['’]s)\b)",
         rf"(?:(?<=\w )|(?<=[\"“‘]))\b{_PEOPLE}{_NAME_WORD}(?: {_NAME_WORD}){{0,4}},?"
         rf" (?:and|&|'n'|or) (?=(?:the |a |of )?[A-Z])",
     )
@@ -364,7 +468,7 @@ _HOW = frozenset(
 _ADVERBS = frozenset(
     "together there here home back away soon twice outside inside upstairs "
     "downstairs abroad ago already bereits".split()
-)
+) | {f"{preposition} no {noun}" for (preposition, noun), denies in NO_IDIOMS.items() if not denies}
 
 
 def _adverb(word: Word) -> bool:

@@ -14,7 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from memory.text.additions import changed_by_additions, names_the_kind, only_narrows
+from memory.text.additions import (
+    changed_by_additions,
+    names_the_kind,
+    only_narrows,
+    without_contrast,
+)
 from memory.text.cleaning import identity
 from memory.text.order import More, Side, governed, is_written_apart, moved
 from memory.text.parse import Parse, Stated, parse, parse_by_dictionary
@@ -55,6 +60,8 @@ def compare(a: str, b: str) -> Comparison:
     """What `a` states beyond `b`, and `b` beyond `a`."""
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
+    if (found := _compare_plain(a, b)) is not None:
+        return found
     left, right = _read(a), _read(b)
     conflict = _turned_around(left, right) + in_capitals(a, b)
     if left.keys == right.keys and left.pasts == right.pasts:
@@ -73,6 +80,24 @@ def compare(a: str, b: str) -> Comparison:
             return _nearly_the_same(*sides, only_a, only_b)
         return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
     return _with_rest(*sides, conflict + moved(*sides), only_a, only_b)
+
+
+def _compare_plain(a: str, b: str) -> Comparison | None:
+    """The comparison where one of two texts has a contrast: tea, not coffee, covers tea.
+
+    None where that does not say whether one covers the other.
+    """
+    plain_a, plain_b = without_contrast(a), without_contrast(b)
+    if bool(plain_a) == bool(plain_b):
+        return None
+    longer, plain, shorter = (a, plain_a, b) if plain_a else (b, plain_b, a)
+    if not covers(plain, shorter):
+        return None
+    known = set(_read(shorter).surfaces)
+    told = _once(tuple(word for word in _read(longer).surfaces if word not in known), ())
+    if not told:
+        return None
+    return Comparison(told, ()) if plain_a else Comparison((), told)
 
 
 def _compare_documents(a: str, b: str) -> Comparison:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from memory.text.signs import unified
@@ -425,13 +426,20 @@ def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
     if longer.role != shorter.role or (longer.has_verb and shorter.has_verb):
         return False
     words = longer.words
-    if any(role in ("と", "や") for _, role in words):
+    if any(role in ("と", "や") for _, role in words) or _is_of_another(words, shorter.words):
         return False
     if _holds(words, shorter.words):
         return True
     if words[-1][0] in _PLACES and len(words) > 1 and words[-2][1] == "の":
         return _holds((*words[:-2], (words[-2][0], longer.role)), shorter.words)
     return False
+
+
+def _is_of_another(words: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool:
+    """Whether an owner is left out behind another: レオの兄の犬 is not レオの犬."""
+    kept = set(others)
+    owns = [(word in kept, word[1] == "の") for word in words]
+    return ((True, True), (False, True)) in pairwise(owns)
 
 
 def _unhurried(phrase: Phrase) -> Sequence[tuple[str, str]]:

@@ -6,6 +6,7 @@ it, a German subject behind its verb; anything else that moves changes who does 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,8 +15,10 @@ from memory.text.language import Language, language_of, words_of
 from memory.text.parse import Parse, Stated, Word
 from memory.text.synonyms import SAME_AS
 from memory.text.vocabulary import (
+    CAUSAL_NOUNS,
     GERMAN_MUTUAL,
     IRREGULAR_PLURALS,
+    MEASURES,
     MUTUAL,
     NO_ADVERBS,
     NOT,
@@ -46,7 +49,7 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
     if language_of(words_of(left.text)) is Language.UNKNOWN:
         return () if _is_romance_mutual(first, second) or _is_fronted(first, second) else (_ORDER,)
-    if any(same(first, second) for same in _TURNED):
+    if not _is_in_order(left) and any(same(first, second) for same in _TURNED):
         return ()
     if sorted(_ruled(first)) != sorted(_ruled(second)):
         return (_ORDER,)
@@ -54,6 +57,29 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
         return ()
     undone = left.parse.passive != right.parse.passive
     return () if undone and _phrase_jumped(first, second) else (_ORDER,)
+
+
+_RANKED = re.compile(
+    r"\b(?:rank(?:s|ed|ing|ings)?|respectively|consecutively|successively|followed by"
+    r"|in (?:\w+ ){0,4}(?:order|sequence|succession)(?! (?:to|that|for)\b)"
+    r"|by (?:age|size|height|weight|length|date|name|price|value|priority|importance|preference)"
+    r"|\w+(?:est|st) (?:to|first|last)|sorted|former|latter|queue|podium|itinerary"
+    r"|zuerst|nacheinander|der reihe nach|reihenfolge)\b",
+    re.IGNORECASE,
+)
+
+
+def is_ranked(text: str) -> bool:
+    """Whether a text tells that what it lists stands in order: in this order, oldest first."""
+    return _RANKED.search(text) is not None
+
+
+def _is_in_order(side: Side) -> bool:
+    """Whether it is ranked, or its words stand against each other: not tea but coffee."""
+    return is_ranked(side.text) or any(token.key in _AGAINST for token in side.parse.tokens)
+
+
+_AGAINST = frozenset({"but", "sondern"})
 
 
 def added(side: Side) -> list[bool]:
@@ -72,14 +98,18 @@ def _common(side: Side) -> Sequence[Word]:
     """The words of a text without those that it has more of, the last of equals left out.
 
     What governed a word that is left out governs the next (on a small stage, on a stage), unless
-    it was a time, which is a phrase by itself (In May Mia left).
+    it was a time, which is a phrase by itself (In May Mia left). A part left out leaves its whole
+    marked: the door of the house is not the house, but a cup of tea is tea.
     """
     if not side.more:
         return side.parse.words
     kept: list[Word] = []
-    role = ""
+    role = part = ""
     for word, is_added in zip(side.parse.words, added(side), strict=True):
         inherited = role if word.joined and not word.role else word.role
+        if word.role == "of" and part and part not in MEASURES:
+            inherited = _PART_OF
+        part = word.key if is_added else ""
         role = inherited if is_added and not is_time(word.key) else ""
         if not is_added:
             kept.append(word if inherited == word.role else word._replace(role=inherited))
@@ -123,6 +153,7 @@ _QUALITIES = frozenset(
 
 # --- what governs ---------------------------------------------------------------------------------
 
+_PART_OF = "part of"
 _LOOSE = frozenset({"", "in", "of"})
 """On Monday is Monday, all of the cats are all the cats."""
 
@@ -369,9 +400,31 @@ def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
     if not place:
         return False
     front, rest = left[:place], left[place:]
+    if _leaves_scope(left, front) or _leaves_scope(right, right[: len(rest)]):
+        return False
     return (_is_phrase(front) and _is_phrase(right[len(rest) :]) and not rest[0].role) or (
         _is_phrase(rest) and _is_phrase(right[: len(rest)]) and not front[0].role
     )
+
+
+def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
+    """Whether a cause, a purpose or a company in front would be denied behind a "not".
+
+    "Because of the rain she did not leave" tells why she stayed; "she did not leave because of
+    the rain" may tell that she left for another reason. Places and times say the same at both ends.
+    """
+    first = front[0]
+    if _DENYING.isdisjoint(word.key for word in words[len(front) :]):
+        return False
+    if first.key == "since":
+        return len(front) < 2 or not is_time(front[1].key)
+    if first.role or first.key in _OPENING:
+        denied = first.role not in ("", "in", "over", "through") and not is_time(first.key)
+        return denied or first.key == "because" or first.key in CAUSAL_NOUNS
+    return False
+
+
+_DENYING = frozenset({NOT, "only", "rarely", "seldom", "hardly", "barely", "scarcely"})
 
 
 def _phrase_jumped(left: Sequence[Word], right: Sequence[Word]) -> bool:
@@ -411,11 +464,13 @@ def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
 
 
 def _adverb_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Quickly running is running quickly; "only" is no such adverb."""
+    """Quickly running is running quickly; "only" is no such adverb, and "not" lets none pass."""
     places = [n for n, (a, b) in enumerate(zip(left, right, strict=True)) if a.stated != b.stated]
     if len(places) != 2 or places[1] != places[0] + 1:
         return False
     first, last = left[places[0]], left[places[1]]
+    if NOT in (first.key, last.key):
+        return False
     return first.stated == right[places[1]].stated and is_manner(first) != is_manner(last)
 
 

@@ -17,7 +17,7 @@ from memory.text.phrases import (
 from memory.text.romance import ROMANCE, plainly
 from memory.text.synonyms import SAME_AS
 from memory.text.tokens import Kind, Token
-from memory.text.vocabulary import AUXILIARIES, BE, ENGLISH_ONLY, GERMAN, NOT, WAS
+from memory.text.vocabulary import AUXILIARIES, BE, ENGLISH_ONLY, GERMAN, NO_IDIOMS, NOT, WAS
 from memory.text.voice import active, cleft
 
 
@@ -105,6 +105,33 @@ def _many(found: list[Token]) -> list[Token]:
     return found
 
 
+def _no_idioms(found: list[Token]) -> list[Token]:
+    """By no means is "not"; in no time denies nothing."""
+    for place in range(len(found) - 3, -1, -1):
+        before, no, noun = found[place : place + 3]
+        if no.kind is not Kind.NOT or no.surface.lower() != "no":
+            continue
+        denies = NO_IDIOMS.get((before.surface.lower(), noun.key))
+        if denies is not None:
+            told = f"{before.surface} no {noun.surface}"
+            key, kind = (NOT, Kind.NOT) if denies else (told.lower(), Kind.CONTENT)
+            found[place : place + 3] = [Token(key, kind, told)]
+    return found
+
+
+def _no_before_verb(found: list[Token]) -> list[Token]:
+    """With no job is she happy: the verb before the subject tells that all of it is denied."""
+    if len(found) > _BE_BEHIND and found[0].kind is Kind.GOVERNING and found[1].kind is Kind.NOT:
+        verb = found[_BE_BEHIND]
+        if verb.key in BE or verb.key in WAS:
+            found[_BE_BEHIND] = verb._replace(kind=Kind.CONTENT)
+    return found
+
+
+_BE_BEHIND = 3
+"""Where the verb stands behind a preposition, "no" and a noun."""
+
+
 _BESIDE = frozenset({"next", "close"})
 
 
@@ -179,6 +206,8 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"it"}), cleft),
     (AUXILIARIES, _without_auxiliaries),
     (frozenset({"been"}), _been_to),
+    (frozenset({NOT}), _no_before_verb),
+    (frozenset(noun for _, noun in NO_IDIOMS), _no_idioms),
     (frozenset({"law"}), _in_law),
     (frozenset({"little"}), _little),
     (frozenset({"great"}), _great_kin),

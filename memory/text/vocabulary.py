@@ -64,6 +64,7 @@ NARROWING = frozenset(
     "all every each everyone everybody everything everywhere both most many few fewer fewest "
     "any anyone anybody anything either neither exactly precisely always majority minority "
     "enough only alone sole whoever whatever hundred percent per "
+    "mostly mainly largely chiefly predominantly somewhat virtually practically "
     # polarity that is no negation
     "hate detest loathe despise dislike fear ban prevent forbid prohibit reject against avoid "
     "refuse lack fail deny decline doubt cancel rarely seldom hardly barely "
@@ -126,6 +127,32 @@ MUTUAL = {
 
 GERMAN_MUTUAL = frozenset("verheiratet verlobt verwandt befreundet verschwägert".split())
 """The same in German, joined by "mit"."""
+
+MEASURES = frozenset(
+    # amounts of a stuff, groups of things
+    "cup glass bottle mug jug can tin jar bowl plate pot spoon spoonful slice piece bit loaf sheet "
+    "bag box pack packet bar drop pinch portion serve dose pair group bunch set pile herd flock "
+    "crowd couple dozen lot plenty number litre gram kilogram pound ounce metre mile "
+    # kinds, and names of places and times
+    "kind sort type city town village island state republic county month year".split()
+)
+"""Nouns before "of" that name no other thing: a cup of tea is tea, the city of Rome is Rome."""
+
+CAUSAL_NOUNS = frozenset(
+    "account sake view light hope fear reason cause behalf case order purpose".split()
+)
+"""Nouns that a preposition makes a cause of: on account of the noise."""
+
+NO_IDIOMS = {
+    (preposition, noun): denies
+    for denies, pairs in {
+        True: "by mean|by means|under circumstance|under condition|on condition|on account|in way|"
+        "in event|at time|at point|at moment|at stage",
+        False: "in time|for reason|with doubt|with exception|to avail|to effect|to end",
+    }.items()
+    for preposition, noun in (pair.split() for pair in pairs.split("|"))
+}
+"""A preposition and a noun with "no" between: whether they deny (by no means, in no time)."""
 
 RELATIONAL = frozenset(
     "mother father parent brother sister sibling son daughter child wife husband uncle aunt cousin "
@@ -264,7 +291,7 @@ TEMPORAL = MONTH_SET | frozenset(WEEKDAYS.values()) | frozenset(
     "today yesterday tomorrow tonight now morning evening afternoon night noon midnight weekend "
     "week month year day summer winter spring autumn last next every each am pm lately "
     "daily weekly monthly yearly early late".split()
-)  # fmt: skip
+) | {"in no time"}  # fmt: skip
 """Words of time: a phrase of them may stand at either end of a sentence."""
 
 UNITS = {
