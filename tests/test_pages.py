@@ -218,18 +218,39 @@ def test_a_member_in_two_groups_goes_with_the_first(filled: MemoryStore) -> None
     assert all(any(text in one for one in live(filled)) for text in boats(10))
 
 
-def test_what_a_person_keeps_apart_is_in_no_group_even_through_what_it_was_merged_from(
-    filled: MemoryStore, tell: Tell
-) -> None:
+def test_what_a_person_keeps_apart_is_in_no_group(filled: MemoryStore) -> None:
     model = PageModel(by_name)
     batch(filled, model)
-    [merge] = [one for one in filled.history() if one.action is Action.MERGE][4:5]
-    apart = filled.undo(merge.number)
+    merge = [one for one in filled.history() if one.action is Action.MERGE][4]
+    filled.undo(merge.number)
     assert len(live(filled)) == 11
     assert retry(filled, model, again=True).merged == 0
-    assert len(live(filled)) == 11, apart
-    more = f"{live(filled)[0]} And she slept on it."
-    filled.add_batch([tell(more)])
+    assert len(live(filled)) == 11
+
+
+def test_what_a_person_keeps_apart_stays_apart_through_what_it_was_merged_from(
+    store: MemoryStore, tell: Tell
+) -> None:
+    one, other, more = boats(1)[0], boats(1)[1], "Lydia, Mia's boat, shines since May."
+    store.add_batch([tell(text) for text in (one, other)])
+    batch(store, PageModel(by_name))
+    [merge] = [told for told in store.history() if told.action is Action.MERGE]
+    store.undo(merge.number)
+    assert live(store) == sorted([one, other])
+
+    store.add_batch([tell(more)])
+    made = "Mia painted the boat Lydia in May, and it has shone since."
+    batch(store, PageModel(lambda texts: [([texts.index(one), texts.index(more)], made)]))
+    assert live(store) == sorted([other, made]), "a person said nothing of these two"
+
+    model = PageModel(by_name)
+    report = retry(store, model, again=True)
+    assert model.pages == [[other, made]]
+    assert (report.merged, report.retired, report.pending) == (0, 0, 0)
+    assert live(store) == sorted([other, made])
+    refused = store.history()[-1]
+    assert "a person keeps two of them apart" in refused.reason
+    assert batch(store, model).usage.calls == 0
 
 
 def test_an_answer_that_is_cut_off_halves_the_page(filled: MemoryStore) -> None:
@@ -301,3 +322,30 @@ def test_a_dry_run_says_how_much_is_read(filled: MemoryStore) -> None:
     assert (planned.pages, model.asked) == (1, [])
     assert planned.characters == sum(map(len, boats(10)))
     assert planned.estimated.calls == 2
+
+
+def test_groups_of_two_pages_that_share_a_memory_are_one_more_question(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    rng = np.random.default_rng(2)
+    aya, mia, bo = (f"{who} sings of Lydia." for who in ("Aya", "Mia", "Bo"))
+    left = [aya, *(f"Mia sailed to island {n}." for n in range(9))]
+    right = [bo, *(f"Mia climbed mountain {n}." for n in range(9))]
+    for texts, place in ((left, [1.0, 0.0]), ([mia], [1.0, 1.0]), (right, [0.0, 1.0])):
+        for text in texts:
+            embedder.place_at(text, [*place, *(0.2 * rng.standard_normal(14))])
+    store.add_batch([tell(text) for text in [*left, mia, *right]])
+
+    def of_lydia(texts: list[str]) -> Groups:
+        named = [n for n, text in enumerate(texts) if "Lydia" in text]
+        return [(named, " ".join(texts[n] for n in named))] if len(named) > 1 else []
+
+    model = PageModel(of_lydia)
+    model.page_size = 12
+    report = batch(store, model)
+    first, second, *_, again = [[text for text in page if "Lydia" in text] for page in model.pages]
+    assert (first, second, again) == ([mia, bo], [aya, mia], [aya, mia, bo])
+    assert "share a memory" in model.asked[-1].objection
+    assert [len(merges) for merges in model.reread_merges] == [1], "only the text for all is read"
+    assert (report.merged, report.retired, report.rounds, report.pending) == (1, 3, 1, 0)
+    assert f"{aya} {mia} {bo}" in live(store)
