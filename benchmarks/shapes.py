@@ -30,7 +30,10 @@ from types import FrameType
 from memory.text import (
     asked_to_remember,
     compare,
+    difference,
+    differs,
     identity,
+    marked,
     normalise,
     only_asks_to_remember,
     parse,
@@ -42,6 +45,7 @@ from memory.text import (
     telling_words,
     text_key,
     verify,
+    verify_by_words,
     visible,
 )
 
@@ -115,6 +119,14 @@ SHAPES: Mapping[str, str] = {
     "kinds": "the dog chases the animal ",
     "conditions": "if Mia comes unless Leo goes ",
     "reports": "Mia said that Leo said that ",
+    "we": "we met our friends, ",
+    "us": "for us and ours, ",
+    "verbs of one": "I like and go to and help with ",
+    "quantities joined": "3 hours and 18 minutes and ",
+    "names joined": "we met Mia and Leo & ",
+    "members": "the members are Mia and Leo and ",
+    "composed": "composed of water and salt and ",
+    "requests": "please, please remember that ",
     # numbers
     "digits": "1",
     "numbers": "1 ",
@@ -349,6 +361,10 @@ def together(a: str, b: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "shared", partial(shared, a, b)
     yield "verify", partial(verify, a, [b])
     yield "verify", partial(verify, f"{a} {b}", [a, b])
+    yield "verify_by_words", partial(verify_by_words, f"{a} {b}", [a, b])
+    yield "difference", partial(difference, a, b)
+    yield "differs", partial(differs, a, b)
+    yield "marked", partial(marked, a, [b])
 
 
 def measure(

@@ -318,7 +318,7 @@ _JOINER = re.compile(",| and | & ").findall
 _UNIT = "|".join(
     sorted({*map(re.escape, UNITS), "days?", "months?", "stones?", "cents?", "pence", "g"})
 )
-_COUNTED = r"(?:\d[\d.,]*|an?|half|" + "|".join(NUMBERS) + ")"
+_COUNTED = r"(?:(?<![\d.,])\d[\d.,]*+|an?|half|" + "|".join(NUMBERS) + ")"
 _PART = rf"{_COUNTED}\s*(?:{_UNIT})\b|(?:an? )?(?:half|quarter|third)\b"
 _NAME_WORD = r"[A-Z][\w'’.-]*"
 _PEOPLE = (

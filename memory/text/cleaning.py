@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from functools import lru_cache
 
 from pydantic import (
     JsonValue,
@@ -53,6 +54,7 @@ def normalise(text: str) -> str:
     return folded.rstrip(_FINAL_PUNCTUATION) or folded
 
 
+@lru_cache(maxsize=64)
 def identity(text: str) -> str:
     """The form under which two texts are the same text.
 
@@ -85,7 +87,10 @@ class _Folding:
     def __call__(self, found: re.Match[str]) -> str:
         chunk = found.group()
         first, self._first = self._first, chunk[-1] in ".!?:"
-        return chunk.lower() if _is_plain(chunk, first or self._shouted, self._shouted) else chunk
+        folded = chunk.lower()
+        if folded == chunk or not _is_plain(chunk, first or self._shouted, self._shouted):
+            return chunk
+        return folded
 
 
 def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from memory.text.cleaning import identity, one_line, shortened, visible
-from memory.text.coverage import compare
+from memory.text.coverage import LONGEST, compare
 from memory.text.sentences import is_japanese
 
 Kind = Literal["kept", "removed", "added"]
@@ -73,14 +73,22 @@ _LONGEST = 200
 def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
     """What stands only in the old text and what only in the new, place by place, as each has it.
 
-    Empty where each of them states all that the other does.
+    Empty where each of them states all that the other does. Of texts longer than `LONGEST`, so much
+    is read from the word on where they part.
     """
     told = compare(old, new)
     if told.a_covers_b and told.b_covers_a:
         return ()
+    if max(len(old), len(new)) > LONGEST:
+        old, new = _where_they_part(old, new)
     left, right = _units(old), _units(new)
     found = tuple((_own(old, some), _own(new, others)) for some, others in _places(left, right))
     return found or ((shortened(old, _LONGEST), shortened(new, _LONGEST)),)
+
+
+def _where_they_part(old: str, new: str) -> tuple[str, str]:
+    start = old.rfind(" ", 0, _common(old, new)) + 1
+    return old[start : start + LONGEST], new[start : start + LONGEST]
 
 
 def differs(old: str, new: str) -> str:
@@ -98,14 +106,14 @@ def _quoted(some: Iterable[str]) -> str:
 
 
 def _units(text: str) -> list[_Unit]:
-    found = []
+    found, shouted = [], text.isupper()
     for match in _UNIT.finditer(text):
         unit = match.group()
         core = unit.strip(_AROUND)
         if not any(map(str.isalnum, core)):
             core = unit  # :) is no colon
         start = match.start() + unit.index(core)
-        among_others = f"a {core.lower() if text.isupper() else core}"
+        among_others = f"a {core.lower() if shouted else core}"
         found.append(_Unit(identity(among_others), start, start + len(core)))
     return found
 

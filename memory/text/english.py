@@ -115,7 +115,7 @@ def english_statements(sentences: Sequence[str], setting: Setting) -> list[Told]
     """What the sentences declare, in order; what only adds to the one before is told with it."""
     found: list[Told] = []
     last: str | None = None
-    heard = ""
+    heard: str | None = None
     for sentence in sentences:
         kept = None
         for clause in clauses(sentence, setting.listeners):
@@ -125,7 +125,7 @@ def english_statements(sentences: Sequence[str], setting: Setting) -> list[Told]
             elif last is not None and _continues(last, clause):
                 kept = last = f"{last}. {clause}"
                 found[-1] = Told(_told(last, setting, heard), sentence)
-            heard = f"{heard} {clause}"
+            heard = _named_last(_NAMED_NOW, clause) or heard
         last = kept
     return found
 
@@ -135,17 +135,22 @@ def retold_english(text: str, speaker: Speaker, at: datetime) -> str:
     return _final_stop(with_dates(third_person(plain_spelling(text), speaker), at))
 
 
-def _told(clause: str, setting: Setting, heard: str) -> str:
+def _told(clause: str, setting: Setting, heard: str | None) -> str:
     speaker = setting.speaker
     company = _company(setting.before, heard, speaker)
     return retold_english(clause, Speaker(speaker.name, speaker.pronoun, company), setting.at)
 
 
-def _company(before: str, now: str, speaker: Speaker) -> str:
+def _company(before: str, heard: str | None, speaker: Speaker) -> str:
     """Whom the speaker last named in this turn, or as being with them in an earlier one."""
-    named = list(_NAMED_NOW.finditer(now)) or list(_NAMED_BEFORE.finditer(before[-_RECENT:]))
+    named = heard or _named_last(_NAMED_BEFORE, before[-_RECENT:])
     their = {"she": "her", "he": "his"}.get(speaker.pronoun, "their")
-    return f"{their} {named[-1]['who'].lower()}" if named else "others"
+    return f"{their} {named.lower()}" if named else "others"
+
+
+def _named_last(pattern: re.Pattern[str], text: str) -> str | None:
+    named = list(pattern.finditer(text))
+    return named[-1]["who"] if named else None
 
 
 def _declares(clause: str) -> bool:

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from memory.text.coverage import LONGEST
 from memory.text.language import Language, language_of, words_of
-from memory.text.naming import names_in, without_genitive
+from memory.text.naming import names_in, without_genitive, words_in
 from memory.text.numbers import CURRENCIES
 from memory.text.parse import parse
 from memory.text.signs import is_code
@@ -31,8 +32,8 @@ class HardFacts:
     stated: Mapping[str, str]
     digits: frozenset[str]
     """Each run of digits, whatever it counts."""
-    squeezed: str
-    """Its letters and digits alone, in lower case."""
+    squeezed: str | frozenset[str]
+    """Its letters and digits alone, in lower case; of a document, its words without a final s."""
 
     def beyond(self, others: Sequence[HardFacts]) -> list[str]:
         """Return the facts that no other text can be said to state, in this text's words."""
@@ -55,8 +56,13 @@ class HardFacts:
 
 
 def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
-    """Return the hard facts of each text; a name in one of them is a name in all."""
+    """Return the hard facts of each text; a name in one of them is a name in all.
+
+    Where one text is longer than `LONGEST`, only numerals and names are read, in all of them.
+    """
     names = names_in([text for text in texts if not _is_german(text)])
+    if max(map(len, texts), default=0) > LONGEST:
+        return [_facts_of_document(text, names) for text in texts]
     return [
         HardFacts(
             dict(_stated(text, names)),
@@ -65,6 +71,14 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
         )
         for text in texts
     ]
+
+
+def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
+    digits = frozenset(_DIGITS.findall(text))
+    words = frozenset(map(without_genitive, words_in(text)))
+    stated = {numeral: numeral for numeral in sorted(digits)}
+    stated |= {name.casefold(): name for name in sorted(words & names)}
+    return HardFacts(stated, digits, frozenset(_squeezed(word).removesuffix("s") for word in words))
 
 
 def _is_german(text: str) -> bool:

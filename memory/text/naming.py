@@ -20,6 +20,11 @@ def names_in(texts: Sequence[str]) -> frozenset[str]:
     return frozenset(name for name in named if name.casefold() not in small)
 
 
+def words_in(text: str) -> list[str]:
+    """Return its words as they are written, in order."""
+    return _WORD.findall(text)
+
+
 def without_genitive(word: str) -> str:
     """Mia of Mia's."""
     return _GENITIVE.sub("", word)

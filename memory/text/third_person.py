@@ -118,6 +118,8 @@ class _Retelling:
         self.end = 0
         self.named = False
         self.plural = False
+        self.they_at: int | None = 0
+        """Up to where nobody stands whom "their" would be taken for; None where somebody does."""
         self.subject_at: int | None = None
         """Where what follows the last subject begins."""
 
@@ -160,12 +162,14 @@ class _Retelling:
         return _CASES[self.speaker.pronoun][0]
 
     def _together(self, pronoun: str) -> str:
-        before = "".join(self.told)
-        known = self.plural or _COMPANY in before or (self.named and _OTHERS.search(before))
+        known = self.plural or self._was_in_company("".join(self.told))
         self.plural = True
-        if known and not before.endswith(". "):
+        if known and not "".join(self.told[-4:]).endswith(". "):
             return pronoun
         return f"{self.speaker.name} and {self.speaker.company}"
+
+    def _was_in_company(self, before: str) -> bool:
+        return _COMPANY in before or (self.named and _OTHERS.search(before) is not None)
 
     def _other(self, word: str) -> str:
         name, (_, their, themself) = self.speaker.name, _CASES[self.speaker.pronoun]
@@ -184,8 +188,15 @@ class _Retelling:
             return f"{self.speaker.name}'s"
         if word == "our":
             return "their"
-        unclear = their == "their" and not self.plural and _THEY.search(self.text[: self.end])
+        unclear = their == "their" and not self.plural and self._names_them()
         return f"{self.speaker.name}'s" if unclear else their
+
+    def _names_them(self) -> bool:
+        """Whether others were named so far; each part of the text is read once."""
+        if self.they_at is not None:
+            found = _THEY.search(self.text, self.they_at, self.end)
+            self.they_at = None if found else self.end
+        return self.they_at is None
 
 
 def ends_in_company(text: str) -> bool:

@@ -6,12 +6,12 @@ Reasons are words that a model can act on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memory.text.cleaning import identity
-from memory.text.coverage import compare, covers
+from memory.text.cleaning import identity, shortened
+from memory.text.coverage import LONGEST, compare, covers
 from memory.text.facts import HardFacts, hard_facts
 from memory.text.parse import Parse, parse, parse_by_dictionary
 from memory.text.sentences import sentences
@@ -26,6 +26,8 @@ _MOST_SENTENCES = 40
 """Longer texts are documents, and compared whole."""
 
 
+_MOST_SHOWN, _SHOWN = 40, 80
+"""Words, or sentences of a document, that a reason names, and characters of each."""
 _INVENTS = "states what no memory states:"
 
 
@@ -50,11 +52,12 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
     """Hold a merged text against its sources, oldest first, as far as is sure without reading.
 
     Believed: it is one of them, which covers the others. Refused: it states a number, date, amount
-    or name that no source states, or does not state one that the newest states.
+    or name that no source states, or does not state one that the newest states. Where one text
+    is longer than `LONGEST`, only the same text covers another, and facts are numerals and names.
     """
     if not text.strip():
         return Verification(Belief.REFUSED, "the merged text is empty")
-    if any(_is_of_another(text, source) for source in sources):
+    if _is_of_another(text, sources):
         return Verification(Belief.REFUSED, "the merged text has no word of one of its sources")
     if len(text) > _LONGER * sum(map(len, sources)):
         return Verification(Belief.REFUSED, "the merged text is longer than its sources together")
@@ -67,17 +70,41 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
     return Verification(Belief.DOUBTFUL)
 
 
-def _is_of_another(text: str, source: str) -> bool:
+def _is_of_another(text: str, sources: Sequence[str]) -> bool:
     """Whether it has no word of a source: what a model writes that obeys an order in a memory."""
-    keys = frozenset(_read(source).keys)
-    return bool(keys) and keys.isdisjoint(_read(text).keys)
+    words = _plain_words if _has_document([text, *sources]) else _keys
+    own = words(text)
+    return any(its and its.isdisjoint(own) for its in map(words, sources))
+
+
+def _has_document(texts: Iterable[str]) -> bool:
+    """Whether one of the texts is too long to be read word by word."""
+    return any(len(text) > LONGEST for text in texts)
+
+
+def _keys(text: str) -> frozenset[str]:
+    return frozenset(_read(text).keys)
+
+
+def _plain_words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
+
+
+_WORD = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]|[^\W_\u3041-\u30ff\u3400-\u9fff]+")
+"""A word, or one character of a script that has no spaces."""
 
 
 def _faults(merged: HardFacts, told: Sequence[HardFacts]) -> Iterator[str]:
     if invented := merged.beyond(told):
-        yield f"the merged text {_INVENTS} {', '.join(invented)}"
+        yield f"the merged text {_INVENTS} {_some(invented)}"
     if dropped := told[-1].beyond([merged]):
-        yield f"the merged text drops what the newest memory states: {', '.join(dropped)}"
+        yield f"the merged text drops what the newest memory states: {_some(dropped)}"
+
+
+def _some(words: Sequence[str]) -> str:
+    """The first of them; a model that is told hundreds mends none."""
+    more = f", and {len(words) - _MOST_SHOWN:,} more" if len(words) > _MOST_SHOWN else ""
+    return ", ".join(shortened(word, _SHOWN) for word in words[:_MOST_SHOWN]) + more
 
 
 # --- where no model reads it ----------------------------------------------------------------------
@@ -117,13 +144,18 @@ def _states(text: str, source: str) -> bool:
     if covers(text, source):
         return True
     own, repeated = sentences(source), set(sentences(text))
-    return len(own) <= _MOST_SENTENCES and all(
-        sentence in repeated or covers(text, sentence) for sentence in own
+    if len(own) > _MOST_SENTENCES:
+        return False
+    left = [sentence for sentence in own if sentence not in repeated]
+    return not left or (
+        not _has_document([text]) and all(covers(text, sentence) for sentence in left)
     )
 
 
 def _given_otherwise(older: str, newer: str) -> list[str] | None:
     """Return the numbers and dates for which a newer text has others; None where it lacks more."""
+    if _has_document([older, newer]):
+        return None
     difference = compare(newer, older)
     fresh = [(_sort(words), words) for words in difference.only_a]
     corrected = older
@@ -151,6 +183,10 @@ _DATES = dict.fromkeys(MONTH_SET, "month") | dict.fromkeys(WEEKDAYS.values(), "w
 
 
 def _new_words(text: str, sources: Sequence[str]) -> list[str]:
+    if _has_document([text, *sources]):
+        repeated = {sentence for source in sources for sentence in sentences(source)}
+        new = [sentence for sentence in sentences(text) if sentence not in repeated]
+        return [shortened(sentence, _SHOWN) for sentence in new[:_MOST_SHOWN]]
     known = {stated for source in sources for stated in _read(source).stated}
     merged = _read(text)
     return [
