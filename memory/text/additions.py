@@ -74,7 +74,7 @@ _CONTRAST = re.compile(
     r"|,(?: and| und)? (?:not|nicht)| and not) (?!really|any|yet|quite|exactly|necessarily|always"
     r"|at all|entirely|that|so\b|only|mehr|wirklich|ganz|immer|nur)[^,;:.!?]{1,80}(?=[.!]?$)"
     r"|\b(?:not|nicht|kein|keine|keinen) (?!only|just|nur)[^,;:.!?]{1,80}?"
-    r"(?: but (?!also|not|for)|, sondern (?!auch))",
+    r"(?: but (?!also|not|for|[^.;]*\b(?:is|are|was|were|does|do|did)\b)|, sondern (?!auch))",
     re.IGNORECASE,
 )
 _CONTRASTING = (
@@ -243,8 +243,8 @@ def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
 def _is_of_some(longer: Side, shorter: Side) -> bool:
     """Whether one tells of some of a kind, or of another owner's, what the other tells of all.
 
-    Small dogs are not dogs as such, unless they are seen (small dogs are running); her brother's
-    dog is not her dog.
+    Small dogs are not dogs as such, unless they are seen or did something (small dogs are running,
+    small dogs ran); her brother's dog is not her dog.
     """
     told = shorter.text.casefold()
     owned = [(own[1], noun) for own in _OWNER_OF_OWNER(longer.text) for noun in own[2].split()]
@@ -254,7 +254,8 @@ def _is_of_some(longer: Side, shorter: Side) -> bool:
     objects, others = (set(_OF_ANY(side.text.casefold())) for side in (longer, shorter))
     if others and objects - others:
         return True
-    if _PICTURED.search(longer.text) and not _DEFINITE_START(shorter.text):
+    happened = True in longer.parse.pasts or _PICTURED.search(longer.text)
+    if happened and not _DEFINITE_START(shorter.text):
         return False
     if _RESTRICTED(longer.text) and not _RESTRICTED(shorter.text):
         return True
@@ -268,7 +269,7 @@ def _is_of_some(longer: Side, shorter: Side) -> bool:
 
 _SUBJECT_AND_VERB = 3
 _OWNER_OF_OWNER = re.compile(
-    r"\b(my|your|his|her|its|our|their|\w+['’]s)\s+(?:[\w-]+\s+){0,2}?[\w-]+['’]s"
+    r"\b(my|your|his|her|its|our|their|\w+['’]s)\s+(?:[\w-]+\s+){0,2}?[\w-]+(?:['’]s|s['’])"
     r"((?:\s+[\w-]+){1,3})",
     re.IGNORECASE,
 ).finditer
@@ -277,14 +278,15 @@ _OF_AN_OWNER = re.compile(
 ).finditer
 _OF_ANY = re.compile(
     r"\b(?:allergic to|intolerant of|immune to|averse to|afraid of|scared of|frightened of|fond of"
-    r"|wary of|tired of|sick of|interested in|good at|bad at|keen on) (\w+)"
+    r"|wary of|tired of|sick of|interested in|good at|bad at|keen on|experts? (?:on|in)) (\w+)"
 ).findall
 """What follows predicates that hold of all of a kind, or of some of it only."""
 _DEFINITE_START = re.compile(
     r"\s*(?:the|these|those|my|your|his|her|its|our|their)\b", re.IGNORECASE
 ).match
 _RESTRICTED = re.compile(
-    r"(?!this|his|its)[A-Z]?[a-z]+s (?:that|which|who|with|without)\b", re.IGNORECASE
+    r"(?!this|his|its)[A-Z]?[a-z]+s (?:that|which|who|with|without|of|from|in|on|at|near)\b",
+    re.IGNORECASE,
 ).match
 """A subject of which the rest tells which of the kind: dogs that bark."""
 _OF_A_KIND = re.compile(

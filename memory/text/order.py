@@ -64,6 +64,7 @@ _RANKED = re.compile(
     r"|in (?:\w+ ){0,4}(?:order|sequence|succession)(?! (?:to|that|for)\b)"
     r"|by (?:age|size|height|weight|length|date|name|price|value|priority|importance|preference)"
     r"|\w+(?:est|st) (?:to|first|last)|sorted|former|latter|queue|podium|itinerary"
+    r"|chronologically|alphabetically|in turn|(?:starting|beginning) with"
     r"|zuerst|nacheinander|der reihe nach|reihenfolge)\b",
     re.IGNORECASE,
 )
@@ -107,8 +108,10 @@ def _common(side: Side) -> Sequence[Word]:
     role = part = ""
     for word, is_added in zip(side.parse.words, added(side), strict=True):
         inherited = role if word.joined and not word.role else word.role
-        if word.role == "of" and part and part not in MEASURES:
+        if word.role == "of" and part and part not in _NO_PARTS:
             inherited = _PART_OF
+        elif inherited == _PART_OF and word.past:
+            inherited = "of"
         part = word.key if is_added else ""
         role = inherited if is_added and not is_time(word.key) else ""
         if not is_added:
@@ -154,6 +157,8 @@ _QUALITIES = frozenset(
 # --- what governs ---------------------------------------------------------------------------------
 
 _PART_OF = "part of"
+_NO_PARTS = MEASURES | {"front"}
+"""Nouns before "of" that name no part: a cup of tea, in front of the house."""
 _LOOSE = frozenset({"", "in", "of"})
 """On Monday is Monday, all of the cats are all the cats."""
 
