@@ -1,6 +1,6 @@
 """A Google ADK session that is added to memory twice, and adds nothing twice: adk_memory.py.
 
-    pip install 'memory-dedup[adk]'
+    pip install '.[adk]'
 
 Needs no key and no agent: what a runner would hand over after each turn is written out here.
 """

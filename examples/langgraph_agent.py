@@ -1,6 +1,6 @@
 """A LangChain agent whose store keeps every fact once: langgraph_agent.py. Needs no key.
 
-    pip install 'memory-dedup[langgraph]' langchain
+    pip install '.[langgraph]' langchain
 
 The chat model at the top stands in for a real one: it saves what it is told, and looks up what it
 is asked. The store is the subject; it works in a temporary folder.

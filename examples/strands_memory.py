@@ -1,6 +1,6 @@
 """A Strands agent that remembers, and nothing twice: strands_memory.py. Needs no key.
 
-    pip install 'memory-dedup[strands]'
+    pip install '.[strands]'
 
 The model at the top stands in for a real one: it only says that it has heard. The store extracts
 what the user says by itself.

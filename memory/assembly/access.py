@@ -73,7 +73,7 @@ def installed(extra: str, setting: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as exc:
-        problem, remedy = f"{exc.name} is not installed", f"pip install 'memory-dedup[{extra}]'"
+        problem, remedy = f"{exc.name} is not installed", f"pip install '.[{extra}]'"
         raise ConfigError(setting, "", problem, remedy) from exc
 
 

@@ -40,7 +40,7 @@ def _dask_client(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError as exc:
-        raise InputError("--dask", "needs Dask", "pip install 'memory-dedup[dask]'") from exc
+        raise InputError("--dask", "needs Dask", "pip install '.[dask]'") from exc
     try:
         connect: Any = Client
         return connect(address, timeout=_DASK_S)

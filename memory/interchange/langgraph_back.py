@@ -264,7 +264,7 @@ def _text_at(value: Any, field: str) -> str | None:
     try:
         from langgraph.store.base import get_text_at_path
     except ImportError as exc:
-        remedy = "pip install 'memory-dedup[langgraph]'"
+        remedy = "pip install '.[langgraph]'"
         problem = "is not installed, and it knows which text a vector is of"
         raise InputError("langgraph", problem, remedy) from exc
     found = get_text_at_path(value, field)

@@ -351,7 +351,7 @@ def postgres_tables(url: str) -> Iterator[Tables]:
         from psycopg.rows import dict_row
         from psycopg.types.string import TextLoader
     except ImportError as exc:
-        remedy = "pip install 'memory-dedup[postgres]'"
+        remedy = "pip install '.[postgres]'"
         raise InputError(address, "needs psycopg, which is not installed", remedy) from exc
     with _postgres_faults(address):
         connection = psycopg.connect(

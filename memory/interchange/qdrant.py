@@ -34,7 +34,7 @@ def opened_qdrant(folder: Path, name: str, copy: Path | None = None) -> Iterator
     try:
         from qdrant_client import QdrantClient
     except ImportError as exc:
-        remedy = "pip install 'memory-dedup[qdrant]'"
+        remedy = "pip install '.[qdrant]'"
         raise InputError(folder, "is Qdrant's, and its library is not installed", remedy) from exc
     with qdrant_faults(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it thinks little of many points in a folder

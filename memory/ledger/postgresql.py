@@ -31,7 +31,7 @@ class PostgresDatabase(Database):
             )
         except ImportError as exc:
             raise LedgerError(
-                f"the ledger {name} needs psycopg", "pip install 'memory-dedup[postgres]'"
+                f"the ledger {name} needs psycopg", "pip install '.[postgres]'"
             ) from exc
         return cls(engine, name, read_only=not create)
 
