@@ -374,14 +374,17 @@ def test_a_question_that_nobody_was_let_ask_counts_as_no_attempt(
 def test_what_was_replaced_for_want_of_a_model_is_asked_again_and_nothing_was_lost(
     store: MemoryStore, tell: Tell
 ) -> None:
-    """Without the guard the fallback retires another fact; the next batch brings it back."""
+    """Without the guard the fallback retires another fact; the next batch brings it back.
+
+    A batch in which nothing is answered retires nothing.
+    """
     model = ScriptedModel(ModelError("503"), ModelError("503"), APART)
     deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
     write(deduplicator, tell(CAT))
     write(deduplicator, tell(DOG))
     assert (live(store), store.counts().pending) == ({DOG}, 1)
     batch(deduplicator)
-    assert (live(store), store.counts().pending) == ({DOG}, 1)
+    assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
     minutes_pass(store, 60)
     batch(deduplicator)
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 0)

@@ -238,7 +238,7 @@ def test_a_turn_that_the_model_cannot_read_does_not_hold_up_the_others(
     result = hook(extractor, turn("something the model refuses", 0), turn("I adopted a cat!", 1))
     assert live(store) == [("Mia", CAT)]
     assert (result.extracted, result.pending, result.problem) == (1, 1, "blocked")
-    assert result.usage == Usage(calls=3, input_tokens=60), "what was blocked is paid too"
+    assert result.usage == Usage(calls=3, input_tokens=60, failed=2), "what was blocked is paid too"
     model.extractions = [blocked, blocked]
     hook(extractor)
     hook(extractor)
@@ -290,7 +290,7 @@ def test_what_was_stored_before_the_model_is_down_is_in_the_account_with_its_cos
     assert live(store) == [("Mia", CAT)]
     assert [outcome.memory.content for outcome in result.outcomes] == [CAT]
     assert (result.extracted, result.pending, result.problem) == (1, 1, "down")
-    assert result.usage == Usage(calls=3), "of what was answered and of both failures"
+    assert result.usage == Usage(calls=3, failed=2), "of what was answered and of both failures"
 
 
 def test_the_last_four_turns_before_are_context_and_no_others_keep_their_text(

@@ -311,7 +311,7 @@ def test_an_upgrade_that_cannot_keep_a_copy_changes_nothing(
     version_1.put_at(postgres_url)
     before = version_1.dump_of(postgres_url)
     (tmp_path / "data").write_text("no folder")
-    with pytest.raises(LedgerError, match="cannot be opened"):
+    with pytest.raises(LedgerError, match="no copy can be written"):
         Ledger.upgrade(postgres_url, tmp_path / "data")
     assert version_1.dump_of(postgres_url) == before
 
