@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import ParamSpec, TypeVar
 
 from memory import telemetry
 from memory.decide import (
@@ -53,9 +54,11 @@ from memory.store import (
     reopen_pending,
 )
 from memory.text import text_key
-from memory.threads import Progress, in_thread, side_by_side
+from memory.threads import Progress, in_thread, in_thread_if_long, side_by_side
 
 logger = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _JUST_BELOW = 0.05
 """How far below the lower threshold an audit counts pairs."""
@@ -284,8 +287,8 @@ class Batch:
         done = await self._writes.apply(decision, condition, account.run)
         account.usage += decision.usage
         if isinstance(done, Applied):
-            account.done(group, decision)
-            account.apart |= self._told_apart(decision)
+            await self._count(group, decision, account)
+            account.apart |= await _in_thread_if_long(decision, self._told_apart, decision)
         else:
             assert isinstance(done, Conflict)
             logger.info("left for the next round: %s", done.why)
@@ -331,7 +334,7 @@ class Batch:
             if isinstance(done, Conflict):
                 logger.info("left for the next round: %s", done.why)
                 return None
-            account.done(GroupPlan(decision.members, None, None), decision)
+            await self._count(GroupPlan(decision.members, None, None), decision, account)
             kept_apart.joined(decision)
             return done.memory
 
@@ -343,11 +346,24 @@ class Batch:
 
         return Ground(kept_apart, similarity, apply, record)
 
+    async def _count(self, group: GroupPlan, decision: Decision, account: Account) -> None:
+        report = await _in_thread_if_long(decision, account.reported, group, decision)
+        account.done(group, decision, report)
+
     def _told_apart(self, decision: Decision) -> set[TextPair]:
+        if not decision.distinct:
+            return set()
         keys = {member.id: text_key(member.content) for member in decision.members}
         scopes = {member.id: self._store.scope_of(member).key for member in decision.members}
         pairs = ((scopes[a], *sorted((keys[a], keys[b]))) for a, b in decision.distinct)
         return {(scope, low, high) for scope, low, high in pairs}
+
+
+async def _in_thread_if_long(
+    decision: Decision, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    texts = (member.content for member in decision.members)
+    return await in_thread_if_long(texts, call, *args, **kwargs)
 
 
 class Pages:

@@ -16,6 +16,7 @@ from memory.protocols import LanguageModel
 from memory.providers import Budget, CallBudget, Spent
 from memory.second_reading import SecondReader
 from memory.text import Belief, shortened, text_key
+from memory.threads import in_thread_if_long
 
 logger = logging.getLogger(__name__)
 
@@ -122,8 +123,12 @@ class ScopeReading:
             page.is_open = True
             return [page]
         page.reason, page.usage = verdict.reason, verdict.usage
-        page.parts = page_parts(page.plan.question, verdict, self._ground.apart)
+        page.parts = await self._parts(page.plan.question, verdict)
         return [page]
+
+    async def _parts(self, question: Question, verdict: Verdict) -> list[Part]:
+        texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
+        return await in_thread_if_long(texts, page_parts, question, verdict, self._ground.apart)
 
     async def _judge(self, question: Question) -> Verdict | None:
         """The answer; None where no call is left.
@@ -187,7 +192,7 @@ class ScopeReading:
                 continue
             if verdict is None:
                 continue
-            again = _Page(some[0][0].plan, page_parts(question, verdict, self._ground.apart))
+            again = _Page(some[0][0].plan, await self._parts(question, verdict))
             await self._check([again])
             _put_in_place(some, again.parts)
 

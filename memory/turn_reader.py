@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain, zip_longest
 
 from memory import telemetry
@@ -69,17 +70,31 @@ class Shown:
         its words or hold a digit. So a turn that orders the model to repeat what it remembers
         cannot move a memory from one user to another.
         """
-        others = [memory for memory in self.remembered if memory.user != speaker]
+        others = [known for user, known in self._remembered_words if user != speaker]
         if not others:
             return False
         words = self._words(candidate.content)
-        new = words.difference(*(telling_words(turn.text) for turn in self.turns))
-        if not new or not any(new <= self._words(memory.content) for memory in others):
+        new = words - self._spoken_words
+        if not new or not any(new <= known for known in others):
             return False
         copied = 2 * len(new) >= len(words) or any(map(str.isdigit, "".join(new)))
         if copied:
             logger.warning("a candidate was dropped: it copies a memory of another speaker")
         return copied
+
+    @property
+    def texts(self) -> list[str]:
+        """Everything that is read to tell whether a candidate is a copy."""
+        return [*(turn.text for turn in self.turns), *(one.content for one in self.remembered)]
+
+    @cached_property
+    def _spoken_words(self) -> frozenset[str]:
+        return frozenset(chain.from_iterable(telling_words(turn.text) for turn in self.turns))
+
+    @cached_property
+    def _remembered_words(self) -> list[tuple[str | None, frozenset[str]]]:
+        """The words of each memory, with its user."""
+        return [(one.user, self._words(one.content)) for one in self.remembered]
 
     def _words(self, text: str) -> frozenset[str]:
         """The words of a text without the names of the speakers."""
@@ -117,7 +132,7 @@ class TurnReader:
         try:
             found, asked = await self._candidates(chunk, lease)
         except ModelTooSlow as exc:
-            asking = [place for place, one in enumerate(chunk) if _needs_model(one)]
+            asking = await in_thread_if_long(_texts(chunk), _asking, chunk)
             if len(asking) < 2:
                 return Work(fault=exc)
             middle = asking[len(asking) // 2]
@@ -177,17 +192,16 @@ class TurnReader:
         """
         unread = [one for one in chunk if one.candidates is None]
         found = {one.seq: list(one.candidates or ()) for one in chunk}
-        for one in unread:
-            found[one.seq] += _asked(one.turn)
+        requests, to_ask = await in_thread_if_long(_texts(unread), _requests, unread)
+        for seq, asked in requests.items():
+            found[seq] += asked
         usage, over_limit = Usage(), 0
-        if any(map(_needs_model, unread)):
-            to_ask = [one for one in unread if not only_asks_to_remember(one.turn.text)]
+        if to_ask:
             extraction, shown = await self._ask(to_ask)
             usage = extraction.usage
             taken, over_limit = _limited(extraction.candidates, to_ask)
-            for said, candidate in taken:
-                if not shown.was_copied(candidate, said.turn.speaker):
-                    found[said.seq].append(candidate.model_copy(update={"asked": False}))
+            for seq, candidate in await in_thread_if_long(shown.texts, _uncopied, taken, shown):
+                found[seq].append(candidate)
         await in_thread(self._keep_candidates, found, lease)
         return found, ExtractionResult(usage=usage, over_limit=over_limit)
 
@@ -325,6 +339,36 @@ def _unstated(
 def _states(old: Memory, new: Memory) -> bool:
     """Whether an old memory, of the same user or of nobody, states all of the new one."""
     return old.user in (None, new.user) and covers(old.content, new.content)
+
+
+def _uncopied(
+    taken: Sequence[tuple[PendingTurn, Candidate]], shown: Shown
+) -> list[tuple[int, Candidate]]:
+    """Return the candidates that are nobody else's memory, each with the number of its turn."""
+    return [
+        (said.seq, candidate.model_copy(update={"asked": False}))
+        for said, candidate in taken
+        if not shown.was_copied(candidate, said.turn.speaker)
+    ]
+
+
+def _requests(
+    unread: Sequence[PendingTurn],
+) -> tuple[dict[int, list[Candidate]], list[PendingTurn]]:
+    """Return what each turn asks to remember, and the turns that a model is to read."""
+    asked = {one.seq: _asked(one.turn) for one in unread}
+    if not _asking(unread):
+        return asked, []
+    return asked, [one for one in unread if not only_asks_to_remember(one.turn.text)]
+
+
+def _texts(chunk: Sequence[PendingTurn]) -> list[str]:
+    return [one.turn.text for one in chunk]
+
+
+def _asking(chunk: Sequence[PendingTurn]) -> list[int]:
+    """Return the positions of the turns that a model has to read."""
+    return [position for position, one in enumerate(chunk) if _needs_model(one)]
 
 
 def _asked(turn: Turn) -> list[Candidate]:

@@ -20,7 +20,7 @@ from memory.errors import InputError, MemoryNotFound
 from memory.models import Episode, Memory, Problem, first_problem
 from memory.store import Forgotten
 from memory.text import one_line
-from memory.threads import in_thread
+from memory.threads import in_thread, in_thread_if_long
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +104,8 @@ class AgentTools:
         )
         if saved.memory is None:
             assert saved.duplicate_of is not None
-            return self._not_saved(saved.duplicate_of, told.content)
+            texts = (saved.duplicate_of.memory.content, told.content)
+            return await in_thread_if_long(texts, self._not_saved, saved.duplicate_of, told.content)
         return await self._saved(saved.memory, saved)
 
     def _not_saved(self, duplicate_of: MemorySearchResult, content: str) -> Answer:

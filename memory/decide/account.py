@@ -139,7 +139,12 @@ class Account:
         """The budget does not reach for it."""
         self.left.add(_ids(group))
 
-    def done(self, group: GroupPlan, decision: Decision) -> None:
+    def reported(self, group: GroupPlan, decision: Decision) -> GroupReport:
+        """Return what the report says of a decision; it changes nothing, so any thread may ask."""
+        return _decided_report(group, decision, self.latest)
+
+    def done(self, group: GroupPlan, decision: Decision, report: GroupReport) -> None:
+        """Count a decision that was applied, with what is reported of it."""
         self.actions[decision.action] += 1
         self.reasons[_kind_of(decision.reason)] += 1
         self.retired += len(decision.retired)
@@ -150,7 +155,7 @@ class Account:
         if decision.pending:
             self.pending += 1
             self.failed.add(_ids(group))
-        self.decided.append(_decided_report(group, decision, self.latest))
+        self.decided.append(report)
 
     def planned(self, model: str, chosen: Chosen) -> DeduplicationReport:
         """The first plan, and some of its groups."""

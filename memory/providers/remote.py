@@ -28,6 +28,7 @@ from memory.models import (
 from memory.providers import answers, prompts
 from memory.providers.budget import Spent
 from memory.providers.calls import Called, OfEachLoop, retrying, retrying_async
+from memory.threads import in_thread_if_long
 
 _EMBED_AT_ONCE = 100
 _ZERO = 1e-12
@@ -53,6 +54,10 @@ class Said:
     text: str
     usage: Usage
     unusable: ModelAnswerError | None = None
+
+
+def _texts_of(turns: Sequence[Turn], memories: Sequence[Memory]) -> list[str]:
+    return [*(turn.text for turn in turns), *(memory.content for memory in memories)]
 
 
 class Wire(Protocol):
@@ -94,9 +99,11 @@ class RemoteModel:
         Raises: ModelError.
         """
         if question.is_page:
-            system, shown = prompts.PAGE, prompts.page_question(question)
+            system, build = prompts.PAGE, prompts.page_question
         else:
-            system, shown = prompts.JUDGE, prompts.judge_question(question)
+            system, build = prompts.JUDGE, prompts.judge_question
+        texts = [member.content for member in question.members]
+        shown = await in_thread_if_long(texts, build, question)
         asked = Asked(system, shown, answers.Judgement)
         return await self._answer(
             asked, lambda text, usage: answers.read_verdict(text, question, usage)
@@ -104,7 +111,9 @@ class RemoteModel:
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Raises: ModelError."""
-        asked = Asked(prompts.REREAD, prompts.rereading_question(merges), answers.ReadMerges)
+        texts = [one.content for merge in merges for one in merge.members]
+        shown = await in_thread_if_long(texts, prompts.rereading_question, merges)
+        asked = Asked(prompts.REREAD, shown, answers.ReadMerges)
         return await self._answer(
             asked, lambda text, usage: answers.read_rereading(text, len(merges), usage)
         )
@@ -117,7 +126,9 @@ class RemoteModel:
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
         """Raises: ModelError."""
-        question = prompts.extraction_question(turns, context, remembered)
+        texts = _texts_of((*turns, *context), remembered)
+        build = prompts.extraction_question
+        question = await in_thread_if_long(texts, build, turns, context, remembered)
         return await self._answer(
             Asked(prompts.EXTRACT, question, answers.FoundAll),
             lambda text, usage: answers.read_extraction(text, turns, usage),
@@ -125,7 +136,9 @@ class RemoteModel:
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
         """Raises: ModelError."""
-        asked = Asked(prompts.REPLY, prompts.reply_question(turns, recalled), None)
+        texts = _texts_of(turns, recalled)
+        question = await in_thread_if_long(texts, prompts.reply_question, turns, recalled)
+        asked = Asked(prompts.REPLY, question, None)
         return await self._answer(asked, answers.read_reply)
 
     async def aclose(self) -> None:

@@ -1,0 +1,73 @@
+"""What reads long texts runs in a thread, so that no other memory waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memory.deduplicator import MemoryDeduplicator
+from memory.extractor import MemoryExtractor
+from memory.models import Candidate
+from memory.providers import OfflineModel
+from memory.store import MemoryStore
+from tests.conftest import Tell
+from tests.doubles import PlacedEmbedder, ScriptedModel
+from tests.turns import hook, turn
+
+LONG = "Mia rows on the lake, and she sings. " * 80
+Watch = Callable[[str], list[bool]]
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """Note of each call of a function whether it ran on the main thread, where the loop is."""
+
+    def watched(path: str) -> list[bool]:
+        module, _, name = path.rpartition(".")
+        function = getattr(__import__(module, fromlist=[name]), name)
+        seen: list[bool] = []
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            seen.append(threading.current_thread() is threading.main_thread())
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(path, noted)
+        return seen
+
+    return watched
+
+
+def test_what_differs_in_a_group_that_was_decided(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, watch: Watch
+) -> None:
+    cat, tabby = f"{LONG}Mia has a cat.", f"{LONG}Mia has a tabby cat."
+    embedder.place(cat)
+    embedder.place(tabby, 0.97, cat)
+    store.add(tell(cat))
+    store.add(tell(tabby))
+    seen = watch("memory.decide.policy.differs")
+    report = asyncio.run(MemoryDeduplicator(store, OfflineModel()).deduplicate_all())
+    assert report.found == 1
+    assert seen
+    assert not any(seen)
+
+
+@pytest.mark.parametrize(
+    "name", ["asked_to_remember", "only_asks_to_remember", "retold", "telling_words"]
+)
+def test_requests_and_copies_in_a_turn(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
+    embedder: PlacedEmbedder, tell: Tell, name: str, watch: Watch,
+) -> None:  # fmt: skip
+    store.add(tell("Leo's alarm code is 7788.", user="Leo"))
+    said = embedder.place("Hello Eve.", 0.6, "Leo's alarm code is 7788.")
+    model.extractions = [[Candidate(content="Mia rows on the lake.", user="Mia", turn=1)]]
+    seen = watch(f"memory.turn_reader.{name}")
+    request = f"{LONG} Remember that I like tea."
+    hook(extractor, turn(said, 0, "Leo"), turn(request, 1))
+    assert seen
+    assert not any(seen)
