@@ -70,13 +70,22 @@ def changed_by_additions(longer: Side, shorter: Side, told: tuple[str, ...]) -> 
 
 
 _CONTRAST = re.compile(
-    r"(?:,? (?:instead of|rather than|as opposed to|in place of|anstelle von|anstatt|statt)"
+    r"(?:,? (?:instead of|rather than|as opposed to|in place of|anstelle von|anstatt"
+    r"|(?<!findet )(?<!finden )(?<!fand )(?<!fanden )statt)"
     r"|,(?: and| und)? (?:not|nicht)| and not) (?!really|any|yet|quite|exactly|necessarily|always"
-    r"|at all|entirely|that|so\b|only|mehr|wirklich|ganz|immer|nur)[^,;:.!?]{1,80}(?=[.!]?$)"
+    r"|at all|entirely|that|so\b|only|mehr|wirklich|ganz|immer|nur|\w+ly\b|(?:an? )?(?:real|true"
+    r"|actual|proper|genuine|working)\b)[^,;:.!?]{1,80}(?=[.!]?$)"
     r"|\b(?:not|nicht|kein|keine|keinen) (?!only|just|nur)[^,;:.!?]{1,80}?"
     r"(?: but (?!also|not|for|[^.;]*\b(?:is|are|was|were|does|do|did)\b)|, sondern (?!auch))",
     re.IGNORECASE,
 )
+_EMBEDDED = re.compile(
+    r"(?i:\b(?:because|since|so|that|why|how|what|who|whom|whose|which|where|while|although|though"
+    r"|after|weil|dass|warum|wie|wer|denn|as (?!an?\b|the\b)))\b"
+    r"|\bto (?!the\b|an?\b|his\b|her\b|their\b|my\b|our\b)[a-z]"
+    r"|(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )(?<!\bam )\b\w{2,}ing\b"
+)
+"""What opens another clause: the contrast may be its reason, or what is said of it."""
 _CONTRASTING = (
     "not ",
     "instead ",
@@ -92,7 +101,8 @@ _CONTRASTING = (
 def without_contrast(text: str) -> str:
     """The text without what it contrasts with (tea, not coffee; not tea but coffee).
 
-    Empty where there is none, and where anything reaches over both: if she drinks tea, not coffee.
+    Empty where there is none, and where anything reaches over both: if she drinks tea, not coffee;
+    she is happy because she drinks tea, not coffee.
     """
     if len(text) > _LONGEST_CONTRAST:
         return ""
@@ -103,9 +113,9 @@ def without_contrast(text: str) -> str:
     plain = text[: found.start()] + text[found.end() :]
     words = _lower(plain)
     reaching = DOUBTS | CONDITIONS | REPORTS | GERMAN_SCOPE
-    if any(_is_narrowing(w) or _is_one_of(w, reaching) for w in words) or _STOPPED.search(plain):
+    if any(_is_narrowing(w) or _is_one_of(w, reaching) for w in words) or _EMBEDDED.search(plain):
         return ""
-    return "" if parse(plain).negations else plain
+    return "" if _STOPPED.search(plain) or parse(plain).negations else plain
 
 
 _LONGEST_CONTRAST = 400
