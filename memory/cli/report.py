@@ -37,10 +37,11 @@ def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
 
 def _planned(report: DeduplicationReport) -> Table:
     asked = report.estimated_model_calls
+    free = "" if report.pages else f", of which {report.found - asked:,} need no model"
     return table(
         [
             *_found(report),
-            ("groups", f"{report.found:,}, of which {report.found - asked:,} need no model"),
+            ("groups", f"{report.found:,}{free}"),
             *_not_shown(report),
             ("just below", _just_below(report)),
             ("would retire", f"{report.retired:,} without a model"),
