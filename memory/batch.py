@@ -177,7 +177,8 @@ class Batch:
             await in_thread(self._forget_readings)
         reopened = await in_thread(self._reopened)
         among = {name for one in reopened for name in one.members} if pending_only else None
-        plan = await self._plan(again=await in_thread(self._again, reopened, pending_only))
+        again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
+        plan = await self._plan(again=again)
         bound_by = self._asker.bound_by
         account = Account(new_run(), plan, among=among, started=started, bound_by=bound_by)
         if on_plan is not None:
@@ -187,12 +188,13 @@ class Batch:
                 await self._settle_all(todo, account, on_progress)
             elif pages := account.unread(plan):
                 await self._read_all(pages, account, on_page)
+                again = AskedAgain(alone=pending_only)
             else:
                 break
             account.rounds += 1
-            plan = await self._plan(frozenset(account.apart), AskedAgain(alone=pending_only))
+            plan = await self._plan(frozenset(account.apart), again)
         await in_thread(self._record, plan.alone)
-        asked = [one for one in reopened if not account.left_any_of(one.members)]
+        asked = await in_thread(self._asked, reopened, account)
         await in_thread(close_pending, self._store.ledger, asked)
         report = account.report(plan.memories, self._asker.model)
         return report.model_copy(update={"money": self._money(report.usage)})
@@ -210,16 +212,33 @@ class Batch:
         with self._store.ledger.writing() as writer:
             writer.readings.drop_all(self._asker.model)
 
-    def _again(self, reopened: Sequence[DecisionRecord], alone: bool) -> AskedAgain:
-        """The texts of open questions, which are to be shown together."""
-        groups: dict[str, list[frozenset[str]]] = {}
+    def _texts_of(
+        self, questions: Sequence[DecisionRecord]
+    ) -> dict[str, tuple[frozenset[str], ...]]:
+        """Return the live texts of each open question that pages are to show, by scope key."""
+        pages, groups = self._settings.pages, dict[str, list[frozenset[str]]]()
+        if pages is None:
+            return {}
         with self._store.ledger.reading() as reader:
-            for one in reopened:
+            for one in questions:
                 rows = [row for row in reader.memories.rows(one.members).values() if row.live]
-                if rows:
+                if rows and (pages.private or not rows[0].memory.is_private):
                     scope = self._store.scope_of(rows[0].memory).key
                     groups.setdefault(scope, []).append(frozenset(row.text_key for row in rows))
-        return AskedAgain({scope: tuple(some) for scope, some in groups.items()}, alone)
+        return {scope: tuple(some) for scope, some in groups.items()}
+
+    def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
+        """Return the open questions that were asked, or of which nothing is left to ask."""
+        return [
+            one
+            for one in reopened
+            if not account.left_any_of(one.members)
+            and all(
+                len(texts) < 2 or account.showed(scope, texts)
+                for scope, groups in self._texts_of([one]).items()
+                for texts in groups
+            )
+        ]
 
     def _record(self, texts: Iterable[ScopedText]) -> None:
         """These are read, and need not be read again."""

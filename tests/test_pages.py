@@ -171,6 +171,34 @@ def test_what_is_refused_twice_stays_open_and_retry_asks_about_it_alone(
     assert (report.merged, report.pages, filled.counts().pending) == (1, 1, 0)
 
 
+def test_an_open_question_is_asked_though_a_copy_of_its_memory_is_replaced_first(
+    filled: MemoryStore, tell: Tell
+) -> None:
+    model = PageModel(by_name)
+    model.checked = lambda merge: MergeReading(lost=("a name",) if "Elsa" in merge.text else ())
+    batch(filled, model)
+    model.checked = lambda _: MergeReading()
+    filled.add_batch([tell(next(text for text in live(filled) if "Elsa" in text))])
+    report = retry(filled, model)
+    assert (report.merged, report.pages, filled.counts().pending) == (1, 1, 0)
+    assert len(live(filled)) == 10
+
+
+def test_an_open_question_that_cannot_be_shown_stays_open(
+    filled: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = PageModel(by_name)
+    model.checked = lambda merge: MergeReading(lost=("a name",) if "Elsa" in merge.text else ())
+    batch(filled, model)
+    model.checked = lambda _: MergeReading()
+    with filled.ledger.writing() as writer:
+        writer.vectors.replace_all({})
+    with monkeypatch.context() as without_vectors:
+        without_vectors.setattr(filled.embeddings, "make_missing", lambda: 0)
+        assert (retry(filled, model).merged, filled.counts().pending) == (0, 1)
+    assert (retry(filled, model).merged, filled.counts().pending) == (1, 0)
+
+
 def test_a_merge_without_a_reading_is_refused(filled: MemoryStore) -> None:
     model = PageModel(by_name)
     model.checked = lambda _: None

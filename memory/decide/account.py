@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from memory.decide.likeness import AlikeGroup
 from memory.decide.planning import PagePlan, RoundPlan
 from memory.decide.policy import GroupPlan, differences
-from memory.ledger import TextPair
+from memory.ledger import ScopedText, TextPair
 from memory.models import (
     JUDGES,
     Decision,
@@ -25,7 +25,7 @@ from memory.models import (
     Scope,
     Usage,
 )
-from memory.text import clean, identity
+from memory.text import clean, identity, text_key
 
 MOST_READINGS = 2
 """How often one run reads pages of the same scope."""
@@ -87,6 +87,8 @@ class Account:
     pages_left: int = 0
     unread_ids: set[str] = field(default_factory=set)
     """Who was on a page that is left, or in a scope with one."""
+    shown: set[ScopedText] = field(default_factory=set)
+    """The texts on the pages of each scope that was read to the end."""
     conflicts: Counter[frozenset[str]] = field(default_factory=Counter)
     bound_by: tuple[Judge, ...] = JUDGES
     """Whose word about distinct texts this run does not question."""
@@ -123,6 +125,14 @@ class Account:
         self.pages_left += left
         if left:
             self.unread_ids |= {one.id for page in pages for one in page.members}
+        else:
+            self.shown |= {
+                (page.scope.key, text_key(one.content)) for page in pages for one in page.members
+            }
+
+    def showed(self, scope: str, texts: Collection[str]) -> bool:
+        """Whether all these texts of a scope, by their keys, were on pages that were read."""
+        return all((scope, text) in self.shown for text in texts)
 
     def left_any_of(self, members: Collection[str]) -> bool:
         """Whether one of these memories waits for the next run."""
