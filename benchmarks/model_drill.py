@@ -49,6 +49,7 @@ from memory.store import Known, MemoryStore
 from tests.doubles import START
 from tests.gemini_server import Answer, Asked, GeminiServer, failed, said
 from tests.loopback import Raw
+from tests.readings import answered
 
 PEOPLE = "Mia Jonas Aya Omar Ines Tom Lena Raj".split()
 THINGS = [a + b for a in "ba de ki lo nu".split() for b in "lan mor rin sek tup".split()]
@@ -217,26 +218,31 @@ async def clean_up(store: MemoryStore, url: str) -> None:
 
 
 def right_answer(question: dict[str, Any]) -> str:
-    """Those with the same number are one, with the details of all; as the judge is told."""
-    groups: dict[str, list[list[str]]] = {}
-    members: dict[str, list[int]] = {}
-    for number, text in _shown(question):
+    """Those with the same number and thing are one, with the details of all; an honest reading."""
+    if "merges" in question:
+        return answered(question, {})
+    groups: dict[tuple[str, str], list[list[str]]] = {}
+    members: dict[tuple[str, str], list[int]] = {}
+    for shown, text in _shown(question):
         words = text.rstrip(".").split()
-        groups.setdefault(words[2], []).append(words)
-        members.setdefault(words[2], []).append(number)
+        groups.setdefault((words[2], words[-1]), []).append(words)
+        members.setdefault((words[2], words[-1]), []).append(shown)
     answer = [
         {
-            "members": members[number],
-            "text": text_of(told[0][0], number, set().union(*told) & set(DETAILS), told[0][-1]),
+            "members": members[number, thing],
+            "text": text_of(told[0][0], number, set().union(*told) & set(DETAILS), thing),
         }
-        for number, told in groups.items()
+        for (number, thing), told in groups.items()
     ]
     return json.dumps({"groups": answer, "reason": "by number"})
 
 
 def _shown(question: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Number and text of each memory."""
-    for memory in question.get("memories", ()):
+    """Number and text of each memory, of a pair or of a page."""
+    memories = question.get("memories", ())
+    if isinstance(memories, dict):  # a page, by day
+        memories = [{"number": n, "content": text} for day in memories.values() for n, text in day]
+    for memory in memories:
         yield int(memory["number"]), str(memory["content"])
 
 
