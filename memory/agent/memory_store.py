@@ -403,12 +403,16 @@ class MemoryStore:
 
 
 def drop_forgotten(writer: Writer) -> int:
-    """Take out of episodes the ids that nobody lives for any more; gives how many."""
+    """Take out of episodes the ids that nobody lives for any more; gives how many.
+
+    Their summaries go too: without the ids, nothing finds what they tell of a forgotten memory.
+    """
     dropped = 0
     for episode in writer.episodes.all():
         gone = set(episode.memory_ids) - writer.memories.living_ids(episode.memory_ids).keys()
         if gone:
             dropped += len(gone)
+            writer.episodes.forget_summaries([episode.id])
             writer.episodes.drop_memories(episode.id, gone)
     return dropped
 

@@ -174,11 +174,13 @@ def _to_4(connection: Connection) -> None:
 
     Version 3 looks before each write.
 
-    The owner is the one user of the memories that are not forgotten, if there is only one.
+    The owner is the one user of the memories, if there is only one. Where one is forgotten, nobody
+    knows whose it was or what the summary tells of it: there is no owner, and no summary.
     """
     for statement in _TO_4:
         connection.exec_driver_sql(statement)
-    episodes = sa.table("episodes", sa.column("id"), sa.column("memory_ids"), sa.column("user"))
+    names = ("id", "memory_ids", "user", "summary")
+    episodes = sa.table("episodes", *(sa.column(name) for name in names))
     held = sa.table(
         "episode_memories",
         sa.column("episode_id"), sa.column("memory_id"), sa.column("position"),
@@ -188,9 +190,11 @@ def _to_4(connection: Connection) -> None:
         rows = [{"episode_id": name, "memory_id": one, "position": n} for n, one in enumerate(ids)]
         if rows:
             connection.execute(held.insert(), rows)
-        owner = _only_user(connection, ids)
         changed = episodes.update().where(episodes.c.id == name)
-        connection.execute(changed.values(user=owner))
+        if _any_forgotten(connection, ids):
+            connection.execute(changed.values(summary="(forgotten)"))
+        else:
+            connection.execute(changed.values(user=_only_user(connection, ids)))
     connection.exec_driver_sql("ALTER TABLE episodes DROP COLUMN memory_ids")
 
 
@@ -204,14 +208,25 @@ _TO_4 = (
 )  # fmt: skip
 
 
+def _any_forgotten(connection: Connection, ids: list[str]) -> bool:
+    memories = sa.table("memories", sa.column("id"), sa.column("text_key"))
+    return any(
+        connection.scalar(
+            sa.select(memories.c.id)
+            .where(memories.c.id.in_(ids[start : start + _PAGE]), memories.c.text_key == "")
+            .limit(1)
+        )
+        for start in range(0, len(ids), _PAGE)
+    )
+
+
 def _only_user(connection: Connection, ids: list[str]) -> str | None:
-    """The user that all of these memories are about, but for the forgotten ones."""
-    memories = sa.table("memories", sa.column("id"), sa.column("text_key"), sa.column("user"))
+    """The user that all of these memories are about."""
+    memories = sa.table("memories", sa.column("id"), sa.column("user"))
     users: set[str | None] = set()
     for start in range(0, len(ids), _PAGE):
         known = memories.c.id.in_(ids[start : start + _PAGE])
-        query = sa.select(memories.c.user).where(known, memories.c.text_key != "").distinct()
-        users.update(connection.scalars(query))
+        users.update(connection.scalars(sa.select(memories.c.user).where(known).distinct()))
     return users.pop() if len(users) == 1 else None
 
 

@@ -247,6 +247,25 @@ def test_turns_that_waited_wait_on_with_what_was_found_in_them(old_url: str, fol
         assert [len(one.candidates or ()) for one in waiting] == [1, 0, 0]
 
 
+def test_an_episode_with_a_forgotten_memory_gets_neither_owner_nor_summary(
+    old_url: str, folder: Path
+) -> None:
+    """The memory that is left does not say whose the forgotten one was."""
+    at_version_3(old_url)
+    known = [row for row in version_1.dump_of(old_url)["memories"] if row["user"] and row["live"]]
+    gone, left = (row["id"] for row in known[:2])
+    statements(
+        old_url,
+        f"UPDATE memories SET text_key = '', \"user\" = NULL, live = false WHERE id = '{gone}'",
+        "UPDATE episodes SET summary = 'Of therapy, and sailing.', "
+        f"memory_ids = '{json.dumps([gone, left])}'",
+    )
+    upgraded(old_url, folder)
+    with Ledger.create(old_url) as ledger, ledger.reading() as reader:
+        told = [(one.user, one.summary) for one in reader.episodes.all()]
+    assert set(told) == {(None, "(forgotten)")}
+
+
 def test_a_ledger_of_version_1_from_before_there_were_episodes_is_upgraded(
     old_url: str, folder: Path
 ) -> None:
