@@ -109,12 +109,15 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
     """Erase memories, live and retired, and what was recorded about them."""
     ids = [row.memory.id for row in rows]
     keys = {row.text_key for row in rows}
-    writer.episodes.forget(ids)
     writer.items.forget(ids)
     writer.memories.bury(ids)
     writer.drop_unused_texts(keys)
     writer.readings.drop(keys)
-    _forget_reasons(writer, writer.decisions.scrub(set(ids)))
+    scrubbed = writer.decisions.scrub(set(ids))
+    _forget_reasons(writer, scrubbed)
+    # what an undone decision made of them had taken up their words
+    made = {name for record in scrubbed if record.undone for name, _ in record.survivors}
+    writer.episodes.forget(made.union(ids))
     writer.followers.mark_all_stale()
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
     live = tuple(row.memory for row in rows if row.live)

@@ -189,6 +189,19 @@ def test_the_summary_goes_with_what_a_memory_of_the_episode_was_merged_into(
     assert (view.episode.summary, view.gone) == ("(forgotten)", 1)
 
 
+def test_the_summary_goes_with_an_origin_of_a_merge_that_was_taken_back(
+    agent: MemoryStore, store: CoreStore
+) -> None:
+    a, b = save(agent, "a dish"), save(agent, "the secret recipe")
+    kept, _ = run(agent.merge(a.id, b.id, "a dish and the secret recipe"))
+    told = run(create_episode(agent, [kept.id], "We tasted the secret recipe."))
+    store.undo(store.history()[0].number)
+    run(agent.delete(b.id))
+    view = run(get_episode(agent, told.id))
+    assert view is not None
+    assert view.episode.summary == "(forgotten)"
+
+
 def test_a_short_memory_forgotten_leaves_the_summaries_that_its_text_is_part_of(
     agent: MemoryStore,
 ) -> None:
