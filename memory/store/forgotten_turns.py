@@ -63,7 +63,11 @@ class _Forgetting:
         for memory in gone:
             if memory.user is not None:
                 self._memories.setdefault(memory.user, []).append(memory)
-        told = [one for one in writer.turns.with_text() if one.speaker in self._memories]
+        told = [
+            one
+            for one in writer.turns.with_text()
+            if one.speaker in self._memories or not self._ids.isdisjoint(one.recalled_ids)
+        ]
         sources = {conversation for conversation, _ in self._turns}
         self._conversations = {one.conversation for one in told} | sources
         self._sources = sources

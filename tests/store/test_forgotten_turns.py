@@ -134,6 +134,21 @@ def test_what_the_bot_said_of_a_memory_that_it_recalled_goes_with_it(
     assert waiting(store) == ["And how is the weather?", "Fine."]
 
 
+def test_extracted_turns_in_which_the_bot_recalled_a_memory_keep_no_text(
+    store: MemoryStore, extractor: MemoryExtractor, model: ScriptedModel, tell: Tell
+) -> None:
+    memory = store.add(tell(VAN, user="Mia"))
+    model.extractions = [[]]
+    asked = turn("Who drives a van?", 0, "Ben", conversation="his")
+    said = {"is_bot": True, "conversation": "his", "recalled_ids": (memory.id,)}
+    hook(extractor, asked, turn("Mia, a juniper99 one!", 1, "bot", **said))
+    with store.ledger.reading() as reader:
+        assert len(reader.turns.with_text()) == 2
+    forget(store, memory)
+    with store.ledger.reading() as reader:
+        assert reader.turns.with_text() == []
+
+
 def test_only_who_extracts_a_conversation_of_that_user_starts_again(
     store: MemoryStore, tell: Tell
 ) -> None:
