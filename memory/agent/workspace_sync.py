@@ -354,7 +354,9 @@ def _is_curated(memory: Memory) -> bool:
 def _is_entry(line: str, memory_id: str) -> bool:
     """Whether a line is the entry of a memory; one that only cites it is somebody's own."""
     first = _MARKER.search(line)
-    return first is not None and first[1] == memory_id and line.rstrip().endswith(first[0])
+    if first is None or first[1] != memory_id or _OPENING.match(line) is None:
+        return False
+    return line.rstrip().endswith(first[0])
 
 
 def _without_entry(line: str, marker: str) -> str:

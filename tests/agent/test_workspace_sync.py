@@ -232,6 +232,19 @@ def test_an_edited_monologue_of_a_forgotten_memory_stays_and_is_said(
     assert latest.read_text() == "I was very calm.\n"
 
 
+def test_a_line_of_ones_own_that_ends_with_a_marker_stays(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    memory = told("Mia sails.")
+    sync.sync_memory(memory)
+    page = daily(tmp_path)
+    mine = f"Ask her about the harbour fee, see [id:{memory.id}]"
+    page.write_text(page.read_text() + mine + "\n")
+    assert sync.remove_memory(memory.id)
+    assert page.read_text().endswith(f"{mine}\n")
+    assert "Mia sails." not in page.read_text()
+
+
 def test_a_line_of_ones_own_that_ends_with_the_text_of_a_short_memory_stays(
     sync: WorkspaceMemorySync, tmp_path: Path
 ) -> None:
