@@ -194,6 +194,8 @@ class ScopeReading:
                 continue
             again = _Page(some[0][0].plan, await self._parts(question, verdict))
             await self._check([again])
+            if again.is_open:  # nobody has read the new texts: the questions stay open
+                continue
             _put_in_place(some, again.parts)
 
     # --- what comes of it ---

@@ -171,6 +171,24 @@ def test_what_is_refused_twice_stays_open_and_retry_asks_about_it_alone(
     assert (report.merged, report.pages, filled.counts().pending) == (1, 1, 0)
 
 
+def test_a_second_answer_that_cannot_be_read_leaves_the_question_open(
+    filled: MemoryStore,
+) -> None:
+    model = PageModel(by_name)
+
+    def checked(merge: ProposedMerge) -> MergeReading:
+        if len(model.asked) == 1:
+            return MergeReading(lost=("a name",) if "Elsa" in merge.text else ())
+        raise ModelUnavailable("503")
+
+    model.checked = checked
+    report = batch(filled, model)
+    assert (report.merged, report.pending, filled.counts().pending) == (9, 1, 1)
+    assert not any("told apart" in told.reason for told in filled.history())
+    model.checked = lambda _: MergeReading()
+    assert (retry(filled, model).merged, filled.counts().pending) == (1, 0)
+
+
 def test_an_open_question_is_asked_though_a_copy_of_its_memory_is_replaced_first(
     filled: MemoryStore, tell: Tell
 ) -> None:
