@@ -394,7 +394,8 @@ class MemoryDeduplicator:
             decision = await self._judging.decide(question, budget, most_answers)
             failed = decision.pending and decision.model is not None
             cost = max(decision.usage.calls, int(failed))
-            calls.answered |= not failed or decision.usage.calls > decision.usage.failed
+            answered = not decision.pending or decision.usage.calls > decision.usage.failed
+            calls.answered |= answered
         finally:
             calls.settle(cost)
         return decision

@@ -143,6 +143,7 @@ class ScopeReading:
                 budget = Budget(self._reader.budget_s)
                 verdict = await budget.wait_for(self._reader.model.judge, question)
             cost = verdict.usage
+            self._reader.calls.answered = True
         except ModelError as exc:
             cost = Usage.of_failure(exc)
             self.failure = str(exc)

@@ -13,7 +13,7 @@ from memory.decide import Matching, Planner
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
 from memory.models import Action, Decision, Memory, Rules, Survivor, Vectors, Verdict
-from memory.providers import OfflineModel
+from memory.providers import CircuitBreaker, OfflineModel
 from memory.store import Anyway, Applied, Conflict, Gathering, MemoryStore
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
@@ -173,6 +173,16 @@ def test_fallbacks_wait_for_the_first_answer_and_are_applied_then(
     report = asyncio.run(deduplicator.deduplicate_all())
     assert report.failure == ""
     assert (report.retired, report.pending) == (2, 2)
+
+
+def test_a_model_that_is_left_alone_has_answered_nothing(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    covering_pairs(store, embedder, 6)
+    model = CircuitBreaker(ScriptedModel(*(unavailable() for _ in range(6))), failures=2)
+    report = asyncio.run(MemoryDeduplicator(store, model, concurrency=1).deduplicate_all())
+    assert (report.retired, len(list(store.memories()))) == (0, 12)
+    assert "503 overloaded" in report.failure
 
 
 def test_an_import_replaces_nothing_before_a_call_has_succeeded(

@@ -36,6 +36,8 @@ _STATES = {
     "rules": "the rules can tell",
     "later": "left for later",
 }
+_LOOK = "look"
+"""What Enter in a form means: show the group as it is filled in, and answer nothing."""
 _PAGE = 25
 _GROUPS = 100
 Form = dict[str, list[str]]
@@ -127,9 +129,11 @@ class ReviewServer:
 
     async def _answer(self, request: Request) -> Response:
         form = await _form(request)
-        told = _one(form, "answer") or Answer.SAME
+        told = _told(form)
         left_out = frozenset(form.get("left_out", ()))
         key = _one(form, "key")
+        if told == _LOOK:
+            return _to(f"/group/{key}", without=sorted(left_out))
         narrowed = left_out != frozenset(form.get("shown_without", ()))
         if told == Answer.APPLY and narrowed and len(form.get("member", ())) - len(left_out) > 1:
             return _to(f"/group/{key}", without=sorted(left_out))  # see first what remains
@@ -287,10 +291,16 @@ def _one(form: Form, name: str) -> str:
     return form.get(name, [""])[0]
 
 
+def _told(form: Form) -> str:
+    """Return the answer; who chooses the member that stays says that they are the same."""
+    chosen = Answer.SAME.value if _one(form, "stays") else ""
+    return _one(form, "answer") or chosen
+
+
 def _answered(form: Form) -> Answered:
     """Raises: ValidationError."""
     stays = _one(form, "stays") or None
-    told = _one(form, "answer") or Answer.SAME.value
+    told = _told(form)
     writes = told == "text"
     members = [member.partition(":") for member in form.get("member", ())]
     fields = {

@@ -149,6 +149,20 @@ def test_a_blind_review_asks_same_or_different_and_records_what_was_answered(hom
     assert (different.action, different.reason) == (Action.KEEP_BOTH, "kept apart by a person")
 
 
+def test_enter_on_a_box_answers_nothing(home: Path) -> None:
+    now = datetime.now(UTC)
+    texts = [f"Mia keeps {n} goats on the hill." for n in (2, 3, 4)]
+    fill(home, [Memory(content=text, timestamp=now, user="Mia") for text in texts])
+    with chromium() as driver, review(home) as (_, address):
+        driver.get(address)
+        box = driver.find_element(By.NAME, "left_out")
+        box.send_keys(Keys.ENTER)
+        press(driver, "?")
+        until(driver, lambda: has(driver, "details.keys[open]"))
+        assert answered(driver) == 0
+    assert by_person(home) == []
+
+
 def test_three_hundred_groups_by_keyboard_with_a_kill_in_the_middle(home: Path) -> None:
     told = fill(home, crowd(300))
     chance = random.Random(3)

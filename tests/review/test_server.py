@@ -283,6 +283,10 @@ def test_the_member_that_a_person_chooses_stands_for_the_others(
     told = filled.history()[-1]
     assert told.reason == "chosen by a person to stand for the others"
     assert told.survivors == ((ids[SAILS[stays]], (ids[SAILS[1 - stays]],)),)
+    before = filled.history()
+    browser.post("/answer", card)
+    browser.post("/answer", {**card, "answer": "look"})
+    assert filled.history() == before
     other = {**card, "stays": "mem_000000000000"}
     assert "cannot stay" in browser.post("/answer", other).text
 
