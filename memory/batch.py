@@ -320,6 +320,8 @@ class Batch:
     ) -> None:
         """Pages of one scope in order, some at once; scopes side by side."""
         pages = Pages(sum(map(len, scopes)), on_progress)
+        assert self._snapshot is not None
+        came = {row.memory.id: place for place, row in enumerate(self._snapshot.rows)}
         reader = PageReader(
             self._model,
             self._second,
@@ -331,7 +333,7 @@ class Batch:
         )
 
         async def read(some: Sequence[PagePlan]) -> None:
-            reading = ScopeReading(reader, self._ground(some[0].scope, account), some)
+            reading = ScopeReading(reader, self._ground(some[0].scope, account, came), some)
             try:
                 await reading.run(pages.one_more)
             finally:
@@ -341,7 +343,7 @@ class Batch:
 
         await side_by_side(read, scopes, self._settings.concurrency)
 
-    def _ground(self, scope: Scope, account: Account) -> Ground:
+    def _ground(self, scope: Scope, account: Account, came: dict[str, int]) -> Ground:
         snapshot, plan = self._snapshot, account.latest
         assert snapshot is not None
         kept_apart = KeptApart(scope, snapshot)
@@ -355,6 +357,8 @@ class Batch:
                 return None
             await self._count(GroupPlan(decision.members, None, None), decision, account)
             kept_apart.joined(decision)
+            for one in decision.survivors:
+                came[one.memory.id] = max(came.get(member.id, 0) for member in decision.members)
             return done.memory
 
         async def record(keys: set[str]) -> None:
@@ -363,7 +367,7 @@ class Batch:
         def similarity(members: Sequence[Memory]) -> float:
             return min(plan.similarity(a, b) for a, b in combinations(members, 2))
 
-        return Ground(kept_apart, similarity, apply, record)
+        return Ground(kept_apart, similarity, apply, record, came)
 
     async def _count(self, group: GroupPlan, decision: Decision, account: Account) -> None:
         report = await _in_thread_if_long(decision, account.reported, group, decision)

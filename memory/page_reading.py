@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from memory.decide import PagePlan, Part, connected, joined_as, page_parts
@@ -53,6 +53,12 @@ class Ground:
     """Of the two members that are least alike."""
     apply: Apply
     record: Record
+    came: Mapping[str, int]
+    """In which order the memories came, by their ids; what was made of some came last of them."""
+
+    def oldest_first(self, members: Iterable[Memory]) -> tuple[Memory, ...]:
+        """The same, those of one time in the order in which they came."""
+        return tuple(sorted(members, key=lambda one: (one.timestamp, self.came.get(one.id, 0))))
 
 
 @dataclass
@@ -91,7 +97,7 @@ class ScopeReading:
             some = self._todo[start : start + self._reader.at_once]
             read = await asyncio.gather(*(self._read(_Page(self._today(page))) for page in some))
             pages = [page for halves in read for page in halves]
-            _untangle(pages)
+            _untangle(pages, self._ground)
             await self._check(pages)
             await self._once_more(pages)
             for page in pages:
@@ -182,7 +188,7 @@ class ScopeReading:
         for some in _together(refused, self._reader.model.page_size):
             parts = [part for _, part in some]
             members = {one.id: one for part in parts for one in part.merge.members}
-            shown = tuple(sorted(members.values(), key=lambda one: one.timestamp))
+            shown = self._ground.oldest_first(members.values())
             question = Question(
                 shown, "asked once more", 0.0, objection=_objection(shown, parts), is_page=True
             )
@@ -275,7 +281,7 @@ _Refused = tuple[_Page, Part]
 _SHARED = "groups of two pages share a memory: name it in one group, with one text for all of that"
 
 
-def _untangle(pages: Sequence[_Page]) -> None:
+def _untangle(pages: Sequence[_Page], ground: Ground) -> None:
     """Of groups that share members the one that has all stays; others are asked about once more."""
     found = [(page, part) for page in pages for part in page.parts if not _is_refused(part)]
     holders: dict[str, list[int]] = {}
@@ -292,8 +298,7 @@ def _untangle(pages: Sequence[_Page]) -> None:
         for its, part in some:
             its.parts = [one for one in its.parts if one is not part]
         if len(members) > len(whole.merge.members):
-            oldest_first = tuple(sorted(members.values(), key=lambda one: one.timestamp))
-            merge = replace(whole.merge, members=oldest_first)
+            merge = replace(whole.merge, members=ground.oldest_first(members.values()))
             whole = Part(merge, Belief.REFUSED, _SHARED)
         page.parts.append(whole)
 

@@ -26,7 +26,7 @@ from memory.models import (
 from memory.store import MemoryStore
 from memory.trial import TRIAL
 from tests.conftest import Tell
-from tests.doubles import PlacedEmbedder, ScriptedModel
+from tests.doubles import START, PlacedEmbedder, ScriptedModel
 
 Groups = list[tuple[list[int], str]]
 
@@ -215,6 +215,21 @@ def test_an_open_question_that_cannot_be_shown_stays_open(
         without_vectors.setattr(filled.embeddings, "make_missing", lambda: 0)
         assert (retry(filled, model).merged, filled.counts().pending) == (0, 1)
     assert (retry(filled, model).merged, filled.counts().pending) == (1, 0)
+
+
+def test_memories_of_one_time_are_shown_in_the_order_in_which_they_came(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    oslo = embedder.place("Ann lives in Oslo with her cat.")
+    rome = embedder.place("Ann lives in Rome with her cat.", 0.5, oslo)
+    fillers = [f"Filler {n} tells of thing {n}." for n in range(6)]
+    embedder.place(fillers[1], 0.6, oslo)
+    told = [rome, *fillers, oslo]
+    store.add_batch([tell(text, timestamp=START) for text in told])
+
+    model = PageModel(lambda _: [])
+    batch(store, model)
+    assert model.pages == [told]
 
 
 def test_a_merge_without_a_reading_is_refused(filled: MemoryStore) -> None:

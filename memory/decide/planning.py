@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -67,9 +68,10 @@ class PagePlan:
 
     def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
         """The same with those that were merged as what they have become, by their ids."""
-        near = [_living(self.members[n], living) for n in self.order]
-        rows = list({one.id: one for one in near}.values())
-        place = sorted(range(len(rows)), key=lambda n: rows[n].timestamp)
+        near = [(_living(self.members[n], living), n) for n in self.order]
+        rows = list({one.id: one for one, _ in near}.values())
+        came = {one.id: n for one, n in sorted(near, key=itemgetter(1))}
+        place = sorted(range(len(rows)), key=lambda n: (rows[n].timestamp, came[rows[n].id]))
         position = {n: at for at, n in enumerate(place)}
         members = tuple(rows[n] for n in place)
         return PagePlan(self.scope, members, tuple(position[n] for n in range(len(rows))))
