@@ -232,6 +232,28 @@ def test_memories_of_one_time_are_shown_in_the_order_in_which_they_came(
     assert model.pages == [told]
 
 
+def test_a_memory_that_comes_without_a_vector_is_read_once_it_has_one(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    late = "Mia's boat Lydia shines since May."
+
+    class Meanwhile(PageModel):
+        async def judge(self, question: Question) -> Verdict:
+            if not self.asked:
+                embedder.broken = True
+                await MemoryDeduplicator(store, ScriptedModel()).check_and_merge(tell(late))
+                embedder.broken = False
+            return await super().judge(question)
+
+    store.add_batch([tell(text) for text in boats(4)])
+    model = Meanwhile(by_name)
+    assert batch(store, model).merged == 4
+    assert late in live(store)
+    assert not any(late in page for page in model.pages)
+    assert batch(store, model).retired == 1
+    assert late in model.pages[-1]
+
+
 def test_a_merge_without_a_reading_is_refused(filled: MemoryStore) -> None:
     model = PageModel(by_name)
     model.checked = lambda _: None

@@ -126,7 +126,7 @@ class RoundPlan:
     pages: tuple[PagePlan, ...] = ()
     """What is to be read once the groups without a question are settled."""
     alone: tuple[ScopedText, ...] = ()
-    """Unread texts that have nobody to be read with."""
+    """Unread texts that have nobody to be read with; one without a vector waits for it."""
 
     @property
     def questions(self) -> list[Question]:
@@ -226,7 +226,8 @@ class Planner:
             groups = one.groups()
             pages = one.pages(scope, groups, again.groups.get(scope.key, ()))
             shown = {text_key(member.content) for page in pages for member in page.members}
-            alone = tuple((scope.key, key) for key in (state[2] or frozenset()) - shown)
+            lonely = (key for key in (state[2] or frozenset()) - shown if key in snapshot.vectors)
+            alone = tuple((scope.key, key) for key in lonely)
             known[scope] = _ScopePlan(state, one.bands, tuple(groups), pages, alone)
         self._known = known
 
