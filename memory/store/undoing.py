@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from enum import Enum
 from itertools import combinations
@@ -119,24 +119,48 @@ def reopen_pending(
 
     At most so many, the oldest first, and none with a pair that is not to be asked about. They
     count as open until `close_pending`. What later decisions build on, and of what a part was
-    forgotten, stays as it is, and is asked again with them.
+    forgotten, stays as it is, and is asked again with them. Where these left fewer than two of its
+    texts alive, there is nothing to ask: it stays open until a person takes the later ones back.
     """
     with ledger.reading() as reader:
         if not reader.decisions.count_pending():
             return []
     with ledger.writing() as writer:
         closed = unasked(writer)
+        waiting = writer.decisions.pending()
+        numbers = {record.number for record in waiting}
         questions = [
             record
-            for record in writer.decisions.pending()
+            for record in waiting
             if not _pairs_of(writer, record, scope_of) & closed
+            and not _is_buried(writer, record, numbers)
         ][:most]
+        reopened = set[int]()
         for record in reversed(questions):
-            whole = not record.undone and not record.scrubbed
-            if record.action in REVERSIBLE and whole and not writer.decisions.after(record):
+            if _stands(record) and not writer.decisions.after(record):
                 _take_back(writer, record)
                 writer.decisions.mark_undone(record.number, pending=True)
-    return questions
+                reopened.add(record.number)
+        return [
+            record
+            for record in questions
+            if record.number in reopened or not _is_buried(writer, record, set())
+        ]
+
+
+def _stands(record: DecisionRecord) -> bool:
+    """Whether a decision retired something, and could be taken back whole."""
+    return record.action in REVERSIBLE and not record.undone and not record.scrubbed
+
+
+def _is_buried(reader: Reader, record: DecisionRecord, open_numbers: Collection[int]) -> bool:
+    """Whether later decisions, but for these, left fewer than two texts of a question alive."""
+    if not _stands(record) or set(reader.decisions.after(record)) <= set(open_numbers):
+        return False
+    rows = reader.memories.rows(record.members).values()
+    return (
+        len({row.text_key for row in rows if row.live}) < 2 <= len({row.text_key for row in rows})
+    )
 
 
 def _pairs_of(

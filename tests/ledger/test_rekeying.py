@@ -156,6 +156,26 @@ def test_what_was_replaced_as_the_same_text_is_asked_about_by_the_next_batch(
     assert {memory.content for memory in store.memories()} == set(TEXTS)
 
 
+def test_what_was_replaced_so_and_built_upon_stays_open_until_that_is_taken_back(
+    store: MemoryStore, tell: Tell
+) -> None:
+    [mega] = [one for one in store.memories() if one.content == MEGA]
+    more = store.add(tell("The laser has MW, and a red case."))
+    stays = Survivor(more, (mega.id,))
+    store.apply(Decision(Action.REPLACE, "covers", (mega, more), (stays,)), Anyway())
+    model = ScriptedModel(*[Verdict(reason="a thousandth and a million")] * 3)
+    deduplicator = MemoryDeduplicator(store, model)
+    asyncio.run(deduplicator.deduplicate_all())
+    assert (model.asked, store.counts().pending) == ([], 1)
+    [later] = [one for one in store.history() if one.reason == "covers"]
+    store.undo(later.number)
+    asyncio.run(deduplicator.deduplicate_all())
+    asked = [{member.content for member in question.members} for question in model.asked]
+    assert any({MILLI, MEGA} <= texts for texts in asked)
+    assert {MILLI, MEGA, more.content} <= {memory.content for memory in store.memories()}
+    assert store.counts().pending == 0
+
+
 def test_an_undo_goes_back_to_the_key_of_its_text(store: MemoryStore) -> None:
     [replaced] = [one for one in store.history() if one.survivors]
     store.undo(replaced.number)
