@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from memory.decide import PagePlan, Part, connected, joined_as, page_parts
+from memory.decide import MOST_IN_GROUP, PagePlan, Part, connected, joined_as, page_parts
 from memory.errors import ModelAnswerError, ModelError
 from memory.judging import log_merges
 from memory.models import Action, Decision, Memory, Question, Usage, Verdict
@@ -72,7 +72,7 @@ class _Page:
     """What its answer has cost, for the first decision that comes of it."""
     is_open: bool = False
     unread: set[str] = field(default_factory=set)
-    """Texts of members that something came to first."""
+    """Texts of members that something came to first, or whose group gave way to a larger one."""
 
 
 class ScopeReading:
@@ -84,6 +84,8 @@ class ScopeReading:
         self._todo = list(pages)
         self._living: dict[str, Memory] = {}
         """Who lives for those that this reading has merged, by their ids."""
+        self._unread: set[str] = set()
+        """Texts that are to be read again, whatever page they are on next."""
         self._planned = Counter(key for page in pages for key in _keys(page))
         self.usage = Usage()
         self.failure = ""
@@ -97,7 +99,7 @@ class ScopeReading:
             some = self._todo[start : start + self._reader.at_once]
             read = await asyncio.gather(*(self._read(_Page(self._today(page))) for page in some))
             pages = [page for halves in read for page in halves]
-            _untangle(pages, self._ground)
+            _untangle(pages, self._ground, min(MOST_IN_GROUP, self._reader.model.page_size))
             await self._check(pages)
             await self._once_more(pages)
             for page in pages:
@@ -262,10 +264,10 @@ class ScopeReading:
             self.left += 1
             return
         self._planned.subtract(_keys(whole))
-        unread = {key for page in pages for key in page.unread}
+        self._unread.update(*(page.unread for page in pages))
         made = {text_key(one.content) for one in self._living.values()}
         read = {key for key in _keys(whole) if self._planned[key] <= 0} | made
-        await self._ground.record(read - unread)
+        await self._ground.record(read - self._unread)
 
     def _today(self, page: PagePlan) -> PagePlan:
         """The page with those that were merged meanwhile as what they have become."""
@@ -281,8 +283,11 @@ _Refused = tuple[_Page, Part]
 _SHARED = "groups of two pages share a memory: name it in one group, with one text for all of that"
 
 
-def _untangle(pages: Sequence[_Page], ground: Ground) -> None:
-    """Of groups that share members the one that has all stays; others are asked about once more."""
+def _untangle(pages: Sequence[_Page], ground: Ground, most: int) -> None:
+    """Of groups that share members the one that has all stays; others are asked about once more.
+
+    Those that can never be one group are not: the largest stay, and who is in none is read again.
+    """
     found = [(page, part) for page in pages for part in page.parts if not _is_refused(part)]
     holders: dict[str, list[int]] = {}
     for n, (_, part) in enumerate(found):
@@ -297,10 +302,28 @@ def _untangle(pages: Sequence[_Page], ground: Ground) -> None:
         members = {one.id: one for _, part in some for one in part.merge.members}
         for its, part in some:
             its.parts = [one for one in its.parts if one is not part]
+        if len(members) > most or ground.apart(list(members.values())):
+            _keep_largest(some)
+            continue
         if len(members) > len(whole.merge.members):
             merge = replace(whole.merge, members=ground.oldest_first(members.values()))
             whole = Part(merge, Belief.REFUSED, _SHARED)
         page.parts.append(whole)
+
+
+def _keep_largest(entangled: Sequence[_Refused]) -> None:
+    """Keep the largest groups that share nobody; whoever is in none of them counts as unread."""
+    taken: set[str] = set()
+    left = []
+    for page, part in sorted(entangled, key=lambda one: -len(one[1].merge.members)):
+        names = {one.id for one in part.merge.members}
+        if taken.isdisjoint(names):
+            page.parts.append(part)
+            taken |= names
+        else:
+            left.append((page, part))
+    for page, part in left:
+        page.unread |= {text_key(one.content) for one in part.merge.members if one.id not in taken}
 
 
 def _is_refused(part: Part) -> bool:

@@ -61,6 +61,11 @@ class PageModel(ScriptedModel):
 NAMES = "Lydia Astra Berta Cora Dora Elsa Flora Greta Hilda Irma".split()
 
 
+PARTS = (
+    "hull deck mast keel stern bow rail sail hold door hatch oar seat floor roof lamp flag".split()
+)
+
+
 def boats(count: int) -> list[str]:
     """Two texts of each boat, which no program would take for the same."""
     told = [f"Mia painted the boat {name} in May." for name in NAMES[:count]]
@@ -432,3 +437,23 @@ def test_groups_of_two_pages_that_share_a_memory_are_one_more_question(
     assert [len(merges) for merges in model.reread_merges] == [1], "only the text for all is read"
     assert (report.merged, report.retired, report.rounds, report.pending) == (1, 3, 1, 0)
     assert f"{aya} {mia} {bo}" in live(store)
+
+
+def test_of_groups_that_are_too_large_together_the_largest_stays_and_the_rest_is_read_again(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    rng = np.random.default_rng(2)
+    told = [f"Mia painted the {part} of her boat Lydia." for part in PARTS]
+    for text, place in zip(told, [[1.0, 0.0]] * 8 + [[1.0, 1.0]] + [[0.0, 1.0]] * 8, strict=True):
+        embedder.place_at(text, [*place, *(0.2 * rng.standard_normal(14))])
+    store.add_batch([tell(text) for text in told])
+
+    def of_lydia(texts: list[str]) -> Groups:
+        return [(list(range(len(texts))), "Mia painted all of her boat Lydia.")]
+
+    model = PageModel(of_lydia)
+    model.page_size = 9
+    report = batch(store, model)
+    assert all(len(page) <= 9 for page in model.pages), "nobody is asked about too many"
+    assert (report.pending, live(store)) == (0, ["Mia painted all of her boat Lydia."])
+    assert batch(store, model).usage.calls == 0
