@@ -21,6 +21,7 @@ from memory.threads import in_thread, in_thread_if_long
 
 logger = logging.getLogger(__name__)
 
+_BY_WORDS = "it counts as having no second reading, and its merged texts are checked word by word"
 _PREFIX = f"second_reading:{trial.VERSION}:"
 
 
@@ -76,6 +77,9 @@ class SecondReader:
     async def _tried(self, budget: Budget, spent: Spent) -> bool:
         answer = await budget.wait_for(self._model.reread, trial.TRIAL)
         spent.usage += answer.usage
+        if all(reading is None for reading in answer.readings):
+            logger.warning("%s gave no reading when it was tried: %s", self._model.name, _BY_WORDS)
+            return False  # and is tried again by the next run
         wrong = trial.accepted_wrongly(answer)
         await in_thread(self._keep, wrong)
         if wrong > trial.MOST_ACCEPTED:
@@ -111,7 +115,7 @@ def untrusted_readers(reader: Reader) -> list[str]:
 def _told(name: str, wrong: int) -> str:
     return (
         f"{name} accepted {wrong} of {trial.FAITHFUL.count(False)} wrong merges when it was tried: "
-        "it counts as having no second reading, and its merged texts are checked word by word"
+        f"{_BY_WORDS}"
     )
 
 

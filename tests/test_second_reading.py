@@ -78,6 +78,23 @@ def test_a_reader_that_accepts_what_is_wrong_counts_as_none(
     assert finding.kind == "yours"
 
 
+def test_a_reader_that_says_nothing_when_it_is_tried_is_not_trusted_and_is_tried_again(
+    store: MemoryStore, part: Part, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Silent(LazyReader):
+        async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+            self.reread_merges.append(tuple(merges))
+            return Rereading()
+
+    model = Silent()
+    with caplog.at_level(logging.WARNING):
+        assert settle(SecondReader(store, model), part) == [Belief.REFUSED]
+    assert "lazy gave no reading when it was tried" in caplog.text
+    assert model.reread_merges == [trial.TRIAL]
+    assert settle(SecondReader(store, LazyReader()), part) == [Belief.REFUSED]
+    assert "lazy accepted 4 of 4 wrong merges" in examine(store)[0].what
+
+
 def test_one_wrong_merge_may_be_accepted_and_a_merge_without_answer_is_not() -> None:
     wrong = [number for number, faithful in enumerate(trial.FAITHFUL) if not faithful]
     found: list[MergeReading | None] = [None] * 8
