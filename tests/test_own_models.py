@@ -214,7 +214,14 @@ def heard(memory: ChatMemory) -> Turn:
     return Turn(speaker="Mia", text="I moved to Porto in 2021.", at=START, id=1)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("raised", [ValueError("no such GPU"), asyncio.CancelledError()])
+RAISED = [
+    ValueError("no such GPU"),
+    asyncio.CancelledError(),
+    ConfigError("the house", "", "has no key", "set one"),
+]
+
+
+@pytest.mark.parametrize("raised", RAISED)
 def test_what_ones_own_model_raises_is_a_failed_call_and_loses_nothing(
     tmp_path: Path, raised: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:

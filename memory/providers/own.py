@@ -91,7 +91,7 @@ class OwnModel:
         try:
             async with slots:
                 answer = await ask(*args, **kwargs)
-        except MemoryPipelineError:
+        except ModelError:
             raise
         except asyncio.CancelledError as exc:
             if _is_cancelled():
