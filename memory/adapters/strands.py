@@ -111,7 +111,8 @@ class DedupMemoryStore(MemoryStore):
             if clean(_text(message))
         ]
         if turns:
-            await memory.chat.hear_all(turns)
+            formerly = f"{self.name}/{self._user}/{self._run}"
+            await memory.chat.hear_all(turns, formerly=formerly)
             await memory.chat.settle()
 
     async def close(self) -> None:
