@@ -24,8 +24,9 @@ import random
 import signal
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from memory.assembly import build_deduplicator, open_store
 from memory.config import ChromaConfig, Config, LLMConfig, MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import CannotUndo, MemoryPipelineError
-from memory.index import Following
+from memory.index import ChromaProcess, Following
 from memory.ledger import REVERSIBLE
 from memory.models import Memory, new_memory_id
 from memory.protocols import Query
@@ -179,24 +180,22 @@ def _die_at_statement(number: int) -> None:
 
 
 def _die_inside_chroma(rng: random.Random) -> None:
-    """An alarm that nobody handles ends a process like SIGKILL, also inside a call."""
-    import chromadb
-
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    """Kill Chroma's process and this one while one of the next writes is under way there."""
     left = rng.randrange(1, 6)
+    ask = ChromaProcess.ask
 
-    def dying(call: Callable[..., Any]) -> Callable[..., Any]:
-        def instead(*args: Any, **kwargs: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.0001, 0.02))
-            return call(*args, **kwargs)
+    def die(chroma: int) -> None:
+        os.kill(chroma, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
 
-        return instead
+    def dying(self: ChromaProcess, method: str, *args: Any, **kwargs: Any) -> Any:
+        nonlocal left
+        left -= method in ("upsert", "delete")
+        if left == 0:
+            threading.Timer(rng.uniform(0.0001, 0.02), die, [self.pid]).start()
+        return ask(self, method, *args, **kwargs)
 
-    for name in ("upsert", "delete"):
-        setattr(chromadb.Collection, name, dying(getattr(chromadb.Collection, name)))
+    setattr(ChromaProcess, "ask", dying)  # noqa: B010 - a drill's
 
 
 def config_for(

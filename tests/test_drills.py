@@ -60,8 +60,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = random.Random(1)
     with open_store(config_for(folder), Following(lag=100, sync_threshold=50)) as store:
         store.add_batch([a_memory(a_fact(rng)) for _ in range(300)])
+        assert store.index.serving.name == "Chroma"
         for _ in range(5):
-            find(store)
+            store.index.serving.follow()
     return folder
 
 

@@ -13,6 +13,7 @@ from .chroma_client import http_client as http_client
 from .chroma_client import load_minilm as load_minilm
 from .chroma_client import own_embedding as own_embedding
 from .chroma_client import persistent_client as persistent_client
+from .chroma_process import ChromaProcess as ChromaProcess
 from .exact import ExactIndex as ExactIndex
 from .folder import IndexFolder as IndexFolder
 from .pairs import Pairs as Pairs

@@ -86,6 +86,10 @@ class ChromaProcess:
             self.close()
             raise
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def open(self, folder: Path) -> ChromaProcess:
         """Raises: IndexFault, and then the process has ended."""
         try:
