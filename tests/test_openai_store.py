@@ -240,6 +240,6 @@ def test_where_the_library_is_not_installed_the_error_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "openai", None)
     monkeypatch.delitem(sys.modules, "memory.providers.openai", raising=False)
     monkeypatch.delitem(vars(memory.providers), "OpenAIModel", raising=False)
-    told = r"llm\.provider: openai is not installed; pip install 'memory-dedup\[openai\]'"
+    told = r"llm\.provider: openai is not installed; pip install '\.\[openai\]'"
     with pytest.raises(ConfigError, match=told):
         build_model(configured(MEMORY_LLM_PROVIDER="openai", MEMORY_LLM_MODEL="m"))

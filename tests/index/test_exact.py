@@ -114,7 +114,7 @@ def test_what_changes_while_all_is_read_is_taken_in(tmp_path: Path) -> None:
     live: dict[str, tuple[Memory, Vector]] = {}
     reading = LiveVectors()
     with Ledger.create(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
-        for n in range(9):
+        for n in range(14):
             _write(ledger, live, rng, "a", n)
         for kind in "raura":
             with ledger.reading() as reader:
@@ -127,7 +127,7 @@ def test_what_changes_while_all_is_read_is_taken_in(tmp_path: Path) -> None:
         with ledger.reading() as reader:
             reading.catch_up(reader)
         assert reading.is_whole
-        query = Query(unit(rng), ALL, 20)
+        query = Query(unit(rng), ALL, 40)
         [found] = reading.nearest([query])
         [expected] = ExactIndex(ledger).nearest([query])
         assert tuple(name for name, _ in found) == expected.ids
