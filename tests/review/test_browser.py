@@ -17,6 +17,7 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.wait import WebDriverWait
 
 from memory.assembly import open_store
@@ -157,8 +158,8 @@ def test_enter_on_a_box_answers_nothing(home: Path) -> None:
         driver.get(address)
         box = driver.find_element(By.NAME, "left_out")
         box.send_keys(Keys.ENTER)
-        press(driver, "?")
-        until(driver, lambda: has(driver, "details.keys[open]"))
+        WebDriverWait(driver, 20).until(expected_conditions.staleness_of(box))
+        until(driver, lambda: has(driver, "#answer"))
         assert answered(driver) == 0
     assert by_person(home) == []
 
