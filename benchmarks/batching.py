@@ -24,10 +24,10 @@ from memory.assembly import open_store, read_store
 from memory.config import Config
 from memory.decide import Here, PairSearch
 from memory.deduplicator import MemoryDeduplicator
-from memory.index import CandidatePairs
 from memory.ledger import VectorTable
 from memory.models import Memory
 from memory.providers import OfflineModel
+from memory.search import CandidatePairs
 from memory.threads import Progress
 
 GROUPS = 50

@@ -33,10 +33,10 @@ from benchmarks.rows import Row, read_rows
 from memory.assembly import build_embedder
 from memory.config import load_config
 from memory.decide import decide_new, decided, resolve
-from memory.index import similarities
 from memory.models import Action, Decision, Memory, Question, Rules, SearchResult
 from memory.protocols import Embedder
 from memory.providers import OfflineModel
+from memory.search import similarities
 from memory.text import Belief, compare, normalise, parse, parse_by_dictionary
 from memory.upkeep import wilson
 

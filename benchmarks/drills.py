@@ -37,11 +37,11 @@ from memory.assembly import build_deduplicator, open_store
 from memory.config import ChromaConfig, Config, LLMConfig, MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import CannotUndo, MemoryPipelineError
-from memory.index import ChromaProcess, Following
 from memory.ledger import REVERSIBLE
 from memory.models import Memory, new_memory_id
 from memory.protocols import Query
 from memory.providers import OfflineModel
+from memory.search import ChromaProcess, Following
 from memory.store import MemoryStore, utc_now
 from memory.text import normalise, text_key
 from memory.upkeep import examine

@@ -24,10 +24,10 @@ import numpy as np
 from benchmarks.made_up import memories
 from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
-from memory.index import Following
 from memory.ledger import Ledger
 from memory.models import Memory, Vectors
 from memory.providers import OfflineModel, WordLlamaEmbedder
+from memory.search import Following
 from memory.store import Pace
 
 USERS = 50

@@ -28,8 +28,8 @@ from pydantic import SecretStr
 from memory.assembly import build_chat_memory, build_model, open_store
 from memory.chat_memory import ChatMemory
 from memory.config import Config, LLMConfig, MemoryConfig
-from memory.index import ChromaIndex
 from memory.models import ExtractionResult, Memory, Turn
+from memory.search import ChromaIndex
 from memory.store import MemoryStore
 from tests.gemini_server import Asked, GeminiServer, said
 from tests.loopback import Raw

@@ -30,10 +30,10 @@ import numpy.typing as npt
 from benchmarks.minilm import PackagedMiniLM
 from benchmarks.rows import Row, print_table, read_rows
 from memory.config import MemoryConfig
-from memory.index import similar_pairs, similarities
 from memory.models import LOWER, NEAR_COPY, Scale, scale_of
 from memory.protocols import Embedder
 from memory.providers import WordLlamaEmbedder
+from memory.search import similar_pairs, similarities
 from memory.text import has_kana_or_han, normalise
 
 QUESTIONS_EACH = (0.05, 0.1, 0.2, 0.5)

@@ -49,9 +49,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import batching, importing, upkeeping, writing
-from memory.index import candidate_pairs, similar_pairs
 from memory.models import Vectors
 from memory.providers import WordLlamaEmbedder
+from memory.search import candidate_pairs, similar_pairs
 from memory.text import normalise
 
 THRESHOLD = 0.90

@@ -23,9 +23,9 @@ from benchmarks.importing import USERS, TimedEmbedder, config_of, held
 from benchmarks.made_up import memories
 from memory.assembly import build_deduplicator, open_store
 from memory.errors import EmbeddingError
-from memory.index import Following
 from memory.models import Memory, MemoryLink, Vectors
 from memory.providers import OfflineModel
+from memory.search import Following
 from memory.store import MemoryStore, Pace
 from memory.upkeep import reembed
 

@@ -23,9 +23,9 @@ import numpy as np
 from benchmarks.importing import AT_ONCE, config_of
 from benchmarks.made_up import memories
 from memory.assembly import build_deduplicator, open_store
-from memory.index import persistent_client
 from memory.models import Memory, Vectors
 from memory.providers import OfflineModel
+from memory.search import persistent_client
 from memory.store import MemoryStore
 
 MANY = 1_000

@@ -18,9 +18,9 @@ from typing import ParamSpec, TypeVar
 import numpy as np
 
 from memory.decide import Alike, Compared, GroupPlan, PairSearch, plan_groups
-from memory.index import CandidatePairs, Pairs, in_order, joined, nearest_of
 from memory.ledger import Ledger, VectorTable
 from memory.models import Rules
+from memory.search import CandidatePairs, Pairs, in_order, joined, nearest_of
 from memory.threads import Progress
 
 logger = logging.getLogger(__name__)

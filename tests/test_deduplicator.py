@@ -18,7 +18,6 @@ from memory.config import MemoryConfig
 from memory.decide import Chosen
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelError, ModelUnavailable
-from memory.index import similarity
 from memory.ledger import Ledger, Lineage, Snapshot
 from memory.models import (
     Action,
@@ -32,6 +31,7 @@ from memory.models import (
 )
 from memory.providers import CircuitBreaker, OfflineModel
 from memory.review import cards_of
+from memory.search import similarity
 from memory.store import Anyway, Applied, Asker, MemoryStore, reopen_pending
 from memory.text import compare
 from tests.conftest import Tell

@@ -20,7 +20,7 @@ from benchmarks.drills import (
     race_drill,
 )
 from memory.assembly import open_store
-from memory.index import Following
+from memory.search import Following
 from memory.store import MemoryStore
 
 pytestmark = pytest.mark.drill

@@ -105,7 +105,7 @@ def test_connections_that_postgresql_closed_are_made_again(
 def test_a_chroma_server_that_goes_away_is_searched_around_and_nothing_is_lost(
     tmp_path: Path, tell: Tell, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.index.exact._READ_AT_ONCE", 0)
+    monkeypatch.setattr("memory.search.exact._READ_AT_ONCE", 0)
     with servers.chroma_server() as port:
         chroma = {"host": "127.0.0.1", "port": port}
         config = _config(tmp_path, chroma=chroma)

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from memory.errors import LedgerError
-from memory.index import ChromaIndex
 from memory.ledger import Ledger, Writer
 from memory.models import PERSON, Action, Decision, Memory, MemoryLink, Scope, Survivor, Turn
 from memory.providers import WordLlamaEmbedder
+from memory.search import ChromaIndex
 from memory.store import (
     Anyway,
     Applied,

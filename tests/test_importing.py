@@ -15,10 +15,10 @@ from benchmarks.made_up import memories
 from memory.batch import new_run
 from memory.decide import add
 from memory.deduplicator import MemoryDeduplicator
-from memory.index import ExactIndex
 from memory.ledger import Ledger
 from memory.models import Memory, MemoryLink, Outcome, Scale
 from memory.providers import OfflineModel, WordLlamaEmbedder
+from memory.search import ExactIndex
 from memory.store import Conflict, MemoryStore, apply_all
 from tests.doubles import PlacedEmbedder, ticking
 

@@ -24,9 +24,9 @@ from benchmarks.model_drill import (
 )
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelError
-from memory.index import similarity
 from memory.ledger import Ledger
 from memory.models import Memory
+from memory.search import similarity
 from memory.store import MemoryStore
 from tests.doubles import START, ScriptedModel
 

@@ -10,9 +10,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from memory.deduplicator import MemoryDeduplicator
-from memory.index import ChromaIndex, ExactIndex, Following
 from memory.ledger import Ledger
 from memory.models import Action, Memory, Scope, ScopeField
+from memory.search import ChromaIndex, ExactIndex, Following
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ScriptedModel, ticking

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.decide import Matching, Planner, RoundPlan, Work
-from memory.index import candidate_pairs
 from memory.ledger import Ledger
 from memory.models import Rules, Vectors
+from memory.search import candidate_pairs
 from memory.spreading import Spreading
 from memory.store import MemoryStore
 from tests.doubles import PlacedEmbedder

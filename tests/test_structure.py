@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 RANKS = [
     "errors", "text", "models", "protocols", "config", "threads", "files", "signals",
     "listening", "telemetry",
-    "ledger", "index", "decide", "providers", "store",
+    "ledger", "search", "decide", "providers", "store",
     "trial", "second_reading", "judging", "page_reading", "batch", "spreading", "deduplicator",
     "leasing", "turn_reader", "extractor", "background", "chat_memory",
     "upkeep", "interchange", "review", "agent", "adapters",
@@ -30,7 +30,7 @@ SHELLS = {
 }  # fmt: skip
 """Files that stand above `assembly` though their room does not."""
 HOME_OF = {
-    "chromadb": {"index.chroma_client"},
+    "chromadb": {"search.chroma_client"},
     "wordllama": {"providers.embeddings"},
     "google": {"providers.gemini", "adapters.adk"},
     "mcp": {"agent.server"},

@@ -28,7 +28,7 @@ def build_embedder(config: Config) -> Embedder:
 
     embedding = config.memory.embedding
     if embedding.provider == "minilm":
-        from memory.index import load_minilm
+        from memory.search import load_minilm
 
         return MiniLMEmbedder(load_minilm)
     if embedding.provider == "gemini":

@@ -9,14 +9,14 @@ from memory.assembly.access import chroma_headers
 
 if TYPE_CHECKING:
     from memory.config import Config
-    from memory.index import Following
     from memory.ledger import Ledger
     from memory.protocols import Index
+    from memory.search import Following
 
 
 def open_index(ledger: Ledger, config: Config, following: Following | None) -> Index | None:
     """Chroma, embedded or served; None, exact search, where another process owns the embedded."""
-    from memory.index import ChromaIndex, ChromaServer, Following
+    from memory.search import ChromaIndex, ChromaServer, Following
 
     following = following or Following()
     chroma = config.memory.chroma

@@ -15,9 +15,9 @@ from memory.errors import LedgerError, LedgerOutdated
 
 if TYPE_CHECKING:
     from memory.config import Config
-    from memory.index import Following
     from memory.ledger import Ledger
     from memory.protocols import Embedder, Index
+    from memory.search import Following
     from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def open_store_to_import(config: Config) -> MemoryStore:
 
     Raises: LedgerError, EmbedderMismatch.
     """
-    from memory.index import Following
+    from memory.search import Following
 
     return open_store(config, Following(lag=_WHILE_IMPORTING))
 

@@ -10,8 +10,8 @@ from memory.assembly.access import chroma_headers
 from memory.errors import InputError
 
 if TYPE_CHECKING:
-    from memory.index import ChromaServer
     from memory.interchange import Kind, Theirs
+    from memory.search import ChromaServer
 
 
 def their_collection(kind: Kind, place: str, name: str) -> Theirs:
@@ -35,7 +35,7 @@ def chroma_place(given: str) -> Path | ChromaServer:
     """
     if not given.startswith(("http://", "https://")):
         return Path(given)
-    from memory.index import ChromaServer
+    from memory.search import ChromaServer
 
     url = urlsplit(given)
     try:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from memory.decide.policy import GroupPlan
-from memory.index import scores_of, similarities, similarity, slack
 from memory.ledger import Snapshot
 from memory.models import COPIES_FROM, Memory, Scale, Vectors
+from memory.search import scores_of, similarities, similarity, slack
 from memory.text import has_kana_or_han, text_key
 
 Floats = npt.NDArray[np.float64]

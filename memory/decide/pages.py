@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from memory.index import Pairs
+from memory.search import Pairs
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

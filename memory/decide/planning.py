@@ -17,7 +17,9 @@ from memory.decide.likeness import Likeness, all_alike
 from memory.decide.pages import MOST_ON_PAGE, NEIGHBOURS, PageGraph, pages
 from memory.decide.policy import GroupPlan, plan_group
 from memory.decide.searching import Here, PairSearch, Terms, Work
-from memory.index import (
+from memory.ledger import Row, ScopedText, Snapshot, TextPair, VectorTable
+from memory.models import PLAIN, JustBelow, Memory, Question, Rules, Scale, Scope
+from memory.search import (
     CandidatePairs,
     Pairs,
     chosen,
@@ -26,8 +28,6 @@ from memory.index import (
     similarities,
     slack,
 )
-from memory.ledger import Row, ScopedText, Snapshot, TextPair, VectorTable
-from memory.models import PLAIN, JustBelow, Memory, Question, Rules, Scale, Scope
 from memory.text import has_kana_or_han, text_key
 from memory.threads import Progress
 

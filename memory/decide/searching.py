@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from memory.decide.likeness import AlikeGroup
 from memory.decide.policy import GroupPlan, plan_group
-from memory.index import CandidatePairs, OnShare, candidate_pairs, joined
 from memory.ledger import VectorTable
 from memory.models import Memory, Rules, Scale
+from memory.search import CandidatePairs, OnShare, candidate_pairs, joined
 from memory.threads import Progress
 
 Ints = npt.NDArray[np.int64]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memory.index import similarities
 from memory.models import Decision, Embedded, Memory, Scale, Scope, SearchResult
+from memory.search import similarities
 from memory.text import has_kana_or_han, text_key
 
 

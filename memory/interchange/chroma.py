@@ -7,7 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memory.errors import IndexFault, InputError
-from memory.index import (
+from memory.interchange.copies import copied
+from memory.interchange.foreign import ForeignRow
+from memory.interchange.theirs import Found
+from memory.search import (
     ChromaServer,
     Client,
     Collection,
@@ -16,9 +19,6 @@ from memory.index import (
     http_client,
     persistent_client,
 )
-from memory.interchange.copies import copied
-from memory.interchange.foreign import ForeignRow
-from memory.interchange.theirs import Found
 
 _PAGE = 1_000
 _MAY_NOT = "readonly database"

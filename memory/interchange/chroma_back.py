@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from memory.errors import InputError
-from memory.index import Collection, chroma_faults, own_embedding
 from memory.interchange.chroma import (
     Place,
     looking_into,
@@ -26,6 +25,7 @@ from memory.interchange.foreign import ForeignRow, Reading, text_of
 from memory.interchange.plan_back import Update, rewritten
 from memory.interchange.theirs import Embed, Found, Rows, Stored
 from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
+from memory.search import Collection, chroma_faults, own_embedding
 
 _NEVER = 10**9
 _USUAL = 1_000

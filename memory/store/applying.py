@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from memory import telemetry
-from memory.index import similarities
 from memory.ledger import BATCH_PAUSE, Lease, Reader, Row, Writer, with_verdicts
 from memory.models import (
     JUDGES,
@@ -26,6 +25,7 @@ from memory.models import (
     Survivor,
     Vector,
 )
+from memory.search import similarities
 from memory.store.embedding_cache import EmbeddingCache
 from memory.text import has_kana_or_han, text_key
 

@@ -9,9 +9,9 @@ from datetime import datetime
 from uuid import uuid4
 
 from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
-from memory.index import IndexSlot
 from memory.ledger import FORGOTTEN_REASON, DecisionRecord, Ledger, Row, Writer
 from memory.models import Action, Decision, Memory
+from memory.search import IndexSlot
 from memory.store.forgotten_turns import forget_turns, forget_turns_of
 from memory.text import clean
 

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from memory import telemetry
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
-from memory.index import ExactIndex, IndexSlot
 from memory.ledger import (
     Counts,
     DecisionRecord,
@@ -41,6 +40,7 @@ from memory.models import (
     new_memory_id,
 )
 from memory.protocols import Clock, Embedder, Index, Query
+from memory.search import ExactIndex, IndexSlot
 from memory.store import undoing
 from memory.store.applying import (
     Anyway,

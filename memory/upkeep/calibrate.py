@@ -8,9 +8,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import chain
 
-from memory.index import nearest_pairs
 from memory.models import LOWER, Memory, Question, Scope, Verdict
 from memory.protocols import LanguageModel
+from memory.search import nearest_pairs
 from memory.store import MemoryStore
 from memory.text import covers, differs, identity
 from memory.threads import Progress, side_by_side

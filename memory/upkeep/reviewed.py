@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from memory.index import similarity
 from memory.ledger import DecisionRecord
 from memory.models import Memory
+from memory.search import similarity
 from memory.store import MemoryStore
 from memory.upkeep.calibration import AlikePair, Answer
 

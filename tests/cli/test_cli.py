@@ -28,9 +28,9 @@ from memory.assembly import open_store
 from memory.cli.commands import app
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
-from memory.index import IndexFolder
 from memory.interchange import Reading, langgraph_at, note_reading
 from memory.models import Action, Decision, Survivor
+from memory.search import IndexFolder
 from memory.store import Anyway
 from orchestrator import app as chat
 from tests import commands

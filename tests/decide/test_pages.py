@@ -14,8 +14,8 @@ from memory.decide.pages import (
     PageGraph,
     pages,
 )
-from memory.index import nearest_pairs
 from memory.models import Vectors
+from memory.search import nearest_pairs
 
 
 def vectors(seed: int, count: int) -> Vectors:

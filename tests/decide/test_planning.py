@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from memory.decide.planning import plan_round
 from memory.deduplicator import MemoryDeduplicator
-from memory.index import similarity
 from memory.ledger import Ledger, Row, Snapshot, VectorTable
 from memory.models import COPIES_FROM, Memory, Rules, Scope, Vectors
 from memory.providers import OfflineModel
+from memory.search import similarity
 from memory.store import MemoryStore
 from memory.text import text_key
 from tests.doubles import START, PlacedEmbedder, ticking

@@ -17,7 +17,6 @@ from chromadb.utils.embedding_functions import register_embedding_function
 from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
-from memory.index import ChromaServer
 from memory.interchange.chroma import Place, opened, read_collection
 from memory.interchange.chroma_back import TheirChroma
 from memory.interchange.foreign import Reading
@@ -26,6 +25,7 @@ from memory.interchange.plan_back import WriteBackPlan
 from memory.interchange.undo_file import read_undo_file
 from memory.interchange.vectors import vectors_as_theirs
 from memory.interchange.write_back import undo_write_back, write_back
+from memory.search import ChromaServer
 from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbedder, word_vector
 from tests.interchange.backs import (

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from memory.errors import EmbeddingError
-from memory.index import similarity
 from memory.providers.embeddings import MiniLMEmbedder, WordLlamaEmbedder
+from memory.search import similarity
 
 
 @pytest.fixture(scope="module")

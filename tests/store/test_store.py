@@ -117,7 +117,7 @@ def test_a_broken_index_is_said_once_and_exact_search_goes_on(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("memory.index.exact._READ_AT_ONCE", 0)
+    monkeypatch.setattr("memory.search.exact._READ_AT_ONCE", 0)
     index = BrokenIndex()
     embedder.place("Mia has a cat.")
     embedder.place("Mia owns a cat.", 0.95, "Mia has a cat.")

@@ -14,9 +14,9 @@ import pytest
 from memory.assembly import open_store
 from memory.config import Config, LLMConfig, MemoryConfig
 from memory.errors import LedgerDamaged
-from memory.index import ChromaIndex
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Survivor
+from memory.search import ChromaIndex
 from memory.store import Anyway, Applied, MemoryStore
 from memory.upkeep.doctor import examine, mend
 from tests.conftest import Tell

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory.index.pairs import Floats, Pairs, chosen, in_order, joined, scores_of, slack, unit_rows
-from memory.index.products import Blocks, Ints, OnShare, Places, Products, by_strips, together
 from memory.models import Vectors
+from memory.search.pairs import Floats, Pairs, chosen, in_order, joined, scores_of, slack, unit_rows
+from memory.search.products import Blocks, Ints, OnShare, Places, Products, by_strips, together
 
 Cosine = float | Floats
 """A threshold of all rows, or one for each (n,): of two rows the stricter counts."""

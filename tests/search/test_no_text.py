@@ -21,14 +21,14 @@ import pytest
 from memory import Config, Memory
 from memory.assembly import open_store
 from memory.config import MemoryConfig
-from memory.index import ChromaIndex, Following
 from memory.ledger import Ledger
 from memory.models import new_memory_id
+from memory.search import ChromaIndex, Following
 from memory.store import MemoryStore
 from memory.text import text_key
 from tests.doubles import START
-from tests.index import children
-from tests.index.vectors import DIM, MIA, nearest, opened, unit, write
+from tests.search import children
+from tests.search.vectors import DIM, MIA, nearest, opened, unit, write
 
 WORD = "juniperberry"
 
@@ -167,8 +167,8 @@ def modes_below(folder: Path) -> dict[str, tuple[int, bool]]:
 OWNER = """
 import sys, time
 from pathlib import Path
-from memory.index.chroma_process import ChromaProcess
-from tests.index import children
+from memory.search.chroma_process import ChromaProcess
+from tests.search import children
 process = ChromaProcess().open(Path(sys.argv[1]))
 print(*children.pids(), flush=True)
 time.sleep(600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 
-from memory.index.beside import Beside
+from memory.search.beside import Beside
 
 
 class Counted:

@@ -11,13 +11,13 @@ from typing import TypeVar
 import numpy as np
 
 from memory.errors import IndexFault, LedgerError
-from memory.index import rows
-from memory.index.beside import Beside
-from memory.index.following import Follower, Page
-from memory.index.place import Place
 from memory.ledger import Change, Ledger
 from memory.models import Scope
 from memory.protocols import Query
+from memory.search import rows
+from memory.search.beside import Beside
+from memory.search.following import Follower, Page
+from memory.search.place import Place
 
 logger = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.index.chroma_client import COLLECTION, Rows, close_client, open_collection
-from memory.index.chroma_client import persistent_client as client_on
-from memory.index.rows import held, named, write
 from memory.ledger import Change
 from memory.models import Vector
 from memory.protocols import Query
-from tests.index.vectors import DIM, MIA
+from memory.search.chroma_client import COLLECTION, Rows, close_client, open_collection
+from memory.search.chroma_client import persistent_client as client_on
+from memory.search.rows import held, named, write
+from tests.search.vectors import DIM, MIA
 
 AXES = np.eye(DIM, dtype=np.float32)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.index.bounded import BoundedRows
 from memory.models import Vectors
+from memory.search.bounded import BoundedRows
 
 DIM = 16
 
@@ -20,7 +20,7 @@ DIM = 16
 def soon() -> Iterator[None]:
     """Bounds are kept of few rows already."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("memory.index.bounded._WORTH", 20)
+        patched.setattr("memory.search.bounded._WORTH", 20)
         yield
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from memory.ledger import IndexState, Ledger
 from memory.text import text_key
-from tests.index.vectors import DIM, MIA, client_of, nearest, opened, unit, write
+from tests.search.vectors import DIM, MIA, client_of, nearest, opened, unit, write
 
 
 def test_what_is_written_is_copied_and_not_copied_again(

@@ -9,11 +9,11 @@ import chromadb
 import numpy as np
 from chromadb.config import Settings
 
-from memory.index.chroma import ChromaIndex, Following
-from memory.index.exact import ExactIndex
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
 from memory.protocols import Index, Query, Shortlist
+from memory.search.chroma import ChromaIndex, Following
+from memory.search.exact import ExactIndex
 from memory.text import text_key
 from tests.doubles import START
 

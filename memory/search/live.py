@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from memory.errors import IndexFault
-from memory.index.bounded import BoundedRows
-from memory.index.products import Ints
 from memory.ledger import Change, Reader, ScopeValues
 from memory.models import Scope, Vector
 from memory.protocols import Query
+from memory.search.bounded import BoundedRows
+from memory.search.products import Ints
 
 
 class LiveVectors:

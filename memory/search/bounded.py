@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from memory.index.pairs import Floats, nearest, slack, with_rest
-from memory.index.products import Ints, chunks, multiplied
 from memory.models import Vector, Vectors
+from memory.search.pairs import Floats, nearest, slack, with_rest
+from memory.search.products import Ints, chunks, multiplied
 
 _WORTH = 4_000
 """Rows from which on bounds are kept."""

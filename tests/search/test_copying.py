@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory.index import rows
-from memory.index.chroma_client import Rows
-from memory.index.exact import ExactIndex
-from memory.index.folder import IndexFolder
 from memory.ledger import Ledger
 from memory.protocols import Query
-from tests.index import children
-from tests.index.vectors import MIA, agree, client_of, nearest, opened, unit, write
+from memory.search import rows
+from memory.search.chroma_client import Rows
+from memory.search.exact import ExactIndex
+from memory.search.folder import IndexFolder
+from tests.search import children
+from tests.search.vectors import MIA, agree, client_of, nearest, opened, unit, write
 
 
 def test_what_is_many_is_copied_beside_those_who_search(

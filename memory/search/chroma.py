@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memory.errors import ForeignIndex, IndexFault, LedgerError
-from memory.index import rows
-from memory.index.chroma_client import (
+from memory.ledger import Ledger, ScopeValues
+from memory.protocols import Query, Shortlist
+from memory.search import rows
+from memory.search.chroma_client import (
     COLLECTION,
     SLACK,
     ChromaServer,
     http_client,
 )
-from memory.index.chroma_process import ChromaProcess
-from memory.index.copying import Copying, Locks
-from memory.index.folder import IndexFolder
-from memory.index.following import Follower
-from memory.index.place import Place
-from memory.ledger import Ledger, ScopeValues
-from memory.protocols import Query, Shortlist
+from memory.search.chroma_process import ChromaProcess
+from memory.search.copying import Copying, Locks
+from memory.search.folder import IndexFolder
+from memory.search.following import Follower
+from memory.search.place import Place
 
 logger = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.errors import IndexFault
-from memory.index.exact import ExactIndex
-from memory.index.live import LiveVectors
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
 from memory.protocols import Query
+from memory.search.exact import ExactIndex
+from memory.search.live import LiveVectors
 from memory.text import text_key
 from tests.doubles import START
 
@@ -171,9 +171,9 @@ def test_vectors_of_different_dimensions_are_a_fault(tmp_path: Path) -> None:
 def test_it_lets_go_of_vectors_that_have_become_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.index.exact._MOST", 12)
-    monkeypatch.setattr("memory.index.exact._KEPT", 24)
-    monkeypatch.setattr("memory.index.exact._READ_AT_ONCE", 0)
+    monkeypatch.setattr("memory.search.exact._MOST", 12)
+    monkeypatch.setattr("memory.search.exact._KEPT", 24)
+    monkeypatch.setattr("memory.search.exact._READ_AT_ONCE", 0)
     rng = np.random.default_rng(0)
     live: dict[str, tuple[Memory, Vector]] = {}
     with Ledger.create(f"sqlite:///{tmp_path / 'l.db'}") as ledger:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import contextlib
 
 from memory.errors import IndexFault
-from memory.index.chroma_client import (
+from memory.search.chroma_client import (
     Holder,
     Rows,
     chroma_faults,
     close_client,
     open_collection,
 )
-from memory.index.chroma_process import ChromaProcess
-from memory.index.folder import IndexFolder
+from memory.search.chroma_process import ChromaProcess
+from memory.search.folder import IndexFolder
 
 
 class Place:

@@ -22,7 +22,8 @@ from typing import Any
 from uuid import UUID
 
 from memory.errors import IndexFault
-from memory.index.chroma_client import (
+from memory.models import Vector, Vectors
+from memory.search.chroma_client import (
     Client,
     Collection,
     Nearest,
@@ -31,13 +32,12 @@ from memory.index.chroma_client import (
     load_chroma,
     persistent_client,
 )
-from memory.index.probe import alone_at, bare_environment, python_that
-from memory.models import Vector, Vectors
+from memory.search.probe import alone_at, bare_environment, python_that
 
 _ENDING_S = 10.0
 """How long the process may take to end once its files are closed."""
 _SERVE_CODE = """
-from memory.index.chroma_process import serve
+from memory.search.chroma_process import serve
 serve()
 """
 

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from memory.errors import IndexFault, LedgerError, MemoryPipelineError
-from memory.index.exact import ExactIndex
 from memory.protocols import Index, Query, Shortlist
+from memory.search.exact import ExactIndex
 
 logger = logging.getLogger(__name__)
 

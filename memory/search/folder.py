@@ -17,7 +17,7 @@ import filelock
 
 from memory import files
 from memory.errors import IndexFault
-from memory.index.probe import PROBE_CODE, STARTED, alone_at, bare_environment, python_that
+from memory.search.probe import PROBE_CODE, STARTED, alone_at, bare_environment, python_that
 
 _PROBE_S = 120
 """How long looking at a folder may take before it counts as damaged."""

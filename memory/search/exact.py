@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 
 from memory.errors import IndexFault, LedgerError
-from memory.index.beside import Beside
-from memory.index.live import LiveVectors
 from memory.ledger import Ledger
 from memory.models import Scope
 from memory.protocols import Query, Shortlist
+from memory.search.beside import Beside
+from memory.search.live import LiveVectors
 
 logger = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from memory.errors import ForeignIndex, IndexFault
-from memory.index import rows
-from memory.index.chroma_client import Rows, chroma_faults
-from memory.index.live import LiveVectors
-from memory.index.place import Place
 from memory.ledger import RESTORED, Change, IndexState, Ledger, ScopeValues
+from memory.search import rows
+from memory.search.chroma_client import Rows, chroma_faults
+from memory.search.live import LiveVectors
+from memory.search.place import Place
 
 _PAGE = 1_000
 """Rows that are copied in one go."""

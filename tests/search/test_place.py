@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from memory.errors import IndexFault
-from memory.index.chroma_client import COLLECTION
-from memory.index.chroma_process import ChromaProcess
-from memory.index.folder import IndexFolder
-from memory.index.place import Place
-from tests.index import children
+from memory.search.chroma_client import COLLECTION
+from memory.search.chroma_process import ChromaProcess
+from memory.search.folder import IndexFolder
+from memory.search.place import Place
+from tests.search import children
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory.index.products import Blocks, Ints, Products, by_strips, chunks, together
 from memory.models import Vector, Vectors
+from memory.search.products import Blocks, Ints, Products, by_strips, chunks, together
 
 Floats = npt.NDArray[np.float64]
 

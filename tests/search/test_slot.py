@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from memory.index.exact import ExactIndex
-from memory.index.slot import IndexSlot
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
 from memory.protocols import Query, Shortlist
+from memory.search.exact import ExactIndex
+from memory.search.slot import IndexSlot
 from memory.text import text_key
 from tests.doubles import START, BrokenIndex
 
@@ -102,7 +102,7 @@ def test_an_index_that_is_needed_later_is_opened_though_it_was_not_in_the_backgr
     slot.open_in_background(ready.set)
     assert ready.wait(30.0)
     slot.nearest([Query(AXES[1], of("Mia"), 1)])
-    monkeypatch.setattr("memory.index.exact._MOST", 8)
+    monkeypatch.setattr("memory.search.exact._MOST", 8)
     assert slot.nearest([Query(AXES[1], of("Mia"), 1)])[0].ids == (mia[0],)
     assert index.asked == 1
 
@@ -118,8 +118,8 @@ def test_few_are_searched_exactly_from_the_first_query_on(ledger: Ledger) -> Non
 def test_many_are_the_indexs_until_their_vectors_are_read_beside(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.index.exact._READ_AT_ONCE", 4)
-    monkeypatch.setattr("memory.index.exact._PAGE", 2)
+    monkeypatch.setattr("memory.search.exact._READ_AT_ONCE", 4)
+    monkeypatch.setattr("memory.search.exact._PAGE", 2)
     mia = [*tell(ledger, "Mia", [AXES[0]]), *tell(ledger, "Mia's", [*AXES[1:]])]
     index = Sure(mia[0])
     slot = slot_with(ledger, index)
@@ -158,7 +158,7 @@ def test_a_scope_of_too_many_is_the_indexs(ledger: Ledger, monkeypatch: pytest.M
     index = Sure(jonas[0])
     slot = slot_with(ledger, index)
     slot.nearest([Query(AXES[1], of("Mia"), 1)])
-    monkeypatch.setattr("memory.index.exact._MOST", 8)
+    monkeypatch.setattr("memory.search.exact._MOST", 8)
     for asked in (1, 2):
         both = slot.nearest([Query(AXES[2], of("Jonas"), 1), Query(AXES[0], of("Mia"), 1)])
         assert [one.ids for one in both] == [(jonas[0],), (mia[0],)]

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from memory.errors import IndexFault, InputError
-from memory.index.chroma import ChromaIndex
-from memory.index.chroma_client import ChromaServer
 from memory.interchange import read_collection
 from memory.ledger import Ledger
 from memory.models import Memory
+from memory.search.chroma import ChromaIndex
+from memory.search.chroma_client import ChromaServer
 from memory.text import text_key
 from tests.doubles import START
-from tests.index.vectors import MIA, agree, client_of, nearest, opened, unit, write
+from tests.search.vectors import MIA, agree, client_of, nearest, opened, unit, write
 
 
 def test_it_agrees_with_exact_search_while_memories_come_and_go(

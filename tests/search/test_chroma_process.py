@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from memory.errors import IndexFault
-from memory.index.chroma_client import open_collection
-from memory.index.chroma_process import ChromaProcess
-from memory.index.probe import alone_at
-from tests.index import children
+from memory.search.chroma_client import open_collection
+from memory.search.chroma_process import ChromaProcess
+from memory.search.probe import alone_at
+from tests.search import children
 
 
 @pytest.fixture

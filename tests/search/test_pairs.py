@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.decide import cohesive, connected
-from memory.index.pairs import Pairs, bounding_rows, nearest, similar_pairs, similarity, slack
-from memory.index.products import Blocks
 from memory.models import Vectors
+from memory.search.pairs import Pairs, bounding_rows, nearest, similar_pairs, similarity, slack
+from memory.search.products import Blocks
 
 
 def clustered(seed: int, n: int, dim: int = 8) -> Vectors:

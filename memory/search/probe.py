@@ -13,7 +13,7 @@ import filelock
 
 from memory import files
 from memory.errors import IndexFault
-from memory.index.chroma_client import (
+from memory.search.chroma_client import (
     COLLECTION,
     SLACK,
     chroma_faults,
@@ -53,7 +53,7 @@ sys.path[:] = json.loads(sys.argv.pop(1))
 STARTED = "looking"
 """The line that says that all was loaded: what goes wrong from here on is the folder's doing."""
 PROBE_CODE = """
-from memory.index.probe import look
+from memory.search.probe import look
 look(sys.argv[1])
 """
 """Python that looks at a folder, which is its argument."""

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.index.candidates import candidate_pairs, nearest_pairs
-from memory.index.pairs import Floats, Pairs, similar_pairs
-from memory.index.products import Blocks, Ints
 from memory.models import Vectors
+from memory.search.candidates import candidate_pairs, nearest_pairs
+from memory.search.pairs import Floats, Pairs, similar_pairs
+from memory.search.products import Blocks, Ints
 
 Triple = tuple[int, int, float]
 blocks = st.sampled_from([Blocks(), Blocks(2, 3, 6), Blocks(4, 2, 12), Blocks(1, 2, 2)])

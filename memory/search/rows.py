@@ -7,10 +7,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from memory.index.chroma_client import SLACK, Rows, chroma_faults
 from memory.ledger import Change
 from memory.models import Vector
 from memory.protocols import Query
+from memory.search.chroma_client import SLACK, Rows, chroma_faults
 
 WIDER = 4
 """How many more neighbours than wanted are asked for, since some are out of scope or retired."""
