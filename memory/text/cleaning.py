@@ -32,6 +32,8 @@ _PLAINLY_WRITTEN = re.compile(
 ).fullmatch
 """Of most texts: words whose case tells nothing, and what has none."""
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
+_LONGEST_EXPANDED = 250_000
+"""Characters up to which a text is expanded: NFKC makes 18 of one U+FDFA."""
 
 
 def clean(text: str) -> str:
@@ -116,7 +118,13 @@ def _compatible(text: str) -> str:
     """NFKC, with a mark where that alone would make another text of it."""
     if unicodedata.is_normalized("NFKC", text):
         return text
-    return unicodedata.normalize("NFKC", "".join(map(_keep_apart, text)))
+    return nfkc("".join(map(_keep_apart, text)))
+
+
+def nfkc(text: str) -> str:
+    """NFKC, or the text as it stands where that is more than `_LONGEST_EXPANDED` characters."""
+    expanded = unicodedata.normalize("NFKC", text)
+    return text if len(expanded) > max(len(text), _LONGEST_EXPANDED) else expanded
 
 
 def _folded(text: str) -> str:
@@ -129,6 +137,7 @@ def _folded(text: str) -> str:
     return "".join([*kept, text[end:].casefold()])
 
 
+@lru_cache(maxsize=4_096)
 def _keep_apart(char: str) -> str:
     kind = unicodedata.decomposition(char).partition(" ")[0]
     return _COMPATIBILITY.get(kind, "") + char

@@ -9,9 +9,9 @@ them becomes one word of letters, which stands for it; what is written in severa
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 
+from memory.text.cleaning import nfkc
 from memory.text.language import Language, language_of, words_of
 
 _CJK = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -107,7 +107,7 @@ def _compatible(text: str) -> str:
         return text
     text = _RAISED.sub(lambda raised: f"^{raised.group()}", text)
     text = _FRACTION.sub(lambda part: f" {part.group()}", text)
-    return unicodedata.normalize("NFKC", text).replace("\u2044", "/").replace("\u2212", "-")
+    return nfkc(text).replace("\u2044", "/").replace("\u2212", "-")
 
 
 _DATE = re.compile(r"(?<![\w.])(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})(?![\w-]|\.\d)")

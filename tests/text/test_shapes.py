@@ -17,6 +17,9 @@ from memory.text import (
     compare,
     differs,
     english,
+    identity,
+    normalise,
+    parse,
     retold,
     statements,
     third_person,
@@ -24,6 +27,7 @@ from memory.text import (
     verify_by_words,
 )
 from memory.text.coverage import LONGEST
+from memory.text.tokens import tokens
 
 ONCE_SLOW = (
     "passive", "names of", "of numbers", "gave", "superscripts", "upper case", "sentences",
@@ -70,6 +74,19 @@ def test_four_times_the_text_is_at_most_six_times_the_work(shape: str) -> None:
             other = [other for _, other in partners(text)][place]
             work.append(steps(lambda a=text, b=other: compare(a, b)))  # type: ignore[misc]
         assert work[1] <= 6 * work[0]
+
+
+@pytest.mark.parametrize("expanding", ["\ufdfa", "\ufdfb ", "㎯", "⅒ "])
+def test_a_long_text_is_not_expanded_to_a_multiple(expanding: str) -> None:
+    document = expanding * (100_000 // len(expanding))
+    assert len(normalise(document)) <= 250_000
+    assert len(identity(document)) <= 250_000
+    assert sum(len(token.surface) for token in tokens(document)) <= 300_000
+
+
+def test_a_character_that_stands_for_several_words_is_the_same_text_as_these() -> None:
+    assert identity("\ufdfa") == identity("صلى الله عليه وسلم")
+    assert parse("\ufdfa").keys == parse("صلى الله عليه وسلم").keys
 
 
 def test_a_document_covers_only_the_same_text() -> None:
