@@ -22,6 +22,7 @@ from .models import ProposedMerge as ProposedMerge
 from .models import Question as Question
 from .models import Reply as Reply
 from .models import Rereading as Rereading
+from .models import Scope as Scope
 from .models import SearchResult as SearchResult
 from .models import Turn as Turn
 from .models import Verdict as Verdict

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from memory.background import BackgroundExtraction, OnExtracted
-from memory.errors import LedgerError
+from memory.deduplicator import MemoryDeduplicator
+from memory.errors import InputError, LedgerError
 from memory.extractor import MemoryExtractor
-from memory.models import ExtractionResult, Memory, Scope, Turn
-from memory.store import Forgotten, MemoryStore
+from memory.models import ExtractionResult, Memory, Scope, Turn, first_problem
+from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
 from memory.threads import LoopThread, Progress, in_thread
 
 RECALL_FLOOR = 0.3
@@ -28,6 +32,7 @@ class ChatMemory:
         self,
         store: MemoryStore,
         extractor: MemoryExtractor,
+        deduplicator: MemoryDeduplicator,
         *,
         concurrency: int = 4,
         wait_s: float = 45.0,
@@ -40,6 +45,7 @@ class ChatMemory:
         """
         self._store = store
         self._extractor = extractor
+        self._deduplicator = deduplicator
         self._release = release
         self._closing = threading.Lock()
         self._closed = False
@@ -71,14 +77,50 @@ class ChatMemory:
         self._loop.soon(self._background.wake)
         return known
 
-    async def recall(self, text: str, *, user: str | None, k: int = 5) -> list[Memory]:
-        """What is remembered of this user about a text, nearest first.
+    async def remember(
+        self,
+        text: str,
+        *,
+        user: str | None,
+        is_private: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        at: datetime | None = None,
+        external_id: str | None = None,
+    ) -> Memory:
+        """Store one memory as it is worded; return the memory that lives for it.
 
-        None is somebody who is not known: what is public is recalled.
+        That is the new one, one that already states it, or a merge of both. `at` is when it was
+        recorded, now where it is None.
 
-        Raises: EmbeddingError, LedgerError.
+        Raises: InputError where it is no memory, LedgerError.
         """
         self._check_open()
+        try:
+            new = Memory(
+                id=self._store.new_id(),
+                external_id=external_id,
+                content=text,
+                user=user,
+                is_private=is_private,
+                timestamp=at or self._store.clock(),
+                metadata=dict(metadata or {}),
+            )
+        except ValidationError as exc:
+            raise InputError("memory", first_problem(exc).what) from exc
+        return await self._loop.run(self._deduplicator.check_and_merge(new))
+
+    async def recall(
+        self, text: str, *, user: str | None = None, everyone: bool = False, k: int = 5
+    ) -> list[Memory]:
+        """What is remembered of this user about a text, nearest first.
+
+        With `everyone=True` and no user, the public memories of all users are recalled.
+
+        Raises: InputError where it is not said whose, EmbeddingError, LedgerError.
+        """
+        self._check_open()
+        if (user is None) is not everyone:
+            raise InputError("recall", "needs a user", "give user=NAME, or everyone=True")
         scope = Scope((("is_private", False),)) if user is None else Scope.of_user(user)
         found = await in_thread(self._store.search, text, k, scope=scope)
         return [hit.memory for hit in found if hit.similarity >= RECALL_FLOOR]
@@ -106,6 +148,15 @@ class ChatMemory:
         self._check_open()
         return await in_thread(self._store.forget, memory_id)
 
+    async def forget_user(self, user: str) -> ForgottenUser:
+        """Erase all memories of a user for good, and what they said that is not extracted yet.
+
+        Raises: LedgerError; a repeated call then erases the rest.
+        """
+        self._check_open()
+        store = self._store
+        return await in_thread(forget_user, store.ledger, store.index, user, store.clock())
+
     async def close(self) -> None:
         """Stop extracting; turns that wait are extracted after the next start. Once is enough."""
         await in_thread(self._close)
@@ -129,3 +180,16 @@ class ChatMemory:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    # Last, so that the annotations above mean the built-in list.
+    async def list(self, *, user: str, limit: int | None = None) -> Sequence[Memory]:
+        """Return the memories of a user, the newest first.
+
+        Raises: LedgerError.
+        """
+        self._check_open()
+        return await in_thread(self._newest, user, limit)
+
+    def _newest(self, user: str, limit: int | None) -> Sequence[Memory]:
+        with self._store.ledger.reading() as reader:
+            return [row.memory for row in reader.memories.newest(limit, Scope.of_user(user))]

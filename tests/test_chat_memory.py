@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from memory import Config, open_chat_memory, open_store
 from memory.assembly import build_extractor, build_model
 from memory.config import LLMConfig, MemoryConfig
-from memory.errors import LedgerError
+from memory.errors import InputError, LedgerError
 from memory.models import Turn
 from memory.store import forget_user
 from tests import servers
@@ -235,6 +235,35 @@ def test_a_memory_is_recalled_and_forgotten(tmp_path: Path, gemini: GeminiServer
             assert await memory.recall("item number 1", user="Jonas") == []
             await memory.forget(mine.id)
             assert await memory.recall("item number 1", user="Mia") == []
+
+    asyncio.run(talk())
+
+
+def test_explicit_memories_are_deduplicated_listed_and_forgotten_by_user(tmp_path: Path) -> None:
+    config = Config(memory=MemoryConfig(data_dir=str(tmp_path)), llm=LLMConfig(provider="offline"))
+
+    async def talk() -> None:
+        async with open_chat_memory(config) as memory:
+            await memory.remember("Mia has a cat.", user="Mia")
+            form = {"from": "form"}
+            first = await memory.remember("mia has a cat", user=" Mia", metadata=form)
+            newer = await memory.remember("Mia's PIN is 4711.", user="Mia", is_private=True)
+            theirs = await memory.remember("Jonas's PIN is 1234.", user="Jonas")
+            assert first.metadata == {"from": "form"}
+            assert [one.id for one in await memory.list(user="Mia ")] == [newer.id, first.id]
+            assert [one.id for one in await memory.list(user="Mia", limit=1)] == [newer.id]
+            with pytest.raises(InputError, match="user=NAME"):
+                await memory.recall("What is the PIN?")
+            everyones = await memory.recall("What is the PIN?", everyone=True)
+            assert newer.id not in [one.id for one in everyones]
+            assert theirs.id in [one.id for one in everyones]
+            with pytest.raises(InputError, match="memory"):
+                await memory.remember("  ", user="Mia")
+            await memory.hear(Turn(speaker="Mia", text="I sail.", at=START))
+            assert (await memory.forget_user("Mia")).memories == 2
+            assert await memory.list(user="Mia") == []
+            assert await memory.waiting() == 0
+            assert [one.id for one in await memory.list(user="Jonas")] == [theirs.id]
 
     asyncio.run(talk())
 

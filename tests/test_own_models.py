@@ -335,7 +335,7 @@ def test_a_vector_of_another_length_than_those_stored_is_an_embedding_error(
     store.add(tell("Mia sails."))
     monkeypatch.setattr(embedder, "embed", lambda texts: np.eye(len(texts), 32))
     with pytest.raises(EmbeddingError, match="placed-64"):
-        store.search("Mia rows.")
+        store.search("Mia rows.", everyone=True)
 
 
 def test_a_vector_is_brought_to_length_one(
@@ -343,7 +343,7 @@ def test_a_vector_is_brought_to_length_one(
 ) -> None:
     monkeypatch.setattr(embedder, "embed", lambda texts: 7.0 * np.eye(len(texts), 64))
     store.add(tell("Mia sails."))
-    assert store.search("Mia sails.")[0].similarity == 1.0
+    assert store.search("Mia sails.", everyone=True)[0].similarity == 1.0
 
 
 @pytest.mark.parametrize("named", ["nowhere:make", "json:nothing", "tests.doubles:BrokenIndex"])

@@ -48,8 +48,12 @@ def run(folder: Path, *args: str) -> str:
 
 SAYS = {
     "README.md 1": r"\[\]\n\['Mia moved to Porto in 2021\.'\]\n",
-    "docs/library.md 1": r"mem_[0-9a-f]{12} Mia has a tabby cat named Pepper\.\n",
-    "docs/library.md 2": (
+    "docs/library.md 1": (
+        r"mem_[0-9a-f]{12} Mia has a tabby cat\.\n\['Mia has a tabby cat\.'\]\n"
+        r"\['Mia has a tabby cat\.'\]\n1 erased for good\n"
+    ),
+    "docs/library.md 2": r"mem_[0-9a-f]{12} Mia has a tabby cat named Pepper\.\n",
+    "docs/library.md 3": (
         r"Mia has two cats\.\n\['Mia has two cats\.'\]\n\['add', 'update'\]\n"
         r"\['Mia has a cat\.'\]\n"
     ),

@@ -114,9 +114,9 @@ class DedupMemoryService(BaseMemoryService):
         """
         memory = await self._memory_of(app_name)
         for entry in memories:
-            await memory.remember(
+            await memory.chat.remember(
                 _text(entry.content),
-                user_id,
+                user=user_id,
                 at=_moment(entry),
                 external_id=entry.id,
                 metadata={**(custom_metadata or {}), **entry.custom_metadata},

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
-
-from pydantic import ValidationError
 
 from memory import assembly
 from memory.chat_memory import ChatMemory
 from memory.config import Config
-from memory.deduplicator import MemoryDeduplicator
-from memory.errors import InputError
 from memory.ledger import Ledger
-from memory.models import Memory, first_problem
 from memory.protocols import Embedder, LanguageModel
 from memory.store import MemoryStore
 from memory.threads import in_thread
@@ -27,34 +20,6 @@ class OpenMemory:
 
     chat: ChatMemory
     store: MemoryStore
-    deduplicator: MemoryDeduplicator
-
-    async def remember(
-        self,
-        content: str,
-        user: str,
-        *,
-        at: datetime | None = None,
-        external_id: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Memory:
-        """Store an explicit memory; gives the one that lives for it.
-
-        Raises: InputError where it is none, LedgerError.
-        """
-        now = self.store.clock()
-        try:
-            new = Memory(
-                id=self.store.new_id(),
-                external_id=external_id,
-                content=content,
-                user=user,
-                timestamp=at or now,
-                metadata=dict(metadata or {}),
-            )
-        except ValidationError as exc:
-            raise InputError("memory", first_problem(exc).what) from exc
-        return await self.deduplicator.check_and_merge(new)
 
 
 def conversation_of(*parts: str) -> str:
@@ -86,7 +51,7 @@ def open_memory(
         if check is not None:
             check(store.ledger)
         chat = assembly.build_chat_memory(store, config, language, release=release)
-        return OpenMemory(chat, store, assembly.build_deduplicator(store, config, language))
+        return OpenMemory(chat, store)
     except BaseException:  # Ctrl-C too must not leave the ledger open
         store.close()
         raise

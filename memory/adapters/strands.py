@@ -84,7 +84,7 @@ class DedupMemoryStore(MemoryStore):
         Raises: InputError, LedgerError.
         """
         memory = await self._memory()
-        return (await memory.remember(content, self._user, metadata=metadata)).id
+        return (await memory.chat.remember(content, user=self._user, metadata=metadata)).id
 
     async def add_messages(
         self, messages: list[Message], context: AddMessagesContext | None = None

@@ -85,12 +85,18 @@ def build_review(
 
 def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) -> MemoryExtractor:
     """Build the hook of a chatbot; `model` as for `build_deduplicator`."""
+    model = guarded(model, config)
+    return _extractor(store, config, model, build_deduplicator(store, config, model))
+
+
+def _extractor(
+    store: MemoryStore, config: Config, model: LanguageModel, deduplicator: MemoryDeduplicator
+) -> MemoryExtractor:
     from memory.extractor import MemoryExtractor
 
-    model = guarded(model, config)
     return MemoryExtractor(
         store,
-        build_deduplicator(store, config, model),
+        deduplicator,
         model,
         gap_s=config.memory.extraction_gap,
         concurrency=config.llm.concurrency,
@@ -141,9 +147,12 @@ def build_chat_memory(
     """The same on a store and a model that others close, unless `release` does."""
     from memory.chat_memory import ChatMemory
 
+    model = guarded(model, config)
+    deduplicator = build_deduplicator(store, config, model)
     return ChatMemory(
         store,
-        build_extractor(store, config, model),
+        _extractor(store, config, model, deduplicator),
+        deduplicator,
         concurrency=config.llm.concurrency,
         wait_s=config.memory.extraction_wait,
         on_extracted=on_extracted,

@@ -83,12 +83,10 @@ def search(
 ) -> None:
     """Show the memories nearest to a query, most similar first."""
     from memory.cli.tables import grid
-    from memory.models import Scope
 
-    scope = Scope.of_user(user) if user is not None else None
     with assembly.read_store(context.obj) as store:
         warn_of_missing_vectors(store)
-        found = store.search(query, k, scope=scope)
+        found = store.search(query, k, user=user, everyone=user is None)
         others = "" if found or user is None else who_exists(store, user)
     if not found:
         err().print(f"nothing found{others}")

@@ -103,7 +103,7 @@ class Memories(TableGroup):
         names = newer.scalars(self._connection, after=revision, **_told(scope))
         return _held(scope, list(self.rows(names).values()))
 
-    def newest(self, limit: int, scope: Scope, since: datetime | None = None) -> list[Row]:
+    def newest(self, limit: int | None, scope: Scope, since: datetime | None = None) -> list[Row]:
         """The live memories of the scope that were recorded last, newest first."""
         written: sa.ColumnElement[str] = t.memories.c.timestamp
         if self._transaction.dialect == "postgresql":

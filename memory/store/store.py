@@ -217,19 +217,29 @@ class MemoryStore:
 
     # --- finding ---
 
-    def search(self, query: str, k: int = 5, *, scope: Scope | None = None) -> list[SearchResult]:
-        """The k live memories nearest to the query, nearest first; `scope` None is all of them.
+    def search(
+        self,
+        query: str,
+        k: int = 5,
+        *,
+        user: str | None = None,
+        scope: Scope | None = None,
+        everyone: bool = False,
+    ) -> list[SearchResult]:
+        """Return the k live memories nearest to the query, nearest first.
 
-        How alike they are is the plain cosine: a question is no statement.
+        It takes one of `user`, `scope` and `everyone=True`, which searches the memories of all
+        users. How alike they are is the plain cosine: a question is no statement.
 
-        Raises: EmbeddingError.
+        Raises: InputError where none or several of them are given, EmbeddingError.
         """
+        scope = _one_scope(user, scope, everyone)
         if not clean(query):
             return []
         vector = self.embeddings.query(clean(query))
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
-        shortlist = self.index.exactly(Query(vector, scope or Scope(()), k))
+        shortlist = self.index.exactly(Query(vector, scope, k))
         with self.ledger.reading() as reader:
             found = reader.memories.rows(shortlist.ids).values()
             return ranked(reader, Probe(clean(query), vector), filter(_is_live, found), PLAIN)
@@ -535,6 +545,13 @@ class MemoryStore:
             and row.text_key not in look.distinct
             and self.scope_of(row.memory) == look.scope
         )
+
+
+def _one_scope(user: str | None, scope: Scope | None, everyone: bool) -> Scope:
+    if (user is not None) + (scope is not None) + everyone != 1:
+        remedy = "give user=NAME, or everyone=True for the memories of all users"
+        raise InputError("search", "needs to know whose memories to search", remedy)
+    return scope or (Scope(()) if user is None else Scope.of_user(user))
 
 
 def _is_live(row: Row) -> bool:

@@ -66,6 +66,17 @@ def test_find_similar_sees_only_the_user_it_is_asked_about(store: MemoryStore, t
     assert store.find_similar("The car is red.", user="Mia") is not None
 
 
+def test_a_search_names_whose_memories_it_wants(store: MemoryStore, tell: Tell) -> None:
+    mia = store.add(tell("Mia has a cat.", user="Mia"))
+    jonas = store.add(tell("Jonas has a cat.", user="Jonas"))
+    assert [hit.memory.id for hit in store.search("a cat", user=" Mia")] == [mia.id]
+    everyones = {hit.memory.id for hit in store.search("a cat", everyone=True)}
+    assert everyones == {mia.id, jonas.id}
+    for whose in ({}, {"user": None}, {"user": "Mia", "everyone": True}):
+        with pytest.raises(InputError, match="everyone=True"):
+            store.search("a cat", **whose)
+
+
 def test_the_same_memory_twice_is_stored_once(store: MemoryStore, tell: Tell) -> None:
     memory = tell("Mia has a cat.")
     assert store.add(memory) == store.add(memory) == memory
@@ -91,7 +102,7 @@ def test_update_keeps_the_old_wording_as_a_retired_version(store: MemoryStore, t
     assert [(row.memory.content, row.successor_id) for row in old] == [
         ("Mia has a cat.", memory.id)
     ]
-    assert store.search("Mia has two cats.")[0].similarity == 1.0
+    assert store.search("Mia has two cats.", everyone=True)[0].similarity == 1.0
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 200_000])
@@ -164,13 +175,18 @@ def test_a_store_that_was_embedded_again_under_it_mixes_nothing(
         dim = 128
 
     store.add(tell("Mia has a cat."))
-    store.search("a cat")
+    store.search("a cat", everyone=True)
     reembed(ledger, Wide())
-    for call in (lambda: store.add(tell("Jonas sails.")), lambda: store.search("a cat")):
+    for call in (
+        lambda: store.add(tell("Jonas sails.")),
+        lambda: store.search("a cat", everyone=True),
+    ):
         with pytest.raises(EmbedderMismatch):
             call()
     fresh = MemoryStore(ledger, Wide())
-    assert [hit.memory.content for hit in fresh.search("Mia has a cat.")] == ["Mia has a cat."]
+    assert [hit.memory.content for hit in fresh.search("Mia has a cat.", everyone=True)] == [
+        "Mia has a cat."
+    ]
 
 
 def test_what_is_forgotten_while_all_is_embedded_again_leaves_no_vector(
@@ -201,9 +217,9 @@ def test_without_a_vector_a_memory_is_kept_and_embedded_later(
     embedder.broken = False
     assert contents(store) == ["Mia has a cat."]
     assert store.find_similar("Mia has a cat!") is not None, "the same text needs no vector"
-    assert store.search("Mia has a cat.") == []
+    assert store.search("Mia has a cat.", everyone=True) == []
     assert store.embeddings.make_missing() == 1
-    assert len(store.search("Mia has a cat.")) == 1
+    assert len(store.search("Mia has a cat.", everyone=True)) == 1
 
 
 # --- applying ---------------------------------------------------------------------------------
@@ -294,7 +310,7 @@ def test_undo_restores_text_values_links_and_vectors(
     number = store.history(old.id)[-1].number
     store.undo(number)
     assert everything(store) == before
-    assert store.search("Mia has a cat.")[0].memory.id == old.id
+    assert store.search("Mia has a cat.", everyone=True)[0].memory.id == old.id
     [new_again] = store.embeddings.embed([new])
     assert store.find(new_again, 5, 0.0).matches[0].memory.id != old.id, "kept apart by a person"
     with pytest.raises(CannotUndo, match="undone already"):
@@ -411,11 +427,11 @@ def test_what_an_undo_takes_away_is_no_ghost_among_the_neighbours(
         survivor = Survivor(joined, (pair[0].id, pair[1].id))
         merge = Decision(Action.MERGE, "test", tuple(pair), (survivor,))
         assert isinstance(store.apply(merge, WhileMergeable(revision(store))), Applied)
-        store.search("Mia knits.")
+        store.search("Mia knits.", everyone=True)
         store.undo(store.history()[-1].number)
     [probe] = store.embeddings.embed([tell("Mia knits.")])
     assert [hit.memory.id for hit in store.find(probe, 5, 0.9).matches] == [near.id]
-    assert len(store.search("Mia knits.", 5)) == 5
+    assert len(store.search("Mia knits.", 5, everyone=True)) == 5
 
 
 def test_more_threads_than_connections_may_search_at_once(store: MemoryStore, tell: Tell) -> None:
