@@ -67,7 +67,7 @@ _FREE_AT_ONCE = 64
 
 OnPlan = Callable[[DeduplicationReport], None]
 Ask = Callable[[Question, CallBudget], Awaitable[Decision]]
-"""The decision about a question whose call was taken from the budget, which settles it."""
+"""Decides a question within the budget of calls; where that is spent, the decision is pending."""
 
 
 @dataclass(frozen=True)
@@ -287,12 +287,13 @@ class Batch:
         decision = group.replacement
         if decision is None:
             assert group.question is not None
-            if not self._calls.take():
+            if not self._calls.left:
                 account.leave(group)
                 return
             decision = await self._ask(group.question, self._calls)
             if decision.pending and decision.model is None:
-                account.leave(group)  # the model is left alone for now
+                account.usage += decision.usage
+                account.leave(group)  # no call is left, or the model is left alone for now
                 return
             if decision.pending and decision.usage.failed:
                 account.failure = decision.reason

@@ -42,7 +42,7 @@ from memory.models import (
     scale_of,
 )
 from memory.protocols import LanguageModel
-from memory.providers import Budget, CallBudget, HourlyCalls
+from memory.providers import Asking, Budget, CallBudget, HourlyCalls
 from memory.store import (
     Anyway,
     Applied,
@@ -380,25 +380,10 @@ class MemoryDeduplicator:
         """One judgement, in doubt one second reading; a later batch asks what that leaves open."""
         if attempt > _MOST_QUESTIONS:
             return _undecided(arrival, "others kept coming first")
-        if not calls.take():
+        if not calls.left:
             return _undecided(arrival, "the budget of calls is spent")
-        decision = await self._ask(question, budget, calls, most_answers=1)
+        decision = await self._judging.decide(question, Asking(calls, budget), most_answers=1)
         return decision if calls.answered or not decision.pending else without_fallback(decision)
-
-    async def _ask(
-        self, question: Question, budget: Budget, calls: CallBudget, most_answers: int
-    ) -> Decision:
-        """The decision about a question that was taken; a failed or broken-off one costs too."""
-        cost = 1
-        try:
-            decision = await self._judging.decide(question, budget, most_answers)
-            failed = decision.pending and decision.model is not None
-            cost = max(decision.usage.calls, int(failed))
-            answered = not decision.pending or decision.usage.calls > decision.usage.failed
-            calls.answered |= answered
-        finally:
-            calls.settle(cost)
-        return decision
 
     # --- a whole store ---
 
@@ -489,7 +474,8 @@ class MemoryDeduplicator:
         return PageRules(size, self._config.read_private, asker.thorough)
 
     async def _ask_about(self, question: Question, calls: CallBudget) -> Decision:
-        return await self._ask(question, Budget(self._budget_s), calls, _MOST_ANSWERS)
+        asking = Asking(calls, Budget(self._budget_s))
+        return await self._judging.decide(question, asking, _MOST_ANSWERS)
 
     def _calls(self, max_calls: int | None) -> CallBudget:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)

@@ -182,6 +182,10 @@ class ModelNotAsked(ModelUnavailable):
     """It is left alone after failures: the question was not even asked."""
 
 
+class CallsSpent(ModelNotAsked):
+    """The run may make no more calls: a later run asks."""
+
+
 class ModelTooSlow(ModelUnavailable):
     """No answer in the time that the question was given; others may have been answered."""
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memory.decide import Part, after_failure, decided, resolve
-from memory.errors import ModelError, ModelNotAsked
-from memory.models import Decision, Question, Rules, Usage
+from memory.errors import CallsSpent, ModelError, ModelNotAsked
+from memory.models import Action, Decision, Question, Rules, Usage
 from memory.protocols import LanguageModel
-from memory.providers import Budget, Spent
+from memory.providers import Asking
 from memory.second_reading import SecondReader
 from memory.store import MemoryStore
 from memory.text import Belief, shortened
@@ -43,44 +43,42 @@ class Judging:
         """Try the model's second reading anew before the next merged text."""
         self._reader.try_again()
 
-    async def decide(self, question: Question, budget: Budget, most_answers: int) -> Decision:
+    async def decide(self, question: Question, asking: Asking, most_answers: int) -> Decision:
         """What the model's verdict amounts to; after so many that are not believed, the fallback.
 
-        From the second time on it is told what was wrong.
+        From the second time on it is told what was wrong. Where no call is left, the question
+        stays open, and the decision names no model.
         """
-        spent = Spent()
         problem = _Problem("")
         for _ in range(most_answers):
             try:
-                answer = await self._answer(question, budget, spent)
+                answer = await self._answer(question, asking)
+            except CallsSpent as exc:
+                return _left_open(question, exc.problem, asking.usage)
             except ModelError as exc:
-                paid = spent.usage + Usage.of_failure(exc)
-                asked = spent.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
-                return await self._failed(question, _Problem(str(exc)), paid, asked)
+                asked = asking.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
+                return await self._failed(question, _Problem(str(exc)), asking.usage, asked)
             if isinstance(answer, Decision):
                 log_merges(answer)
-                return replace(answer, usage=spent.usage)
+                return replace(answer, usage=asking.usage)
             problem = answer
             logger.warning("the model's answer is discarded: %s", problem.why)
             question = replace(question, objection=problem.why)
-        return await self._failed(question, problem, spent.usage)
+        return await self._failed(question, problem, asking.usage)
 
-    async def _answer(
-        self, question: Question, budget: Budget, spent: Spent
-    ) -> Decision | _Problem:
+    async def _answer(self, question: Question, asking: Asking) -> Decision | _Problem:
         """A decision that can be believed, or why the verdict cannot.
 
         Raises: ModelError.
         """
-        verdict = await budget.wait_for(self._model.judge, question)
-        spent.usage += verdict.usage
+        verdict = await asking.ask(self._model.judge, question)
         texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
         parts = await in_thread_if_long(texts, resolve, question, verdict)
         if isinstance(parts, str):
             return _Problem(parts)
         refused = _refused(parts)
         if not refused:  # else no reading is worth its price
-            parts = await self._reader.settle(parts, budget, spent)
+            parts = await self._reader.settle(parts, asking)
             refused = _refused(parts)
         if refused:
             return _Problem("; ".join(refused), refused=True)
@@ -100,6 +98,18 @@ class Judging:
         )
         logger.warning(told, fallback, decision.reason)
         return replace(decision, model=self._model.name if asked else None, usage=usage)
+
+
+def _left_open(question: Question, why: str, usage: Usage) -> Decision:
+    return Decision(
+        Action.KEEP_BOTH,
+        why,
+        question.members,
+        similarity=question.similarity,
+        cosine=question.cosine,
+        pending=True,
+        usage=usage,
+    )
 
 
 def _refused(parts: Sequence[Part]) -> list[str]:

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from memory.decide import MOST_IN_GROUP, PagePlan, Part, connected, joined_as, page_parts
-from memory.errors import ModelAnswerError, ModelError
+from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.judging import log_merges
-from memory.models import Action, Decision, Memory, Question, Usage, Verdict
+from memory.models import MOST_READ, Action, Decision, Memory, Question, Usage, Verdict
 from memory.protocols import LanguageModel
-from memory.providers import Budget, CallBudget, Spent
+from memory.providers import Asking, Budget, CallBudget
 from memory.second_reading import SecondReader
 from memory.text import Belief, shortened, text_key
 from memory.threads import in_thread_if_long
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _SMALLEST = 8
 """A page of no more is not halved again."""
+_PAGES_A_READING = 2
+"""Pages whose groups are expected to fill one second reading."""
 
 Apart = Callable[[Sequence[Memory]], bool]
 Apply = Callable[[Decision], Awaitable[Memory | None]]
@@ -82,6 +88,7 @@ class ScopeReading:
         self._reader = reader
         self._ground = ground
         self._todo = list(pages)
+        self._calls = reader.calls
         self._living: dict[str, Memory] = {}
         """Who lives for those that this reading has merged, by their ids."""
         self._unread: set[str] = set()
@@ -95,18 +102,30 @@ class ScopeReading:
 
     async def run(self, on_page: Callable[[], None]) -> None:
         """Read all pages; `on_page` hears of each that is over."""
-        for start in range(0, len(self._todo), self._reader.at_once):
-            some = self._todo[start : start + self._reader.at_once]
-            read = await asyncio.gather(*(self._read(_Page(self._today(page))) for page in some))
-            pages = [page for halves in read for page in halves]
-            _untangle(pages, self._ground, min(MOST_IN_GROUP, self._reader.model.page_size))
-            await self._check(pages)
-            await self._once_more(pages)
-            for page in pages:
-                await self._settle(page)
-            for whole, halves in zip(some, read, strict=True):
-                await self._record(whole, halves)
-                on_page()
+        todo = self._todo
+        while todo:
+            some = todo[: self._reader.at_once]
+            self._calls = self._reader.calls.part(len(some) + _readings(len(some)))
+            while len(some) > 1 and len(some) + _readings(len(some)) > self._calls.left:
+                some.pop()
+            try:
+                await self._read_together(some, on_page)
+            finally:
+                self._calls.close()
+            todo = todo[len(some) :]
+
+    async def _read_together(self, some: Sequence[PagePlan], on_page: Callable[[], None]) -> None:
+        """Read some pages, and settle what comes of them."""
+        read = await asyncio.gather(*(self._read(_Page(self._today(page))) for page in some))
+        pages = [page for halves in read for page in halves]
+        _untangle(pages, self._ground, min(MOST_IN_GROUP, self._reader.model.page_size))
+        await self._check(pages)
+        await self._once_more(pages)
+        for page in pages:
+            await self._settle(page)
+        for whole, halves in zip(some, read, strict=True):
+            await self._record(whole, halves)
+            on_page()
 
     # --- asking ---
 
@@ -125,9 +144,7 @@ class ScopeReading:
             await self._give_up(page, str(exc))
             return [page]
         except ModelError as exc:
-            logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
-            verdict = None
-        if verdict is None:
+            _log_failure(exc)
             page.is_open = True
             return [page]
         page.reason, page.usage = verdict.reason, verdict.usage
@@ -138,51 +155,47 @@ class ScopeReading:
         texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
         return await in_thread_if_long(texts, page_parts, question, verdict, self._ground.apart)
 
-    async def _judge(self, question: Question) -> Verdict | None:
-        """The answer; None where no call is left.
+    async def _judge(self, question: Question) -> Verdict:
+        """Raises: ModelError."""
+        return await self._asked(lambda asking: asking.ask(self._reader.model.judge, question))
+
+    async def _asked(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
+        """Return what `ask` returns; count what it costs, and keep why it failed.
 
         Raises: ModelError.
         """
-        if not self._reader.calls.take():
-            return None
-        cost = Usage(calls=1)
+        asking = Asking(self._calls, Budget(self._reader.budget_s))
         try:
             async with self._reader.concurrency:
-                budget = Budget(self._reader.budget_s)
-                verdict = await budget.wait_for(self._reader.model.judge, question)
-            cost = verdict.usage
-            self._reader.calls.answered = True
+                return await ask(asking)
+        except CallsSpent:
+            raise
         except ModelError as exc:
-            cost = Usage.of_failure(exc)
             self.failure = str(exc)
             raise
         finally:
-            self._reader.calls.settle(cost.calls)
-            self.usage += cost
-        return verdict
+            self.usage += asking.usage
 
     async def _check(self, pages: Sequence[_Page]) -> None:
-        """Merges of all pages together are read a second time, where the program cannot tell."""
-        doubtful = [part for page in pages for part in page.parts if part.belief is Belief.DOUBTFUL]
-        spent = Spent()
+        """Have the merges that the program cannot tell read, those of all pages together."""
+        doubtful = [
+            (page, part) for page in pages for part in page.parts if part.belief is Belief.DOUBTFUL
+        ]
+        batches = (doubtful[n : n + MOST_READ] for n in range(0, len(doubtful), MOST_READ))
+        await asyncio.gather(*(self._check_batch(batch) for batch in batches))
+
+    async def _check_batch(self, doubtful: Sequence[_PagePart]) -> None:
+        """Settle up to 16 merges in one call; where that fails, their pages stay open."""
+        parts = [part for _, part in doubtful]
+        settled: Sequence[Part] = ()
         try:
-            async with self._reader.concurrency:
-                budget = Budget(self._reader.budget_s)
-                settled = await self._reader.second.settle(doubtful, budget, spent)
+            settled = await self._asked(lambda asking: self._reader.second.settle(parts, asking))
         except ModelError as exc:
-            spent.usage += Usage.of_failure(exc)
-            logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
-            for page in pages:
-                page.is_open |= any(part.belief is Belief.DOUBTFUL for part in page.parts)
-                page.parts = [part for part in page.parts if part.belief is not Belief.DOUBTFUL]
-        else:
-            found = iter(settled)
-            for page in pages:
-                page.parts = [
-                    next(found) if part.belief is Belief.DOUBTFUL else part for part in page.parts
-                ]
-        self._reader.calls.spend(spent.usage.calls)
-        self.usage += spent.usage
+            _log_failure(exc)
+        for n, (page, part) in enumerate(doubtful):
+            place = next(at for at, one in enumerate(page.parts) if one is part)
+            page.parts[place : place + 1] = settled[n : n + 1]
+            page.is_open |= not settled
 
     async def _once_more(self, pages: Sequence[_Page]) -> None:
         """The judge is told what was found, and answers once more about the groups refused."""
@@ -198,8 +211,6 @@ class ScopeReading:
                 verdict = await self._judge(question)
             except ModelError as exc:
                 logger.warning("the judge has no second answer: %s", exc)
-                continue
-            if verdict is None:
                 continue
             again = _Page(some[0][0].plan, await self._parts(question, verdict))
             await self._check([again])
@@ -274,11 +285,23 @@ class ScopeReading:
         return page.with_living(self._living)
 
 
+def _readings(pages: int) -> int:
+    """Return how many second readings so many pages are expected to need."""
+    return math.ceil(pages / _PAGES_A_READING)
+
+
+def _log_failure(exc: ModelError) -> None:
+    if isinstance(exc, CallsSpent):
+        logger.info("a page is left for the next run: %s", exc)
+    else:
+        logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
+
+
 def _keys(page: PagePlan) -> set[str]:
     return {text_key(one.content) for one in page.members}
 
 
-_Refused = tuple[_Page, Part]
+_PagePart = tuple[_Page, Part]
 
 _SHARED = "groups of two pages share a memory: name it in one group, with one text for all of that"
 
@@ -311,7 +334,7 @@ def _untangle(pages: Sequence[_Page], ground: Ground, most: int) -> None:
         page.parts.append(whole)
 
 
-def _keep_largest(entangled: Sequence[_Refused]) -> None:
+def _keep_largest(entangled: Sequence[_PagePart]) -> None:
     """Keep the largest groups that share nobody; whoever is in none of them counts as unread."""
     taken: set[str] = set()
     left = []
@@ -330,7 +353,7 @@ def _is_refused(part: Part) -> bool:
     return part.belief is Belief.REFUSED
 
 
-def _refused_alone(pages: Sequence[_Page]) -> list[_Refused]:
+def _refused_alone(pages: Sequence[_Page]) -> list[_PagePart]:
     """The refused groups that may be mended, without those who are in an accepted one.
 
     A group of which nobody is left then is dropped.
@@ -357,9 +380,9 @@ def _refused_alone(pages: Sequence[_Page]) -> list[_Refused]:
     return found
 
 
-def _together(refused: Sequence[_Refused], most: int) -> list[list[_Refused]]:
+def _together(refused: Sequence[_PagePart], most: int) -> list[list[_PagePart]]:
     """As many as one question may show."""
-    runs: list[list[_Refused]] = []
+    runs: list[list[_PagePart]] = []
     room = 0
     for one in refused:
         size = len(one[1].merge.members)
@@ -380,7 +403,7 @@ def _objection(shown: Sequence[Memory], parts: Sequence[Part]) -> str:
     return "; ".join(told)
 
 
-def _put_in_place(refused: Sequence[_Refused], again: Sequence[Part]) -> None:
+def _put_in_place(refused: Sequence[_PagePart], again: Sequence[Part]) -> None:
     """The new groups instead of the refused ones; a group that is not named again is apart."""
     named = {one.id for part in again for one in part.merge.members}
     for page, part in refused:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from memory import trial
 from memory.decide import Part, as_read, checked_by_words
 from memory.ledger import Reader
-from memory.models import MOST_READ, MergeReading, ProposedMerge
+from memory.models import ProposedMerge
 from memory.protocols import LanguageModel
-from memory.providers import Budget, OfEachLoop, Spent
+from memory.providers import Asking, OfEachLoop
 from memory.store import MemoryStore
 from memory.text import Belief
 from memory.threads import in_thread, in_thread_if_long
@@ -34,36 +34,27 @@ class SecondReader:
         self._trusted: bool | None = None
         self._trying: OfEachLoop[asyncio.Lock] = OfEachLoop()
 
-    async def settle(self, parts: Sequence[Part], budget: Budget, spent: Spent) -> tuple[Part, ...]:
-        """The same parts, all of one scope, each believed or refused; up to 16 go into one call.
+    async def settle(self, parts: Sequence[Part], asking: Asking) -> tuple[Part, ...]:
+        """Return the parts, all of one scope, each believed or refused; at most 16 are doubtful.
+
+        They are read in one call. A merge without an answer is refused.
 
         Raises: ModelError.
         """
         doubtful = [part for part in parts if part.belief is Belief.DOUBTFUL]
         if not doubtful:
             return tuple(parts)
-        if await self._is_trusted(budget, spent):
-            readings = await self._read(doubtful, budget, spent)
+        if await self._is_trusted(asking):
+            answer = await asking.ask(self._model.reread, [part.merge for part in doubtful])
+            readings = (*answer.readings, *[None] * len(doubtful))
             settled = iter(list(map(as_read, doubtful, readings)))
         else:
             settled = iter([await _checked_by_words(part.merge) for part in doubtful])
         return tuple(next(settled) if part.belief is Belief.DOUBTFUL else part for part in parts)
 
-    async def _read(
-        self, parts: Sequence[Part], budget: Budget, spent: Spent
-    ) -> list[MergeReading | None]:
-        """One reading for each, None where the model gave none."""
-        readings: list[MergeReading | None] = []
-        for start in range(0, len(parts), MOST_READ):
-            merges = [part.merge for part in parts[start : start + MOST_READ]]
-            answer = await budget.wait_for(self._model.reread, merges)
-            spent.usage += answer.usage
-            readings += (*answer.readings[: len(merges)], *[None] * len(merges))[: len(merges)]
-        return readings
-
     # --- trust ---
 
-    async def _is_trusted(self, budget: Budget, spent: Spent) -> bool:
+    async def _is_trusted(self, asking: Asking) -> bool:
         """Whether the model reads, and reads well: tried once, by one task of a loop."""
         if not self._model.page_size:
             return False
@@ -71,12 +62,11 @@ class SecondReader:
             if self._trusted is None:
                 self._trusted = await in_thread(self._known)
             if self._trusted is None:
-                self._trusted = await self._tried(budget, spent)
+                self._trusted = await self._tried(asking)
         return self._trusted
 
-    async def _tried(self, budget: Budget, spent: Spent) -> bool:
-        answer = await budget.wait_for(self._model.reread, trial.TRIAL)
-        spent.usage += answer.usage
+    async def _tried(self, asking: Asking) -> bool:
+        answer = await asking.ask(self._model.reread, trial.TRIAL)
         if all(reading is None for reading in answer.readings):
             logger.warning("%s gave no reading when it was tried: %s", self._model.name, _BY_WORDS)
             return False  # and is tried again by the next run

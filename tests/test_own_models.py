@@ -22,7 +22,7 @@ from memory.decide import checked
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ConfigError, EmbeddingError
 from memory.models import PLAIN, Extraction, MergeGroup, ProposedMerge, Question, Verdict
-from memory.providers import Budget, OfflineModel, OwnModel, Spent
+from memory.providers import Asking, Budget, CallBudget, OfflineModel, OwnModel
 from memory.second_reading import SecondReader
 from memory.store import MemoryStore
 from tests import commands
@@ -100,10 +100,10 @@ def test_the_pages_model_passes_its_trial_and_reads_merged_texts(
     part = checked(
         ProposedMerge((tell("Mia has a cat."), tell("Mia's cat is Pip.")), "Mia has Pip.")
     )
-    spent = Spent()
+    asking = Asking(CallBudget(9), Budget(30.0))
     reader = SecondReader(store, model)
-    [settled] = asyncio.run(reader.settle([part], Budget(30.0), spent))
-    assert (model.page_size, settled.verified, spent.usage.calls) == (48, "by a second reading", 2)
+    [settled] = asyncio.run(reader.settle([part], asking))
+    assert (model.page_size, settled.verified, asking.usage.calls) == (48, "by a second reading", 2)
 
 
 # --- one of the older form ------------------------------------------------------------------------

@@ -11,9 +11,9 @@ import pytest
 from memory import trial
 from memory.decide import Part, checked
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import ModelError, ModelUnavailable
+from memory.errors import CallsSpent, ModelError, ModelUnavailable
 from memory.models import MergeReading, ProposedMerge, Rereading
-from memory.providers import Budget, Spent
+from memory.providers import Asking, Budget, CallBudget
 from memory.second_reading import SecondReader
 from memory.store import MemoryStore
 from memory.text import Belief
@@ -39,8 +39,12 @@ def part(tell: Tell) -> Part:
     return checked(ProposedMerge((tell(OLDER), tell(NEWER)), TEXT))
 
 
-def settle(reader: SecondReader, *parts: Part, spent: Spent | None = None) -> list[Belief]:
-    settled = asyncio.run(reader.settle(parts, Budget(10.0), spent or Spent()))
+def asking(calls: int = 20) -> Asking:
+    return Asking(CallBudget(calls), Budget(10.0))
+
+
+def settle(reader: SecondReader, *parts: Part, ask: Asking | None = None) -> list[Belief]:
+    settled = asyncio.run(reader.settle(parts, ask or asking()))
     return [part.belief for part in settled]
 
 
@@ -55,10 +59,10 @@ def test_four_of_the_eight_are_wrong_and_the_program_tells_none_of_them() -> Non
 def test_a_model_is_tried_once_and_the_ledger_keeps_how_it_went(
     store: MemoryStore, part: Part
 ) -> None:
-    model, spent = ScriptedModel(), Spent()
-    assert settle(SecondReader(store, model), part, spent=spent) == [Belief.BELIEVED]
+    model, spent = ScriptedModel(), asking()
+    assert settle(SecondReader(store, model), part, ask=spent) == [Belief.BELIEVED]
     assert spent.usage.calls == 2
-    assert settle(SecondReader(store, model), part, spent=spent) == [Belief.BELIEVED]
+    assert settle(SecondReader(store, model), part, ask=spent) == [Belief.BELIEVED]
     assert spent.usage.calls == 3
     assert examine(store) == []
 
@@ -117,11 +121,11 @@ def test_a_trial_that_fails_for_want_of_an_answer_is_repeated(
 
 
 def test_several_at_once_try_it_once(store: MemoryStore, part: Part) -> None:
-    model, spent = ScriptedModel(), Spent()
+    model, spent = ScriptedModel(), asking()
     reader = SecondReader(store, model)
 
     async def run() -> None:
-        await asyncio.gather(*(reader.settle([part], Budget(10.0), spent) for _ in range(4)))
+        await asyncio.gather(*(reader.settle([part], spent) for _ in range(4)))
 
     asyncio.run(run())
     assert (spent.usage.calls, len(model.reread_merges)) == (5, 4)
@@ -131,8 +135,8 @@ def test_retry_all_tries_it_again(store: MemoryStore, part: Part) -> None:
     model = ScriptedModel()
     settle(SecondReader(store, model), part)
     asyncio.run(MemoryDeduplicator(store, model).retry_pending(again=True))
-    spent = Spent()
-    settle(SecondReader(store, model), part, spent=spent)
+    spent = asking()
+    settle(SecondReader(store, model), part, ask=spent)
     assert spent.usage.calls == 2
 
 
@@ -142,11 +146,18 @@ def test_retry_all_tries_it_again(store: MemoryStore, part: Part) -> None:
 def test_sixteen_merges_go_into_one_call(store: MemoryStore, part: Part) -> None:
     model = ScriptedModel()
     lost = MergeReading(lost=("the name",))
-    model.readings = [[lost, *[MergeReading()] * 15], [None]]
-    found = settle(SecondReader(store, model), *[part] * 17)
-    assert [len(merges) for merges in model.reread_merges] == [16, 1]
+    model.readings = [[lost, *[MergeReading()] * 14, None]]
+    found = settle(SecondReader(store, model), *[part] * 16)
+    assert [len(merges) for merges in model.reread_merges] == [16]
     refused, believed = Belief.REFUSED, Belief.BELIEVED
-    assert found == [refused, *[believed] * 15, refused]
+    assert found == [refused, *[believed] * 14, refused]
+
+
+def test_where_no_call_is_left_nothing_is_read(store: MemoryStore, part: Part) -> None:
+    model, ask = ScriptedModel(), asking(calls=1)
+    with pytest.raises(CallsSpent):
+        settle(SecondReader(store, model), part, ask=ask)
+    assert (model.reread_merges, ask.usage.calls) == ([], 1), "its trial was the last call"
 
 
 def test_an_answer_that_is_too_short_refuses_the_rest(store: MemoryStore, part: Part) -> None:

@@ -1,9 +1,9 @@
 from .answers import read_rereading as read_rereading
 from .breaker import CircuitBreaker as CircuitBreaker
+from .budget import Asking as Asking
 from .budget import Budget as Budget
 from .budget import CallBudget as CallBudget
 from .budget import HourlyCalls as HourlyCalls
-from .budget import Spent as Spent
 from .calls import OfEachLoop as OfEachLoop
 from .embeddings import MiniLMEmbedder as MiniLMEmbedder
 from .embeddings import WordLlamaEmbedder as WordLlamaEmbedder

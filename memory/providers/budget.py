@@ -6,21 +6,15 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
-from memory.errors import ModelTooSlow
-from memory.models import Usage
+from memory.errors import CallsSpent, ModelError, ModelNotAsked, ModelTooSlow
+from memory.models import Rereading, Usage, Verdict
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass
-class Spent:
-    """What one question has cost so far, whatever comes of it."""
-
-    usage: Usage = field(default_factory=Usage)
+Answer = TypeVar("Answer", Verdict, Rereading)
 
 
 class Budget:
@@ -60,48 +54,134 @@ class Budget:
 
 
 class CallBudget:
-    """Calls of a model that a run may make; a question that is under way is always finished."""
+    """Limits the calls of a model that a run makes; every call counts before it is made."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, whole: CallBudget | None = None) -> None:
+        """`whole` is the budget of which this one is a part."""
         self.most = most
         self.answered = False
         """Whether any call has been answered: until then no fallback replaces anything."""
+        self._whole = whole
         self._spent = 0
 
+    @property
+    def left(self) -> int:
+        """Calls that may still be made."""
+        return max(0, self.most - self._spent)
+
     def take(self) -> bool:
-        """Whether one more question may be asked; it counts as one call until it is settled."""
-        if self._spent >= self.most:
-            return False
+        """Count one more call; False where none is left. A part may take of the whole."""
+        if self.left < 1:
+            if self._whole is None or not self._whole.take():
+                return False
+            self.most += 1
         self._spent += 1
         return True
 
-    def spend(self, calls: int) -> None:
-        """So many calls were made for questions that were taken before."""
-        self.settle(calls + 1)
+    def settle(self, taken: int, calls: int) -> None:
+        """Correct what was taken by what was really called: an offline judge's answers are free."""
+        self._spent += calls - taken
 
-    def settle(self, calls: int) -> None:
-        """The question that was taken has cost so many calls; an offline judge's cost none."""
-        self._spent += calls - 1
+    def part(self, calls: int) -> CallBudget:
+        """Reserve up to so many calls; `close` gives back what is left of them."""
+        reserved = min(calls, self.left)
+        self._spent += reserved
+        return CallBudget(reserved, self)
+
+    def close(self) -> None:
+        """Give back to the whole what this part did not spend."""
+        assert self._whole is not None
+        self._whole.settle(self.most, self._spent)
+        self._whole.answered |= self.answered
 
 
 class HourlyCalls(CallBudget):
-    """Calls within the last hour, whoever asks."""
+    """Limits the calls within the last hour, whoever asks."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` is in seconds and never goes back."""
         super().__init__(most)
         self.answered = True  # a single failed merge falls back at once
         self._clock = clock
-        self._settled: deque[tuple[float, int]] = deque()
+        self._made_at_s: deque[float] = deque()
+
+    @property
+    def left(self) -> int:
+        while self._made_at_s and self._made_at_s[0] <= self._clock() - _HOUR_S:
+            self._made_at_s.popleft()
+        return max(0, self.most - len(self._made_at_s))
 
     def take(self) -> bool:
-        while self._settled and self._settled[0][0] <= self._clock() - _HOUR_S:
-            self._spent -= self._settled.popleft()[1]
-        return super().take()
+        if self.left < 1:
+            return False
+        self._made_at_s.append(self._clock())
+        return True
 
-    def settle(self, calls: int) -> None:
-        super().settle(calls)
-        self._settled.append((self._clock(), calls))
+    def settle(self, taken: int, calls: int) -> None:
+        self._made_at_s.extend([self._clock()] * (calls - taken))
+        for _ in range(min(taken - calls, len(self._made_at_s))):
+            self._made_at_s.pop()
 
 
 _HOUR_S = 3600.0
+
+
+class Asking:
+    """Asks a model for one piece of work, within its seconds and the calls of its run."""
+
+    def __init__(self, calls: CallBudget, budget: Budget) -> None:
+        self.usage = Usage()
+        """What all calls cost, answered or not."""
+        self._calls = calls
+        self._budget = budget
+
+    async def ask(
+        self, ask: Callable[P, Awaitable[Answer]], *args: P.args, **kwargs: P.kwargs
+    ) -> Answer:
+        """Return the answer of the model's method `ask`; its retries count too.
+
+        Raises: ModelError; CallsSpent where no call is left.
+        """
+        if not self._calls.take():
+            raise CallsSpent("the budget of calls is spent")
+        tries = _Tries(self._calls)
+        token = _TRIES.set(tries)
+        cost: Usage | None = None
+        try:
+            answer = await self._budget.wait_for(ask, *args, **kwargs)
+            cost = answer.usage
+            self._calls.answered = True
+        except ModelError as exc:
+            if not isinstance(exc, ModelNotAsked):
+                exc.calls = max(exc.calls, tries.made)
+            cost = Usage.of_failure(exc)
+            raise
+        finally:
+            _TRIES.reset(token)
+            cost = cost or Usage(calls=tries.made)  # cancelled
+            self._calls.settle(tries.made, cost.calls)
+            self.usage += cost
+        return answer
+
+
+class _Tries:
+    """Counts the tries of one question."""
+
+    def __init__(self, calls: CallBudget) -> None:
+        self.made = 1
+        self._calls = calls
+
+    def take(self) -> bool:
+        taken = self._calls.take()
+        self.made += taken
+        return taken
+
+
+_TRIES: ContextVar[_Tries | None] = ContextVar("tries", default=None)
+"""The tries of the question under way: the promise `LanguageModel` knows nothing of budgets."""
+
+
+def another_try() -> bool:
+    """Count one more try of the question under way; False where its run has no call left."""
+    tries = _TRIES.get()
+    return tries is None or tries.take()

@@ -19,6 +19,7 @@ import tenacity
 
 from memory.config import LLMConfig
 from memory.errors import ModelAnswerError, ModelError, ModelTooSlow, ModelUnavailable
+from memory.providers.budget import another_try
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 20.0
@@ -65,7 +66,7 @@ def _manner(config: LLMConfig) -> dict[str, Any]:
         return jittered(state)
 
     return {
-        "stop": tenacity.stop_after_attempt(config.max_attempts),
+        "stop": lambda state: state.attempt_number >= config.max_attempts or not another_try(),
         "wait": pause,
         "retry": tenacity.retry_if_exception(_may_pass),
         "reraise": True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from memory.models import (
     Verdict,
 )
 from memory.providers import answers, prompts
-from memory.providers.budget import Spent
+from memory.providers.budget import another_try
 from memory.providers.calls import Called, OfEachLoop, retrying, retrying_async
 from memory.threads import in_thread_if_long
 
@@ -34,6 +34,13 @@ _EMBED_AT_ONCE = 100
 _ZERO = 1e-12
 
 Read = TypeVar("Read")
+
+
+@dataclass
+class Spent:
+    """What one question has cost so far, whatever comes of it."""
+
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True)
@@ -159,7 +166,7 @@ class RemoteModel:
         try:
             return read(text, spent.usage)
         except ModelAnswerError as exc:
-            if self._wire.holds_to_schemas:
+            if self._wire.holds_to_schemas or not another_try():
                 raise
             content = prompts.asked_again(asked.content, exc.problem)
         text = await self._tried(Asked(asked.system, content, asked.schema), spent)

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from memory.decide import RoundPlan
 from memory.judging import Judging
 from memory.models import Decision, Memory, Question
-from memory.providers import Budget
+from memory.providers import Asking, Budget, CallBudget
 
+_CALLS = 8
+"""How often a model may be asked for one proposal, retries among them."""
 Place = tuple[str, frozenset[str]]
 """A card's key, and the ids of those that are left out."""
 
@@ -61,7 +63,8 @@ class Proposals:
         """Ask one judge once about the one group of a plan; a failure is a proposal too."""
         judging = self._judges[by]
         question = question_about(plan)
-        decision = await judging.decide(question, Budget(self._budget_s), most_answers=1)
+        asking = Asking(CallBudget(_CALLS), Budget(self._budget_s))
+        decision = await judging.decide(question, asking, most_answers=1)
         proposal = Proposal(by, decision)
         self._latest[place] = proposal
         return proposal
