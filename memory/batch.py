@@ -55,6 +55,7 @@ from memory.store import (
 )
 from memory.text import text_key
 from memory.threads import Progress, in_thread, in_thread_if_long, side_by_side
+from memory.trial import TRIAL
 
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -139,9 +140,23 @@ class Batch:
     def _planned(self, account: Account, chosen: Chosen) -> DeduplicationReport:
         """The plan, with what its questions would cost."""
         report = account.planned(self._asker.model, chosen)
-        free = self._asker.model == OFFLINE
-        cost = Usage() if free else estimated(account.first.questions)
+        cost = Usage() if self._asker.model == OFFLINE else self._estimated(account.first)
         return report.model_copy(update={"estimated": cost, "money": self._money(cost)})
+
+    def _estimated(self, plan: RoundPlan) -> Usage:
+        at_once = self._settings.concurrency
+        batches = [
+            [page.question for page in pages[n : n + at_once]]
+            for pages in plan.pages_by_scope.values()
+            for n in range(0, len(pages), at_once)
+        ]
+        is_trusted = self._second.known() if batches else None
+        return estimated(
+            plan.asked,
+            batches,
+            is_read=is_trusted is not False,
+            trial=TRIAL if is_trusted is None else (),
+        )
 
     def _money(self, usage: Usage) -> float | None:
         return None if self._settings.price is None else self._settings.price.of(usage)

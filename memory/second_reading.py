@@ -60,7 +60,7 @@ class SecondReader:
             return False
         async with self._trying.mine(asyncio.Lock):
             if self._trusted is None:
-                self._trusted = await in_thread(self._known)
+                self._trusted = await in_thread(self.known)
             if self._trusted is None:
                 self._trusted = await self._tried(asking)
         return self._trusted
@@ -76,7 +76,8 @@ class SecondReader:
             logger.warning("%s", _told(self._model.name, wrong))
         return wrong <= trial.MOST_ACCEPTED
 
-    def _known(self) -> bool | None:
+    def known(self) -> bool | None:
+        """Return whether the model passed its trial; None where it was not tried."""
         with self._store.ledger.reading() as reader:
             wrong = reader.meta(_PREFIX + self._model.name)
         return None if wrong is None else int(wrong) <= trial.MOST_ACCEPTED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,15 +16,26 @@ from pydantic import SecretStr
 from memory.config import LLMConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import DeduplicationReport, Memory
-from memory.providers import OpenAIModel
+from memory.providers import GeminiModel, OpenAIModel, RemoteModel
 from memory.providers import OpenAIServer as Server
 from memory.store import MemoryStore
+from tests import gemini_server, openai_server
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder
+from tests.gemini_server import GeminiServer
 from tests.openai_server import Asked, OpenAIServer, careful, failed
 
-BOATS = 90
-"""Boats of a user, a third of which are told of twice."""
+TOLD = [3] * 7 + [2] * 10 + [1] * 59
+"""How often each boat of a user is told of."""
+TELLINGS = (
+    "{user} painted boat {n} in May, while the others sat on the quay and talked of the summer.",
+    "In May {user} gave boat {n} new colour; the others sat on the quay, talking of the summer.",
+    "Boat {n} of {user} got fresh paint in May, and all the others watched it from the quay.",
+)
+PAINTED = (
+    "{user}'s boat {n} was painted afresh in May before the eyes of all the others, who sat on "
+)
+PAINTED += "the quay and talked of the summer: now it has new colour."
 
 
 @pytest.fixture
@@ -37,10 +49,10 @@ def filled(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> MemorySt
     rng = np.random.default_rng(3)
     memories: list[Memory] = []
     for user in ("Mia", "Bo"):
-        for n in range(BOATS):
+        for n, times in enumerate(TOLD):
             place = rng.standard_normal(16)
-            texts = [f"{user} painted boat {n} in May.", f"In May {user} gave boat {n} new colour."]
-            for text in texts[: 2 if n % 3 == 0 else 1]:
+            for telling in TELLINGS[:times]:
+                text = telling.format(user=user, n=n)
                 embedder.place_at(text, (place + 0.6 * rng.standard_normal(16)).tolist())
                 memories.append(tell(text, user=user))
     store.add_batch(memories)
@@ -52,23 +64,32 @@ def grouped(data: dict[str, Any]) -> str:
     named: dict[str, list[int]] = {}
     told = [one for day in data["memories"].values() for one in day]
     for number, text in told:
-        boat = text.partition("boat ")[2].split()[0]
-        named.setdefault(boat, []).append(number)
+        named.setdefault(re.findall("oat ([0-9]+)", text)[0], []).append(number)
     groups = [
-        {"members": numbers, "text": f"{data['user']}'s boat {boat} was painted afresh in May."}
+        {"members": numbers, "text": PAINTED.format(user=data["user"], n=boat)}
         for boat, numbers in named.items()
         if len(numbers) > 1
     ]
     return json.dumps({"groups": groups, "reason": ""})
 
 
-def batch(store: MemoryStore, server: OpenAIServer, **how: Any) -> DeduplicationReport:
-    async def at_once(_: float) -> None: ...
+async def at_once(_: float) -> None: ...
 
-    async def run() -> DeduplicationReport:
-        config = LLMConfig(timeout_s=5.0, max_attempts=3)
+
+def model_of(server: OpenAIServer | GeminiServer) -> RemoteModel:
+    config = LLMConfig(timeout_s=5.0, max_attempts=3)
+    if isinstance(server, OpenAIServer):
         there = Server(SecretStr("key"), server.url)
-        model = OpenAIModel(there, config, "house-8b", sleep=at_once)
+        return OpenAIModel(there, config, "house-8b", sleep=at_once)
+    config = config.model_copy(update={"base_url": server.url})
+    return GeminiModel(SecretStr("key"), config, sleep=at_once)
+
+
+def batch(
+    store: MemoryStore, server: OpenAIServer | GeminiServer, **how: Any
+) -> DeduplicationReport:
+    async def run() -> DeduplicationReport:
+        model = model_of(server)
         try:
             return await MemoryDeduplicator(store, model).deduplicate_all(**how)
         finally:
@@ -83,7 +104,7 @@ def every(nth: int, fault: Any, answer: Callable[[Asked], Any]) -> Callable[[Ask
     return lambda asked: fault if next(count) % nth == 0 else answer(asked)
 
 
-def calls(server: OpenAIServer) -> int:
+def calls(server: OpenAIServer | GeminiServer) -> int:
     return len(server.asked) + len(server.read)
 
 
@@ -109,7 +130,7 @@ def test_short_runs_reach_in_time_what_one_long_run_does(
     while reports[-1].usage.calls:
         assert len(reports) < 40
         reports.append(batch(filled, server, max_calls=4))
-    assert sum(report.merged for report in reports) >= 2 * BOATS // 3 - 2
+    assert filled.counts().live <= 2 * len(TOLD) + 1
     assert reports[-1].pages_left == 0
 
 
@@ -117,3 +138,38 @@ def test_malformed_answers_count(filled: MemoryStore, server: OpenAIServer) -> N
     server.default = server.reader = lambda _: "{"
     report = batch(filled, server, max_calls=3)
     assert (calls(server), report.usage.calls, report.usage.failed) == (3, 3, 3)
+
+
+# --- what the dry run says ------------------------------------------------------------------------
+
+
+def sent(asked: openai_server.Asked | gemini_server.Asked) -> int:
+    """Count the characters of a question, as the server bills them."""
+    if isinstance(asked, openai_server.Asked):
+        return sum(len(message["content"]) for message in asked.body["messages"])
+    schema = json.dumps(asked.body["generationConfig"]["responseJsonSchema"])
+    return len(asked.system) + len(asked.body["contents"][0]["parts"][0]["text"]) + len(schema)
+
+
+def some_lost(asked: Any) -> str | None:
+    """Read carefully, and find that two texts lose something."""
+    lost = {"boat 1 ": "the mast", "boat 12 ": "the sail"}
+    if isinstance(asked, openai_server.Asked):
+        return openai_server.careful(asked, lost)
+    return gemini_server.careful(asked, lost)
+
+
+@pytest.mark.parametrize("kind", [OpenAIServer, GeminiServer])
+def test_a_dry_run_says_about_what_is_called_and_sent(
+    filled: MemoryStore, kind: type[OpenAIServer] | type[GeminiServer]
+) -> None:
+    with kind(default=lambda asked: grouped(asked.data)).running() as server:
+        server.reader = some_lost
+        planned = batch(filled, server, dry_run=True).estimated
+        assert calls(server) == 0
+        report = batch(filled, server)
+        assert report.pages > 4
+        asked = [*server.asked, *server.read]
+    assert report.usage.calls == len(asked)
+    assert abs(planned.calls - len(asked)) <= 2
+    assert planned.input_tokens == pytest.approx(sum(map(sent, asked)) / 4, rel=0.15)

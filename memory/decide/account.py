@@ -112,11 +112,8 @@ class Account:
 
         The second time shows those whom something came to first.
         """
-        by_scope: dict[Scope, list[PagePlan]] = {}
-        for page in plan.pages:
-            if self.readings[page.scope] < MOST_READINGS:
-                by_scope.setdefault(page.scope, []).append(page)
-        return list(by_scope.values())
+        by_scope = plan.pages_by_scope.items()
+        return [pages for scope, pages in by_scope if self.readings[scope] < MOST_READINGS]
 
     def was_read(self, pages: Sequence[PagePlan], left: int) -> None:
         """Pages of one scope are read, but for so many that wait for the next run."""

@@ -129,10 +129,22 @@ class RoundPlan:
     """Unread texts that have nobody to be read with; one without a vector waits for it."""
 
     @property
+    def asked(self) -> list[Question]:
+        """The questions about groups that are on no page."""
+        return [one.question for one in self.groups if one.question and not one.on_pages]
+
+    @property
     def questions(self) -> list[Question]:
         """All that a model is to be asked: pages, and groups that are on none."""
-        groups = [one.question for one in self.groups if one.question and not one.on_pages]
-        return [*groups, *(page.question for page in self.pages)]
+        return [*self.asked, *(page.question for page in self.pages)]
+
+    @property
+    def pages_by_scope(self) -> dict[Scope, list[PagePlan]]:
+        """The pages of each scope, in the order in which they are read."""
+        found: dict[Scope, list[PagePlan]] = {}
+        for page in self.pages:
+            found.setdefault(page.scope, []).append(page)
+        return found
 
     def similarity(self, a: Memory, b: Memory) -> float:
         """Of any two memories that it saw."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import NamedTuple
 
 from memory.models import MOST_READ, Memory, ProposedMerge, Question, Turn, Usage
 
@@ -168,48 +170,96 @@ def _by_day(told: Iterable[tuple[Memory, object]]) -> dict[str, list[object]]:
     return days
 
 
+# --- what asking would cost -----------------------------------------------------------------------
+
+_PER_TOKEN = 4
 _PER_MEMBER = 150
-"""Characters that a member has beside its text: number, time, user."""
+"""Characters of a member besides its text in a question about a pair: number, time, user."""
 _PER_LINE = 14
 """The same on a page."""
 _PER_READ = 24
-"""The same in a second reading, with its part of what a merge has."""
+"""The same in a second reading, its part of what each merge needs among them."""
 _PER_ANSWER = 100
-_PER_TOKEN = 4
+_PER_GROUP = 45
+"""Characters of a group in an answer, besides its text."""
+_PER_READING = 40
+"""Characters of an answer about one merge."""
+_SCHEMA = 800
+"""Characters of the schema that goes with each question."""
 _GROUPED = 0.4
 """The share of a page's memories that are in a group, as two readers found it."""
+_MEMBERS = 2.4
+"""Members of a group."""
 _SHORTER = 0.7
 """How long the text of a group is beside its members."""
-_PER_GROUP = 2.4
-"""Members of a group."""
+_REFUSED = 0.1
+"""The share of merged texts that are refused, and asked about once more."""
 
 
-def estimated(questions: Iterable[Question | None]) -> Usage:
-    """What asking would cost, where four characters are a token; with the second reading of pages.
+class _Cost(NamedTuple):
+    """Calls, and characters sent and said."""
 
-    One call for each question, and one for each 16 groups that pages are thought to have.
+    calls: float = 0.0
+    sent: float = 0.0
+    said: float = 0.0
+
+    def and_(self, other: _Cost) -> _Cost:
+        return _Cost(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+def estimated(
+    asked: Iterable[Question],
+    batches: Iterable[Sequence[Question]] = (),
+    *,
+    is_read: bool = True,
+    trial: Sequence[ProposedMerge] = (),
+) -> Usage:
+    """Estimate what a run costs, where four characters are a token.
+
+    `asked` are the questions about pairs and small groups, `batches` the pages that are read
+    together. Their merged texts are read a second time if `is_read`; a reader that has not been
+    tried yet reads `trial` first.
     """
-    told = [question for question in questions if question is not None]
-    asked = [question for question in told if not question.is_page]
-    sent = sum(len(JUDGE) + sum(_shown(one)) for one in asked)
-    said = sum(_PER_ANSWER + max(_shown(one)) for one in asked)
-    members = [member for one in told if one.is_page for member in one.members]
-    texts = sum(len(member.content) for member in members)
-    readings = math.ceil(len(members) * _GROUPED / _PER_GROUP / MOST_READ)
-    sent += len(PAGE) * (len(told) - len(asked)) + texts + _PER_LINE * len(members)
-    sent += len(REREAD) * readings
-    sent += int(_GROUPED * ((1 + _SHORTER) * texts + _PER_READ * len(members)))
-    said += int(_GROUPED * _SHORTER * texts) + _PER_ANSWER * (len(told) - len(asked) + readings)
+    costs = [_of_pair(question) for question in asked]
+    on_pages = [_of_pages(pages, is_read) for pages in batches]
+    if on_pages and trial:
+        sent = len(REREAD) + _SCHEMA + len(rereading_question(trial))
+        on_pages.append(_Cost(1, sent, _PER_READING * len(trial)))
+    whole = reduce(_Cost.and_, costs + on_pages, _Cost())
     return Usage(
-        calls=len(told) + readings,
-        input_tokens=sent // _PER_TOKEN,
-        output_tokens=said // _PER_TOKEN,
+        calls=math.ceil(whole.calls),
+        input_tokens=round(whole.sent / _PER_TOKEN),
+        output_tokens=round(whole.said / _PER_TOKEN),
     )
 
 
-def _shown(question: Question) -> list[int]:
-    """Characters of each member, as it is shown."""
-    return [_PER_MEMBER + len(member.content) for member in question.members]
+def _of_pair(question: Question) -> _Cost:
+    shown = [_PER_MEMBER + len(member.content) for member in question.members]
+    return _Cost(1, len(JUDGE) + _SCHEMA + sum(shown), _PER_ANSWER + max(shown))
+
+
+def _of_pages(pages: Sequence[Question], is_read: bool) -> _Cost:
+    """Estimate the pages, the second reading of their groups, and the second answers."""
+    shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
+    members = {member.id: member for page in pages for member in page.members}.values()
+    characters = sum(len(member.content) for member in members)
+    texts = _GROUPED * _SHORTER * characters
+    groups = _GROUPED * len(members) / _MEMBERS
+    answer = texts + _PER_GROUP * groups
+    read = _Cost(len(pages), (len(PAGE) + _SCHEMA) * len(pages) + sum(shown), answer)
+    if not is_read:
+        return read
+    merges = _GROUPED * (characters + _PER_READ * len(members)) + texts
+    calls = math.ceil(groups / MOST_READ)
+    checked = _Cost(calls, (len(REREAD) + _SCHEMA) * calls + merges, _PER_READING * groups)
+    once_more = 1.0 - (1.0 - _REFUSED) ** groups
+    """How likely it is that one of them is refused."""
+    again = _Cost(
+        2 * once_more,
+        (len(PAGE) + len(REREAD) + 2 * _SCHEMA) * once_more + 2 * _REFUSED * merges,
+        _REFUSED * (answer + _PER_READING * groups),
+    )
+    return read.and_(checked).and_(again)
 
 
 def rereading_question(merges: Sequence[ProposedMerge]) -> str:

@@ -111,7 +111,8 @@ def test_the_estimate_of_a_judgement_is_near_what_is_sent(
     ask(server, lambda model: model.judge(question))
     [asked] = server.asked
     content = asked.body["contents"][0]["parts"][0]["text"]
-    sent = (len(asked.system) + len(content)) / 4
+    schema = json.dumps(asked.body["generationConfig"]["responseJsonSchema"])
+    sent = (len(asked.system) + len(content) + len(schema)) / 4
     assert estimated([question]).input_tokens == pytest.approx(sent, rel=0.15)
 
 
