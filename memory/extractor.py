@@ -16,7 +16,7 @@ from dataclasses import replace
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LeaseLost, ModelError, ModelTooSlow
 from memory.leasing import leased
-from memory.ledger import PendingTurn, Waiting, Writer
+from memory.ledger import SHARED, PendingTurn, Waiting, Writer
 from memory.models import ExtractionResult, Turn
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
@@ -27,8 +27,6 @@ logger = logging.getLogger(__name__)
 
 _ASK_AGAIN_S, _ASK_AGAIN_AT_LEAST_S = 0.1, 1.0
 """How often who waits for another one's extraction looks again, at first and later."""
-_SHARED = "default"
-"""The conversation of turns without one in versions before schema 7."""
 _ATTEMPTS = 3
 """How often a turn that the model cannot read is tried before it is left alone."""
 
@@ -240,8 +238,11 @@ def _is_alone(turn: Turn) -> bool:
 
 def _keep_turn(writer: Writer, turn: Turn, name: str, formerly: str | None) -> bool:
     """Keep a turn; whether neither this nor an earlier version knew it."""
-    earlier = formerly or (_SHARED if _is_alone(turn) else None)
-    if earlier and writer.turns.was_kept_before_upgrade(earlier, name, turn.text):
+    if formerly is None and turn.conversation == SHARED:  # the upgrade gave it to its speaker
+        formerly = turn.speaker
+    if formerly and writer.turns.was_kept_before_upgrade(formerly, name, turn.text):
+        return False
+    if _is_alone(turn) and writer.turns.claim_shared(turn, name):
         return False
     return writer.turns.keep(turn, name)
 

@@ -285,8 +285,7 @@ class DedupStore(BaseStore):
     def _erase(self, memory_id: str) -> bool:
         """Whether there was something to erase; index and log are cleared of it afterwards."""
         try:
-            with self._store.ledger.writing() as writer:
-                erase(writer, memory_id, self._store.clock())
+            erase(self._store.ledger, memory_id, self._store.clock())
         except (MemoryNotFound, StillStatedBy):
             return False
         return True

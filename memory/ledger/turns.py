@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,6 +26,8 @@ _LAST_WITH_DEFAULTS = (
     .scalar_subquery()
 )
 """Number of the last turn that was kept while all users shared a default conversation."""
+SHARED = "default"
+"""The conversation of turns without one in versions before schema 7."""
 
 
 class Turns(TableGroup):
@@ -70,13 +74,21 @@ class Turns(TableGroup):
 
     def was_kept_before_upgrade(self, conversation: str, name: str, text: str) -> bool:
         """Whether an earlier version, with default conversations, kept this turn in that one."""
+        return self._kept_before_upgrade(conversation, name, text) is not None
+
+    def last_before_upgrade(self) -> int:
+        """Number of the last turn that such a version kept, 0 where there is none."""
+        return self._connection.scalar(sa.select(_LAST_WITH_DEFAULTS)) or 0
+
+    def _kept_before_upgrade(self, conversation: str, name: str, text: str) -> int | None:
         query = sa.select(t.turns.c.seq).where(
             t.turns.c.seq <= _LAST_WITH_DEFAULTS,
             t.turns.c.conversation == conversation,
             t.turns.c.name == name,
             t.turns.c.digest == _digest(text),
         )
-        return self._connection.scalar(query) is not None
+        seq: int | None = self._connection.scalar(query)
+        return seq
 
     def count_waiting(self) -> int:
         return self._transaction.count(t.turns, t.turns.c.pending)
@@ -104,6 +116,38 @@ class TurnsWriter(Turns):
         )
         fresh = statement.on_conflict_do_nothing().returning(t.turns.c.seq)
         return self._connection.scalar(fresh) is not None
+
+    def claim_shared(self, turn: Turn, name: str) -> bool:
+        """Give a turn that was kept in the shared conversation to its speaker, if it is theirs.
+
+        It is not where a memory of somebody else came from it, or where the speaker had neither
+        memories nor turns before the upgrade: a turn that is read twice costs a call, one that is
+        taken for another's is lost. The first who claims it has it.
+        """
+        seq = self._kept_before_upgrade(SHARED, name, turn.text)
+        if seq is None or turn.speaker not in self._users_of.get(name, self._earlier_speakers):
+            return False
+        if not self.was_kept_before_upgrade(turn.conversation, name, turn.text):
+            self._update(t.turns.c.seq == seq, conversation=turn.conversation)
+        return True
+
+    @cached_property
+    def _users_of(self) -> dict[str, set[str]]:
+        """Whose memories came from each turn of the shared conversation, by its name."""
+        c = t.memories.c
+        named = c.external_id.startswith(f"{SHARED}/", autoescape=True)
+        users = defaultdict[str, set[str]](set)
+        for external_id, user in self._connection.execute(
+            sa.select(c.external_id, c.user).where(named, c.user.is_not(None))
+        ):
+            users[external_id.removeprefix(f"{SHARED}/").rpartition("/")[0]].add(user)
+        return dict(users)
+
+    @cached_property
+    def _earlier_speakers(self) -> set[str]:
+        """Who has memories or turns of the shared conversation."""
+        moved = sa.select(t.turns.c.conversation).where(t.turns.c.seq <= _LAST_WITH_DEFAULTS)
+        return set().union(self._connection.scalars(moved.distinct()), *self._users_of.values())
 
     def keep_candidates(self, seq: int, candidates: Sequence[Candidate]) -> None:
         """What a model found in a turn: after a crash it need not be asked again."""

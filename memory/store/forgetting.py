@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,14 +10,16 @@ from datetime import datetime
 from uuid import uuid4
 
 from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
-from memory.ledger import FORGOTTEN_REASON, DecisionRecord, Ledger, Row, Writer
+from memory.ledger import FORGOTTEN_REASON, DecisionRecord, Ledger, Reader, Row, Writer
 from memory.models import Action, Decision, Memory
 from memory.search import IndexSlot
-from memory.store.forgotten_turns import forget_turns, forget_turns_of
+from memory.store.forgotten_turns import Moved, Stated, TurnsToForget, forget_turns_of
 from memory.text import clean
 
 logger = logging.getLogger(__name__)
 
+_ATTEMPTS = 3
+"""How often turns are compared before the transaction; if they move again, within it."""
 _UNSCRUBBED = "unscrubbed"
 """Set in the ledger until index and log hold nothing more of what was forgotten."""
 
@@ -33,7 +36,7 @@ class Forgotten:
     """Damaged ledgers that a restore set aside: they may hold anything, and are left to people."""
 
 
-def erase(writer: Writer, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
+def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
     """Erase a memory and all it was made from; gives what it was, and what they were.
 
     Tombstones keep the ids. Text, metadata, vectors, links, distinct pairs, turns that wait, items
@@ -41,14 +44,30 @@ def erase(writer: Writer, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
     memory's same text needs stays. Every index is marked as stale: an earlier state of the memory
     may have been copied.
 
-    Raises: MemoryNotFound, StillStatedBy.
+    Raises: MemoryNotFound, StillStatedBy, LedgerError.
     """
-    memory = _living(writer, memory_id)
-    rows = writer.memories.rows([memory_id, *writer.memories.ancestors(memory_id)])
-    _erase_rows(writer, list(rows.values()), at)
-    origins = tuple(row.memory for name, row in rows.items() if name != memory_id)
-    forget_turns(writer, [memory, *origins])
-    return memory, origins
+    stated = Stated()
+    for attempt in range(1, _ATTEMPTS + 1):
+        with ledger.reading() as reader:
+            turns = TurnsToForget(reader, _with_origins(reader, memory_id)[1])
+        turns.found(stated)
+        stated.closed = attempt < _ATTEMPTS
+        with contextlib.suppress(Moved), ledger.writing() as writer:
+            rows, gone = _with_origins(writer, memory_id)
+            forgotten_turns = TurnsToForget(writer, gone).found(stated)
+            _erase_rows(writer, rows, at)
+            forgotten_turns.write(writer)
+            return gone[0], tuple(gone[1:])
+        stated.closed = False
+    raise AssertionError("the last attempt compares what it does not know")
+
+
+def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memory]]:
+    """Rows of a memory and of all it was made from; the same as memories, it first."""
+    memory = _living(reader, memory_id)
+    rows = reader.memories.rows([memory_id, *reader.memories.ancestors(memory_id)])
+    origins = (row.memory for name, row in rows.items() if name != memory_id)
+    return list(rows.values()), [memory, *origins]
 
 
 @dataclass(frozen=True)
@@ -138,9 +157,9 @@ def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
     writer.decisions.forget_reasons(reasons, keys)
 
 
-def _living(writer: Writer, memory_id: str) -> Memory:
-    row = writer.memories.row(memory_id)
-    alive = writer.memories.living(row) if row is not None else None
+def _living(reader: Reader, memory_id: str) -> Memory:
+    row = reader.memories.row(memory_id)
+    alive = reader.memories.living(row) if row is not None else None
     if row is None or alive is None:
         raise MemoryNotFound(memory_id)
     if alive.memory.id != memory_id:

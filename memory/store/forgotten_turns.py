@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from memory.ledger import PendingTurn, Writer
-from memory.models import Memory, Turn, name_of_candidate
+from memory.ledger import SHARED, PendingTurn, Reader, Writer
+from memory.models import Candidate, Memory, Turn, name_of_candidate
 from memory.text import covers, retold, sentences, statements, telling_words, text_key
 
 _FEWEST_WORDS = 2
@@ -15,21 +17,68 @@ _FEWEST_WORDS = 2
 _BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.IGNORECASE)
 
 
-def forget_turns(writer: Writer, gone: Sequence[Memory]) -> None:
-    """Take out of waiting turns what states one of these memories, or what one was made from.
+class Moved(Exception):
+    """A turn or a memory is not what it was when `Stated` was worked out."""
 
-    A person's turns lose the sentences, and the candidates found in them, that state a memory
-    of that person. A turn that a memory was made from is not extracted again. What the bot said
-    goes where it recalled a memory, or answered in the conversation that a memory came from.
-    Extracted turns of these conversations keep no text, and whoever extracts one starts again.
+
+class Stated:
+    """Which texts state which memories, worked out once.
+
+    Comparison takes long: it is done before the transaction that forgets, which is closed to it.
     """
-    forgetting = _Forgetting(writer, gone)
-    for waiting in writer.turns.waiting():
-        if waiting.turn.is_bot:
-            forgetting.take_from_bot(waiting)
-        else:
-            forgetting.take_from(waiting)
-    forgetting.take_context()
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Any] = {}
+        self.closed = False
+        """Whether what is not known raises `Moved`."""
+
+    def left_of(self, turn: Turn, memories: Sequence[Memory]) -> str:
+        """The text of a turn without the sentences that state a memory of its speaker."""
+        key = (turn.text, turn.speaker, turn.at, *(one.content for one in memories))
+        text: str = self._of(key, lambda: _without(turn, memories))
+        return text
+
+    def states_any(self, text: str, memories: Sequence[Memory]) -> bool:
+        """Whether a text states all that one of the memories states."""
+        key = (text, *(one.content for one in memories))
+        return bool(self._of(key, lambda: _state_any([text], memories)))
+
+    def _of(self, key: tuple[object, ...], work: Callable[[], object]) -> Any:
+        if key not in self._known:
+            if self.closed:
+                raise Moved
+            self._known[key] = work()
+        return self._known[key]
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What is left of a waiting turn; one without a turn is not extracted any more."""
+
+    seq: int
+    turn: Turn | None
+    candidates: Sequence[Candidate] | None = None
+
+
+@dataclass(frozen=True)
+class ForgottenTurns:
+    """What is to be taken out of turns: values, read in one transaction and written in another."""
+
+    changes: Sequence[_Change]
+    conversations: Collection[str]
+    """Where extracted turns keep no text, and whoever extracts starts again."""
+
+    def write(self, writer: Writer) -> None:
+        for one in self.changes:
+            if one.candidates is not None:
+                writer.turns.keep_candidates(one.seq, one.candidates)
+            if one.turn is None:
+                writer.turns.drop(one.seq)
+            else:
+                writer.turns.reword(one.seq, one.turn)
+        writer.turns.clear_extracted(self.conversations)
+        for conversation in sorted(self.conversations):
+            writer.leases.free(conversation)
 
 
 def forget_turns_of(writer: Writer, user: str) -> None:
@@ -51,11 +100,19 @@ def forget_turns_of(writer: Writer, user: str) -> None:
     writer.leases.free_all()
 
 
-class _Forgetting:
-    """Some memories that are being forgotten, and what was recorded about where they came from."""
+class TurnsToForget:
+    """The turns of a ledger, and what was recorded about where some memories came from.
 
-    def __init__(self, writer: Writer, gone: Sequence[Memory]) -> None:
-        self._writer = writer
+    Take out of waiting turns what states one of these memories, or what one was made from.
+    A person's turns lose the sentences, and the candidates found in them, that state a memory
+    of that person. A turn that a memory was made from is not extracted again. What the bot said
+    goes where it recalled a memory, or answered in the conversation that a memory came from.
+    Extracted turns of these conversations keep no text, and whoever extracts one starts again.
+    """
+
+    def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:
+        self._waiting = reader.turns.waiting()
+        self._last_shared = reader.turns.last_before_upgrade()
         self._ids = {memory.id for memory in gone}
         self._candidates = {memory.external_id for memory in gone}
         self._turns = {turn for memory in gone for turn in _turn_of(memory)}
@@ -63,61 +120,80 @@ class _Forgetting:
         for memory in gone:
             if memory.user is not None:
                 self._memories.setdefault(memory.user, []).append(memory)
-        told = [
-            one
-            for one in writer.turns.with_text()
+        heard = {
+            one.conversation
+            for one in reader.turns.with_text()
             if one.speaker in self._memories or not self._ids.isdisjoint(one.recalled_ids)
-        ]
-        sources = {conversation for conversation, _ in self._turns}
-        self._conversations = {one.conversation for one in told} | sources
-        self._sources = sources
+        }
+        self._sources = {conversation for conversation, _ in self._turns}
+        if SHARED in self._sources:
+            self._sources.update(self._memories)  # the upgrade gave its turns to their speakers
+        self._conversations = heard | self._sources
 
-    def take_from(self, waiting: PendingTurn) -> None:
-        """Take from a person's turn what states a memory of that person."""
+    def found(self, stated: Stated) -> ForgottenTurns:
+        """Compare each turn with the memories. Needs no transaction."""
+        changes = [change for one in self._waiting if (change := self._change(one, stated))]
+        return ForgottenTurns(changes, self._conversations)
+
+    def _change(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
+        change = (self._of_bot if waiting.turn.is_bot else self._of_person)(waiting, stated)
+        if change is not None:
+            self._conversations.add(waiting.turn.conversation)
+        return change
+
+    def _of_person(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
+        """What a person's turn keeps where it states a memory of that person."""
         turn, memories = waiting.turn, self._memories.get(waiting.turn.speaker, [])
-        found = waiting.candidates
-        if found is None:
-            is_source = (turn.conversation, waiting.name) in self._turns and memories
-            text = "" if is_source else _without(turn, memories)
-            if text != turn.text:
-                self._write(waiting, text)
-            return
-        names = [name_of_candidate(turn.conversation, waiting.name, n) for n in range(len(found))]
+        if waiting.candidates is not None:
+            return self._of_candidates(waiting, waiting.candidates, memories, stated)
+        is_source = memories and not self._turns.isdisjoint(self._names(waiting))
+        text = "" if is_source else stated.left_of(turn, memories)
+        return None if text == turn.text else _Change(waiting.seq, _reworded(turn, text))
+
+    def _of_candidates(
+        self,
+        waiting: PendingTurn,
+        found: Sequence[Candidate],
+        memories: Sequence[Memory],
+        stated: Stated,
+    ) -> _Change | None:
         left = [
             one
-            for name, one in zip(names, found, strict=True)
-            if name not in self._candidates and not _state_any([one.content], memories)
+            for n, one in enumerate(found)
+            if self._candidates.isdisjoint(
+                name_of_candidate(*turn, n) for turn in self._names(waiting)
+            )
+            and not stated.states_any(one.content, memories)
         ]
-        if len(left) < len(found):
-            self._writer.turns.keep_candidates(waiting.seq, left)
-            self._write(waiting, "", keep=bool(left))
+        if len(left) == len(found):
+            return None
+        turn = waiting.turn.model_copy(update={"text": ""}) if left else None
+        return _Change(waiting.seq, turn, left)
 
-    def take_from_bot(self, waiting: PendingTurn) -> None:
-        """Drop what the bot said where it may quote one of the memories."""
+    def _of_bot(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
+        """Nothing is kept of what the bot said where it may quote one of the memories."""
         turn = waiting.turn
         heard = turn.conversation in self._conversations or _answers_anybody(turn)
         quotes = heard and any(
-            _state_any([one], memories)
+            stated.states_any(one, memories)
             for one in sentences(turn.text)
             for memories in self._memories.values()
         )
         recalled = not self._ids.isdisjoint(turn.recalled_ids)
         if recalled or quotes or turn.conversation in self._sources:
-            self._write(waiting, "")
+            return _Change(waiting.seq, None)
+        return None
 
-    def take_context(self) -> None:
-        """Drop the texts of extracted turns that may quote, and what extracts them now."""
-        self._writer.turns.clear_extracted(self._conversations)
-        for conversation in sorted(self._conversations):
-            self._writer.leases.free(conversation)
+    def _names(self, waiting: PendingTurn) -> list[tuple[str, str]]:
+        """The conversation and the name of a turn, and those that it had before an upgrade."""
+        turn, names = waiting.turn, [(waiting.turn.conversation, waiting.name)]
+        if waiting.seq <= self._last_shared and turn.conversation == turn.speaker:
+            names.append((SHARED, waiting.name.removesuffix(f"~{waiting.seq}")))
+        return names
 
-    def _write(self, waiting: PendingTurn, text: str, *, keep: bool = False) -> None:
-        """What is left of a turn; one of which nothing is left is not extracted any more."""
-        self._conversations.add(waiting.turn.conversation)
-        if text or keep:
-            self._writer.turns.reword(waiting.seq, waiting.turn.model_copy(update={"text": text}))
-        else:
-            self._writer.turns.drop(waiting.seq)
+
+def _reworded(turn: Turn, text: str) -> Turn | None:
+    return turn.model_copy(update={"text": text}) if text else None
 
 
 def _answers_anybody(turn: Turn) -> bool:

@@ -420,8 +420,7 @@ class MemoryStore:
 
         Raises: MemoryNotFound, StillStatedBy.
         """
-        with self.ledger.writing() as writer:
-            memory, origins = erase(writer, clean(memory_id), self.clock())
+        memory, origins = erase(self.ledger, clean(memory_id), self.clock())
         aside = tuple(self.ledger.set_aside_files())
         erased = self.scrub() and not aside
         return Forgotten(memory, erased=erased, origins=origins, set_aside=aside)

@@ -291,8 +291,7 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, te
             decision, writer.memories.image([secret.id, successor.id]), START, None
         )
         writer.memories.retire([(secret.id, successor.id)])
-    with ledger.writing() as writer:
-        erase(writer, successor.id, START)
+    erase(ledger, successor.id, START)
     with ledger.reading() as reader:
         assert reader.vectors.of([text_key(successor.content)]) == {}
         assert reader.vectors.of([text_key(other.content)]) != {}
@@ -343,8 +342,7 @@ def test_how_often_a_model_failed_at_a_text_goes_with_the_text(
     with closing(open_database(ledger_url, create=True)) as other, other.writing() as rows:
         failed = {"scope": "", "low_key": "", "high_key": key, "model": "any", "attempts": 1}
         rows.execute(attempts.insert().values(failed))
-    with ledger.writing() as writer:
-        erase(writer, told.id, START)
+    erase(ledger, told.id, START)
     with closing(open_database(ledger_url, create=False)) as other, other.reading() as rows:
         assert rows.execute(sa.select(attempts)).all() == []
 

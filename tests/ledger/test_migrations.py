@@ -25,7 +25,7 @@ from memory.ledger import Ledger
 from memory.ledger.migrations import STEPS
 from memory.ledger.opening import open_database
 from memory.ledger.tables import LATER_INDEXES
-from memory.models import Action, Turn
+from memory.models import Action, Candidate, Turn
 from memory.store import MemoryStore
 from memory.upkeep import back_up, examine, restore
 from tests.conftest import Tell
@@ -193,6 +193,77 @@ def test_the_bots_turns_go_to_the_only_person_of_the_shared_conversation(
     assert [one.turn.conversation for one in waiting] == ["Mia", "Mia", "Mia"]
     assert waiting[0].name == "1"
     assert waiting[1].name.startswith("1~")
+
+
+def test_a_turn_that_another_kept_in_the_shared_conversation_is_not_known(
+    old_url: str, folder: Path, tell: Tell
+) -> None:
+    """Mia's turns stay known as hers; the same words of somebody else are new, and read."""
+    at_version_3(old_url)
+    said = [
+        Turn(speaker="Mia", text=text, at=START, id=str(n), conversation="default")
+        for n, text in enumerate(["I like tea.", "I sail.", "I ski."])
+    ]
+    keep_as_version_3(old_url, said, extracted=said)
+    upgraded(old_url, folder)
+    with Ledger.create(old_url) as ledger, MemoryStore(ledger, PlacedEmbedder()) as store:
+        for n in range(3):
+            store.add(tell(f"Mia does {n}.", user="Mia", external_id=f"default/{n}/0"))
+        store.add(tell("Eve rows.", user="Eve", external_id="default/9/0"))
+        model = ScriptedModel()
+        extractor = MemoryExtractor(store, MemoryDeduplicator(store, model), model)
+
+        def known(speaker: str) -> int:
+            alone = ("conversation", "speaker")
+            again = [Turn(speaker=speaker, **one.model_dump(exclude={*alone})) for one in said]
+            return asyncio.run(extractor.keep(again))
+
+        assert known("Jonas") == 0, "he has nothing from before the upgrade"
+        assert known("Mia") == 3
+        assert known("Eve") == 0, "the turns are Mia's"
+        assert known("Mia") == known("Jonas") == known("Eve") == 3
+
+
+def test_what_the_upgrade_gave_to_a_speaker_is_known_in_a_conversation_named_default(
+    old_url: str, folder: Path
+) -> None:
+    at_version_3(old_url)
+    said = Turn(speaker="Mia", text="I sail.", at=START, id="1", conversation="default")
+    keep_as_version_3(old_url, [said], extracted=[])
+    upgraded(old_url, folder)
+    with Ledger.create(old_url) as ledger, MemoryStore(ledger, PlacedEmbedder()) as store:
+        model = ScriptedModel()
+        extractor = MemoryExtractor(store, MemoryDeduplicator(store, model), model)
+        assert asyncio.run(extractor.keep([said])) == 1
+        others = said.model_copy(update={"speaker": "Jonas"})
+        assert asyncio.run(extractor.keep([others])) == 0
+
+
+def test_a_memory_of_the_shared_conversation_is_forgotten_where_its_turn_went(
+    old_url: str, folder: Path, tell: Tell
+) -> None:
+    """The upgrade gave the turn, its candidates and the bot's answer to Mia."""
+    at_version_3(old_url)
+    said = [
+        Turn(
+            speaker="Mia", text="I drive a van, I sail.", at=START, id="1", conversation="default"
+        ),
+        Turn(speaker="bot", text="Yes?", at=START, id="2", conversation="default", is_bot=True),
+    ]
+    keep_as_version_3(old_url, said, extracted=[])
+    upgraded(old_url, folder)
+    with Ledger.create(old_url) as ledger, MemoryStore(ledger, PlacedEmbedder()) as store:
+        came_from = {"conversation": "default", "turn": "1"}
+        told = tell("Her car?", user="Mia", external_id="default/1/0", metadata=came_from)
+        memory = store.add(told)
+        found = [Candidate(content=text) for text in ("Mia drives a van.", "Mia sails.")]
+        with ledger.writing() as writer:
+            writer.turns.keep_candidates(writer.turns.waiting()[0].seq, found)
+        store.forget(memory.id)
+        with ledger.reading() as reader:
+            [left] = reader.turns.waiting()
+    assert left.turn.speaker == "Mia"
+    assert [one.content for one in left.candidates or ()] == ["Mia sails."]
 
 
 def keep_as_version_3(url: str, said: Sequence[Turn], extracted: Sequence[Turn]) -> None:

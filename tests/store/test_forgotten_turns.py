@@ -10,7 +10,8 @@ from memory.errors import LeaseLost
 from memory.extractor import MemoryExtractor
 from memory.ledger import Lease, Ledger
 from memory.models import Candidate, Memory, Turn
-from memory.store import MemoryStore
+from memory.store import MemoryStore, forgotten_turns
+from memory.text import covers
 from tests.conftest import Tell
 from tests.doubles import START, ScriptedModel
 from tests.turns import hook, live, turn
@@ -184,3 +185,29 @@ def test_a_turn_told_again_after_forgetting_is_extracted(
     model.extractions = [[Candidate(content=VAN, turn=0)]]
     hook(extractor, turn("I drive a juniper99 van.", 0, at=START))
     assert live(store) == [("Mia", VAN)]
+
+
+def test_turns_are_compared_outside_of_the_transaction_that_forgets(
+    store: MemoryStore, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others write meanwhile; what they write is taken into account."""
+    memory = store.add(tell(VAN, user="Mia"))
+    keep(store, turn("I drive a juniper99 van. I sail.", 0))
+    kept = list[str]()
+
+    def writing_meanwhile(a: str, b: str) -> bool:
+        if len(kept) < len(MEANWHILE):
+            kept.append(MEANWHILE[len(kept)])
+            keep(store, turn(kept[-1], 10 + len(kept)))
+        return covers(a, b)
+
+    monkeypatch.setattr(forgotten_turns, "covers", writing_meanwhile)
+    forget(store, memory)
+    assert kept == MEANWHILE
+    assert waiting(store) == ["I sail.", "I row.", "I ski."]
+
+
+MEANWHILE = [
+    "I drive a red juniper99 van. I row.",
+    "I drive a blue juniper99 van. I ski.",
+]
