@@ -32,6 +32,7 @@ from memory.store import (
     WhileUnchanged,
     reworded,
 )
+from memory.text import conflicting_values
 
 FORCE = 0.0
 """As the guard's distance: no distance is below it, so nothing is blocked."""
@@ -61,17 +62,34 @@ class Saved:
     replaced: Memory | None = None
     decision: int | None = None
     """The number that takes a correction back."""
+    differs_from: ValueConflict | None = None
+
+
+class ValueConflict(NamedTuple):
+    """The nearest memory that the guard would have named, but for a value that conflicts."""
+
+    memory: Memory
+    old: str
+    new: str
 
 
 def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Saved:
-    """Save a memory where none of its scope is too near, with links to those that are near."""
+    """Save a memory where none of its scope is too near, with links to those that are near.
+
+    One that is near but states another value, such as 1300 for 1200, blocks nothing.
+    """
     [new] = store.embeddings.embed([memory])
     min_similarity = _least(store, distances)
     for look in range(_MOST_LOOKS):
         found = store.find(new, max(distances.max_links, 1), min_similarity)
-        nearest = next(iter(found.matches), None)
-        if nearest is not None and nearest.distance < distances.guard:
-            return Saved(None, duplicate_of=nearest)
+        differs_from: ValueConflict | None = None
+        for hit in found.matches:
+            if hit.distance >= distances.guard:
+                break
+            values = conflicting_values(hit.memory.content, memory.content)
+            if values is None:
+                return Saved(None, duplicate_of=hit)
+            differs_from = differs_from or ValueConflict(hit.memory, *values)
         near = _near(found.matches, distances)
         forced = distances.guard <= FORCE or look == _MOST_LOOKS - 1
         linked = Embedded(_linked(memory, near), new.vector)
@@ -83,7 +101,7 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
             )
         done = store.apply(decision, condition, arrival=linked)
         if isinstance(done, Applied):
-            return Saved(done.memory, tuple(near))
+            return Saved(done.memory, tuple(near), differs_from=differs_from)
     raise InputError(memory.id, "arrived meanwhile", "look at it with recall")
 
 

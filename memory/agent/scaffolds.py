@@ -96,6 +96,13 @@ def replaced(old: Memory, number: int) -> str:
     )
 
 
+def differs_from(old_id: str, old: str, new: str, new_id: str) -> str:
+    return (
+        f"Differs from [{old_id}]: {shortened(old, QUOTE)} / {shortened(new, QUOTE)}. To correct "
+        f'that one, use merge_memories(keep_id="{new_id}", remove_id="{old_id}").'
+    )
+
+
 def not_saved(duplicate_of: SearchResult, content: str, now: datetime) -> str:
     existing = duplicate_of.memory
     lines = [

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from memory.models import LinkType, Memory, SearchResult
 
@@ -19,7 +19,11 @@ Category = Literal[
     "fact", "opinion", "interaction", "event",
 ]  # fmt: skip
 Id = Annotated[str, Field(min_length=1, max_length=100)]
-Moment = Annotated[str, Field(max_length=40, examples=["2026-05-01", "2026-05-01T08:00:00+09:00"])]
+Moment = Annotated[str, Field(max_length=40)]
+_ONE_OF_THOSE = WithJsonSchema({"type": "string"})
+"""A list of words that a model has read once already, with `remember`."""
+_NOT_TOLD = {"title", "minLength", "maxLength", "minItems", "maxItems"}
+"""Keywords that are checked and not told: a model reads all schemas with every question."""
 
 
 class Arguments(BaseModel):
@@ -44,9 +48,13 @@ class Remember(Arguments):
 class Recall(Arguments):
     context: str = Field(min_length=1, max_length=100_000, description="What to look for.")
     n_results: int = Field(default=3, ge=1, le=10)
-    emotion_filter: Emotion | None = None
-    category_filter: Category | None = None
-    date_from: Moment | None = Field(default=None, description="A day, or an ISO 8601 time.")
+    emotion_filter: Annotated[Emotion | None, _ONE_OF_THOSE] = Field(
+        default=None, description="One that remember takes."
+    )
+    category_filter: Annotated[Category | None, _ONE_OF_THOSE] = Field(
+        default=None, description="One that remember takes."
+    )
+    date_from: Moment | None = Field(default=None, description="A day, 2026-05-01, or a time.")
     date_to: Moment | None = Field(default=None, description="A day (all of it), or a time.")
     user: str | None = Field(default=None, description="Only what is about this user.")
 
@@ -86,6 +94,28 @@ class MergeMemories(Arguments):
     merged_content: str | None = Field(
         default=None, min_length=1, description="One text for both; without it, the kept one's."
     )
+
+
+def told_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema that clients see, as short as it can be.
+
+    Arguments that may be left out have the type that they have where they are given.
+    """
+    optional = issubclass(model, Arguments)
+    told: dict[str, Any] = _short(model.model_json_schema(), optional=optional)
+    return told
+
+
+def _short(schema: Any, *, optional: bool) -> Any:
+    if isinstance(schema, list):
+        return [_short(one, optional=optional) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: value for key, value in schema.items() if key not in _NOT_TOLD}
+    if optional and kept.get("default", ...) is None:
+        del kept["default"]
+        kept |= kept.pop("anyOf", [{}])[0]
+    return {key: _short(value, optional=optional) for key, value in kept.items()}
 
 
 # --- answers ------------------------------------------------------------------------------------
@@ -131,6 +161,7 @@ class Remembered(BaseModel):
     related: list[MemoryView] = []
     duplicate_of: MemoryView | None = None
     differs: str = ""
+    differs_from: str | None = None
     replaced: str | None = None
     undo: int | None = None
     """What `memory-dedup undo` takes, where a memory was replaced."""

@@ -19,6 +19,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from memory import __version__
+from memory.agent.schemas import told_schema
 from memory.agent.tools import TOOLS, AgentTools, Tool
 from memory.errors import MemoryPipelineError
 from memory.signals import stop_event
@@ -167,8 +168,8 @@ def _described(tool: Tool) -> wire.Tool:
     return wire.Tool(
         name=tool.name,
         description=tool.description,
-        input_schema=tool.arguments.model_json_schema(),
-        output_schema=tool.answer.model_json_schema(),
+        input_schema=told_schema(tool.arguments),
+        output_schema=told_schema(tool.answer),
         annotations=wire.ToolAnnotations(
             read_only_hint=tool.read_only,
             destructive_hint=tool.destructive,

@@ -125,12 +125,18 @@ class AgentTools:
         if old is not None and saved.decision is not None:
             lines.append(scaffolds.replaced(old, saved.decision))
             warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
+        conflict = saved.differs_from
+        if conflict is not None:
+            told = conflict.memory.id, conflict.old, conflict.new
+            lines.append(scaffolds.differs_from(*told, memory.id))
         text = "\n".join([*lines, *warnings])
         data = schemas.Remembered(
             saved=True,
             id=memory.id,
             links=len(related),
             related=[schemas.MemoryView.found(hit) for hit in related],
+            differs=f"{conflict.old} / {conflict.new}" if conflict else "",
+            differs_from=conflict.memory.id if conflict else None,
             replaced=old.id if old else None,
             undo=saved.decision,
             warnings=warnings,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory.text.coverage import LONGEST
+from memory.text.differences import differing
 from memory.text.language import Language, language_of, words_of
 from memory.text.naming import names_in, without_genitive, words_in
 from memory.text.numbers import CURRENCIES
@@ -53,6 +54,20 @@ class HardFacts:
         if numerals := _DIGITS.findall(words):
             return self.digits.issuperset(numerals)
         return _squeezed(words).removesuffix("s") in self.squeezed
+
+
+def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
+    """Return the values in which two texts conflict, in their own words; None where they do not.
+
+    Each text states one that the other does not, or numerals stand in the same place. A value that
+    one text only adds is no conflict.
+    """
+    ours, theirs = hard_facts([old, new])
+    before, after = ours.beyond([theirs]), theirs.beyond([ours])
+    if not (before and after):
+        places = [place for place in differing(old, new) if all(map(_DIGITS.search, place))]
+        before, after = [one for one, _ in places], [one for _, one in places]
+    return (", ".join(before), ", ".join(after)) if before else None
 
 
 def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
