@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -346,7 +346,7 @@ class Chat:
         if not self._tty:
             await self._settled(memory)
 
-    def _turn(self, speaker: str, text: str, recalled: list[Memory], *, is_bot: bool) -> Turn:
+    def _turn(self, speaker: str, text: str, recalled: Sequence[Memory], *, is_bot: bool) -> Turn:
         from memory.models import Turn
 
         turn = Turn(
@@ -361,7 +361,7 @@ class Chat:
         self._turns.append(turn)
         return turn
 
-    async def _recall(self, memory: ChatMemory, text: str) -> list[Memory]:
+    async def _recall(self, memory: ChatMemory, text: str) -> Sequence[Memory]:
         """What the user has told that is about this text, nearest first."""
         try:
             return await memory.recall(text, user=self._user)

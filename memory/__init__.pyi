@@ -20,6 +20,7 @@ from .models import MergeGroup as MergeGroup
 from .models import MergeReading as MergeReading
 from .models import ProposedMerge as ProposedMerge
 from .models import Question as Question
+from .models import Recalled as Recalled
 from .models import Reply as Reply
 from .models import Rereading as Rereading
 from .models import Scope as Scope

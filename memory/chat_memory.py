@@ -13,12 +13,9 @@ from memory.background import BackgroundExtraction, OnExtracted
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError, LedgerError
 from memory.extractor import MemoryExtractor
-from memory.models import ExtractionResult, Memory, Scope, Turn, first_problem
+from memory.models import ExtractionResult, Memory, Recalled, Scope, Turn, first_problem
 from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
 from memory.threads import LoopThread, Progress, in_thread
-
-RECALL_FLOOR = 0.3
-"""Similarity below which a memory is not about a text."""
 
 
 class ChatMemory:
@@ -110,11 +107,18 @@ class ChatMemory:
         return await self._loop.run(self._deduplicator.check_and_merge(new))
 
     async def recall(
-        self, text: str, *, user: str | None = None, everyone: bool = False, k: int = 5
-    ) -> list[Memory]:
-        """What is remembered of this user about a text, nearest first.
+        self,
+        text: str,
+        *,
+        user: str | None = None,
+        everyone: bool = False,
+        k: int = 5,
+        min_score: float | None = None,
+    ) -> list[Recalled]:
+        """Return the k memories of this user that answer a text best, best first, with scores.
 
-        With `everyone=True` and no user, the public memories of all users are recalled.
+        With `everyone=True` and no user, the public memories of all users are recalled. With
+        `min_score`, those that score less are left out.
 
         Raises: InputError where it is not said whose, EmbeddingError, LedgerError.
         """
@@ -122,8 +126,8 @@ class ChatMemory:
         if (user is None) is not everyone:
             raise InputError("recall", "needs a user", "give user=NAME, or everyone=True")
         scope = Scope((("is_private", False),)) if user is None else Scope.of_user(user)
-        found = await in_thread(self._store.search, text, k, scope=scope)
-        return [hit.memory for hit in found if hit.similarity >= RECALL_FLOOR]
+        found = await in_thread(self._store.search, text, k, scope=scope, min_score=min_score)
+        return [Recalled.model_construct(**dict(hit.memory), score=hit.score) for hit in found]
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
         """Wait until everything heard is extracted, or the model fails.

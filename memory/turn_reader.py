@@ -43,8 +43,6 @@ _REMEMBERED = 8
 """Memories of each speaker that a model is shown with the turns, at most."""
 _CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100
 """Candidates taken from one call: so many for each turn, and one more for so much text."""
-_ABOUT = 0.3
-"""Cosine below which a memory is not about the turns."""
 
 
 @dataclass(frozen=True)
@@ -252,8 +250,7 @@ class TurnReader:
         with self._store.ledger.reading() as reader:
             if not reader.memories.newest(1, scope):
                 return []
-        hits = self._store.search(text, _REMEMBERED, scope=scope)
-        return [hit.memory for hit in hits if hit.similarity >= _ABOUT]
+        return [hit.memory for hit in self._store.search(text, _REMEMBERED, scope=scope)]
 
     # --- what becomes of what it finds ---
 

@@ -268,6 +268,26 @@ def test_explicit_memories_are_deduplicated_listed_and_forgotten_by_user(tmp_pat
     asyncio.run(talk())
 
 
+def test_the_best_are_recalled_however_low_they_score(tmp_path: Path, gemini: GeminiServer) -> None:
+    """The real embedder: a question has little in common with its answer."""
+    config = settings(tmp_path, gemini)
+    with open_store(config) as store:
+        for text in ("Mia lives in Porto.", "Mia bought a red lamp.", "Mia's tabby cat is Pepper."):
+            store.add(store.new_memory(text, user="Mia"))
+
+    async def talk() -> None:
+        async with open_chat_memory(config) as memory:
+            found = await memory.recall("Where do I live?", user="Mia", k=2)
+            assert [one.content for one in found][:1] == ["Mia lives in Porto."]
+            assert len(found) == 2
+            assert found[0].score > found[1].score
+            least = (found[0].score + found[1].score) / 2
+            above = await memory.recall("Where do I live?", user="Mia", min_score=least)
+            assert [one.id for one in above] == [found[0].id]
+
+    asyncio.run(talk())
+
+
 def test_a_name_with_space_around_it_is_the_same_user(tmp_path: Path, gemini: GeminiServer) -> None:
     gemini.default = found
     config = settings(tmp_path, gemini)

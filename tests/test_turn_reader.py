@@ -315,7 +315,7 @@ def test_what_is_forgotten_is_in_no_context_any_more(
     assert model.context == [(), ()]
 
 
-def test_public_memories_of_the_speaker_near_the_turns_are_shown_as_remembered(
+def test_public_memories_of_the_speaker_are_shown_the_nearest_first(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
     embedder: PlacedEmbedder, tell: Tell,
 ) -> None:  # fmt: skip
@@ -328,7 +328,7 @@ def test_public_memories_of_the_speaker_near_the_turns_are_shown_as_remembered(
     store.add(tell(secret, user="Mia", is_private=True))
     model.extractions = [[]]
     hook(extractor, turn(said))
-    assert model.remembered == [("Mia lives in Porto.",)]
+    assert model.remembered == [("Mia lives in Porto.", "Mia is 40.")]
 
 
 def test_only_memories_of_the_speakers_of_the_turns_are_shown(

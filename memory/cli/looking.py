@@ -80,13 +80,14 @@ def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many memories to show.")] = 5,
     user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
 ) -> None:
     """Show the memories nearest to a query, most similar first."""
     from memory.cli.tables import grid
 
     with assembly.read_store(context.obj) as store:
         warn_of_missing_vectors(store)
-        found = store.search(query, k, user=user, everyone=user is None)
+        found = store.search(query, k, user=user, everyone=user is None, min_score=min_score)
         others = "" if found or user is None else who_exists(store, user)
     if not found:
         err().print(f"nothing found{others}")

@@ -32,6 +32,7 @@ from .memory import Embedded as Embedded
 from .memory import LinkType as LinkType
 from .memory import Memory as Memory
 from .memory import MemoryLink as MemoryLink
+from .memory import Recalled as Recalled
 from .memory import Scope as Scope
 from .memory import ScopeField as ScopeField
 from .memory import SearchResult as SearchResult

@@ -71,6 +71,12 @@ class Memory(Frozen):
     metadata: Metadata = Field(default_factory=dict)
 
 
+class Recalled(Memory):
+    """A memory that was recalled, with the score by which it was ranked."""
+
+    score: float
+
+
 @dataclass(frozen=True)
 class Embedded:
     """A memory with the vector of its normalised text; None where the embedder failed."""
@@ -87,6 +93,11 @@ class SearchResult:
     similarity: float
     cosine: float | None = None
     """Before the scale; None where that is the similarity."""
+
+    @property
+    def score(self) -> float:
+        """What the found are ranked by."""
+        return self.similarity
 
     @property
     def distance(self) -> float:

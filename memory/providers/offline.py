@@ -30,6 +30,7 @@ from memory.text import (
     sentences,
     shared,
     statements,
+    telling_words,
     verify_by_words,
 )
 from memory.threads import in_thread_if_long
@@ -77,8 +78,15 @@ class OfflineModel:
         return await in_thread_if_long(texts, _extracted, turns, context)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """The memories that come to mind, most similar first; nothing else is made up."""
-        japanese = bool(turns) and is_japanese(turns[-1].text)
+        """The memories that come to mind, best first; nothing else is made up.
+
+        What is said and asks nothing brings to mind only what shares a word with it.
+        """
+        said = turns[-1].text if turns else ""
+        japanese = is_japanese(said)
+        if not said.rstrip().endswith(("?", "？")):
+            words = set(telling_words(said))
+            recalled = [one for one in recalled if words & {*telling_words(one.content, one.user)}]
         if not recalled:
             text = "なるほど。" if japanese else "I see."
         else:

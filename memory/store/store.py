@@ -225,11 +225,13 @@ class MemoryStore:
         user: str | None = None,
         scope: Scope | None = None,
         everyone: bool = False,
+        min_score: float | None = None,
     ) -> list[SearchResult]:
         """Return the k live memories nearest to the query, nearest first.
 
         It takes one of `user`, `scope` and `everyone=True`, which searches the memories of all
-        users. How alike they are is the plain cosine: a question is no statement.
+        users. How alike they are is the plain cosine: a question is no statement. With
+        `min_score`, those that score less are left out.
 
         Raises: InputError where none or several of them are given, EmbeddingError.
         """
@@ -242,7 +244,8 @@ class MemoryStore:
         shortlist = self.index.exactly(Query(vector, scope, k))
         with self.ledger.reading() as reader:
             found = reader.memories.rows(shortlist.ids).values()
-            return ranked(reader, Probe(clean(query), vector), filter(_is_live, found), PLAIN)
+            hits = ranked(reader, Probe(clean(query), vector), filter(_is_live, found), PLAIN)
+        return [hit for hit in hits if min_score is None or hit.score >= min_score]
 
     def find_similar(
         self, content: str, threshold: float = 0.90, *, user: str | None = None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.models import Memory, Question
+from memory.models import Memory, Question, Turn
 from memory.providers.offline import OfflineModel, combine
 from memory.text import NOT, Belief, negations, parse, sentences, verify_by_words
 from tests.conftest import Tell
@@ -70,6 +70,18 @@ def test_its_merges_are_believed(tell: Tell) -> None:
     [part] = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95))).parts
     told = [member.content for member in members]
     assert verify_by_words(part.text, told).belief is Belief.BELIEVED
+
+
+def test_it_replies_with_what_answers_a_question_or_shares_a_word(tell: Tell) -> None:
+    recalled = [tell("Mia has a cat.", user="Mia"), tell("Mia lives in Porto.", user="Mia")]
+
+    def reply(said: str) -> str:
+        turn = Turn(speaker="Mia", text=said, at=START)
+        return asyncio.run(OfflineModel().reply([turn], recalled)).text
+
+    assert reply("Where do I live?") == "I remember: Mia has a cat. Mia lives in Porto."
+    assert reply("My cat is asleep.") == "I remember: Mia has a cat."
+    assert reply("Good evening, Mia!") == "I see."
 
 
 def test_sentences_end_in_any_script() -> None:
