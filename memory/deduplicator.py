@@ -42,7 +42,7 @@ from memory.models import (
     scale_of,
 )
 from memory.protocols import LanguageModel
-from memory.providers import Asking, Budget, CallBudget, HourlyCalls
+from memory.providers import Asking, Budget, CallBudget, HourlyCalls, OwnModel
 from memory.store import (
     Anyway,
     Applied,
@@ -106,14 +106,14 @@ class MemoryDeduplicator:
         long one new memory, or one group, may wait for the model in all.
         """
         self._store = store
-        self._model = model
+        self._model = model if hasattr(model, "page_size") else OwnModel(model)
         self._config = config or MemoryConfig()
         self._rules = self._config.rules
         self._concurrency = concurrency
         self._price = price
         self._work = work
         self._budget_s = budget_s
-        self._judging = Judging(store, model, self._rules)
+        self._judging = Judging(store, self._model, self._rules)
         self._pace = Pace()
         self._hourly = HourlyCalls(self._config.dedup_calls_per_hour)
 

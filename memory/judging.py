@@ -6,9 +6,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from memory.decide import Part, after_failure, decided, resolve
+from memory.decide import Part, after_failure, decided, page_parts, resolve
 from memory.errors import CallsSpent, ModelError, ModelNotAsked
-from memory.models import Action, Decision, Question, Rules, Usage
+from memory.models import MOST_READ, Action, Decision, Question, Rules, Usage, Verdict
 from memory.protocols import LanguageModel
 from memory.providers import Asking
 from memory.second_reading import SecondReader
@@ -24,10 +24,12 @@ QUOTED = 60
 
 @dataclass(frozen=True)
 class _Problem:
-    """Why an answer leads to no decision; `refused` where it was readable, and its text wrong."""
+    """Why an answer is not believed; `refused` where it was readable, and its text wrong."""
 
     why: str
     refused: bool = False
+    partial: Decision | None = None
+    """What its other groups amount to, where one was refused: who is in that is no member."""
 
 
 class Judging:
@@ -42,6 +44,11 @@ class Judging:
     def try_reader_again(self) -> None:
         """Try the model's second reading anew before the next merged text."""
         self._reader.try_again()
+
+    @property
+    def page_size(self) -> int:
+        """Memories that one question may show the model; 0 where it reads no pages."""
+        return self._model.page_size
 
     async def decide(self, question: Question, asking: Asking, most_answers: int) -> Decision:
         """What the model's verdict amounts to; after so many that are not believed, the fallback.
@@ -72,22 +79,72 @@ class Judging:
         Raises: ModelError.
         """
         verdict = await asking.ask(self._model.judge, question)
-        texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
-        parts = await in_thread_if_long(texts, resolve, question, verdict)
+        parts = await self._resolved(question, verdict)
         if isinstance(parts, str):
             return _Problem(parts)
-        refused = _refused(parts)
-        if not refused:  # else no reading is worth its price
-            parts = await self._reader.settle(parts, asking)
-            refused = _refused(parts)
-        if refused:
-            return _Problem("; ".join(refused), refused=True)
-        return decided(question, verdict, parts, self._store.new_id, self._model.name)
+        return self._amounts_to(question, verdict, await self._reader.settle(parts, asking))
+
+    async def decide_together(
+        self, questions: Sequence[Question], asking: Asking
+    ) -> list[Decision | None]:
+        """Ask about several groups of one scope as one page; return the decision about each.
+
+        None for a group of which the answer joins a member with one of another group.
+
+        Raises: ModelError.
+        """
+        members = [one for question in questions for one in question.members]
+        members.sort(key=lambda one: one.timestamp)
+        page = Question(tuple(members), "asked together", 0.0, is_page=True)
+        verdict = await asking.ask(self._model.judge, page)
+        texts = [*(one.content for one in members), *(one.text for one in verdict.parts)]
+        parts = await in_thread_if_long(texts, page_parts, page, verdict, lambda _: False)
+        settled: list[Part] = []
+        for n in range(0, len(parts), MOST_READ):
+            settled += await self._reader.settle(parts[n : n + MOST_READ], asking)
+        return [await self._own(question, verdict, settled) for question in questions]
+
+    async def _own(
+        self, question: Question, verdict: Verdict, parts: Sequence[Part]
+    ) -> Decision | None:
+        """Decide one group of a page by those of its parts that are about it."""
+        ids = {member.id for member in question.members}
+        named = [(part, {one.id for one in part.merge.members}) for part in parts]
+        own = [(part, its) for part, its in named if not ids.isdisjoint(its)]
+        if any(its - ids for _, its in own):
+            return None
+        found = self._amounts_to(question, verdict, [part for part, _ in own])
+        if isinstance(found, _Problem):
+            return await self._failed(question, found, Usage())
+        return replace(found, usage=Usage())
+
+    async def _resolved(self, question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
+        texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
+        return await in_thread_if_long(texts, resolve, question, verdict)
+
+    def _amounts_to(
+        self, question: Question, verdict: Verdict, parts: Sequence[Part]
+    ) -> Decision | _Problem:
+        """Decide by a verdict, each part of which is believed or refused."""
+        refused = [part for part in parts if part.belief is Belief.REFUSED]
+        believed = [part for part in parts if part not in refused]
+        gone = {member.id for part in refused for member in part.merge.members}
+        left = tuple(member for member in question.members if member.id not in gone)
+        told = replace(question, members=left)
+        decision = decided(told, verdict, believed, self._store.new_id, self._model.name)
+        if not refused:
+            return decision
+        why = "; ".join(part.reason for part in refused)
+        partial = replace(decision, reason=f"{decision.reason}; another group is refused: {why}")
+        return _Problem(why, refused=True, partial=partial if believed else None)
 
     async def _failed(
         self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
     ) -> Decision:
         """The fallback; it names the model where that was asked."""
+        if problem.partial is not None:
+            log_merges(problem.partial)
+            return replace(problem.partial, usage=usage)
         texts = [member.content for member in question.members]
         decision = await in_thread_if_long(texts, after_failure, question, problem.why, self._rules)
         fallback = "replace" if decision.survivors else "keep both"
@@ -110,10 +167,6 @@ def _left_open(question: Question, why: str, usage: Usage) -> Decision:
         pending=True,
         usage=usage,
     )
-
-
-def _refused(parts: Sequence[Part]) -> list[str]:
-    return [part.reason for part in parts if part.belief is Belief.REFUSED]
 
 
 def log_merges(decision: Decision) -> None:

@@ -13,6 +13,7 @@ from memory.models import (
     Candidate,
     Extraction,
     Memory,
+    MergeGroup,
     MergeReading,
     ProposedMerge,
     Question,
@@ -20,6 +21,7 @@ from memory.models import (
     Rereading,
     Scope,
     Turn,
+    Usage,
     Vector,
     Vectors,
     Verdict,
@@ -31,6 +33,8 @@ from memory.trial import TRIAL
 from tests import readings
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+Groups = list[tuple[list[int], str]]
+"""Members of a page by position, and the text for them."""
 
 
 class PlacedEmbedder:
@@ -126,6 +130,33 @@ class ScriptedModel:
         return Reply(text=f"{len(recalled)} recalled")
 
     async def aclose(self) -> None: ...
+
+
+class PageModel(ScriptedModel):
+    """Answers each page by a function of the texts that it shows."""
+
+    page_size = 48
+
+    def __init__(self, groups: Callable[[list[str]], Groups]) -> None:
+        super().__init__()
+        self._groups = groups
+        self.checked: Callable[[ProposedMerge], MergeReading | None] = lambda _: MergeReading()
+
+    async def judge(self, question: Question) -> Verdict:
+        self.asked.append(question)
+        found = self._groups([member.content for member in question.members])
+        parts = tuple(MergeGroup(members=tuple(members), text=text) for members, text in found)
+        return Verdict(parts=parts, usage=Usage(calls=1))
+
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+        if tuple(merges) == TRIAL:
+            return await super().reread(merges)
+        self.reread_merges.append(tuple(merges))
+        return Rereading(readings=tuple(self.checked(one) for one in merges))
+
+    @property
+    def pages(self) -> list[list[str]]:
+        return [[member.content for member in question.members] for question in self.asked]
 
 
 class HangingModel(ScriptedModel):

@@ -13,11 +13,11 @@ from pydantic import SecretStr
 
 from memory.config import LLMConfig
 from memory.deduplicator import MemoryDeduplicator
-from memory.models import DeduplicationReport, Memory, Outcome, Usage
+from memory.models import DeduplicationReport, Memory, MergeGroup, Outcome, Question, Usage, Verdict
 from memory.providers import JUDGE, GeminiModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
-from tests.doubles import PlacedEmbedder
+from tests.doubles import PlacedEmbedder, ScriptedModel
 from tests.gemini_server import Answer, GeminiServer, careful, said
 
 OLDER = "Mia pays 900 euros for her flat in Porto."
@@ -215,3 +215,36 @@ def test_a_model_that_names_a_memory_it_was_not_shown_changes_nothing(
         write(server, store, *pair)
     assert live(store) == {OLDER, NEWER}
     assert "names a memory that was not shown" in caplog.text
+
+
+# --- an answer of which a part is refused ---------------------------------------------------------
+
+
+def test_one_refused_group_loses_no_other_of_its_answer(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    """The believed one is applied, the next round asks about the rest, and fails at it alone."""
+    texts = [f"Mia owns {what}." for what in ("a red boat", "one red boat", "2 cats", "some cats")]
+    for n, text in enumerate(texts, start=1):
+        embedder.place_at(text, [1.0, *[0.0] * n, 0.27])
+    store.add_batch([tell(text) for text in texts])
+
+    def judged(question: Question, of_cats: str = "Mia owns 7 cats.") -> Verdict:
+        shown = [member.content for member in question.members]
+        named = ("boat", "Mia has one boat, a red one."), ("cats", of_cats)
+        found = [([n for n, one in enumerate(shown) if word in one], text) for word, text in named]
+        parts = tuple(MergeGroup(members=tuple(n), text=text) for n, text in found if len(n) > 1)
+        return Verdict(parts=parts)
+
+    model = ScriptedModel(*[judged] * 9)
+    report = asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
+    assert live(store) == {"Mia has one boat, a red one.", texts[2], texts[3]}
+    assert (report.merged, report.pending, store.counts().pending) == (1, 1, 1)
+    merge, left = [told for told in store.history() if told.survivors or told.pending]
+    assert "another group is refused: the merged text states what no memory" in merge.reason
+    assert "states what no memory states: 7" in left.reason
+
+    retried = ScriptedModel(lambda question: judged(question, "Mia owns some cats, 2 of them."))
+    asyncio.run(MemoryDeduplicator(store, retried).retry_pending())
+    assert live(store) == {"Mia has one boat, a red one.", "Mia owns some cats, 2 of them."}
+    assert (len(retried.asked), store.counts().pending) == (1, 0)

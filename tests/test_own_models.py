@@ -156,15 +156,16 @@ def test_a_model_of_the_older_form_loses_no_value_but_to_a_newer_one(
     assert last.pending is not joined
 
 
+@pytest.mark.parametrize("wrapped", [True, False])
 def test_a_model_of_the_older_form_is_shown_at_most_eight_memories(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, wrapped: bool
 ) -> None:
     texts = [f"Mia owns the book numbered {n}." for n in range(20)]
     for n, text in enumerate(texts, start=1):
         embedder.place_at(text, [1.0, *[0.0] * n, 0.27])
     store.add_batch([tell(text) for text in texts])
-    own = OfTheOlderForm("Mia owns books.")
-    model = OwnModel(own)  # type: ignore[arg-type] # it keeps the older promise
+    own: Any = OfTheOlderForm("Mia owns books.")
+    model = OwnModel(own) if wrapped else own
     asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
     assert own.shown
     assert max(own.shown) <= 8

@@ -69,7 +69,7 @@ def build_review(
     from memory.review import Proposals, Review
     from memory.store import Asker
 
-    rules, offline = config.memory.rules, OfflineModel()
+    rules, offline, model = config.memory.rules, OfflineModel(), guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)
     judges = {one.name: Judging(store, one, rules) for one in (offline, model)}
     return Review(

@@ -6,6 +6,7 @@ from .account import similarities as similarities
 from .groups import cohesive as cohesive
 from .groups import connected as connected
 from .likeness import AlikeGroup as AlikeGroup
+from .pages import MOST_CHARACTERS as MOST_CHARACTERS
 from .pages import MOST_ON_PAGE as MOST_ON_PAGE
 from .planning import AskedAgain as AskedAgain
 from .planning import Matching as Matching

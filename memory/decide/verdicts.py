@@ -157,7 +157,7 @@ def decided(
     new_id: Callable[[], str],
     model: str,
 ) -> Decision:
-    """The decision that a verdict amounts to, all of whose parts are believed."""
+    """Make the decision that a verdict amounts to, all of whose parts are believed."""
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
     by_reading = any(part.verified == "by a second reading" for part in parts)
     return Decision(
@@ -167,7 +167,7 @@ def decided(
         survivors,
         similarity=question.similarity,
         cosine=question.cosine,
-        distinct=_distinct_pairs(question, verdict),
+        distinct=_distinct_pairs(question, parts),
         model=model,
         usage=verdict.usage,
         verified=("by a second reading" if by_reading else "by words") if survivors else None,
@@ -203,10 +203,10 @@ def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> S
     return Survivor(inherit(seed, group), tuple(member.id for member in group))
 
 
-def _distinct_pairs(question: Question, verdict: Verdict) -> tuple[tuple[str, str], ...]:
-    part_of = {index: n for n, part in enumerate(verdict.parts) for index in part.members}
+def _distinct_pairs(question: Question, parts: Sequence[Part]) -> tuple[tuple[str, str], ...]:
+    part_of = {one.id: n for n, part in enumerate(parts) for one in part.merge.members}
     return tuple(
-        (question.members[a].id, question.members[b].id)
-        for a, b in combinations(range(len(question.members)), 2)
-        if part_of.get(a, -1 - a) != part_of.get(b, -1 - b)
+        (a.id, b.id)
+        for a, b in combinations(question.members, 2)
+        if a.id not in part_of or part_of[a.id] != part_of.get(b.id)
     )

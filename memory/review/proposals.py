@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory.decide import RoundPlan
 from memory.judging import Judging
-from memory.models import Decision, Memory, Question
+from memory.models import Decision, Memory, Question, Usage
 from memory.providers import Asking, Budget, CallBudget
 
 _CALLS = 8
@@ -59,15 +59,42 @@ class Proposals:
         """What was proposed last."""
         return self._latest.get(place)
 
+    def page_size(self, by: str) -> int:
+        """Return how many memories one question may show a judge; 0 where it reads no pages."""
+        return self._judges[by].page_size
+
+    def has_asked(self, by: str, place: Place) -> bool:
+        latest = self._latest.get(place)
+        return latest is not None and latest.by == by
+
     async def ask(self, by: str, place: Place, plan: RoundPlan) -> Proposal:
         """Ask one judge once about the one group of a plan; a failure is a proposal too."""
-        judging = self._judges[by]
         question = question_about(plan)
-        asking = Asking(CallBudget(_CALLS), Budget(self._budget_s))
-        decision = await judging.decide(question, asking, most_answers=1)
-        proposal = Proposal(by, decision)
-        self._latest[place] = proposal
-        return proposal
+        decision = await self._judges[by].decide(question, self._asking(), most_answers=1)
+        return self._keep(by, place, decision)
+
+    async def ask_together(self, by: str, plans: Mapping[Place, RoundPlan]) -> set[Place]:
+        """Ask one judge about several groups of one scope as one page; return those it answered.
+
+        A group that the answer joins with another one has no proposal yet: it is asked alone.
+
+        Raises: ModelError.
+        """
+        questions, asking = [question_about(plan) for plan in plans.values()], self._asking()
+        decisions = await self._judges[by].decide_together(questions, asking)
+        usage = asking.usage
+        for place, decision in zip(plans, decisions, strict=True):
+            if decision is not None:
+                self._keep(by, place, replace(decision, usage=usage))
+                usage = Usage()
+        return {place for place, one in zip(plans, decisions, strict=True) if one is not None}
+
+    def _keep(self, by: str, place: Place, decision: Decision) -> Proposal:
+        self._latest[place] = Proposal(by, decision)
+        return self._latest[place]
+
+    def _asking(self) -> Asking:
+        return Asking(CallBudget(_CALLS), Budget(self._budget_s))
 
 
 def question_about(plan: RoundPlan) -> Question:

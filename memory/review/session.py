@@ -9,7 +9,17 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
-from memory.decide import GroupPlan, Matching, RoundPlan, certainty, plan_again, plan_round
+from memory.decide import (
+    MOST_CHARACTERS,
+    MOST_ON_PAGE,
+    GroupPlan,
+    Matching,
+    RoundPlan,
+    certainty,
+    plan_again,
+    plan_round,
+)
+from memory.errors import ModelError
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
 from memory.models import PERSON, Rules
 from memory.review.answers import Already, Answers, Given, Outcome, Refused, moved
@@ -206,12 +216,49 @@ class Review:
         return known or await self.proposals.ask(self.proposals.judges[0], place, rest)
 
     async def propose(self, key: str, left_out: frozenset[str], by: str) -> None:
-        """Ask a judge about those of a group that are not left out."""
+        """Ask a judge about those of a group that are not left out.
+
+        A model that reads pages is shown with a whole group those after it that wait for a
+        proposal, as many as fit: one call for many groups.
+        """
         one = self._left.get(key)
         if one is None or by not in self.proposals.judges:
             return
-        rest = await in_thread(self._rest, one, left_out)
-        await self.proposals.ask(by, (key, left_out), rest)
+        place, rest = (key, left_out), await in_thread(self._rest, one, left_out)
+        others = {} if left_out else await in_thread(self._waiting_with, key, one, by)
+        answered: set[Place] = set()
+        if others:
+            try:
+                answered = await self.proposals.ask_together(by, {place: rest, **others})
+            except ModelError as exc:
+                logger.warning("several groups could not be asked together: %s", exc)
+        if place not in answered:
+            await self.proposals.ask(by, place, rest)
+
+    def _waiting_with(self, key: str, first: Planned, by: str) -> dict[Place, RoundPlan]:
+        """Return the groups of the same scope that fit on a page with one; none if private."""
+        members = first.group.members
+        scope, found = self.store.scope_of(members[0]), dict[Place, RoundPlan]()
+        room = min(self.proposals.page_size(by), MOST_ON_PAGE) - len(members)
+        characters = MOST_CHARACTERS - sum(len(member.content) for member in members)
+        if members[0].is_private:
+            return {}
+        keys = self.keys()
+        for other in keys[keys.index(key) + 1 :]:
+            place, group = (other, frozenset[str]()), self._left[other].group
+            size = sum(len(member.content) for member in group.members)
+            if len(group.members) > room or size > characters:
+                continue
+            if group.question is None or group.replacement or self.proposals.has_asked(by, place):
+                continue
+            if self.store.scope_of(group.members[0]) != scope:
+                continue
+            rest = self._rest(self._left[other], place[1])
+            if rest.memories == len(group.members):
+                found[place] = rest
+                room -= len(group.members)
+                characters -= size
+        return found
 
     # --- answering ---
 
