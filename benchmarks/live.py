@@ -101,7 +101,7 @@ class Bot:
     def answer(self, asked: Asked) -> Raw:
         """What a model says: one memory a turn, and that no two memories are the same."""
         turns = asked.data.get("turns", [])
-        rows = [{"content": _memory(one), "turn": one["number"]} for one in turns]
+        rows = [{"content": _memory(one), "turns": [one["number"]]} for one in turns]
         told = {"memories": rows} if turns else {"groups": []}
         with self._lock:
             self.judgements += not turns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pydantic import SecretStr
 
@@ -24,7 +24,7 @@ from memory.decide import (
     without_fallback,
 )
 from memory.errors import MemoryPipelineError
-from memory.judging import QUOTED, Judging
+from memory.judging import QUOTED, Joining, Judging, log_merges
 from memory.ledger import Lease, strangers
 from memory.models import (
     OFFLINE,
@@ -33,12 +33,12 @@ from memory.models import (
     Decision,
     DeduplicationReport,
     Embedded,
+    Extracted,
     Memory,
     Outcome,
     Price,
     Question,
     SearchResult,
-    Usage,
     scale_of,
 )
 from memory.protocols import LanguageModel
@@ -57,6 +57,7 @@ from memory.store import (
     UnlessRepeated,
     Unsearched,
     WhileHeld,
+    WhileMergeable,
     WhileNearest,
     apply_all,
     is_like_all_of,
@@ -86,6 +87,38 @@ class _Prepared:
     """Of its neighbours those that it may be decided against."""
     decided: tuple[Decision | Question, SearchResult | None] | None = None
     """What the rules say, and of which match; None where nothing was searched."""
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What the model that extracted a new memory says of others."""
+
+    shown: frozenset[str] = frozenset()
+    """Keys of the texts that it was shown."""
+    joining: Joining = field(default_factory=Joining)
+    """What comes of the memories that it names."""
+
+    @property
+    def merge(self) -> Decision | None:
+        decision = self.joining.decision
+        return decision if decision is not None and decision.survivors else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it names memories that are not joined: then nothing more is asked about it."""
+        return bool(self.joining.conflict) or self.joining.decision is not None
+
+    def left_open(self, new: Memory) -> Decision:
+        """Keep all as they are, and the question open."""
+        if self.joining.decision is not None:
+            return self.joining.decision
+        return add(new, self.joining.conflict, pending=True)
+
+    def moved(self, why: str) -> _Said:
+        """The same once something came first."""
+        if not self.is_open:
+            return self
+        return replace(self, joining=Joining(conflict=why, usage=self.joining.usage))
 
 
 class MemoryDeduplicator:
@@ -158,7 +191,7 @@ class MemoryDeduplicator:
 
     async def check_and_merge_all(
         self,
-        new_memories: Sequence[Memory],
+        new_memories: Sequence[Memory | Extracted],
         *,
         run: str | None = None,
         lease: Lease | None = None,
@@ -166,17 +199,42 @@ class MemoryDeduplicator:
     ) -> list[Outcome]:
         """The same for several, in order: each sees those stored just before it.
 
+        What extraction names is joined if one second reading of all these merges accepts it.
+
         Raises: LeaseLost where `lease` is not held any more: then nothing more is stored.
         """
         calls = self._hourly if run is None else self._calls(None)
         outcomes: list[Outcome] = []
         for start in range(0, len(new_memories), _EMBED_AT_ONCE):
-            embedded = await self._embedded(new_memories[start : start + _EMBED_AT_ONCE])
-            async for outcome in self._written(embedded, run, calls, lease):
+            some = [_extracted(one) for one in new_memories[start : start + _EMBED_AT_ONCE]]
+            embedded = await self._embedded(some)
+            said = await self._said(some, embedded, calls)
+            async for outcome in self._written(embedded, run, calls, lease, said):
                 outcomes.append(outcome)
                 if on_progress is not None:
                     on_progress(len(outcomes), len(new_memories))
         return outcomes
+
+    async def _said(
+        self,
+        some: Sequence[Extracted],
+        embedded: Sequence[Memory | Embedded],
+        calls: CallBudget,
+    ) -> list[_Said]:
+        """What extraction says of each, and what comes of the memories that it names."""
+        naming = [
+            (n, (one, new))
+            for n, (one, new) in enumerate(zip(some, embedded, strict=True))
+            if one.named and isinstance(new, Embedded)
+        ]
+        said = [_Said(one.shown) for one in some]
+        if naming:
+            new_ones = [pair for _, pair in naming]
+            asking = Asking(calls, Budget(self._budget_s))
+            joined = await self._judging.join_named(new_ones, asking)
+            for (n, _), joining in zip(naming, joined, strict=True):
+                said[n] = replace(said[n], joining=joining)
+        return said
 
     async def _written(
         self,
@@ -184,6 +242,7 @@ class MemoryDeduplicator:
         run: str | None,
         calls: CallBudget,
         lease: Lease | None,
+        said: Sequence[_Said],
     ) -> AsyncIterator[Outcome]:
         """The outcomes in order; those of an import are stored many at a time.
 
@@ -192,8 +251,8 @@ class MemoryDeduplicator:
         embedded = [one for one in new if isinstance(one, Embedded)]
         import_ = run is not None and lease is None and len(embedded) == len(new)
         if not (import_ and self._config.dedup_enabled and self._rules.guard):
-            for one in new:
-                yield await self._traced(one, run, calls, lease)
+            for one, its in zip(new, said, strict=True):
+                yield await self._traced(one, run, calls, lease, its)
             return
         for some in strangers(embedded):
             done = 0
@@ -228,7 +287,7 @@ class MemoryDeduplicator:
                 apply_all, self._store, decided, revision, run, asker.bound_by, self._pace
             )
             outcomes = [] if isinstance(done, Conflict) else _with_living(outcomes, decided, done)
-        return outcomes or [await self._traced(new[0], run, calls, None)]
+        return outcomes or [await self._traced(new[0], run, calls, None, _Said())]
 
     async def _decided_together(
         self, prepared: Sequence[Known | Arrival], calls: CallBudget
@@ -246,7 +305,7 @@ class MemoryDeduplicator:
             seen = await in_thread_if_long(texts, self._seen, one, together)
             if seen is None or self._would_wait(seen):
                 break
-            decision, _ = await self._decide(seen, 1, Budget(self._budget_s), calls)
+            decision, _ = await self._decide(seen, 1, Budget(self._budget_s), calls, _Said())
             new = seen.arrival.new
             outcomes.append(Outcome(new.memory, decision.action, decision.reason, decision.usage))
             decided.append((new, decision))
@@ -265,11 +324,17 @@ class MemoryDeduplicator:
         arrival = replace(arrival, neighbours=replace(found, matches=nearest))
         return self._by_rule(arrival, nearest)
 
-    def _by_rule(self, arrival: Arrival, matches: tuple[SearchResult, ...]) -> _Prepared:
+    def _by_rule(
+        self,
+        arrival: Arrival,
+        matches: tuple[SearchResult, ...],
+        shown: frozenset[str] = frozenset(),
+    ) -> _Prepared:
         """What the rules say of a new memory: long texts are compared, so not on the loop."""
         if isinstance(arrival.neighbours, Unsearched):
             return _Prepared(arrival)
-        return _Prepared(arrival, matches, decide_new(arrival.new.memory, matches, self._rules))
+        new = arrival.new.memory
+        return _Prepared(arrival, matches, decide_new(new, matches, self._rules, shown))
 
     def _would_wait(self, prepared: _Prepared) -> bool:
         """Whether a model that is not on this machine is to be asked."""
@@ -277,30 +342,46 @@ class MemoryDeduplicator:
             return False
         return prepared.decided is not None and isinstance(prepared.decided[0], Question)
 
-    async def _embedded(self, some: Sequence[Memory]) -> Sequence[Memory | Embedded]:
-        """Several are embedded together; one alone is when it is prepared."""
-        if len(some) == 1:
-            return some
-        return await in_thread(self._store.embeddings.embed, some)
+    async def _embedded(self, some: Sequence[Extracted]) -> Sequence[Memory | Embedded]:
+        """Several are embedded together; one alone that names nothing is when it is prepared."""
+        memories = [one.memory for one in some]
+        if len(some) == 1 and not some[0].named:
+            return memories
+        return await in_thread(self._store.embeddings.embed, memories)
 
     async def _traced(
-        self, new: Memory | Embedded, run: str | None, calls: CallBudget, lease: Lease | None
+        self,
+        new: Memory | Embedded,
+        run: str | None,
+        calls: CallBudget,
+        lease: Lease | None,
+        said: _Said,
     ) -> Outcome:
         with telemetry.span("write") as seen:
-            outcome = await self._write(new, run, calls, lease)
+            outcome = await self._write(new, run, calls, lease, said)
             seen.set_attribute("kind", outcome.action.value)
         return outcome
 
     async def _write(
-        self, new: Memory | Embedded, run: str | None, calls: CallBudget, lease: Lease | None
+        self,
+        new: Memory | Embedded,
+        run: str | None,
+        calls: CallBudget,
+        lease: Lease | None,
+        said: _Said,
     ) -> Outcome:
         """Decide and apply; again where others came first, in the end without the model."""
-        usage, budget = Usage(), Budget(self._budget_s)
+        if said.merge is not None and isinstance(new, Embedded):
+            joined = await self._join(new, said.merge, said.joining, run, lease)
+            if isinstance(joined, Outcome):
+                return joined
+            said = said.moved(joined.why)
+        usage, budget = said.joining.usage, Budget(self._budget_s)
         attempt = 0
-        while not isinstance(prepared := await in_thread(self._prepare, new), Known):
+        while not isinstance(prepared := await in_thread(self._prepare, new, said.shown), Known):
             attempt += 1
             if attempt < _MOST_DECISIONS:
-                decision, condition = await self._decide(prepared, attempt, budget, calls)
+                decision, condition = await self._decide(prepared, attempt, budget, calls, said)
             else:
                 decision = _undecided(prepared.arrival, "others kept coming first")
                 condition = Anyway()
@@ -312,9 +393,25 @@ class MemoryDeduplicator:
             if isinstance(done, Applied):
                 return Outcome(done.memory, decision.action, decision.reason, usage)
             logger.info("decided again: %s", done.why)
+            said = said.moved(done.why)
         return Outcome(prepared.memory, Action.KNOWN, "it arrived before", usage)
 
-    def _prepare(self, new: Memory | Embedded) -> Known | _Prepared:
+    async def _join(
+        self, new: Embedded, merge: Decision, said: Joining, run: str | None, lease: Lease | None
+    ) -> Outcome | Conflict:
+        """Apply an accepted merge of a new memory with those that it names."""
+        condition: Condition = WhileMergeable(said.revision, Asker(self._model.name).bound_by)
+        condition = condition if lease is None else WhileHeld(lease, condition)
+        done = await in_thread(self._store.apply, merge, condition, arrival=new, run=run)
+        if isinstance(done, Conflict):
+            logger.info("what extraction names is not joined: %s", done.why)
+            return done
+        log_merges(merge)
+        return Outcome(done.memory, merge.action, merge.reason, said.usage)
+
+    def _prepare(
+        self, new: Memory | Embedded, shown: frozenset[str] = frozenset()
+    ) -> Known | _Prepared:
         if not self._config.dedup_enabled:
             received = self._store.receive(new)
             if isinstance(received, Known):
@@ -324,10 +421,15 @@ class MemoryDeduplicator:
         found = self._store.prepare(new, k, self._rules.lower, Asker(self._model.name))
         if isinstance(found, Known):
             return found
-        return self._by_rule(found, self._cohesive(found))
+        return self._by_rule(found, self._cohesive(found), shown)
 
     async def _decide(
-        self, prepared: _Prepared, attempt: int, budget: Budget, calls: CallBudget
+        self,
+        prepared: _Prepared,
+        attempt: int,
+        budget: Budget,
+        calls: CallBudget,
+        said: _Said,
     ) -> tuple[Decision, Condition]:
         """The decision, and what must still hold when it is applied."""
         arrival = prepared.arrival
@@ -345,7 +447,9 @@ class MemoryDeduplicator:
             hearsay = len(matches) < len(found.matches)
             decision = replace(decision, reason=_HEARSAY) if hearsay else decision
         _log_check(new, match, decision)
-        if isinstance(decision, Question):
+        if said.is_open and (isinstance(decision, Question) or decision.action is Action.ADD):
+            decision = said.left_open(new)
+        elif isinstance(decision, Question):
             decision = await self._asked(decision, arrival, attempt, budget, calls)
         candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
         bound_by = Asker(self._model.name).bound_by
@@ -498,6 +602,10 @@ def _with_living(
 
 def _undecided(arrival: Arrival, why: str) -> Decision:
     return add(arrival.new.memory, why, pending=True)
+
+
+def _extracted(one: Memory | Extracted) -> Extracted:
+    return one if isinstance(one, Extracted) else Extracted(one)
 
 
 # --- log lines ----------------------------------------------------------------------------------

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from memory.decide import Part, after_failure, decided, page_parts, resolve
+from memory.decide import Part, after_failure, decided, joined_as, page_parts, part_alone, resolve
 from memory.errors import CallsSpent, ModelError, ModelNotAsked
-from memory.models import MOST_READ, Action, Decision, Question, Rules, Usage, Verdict
+from memory.models import (
+    MOST_READ,
+    Action,
+    Decision,
+    Embedded,
+    Extracted,
+    ProposedMerge,
+    Question,
+    Rules,
+    Usage,
+    Verdict,
+)
 from memory.protocols import LanguageModel
 from memory.providers import Asking
 from memory.second_reading import SecondReader
-from memory.store import MemoryStore
+from memory.store import MemoryStore, Named, find_named
 from memory.text import Belief, shortened
-from memory.threads import in_thread_if_long
+from memory.threads import in_thread, in_thread_if_long
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +41,19 @@ class _Problem:
     refused: bool = False
     partial: Decision | None = None
     """What its other groups amount to, where one was refused: who is in that is no member."""
+
+
+@dataclass(frozen=True)
+class Joining:
+    """What becomes of a new memory and of those that it names."""
+
+    decision: Decision | None = None
+    """The accepted merge, or the question that a refused one leaves open."""
+    revision: int = 0
+    """Of the ledger when it was decided."""
+    conflict: str = ""
+    """Why they cannot be joined any more."""
+    usage: Usage = field(default_factory=Usage)
 
 
 class Judging:
@@ -72,6 +96,57 @@ class Judging:
             logger.warning("the model's answer is discarded: %s", problem.why)
             question = replace(question, objection=problem.why)
         return await self._failed(question, problem, asking.usage)
+
+    async def join_named(
+        self, new: Sequence[tuple[Extracted, Embedded]], asking: Asking
+    ) -> list[Joining]:
+        """Check the merges that extraction proposes, all in one second reading."""
+        found, revision = await in_thread(find_named, self._store, new)
+        parts = {
+            n: await self._proposed(said.merged, named)
+            for n, ((said, _), named) in enumerate(zip(new, found, strict=True))
+            if isinstance(named, Named)
+        }
+        settled, problem = await self._read_all(tuple(parts.values()), asking)
+        part_of = dict(zip(parts, settled, strict=True))
+        joined = [
+            Joining(conflict=named)
+            if isinstance(named, str)
+            else Joining(self._of_part(part_of[n], named.similarity, problem, asking), revision)
+            for n, named in enumerate(found)
+        ]
+        return [replace(joined[0], usage=asking.usage), *joined[1:]]
+
+    async def _proposed(self, text: str, named: Named) -> Part:
+        merge = ProposedMerge(named.members, text.strip())
+        texts = [text, *(one.content for one in named.members)]
+        return await in_thread_if_long(texts, part_alone, merge, lambda _: named.kept_apart)
+
+    async def _read_all(
+        self, parts: tuple[Part, ...], asking: Asking
+    ) -> tuple[tuple[Part, ...], str]:
+        """The same parts after one second reading, and why any of them is still in doubt."""
+        first, others = parts[:MOST_READ], parts[MOST_READ:]
+        problem = f"one second reading is shown {MOST_READ} merges" if others else ""
+        try:
+            return (*await self._reader.settle(first, asking), *others), problem
+        except CallsSpent as exc:
+            return parts, exc.problem
+        except ModelError as exc:
+            logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
+            return parts, str(exc)
+
+    def _of_part(
+        self, part: Part, similarity: float | None, problem: str, asking: Asking
+    ) -> Decision:
+        name = self._model.name
+        if part.belief is Belief.BELIEVED:
+            why = part.reason or "extraction named what it repeats or updates"
+            return joined_as(part, similarity, why, self._store.new_id, name)
+        if part.belief is Belief.REFUSED:
+            return refusal(part, similarity, name)
+        left = Decision(Action.KEEP_BOTH, problem, part.merge.members, similarity=similarity)
+        return replace(left, pending=True, model=name if asking.usage.calls else None)
 
     async def _answer(self, question: Question, asking: Asking) -> Decision | _Problem:
         """A decision that can be believed, or why the verdict cannot.
@@ -166,6 +241,20 @@ def _left_open(question: Question, why: str, usage: Usage) -> Decision:
         cosine=question.cosine,
         pending=True,
         usage=usage,
+    )
+
+
+def refusal(part: Part, similarity: float | None, model: str) -> Decision:
+    """Keep the members of a refused merge as they are; the question stays open if it may pass."""
+    text = shortened(part.merge.text, QUOTED)
+    logger.warning('DEDUP_REFUSED: "%s" is not merged (%s)', text, part.reason)
+    return Decision(
+        Action.KEEP_BOTH,
+        f"refused: {part.reason}",
+        part.merge.members,
+        similarity=similarity,
+        pending=not part.is_final,
+        model=model,
     )
 
 

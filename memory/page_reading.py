@@ -12,12 +12,12 @@ from typing import TypeVar
 
 from memory.decide import MOST_IN_GROUP, PagePlan, Part, connected, joined_as, page_parts
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
-from memory.judging import log_merges
+from memory.judging import log_merges, refusal
 from memory.models import MOST_READ, Action, Decision, Memory, Question, Usage, Verdict
 from memory.protocols import LanguageModel
 from memory.providers import Asking, Budget, CallBudget
 from memory.second_reading import SecondReader
-from memory.text import Belief, shortened, text_key
+from memory.text import Belief, text_key
 from memory.threads import in_thread_if_long
 
 logger = logging.getLogger(__name__)
@@ -232,7 +232,8 @@ class ScopeReading:
                     self._reader.model.name,
                 )
             else:
-                decision = self._refused(part)
+                similarity = self._ground.similarity(part.merge.members)
+                decision = refusal(part, similarity, self._reader.model.name)
             decision, page.usage = replace(decision, usage=page.usage), Usage()
             living = await self._ground.apply(decision)
             if living is None and decision.survivors:
@@ -240,19 +241,6 @@ class ScopeReading:
             elif living is not None and decision.survivors:
                 log_merges(decision)
                 self._living |= dict.fromkeys((one.id for one in decision.members), living)
-
-    def _refused(self, part: Part) -> Decision:
-        text = shortened(part.merge.text, 60)
-        logger.warning('DEDUP_REFUSED: "%s" is not merged (%s)', text, part.reason)
-        members = part.merge.members
-        return Decision(
-            Action.KEEP_BOTH,
-            f"refused: {part.reason}",
-            members,
-            similarity=self._ground.similarity(members),
-            pending=not part.is_final,
-            model=self._reader.model.name,
-        )
 
     async def _give_up(self, page: _Page, why: str) -> None:
         """A small page without a usable answer: its question stays open."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, zip_longest
 
+from pydantic import JsonValue
+
 from memory import telemetry
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryPipelineError, ModelAnswerError, ModelError, ModelTooSlow
@@ -19,9 +21,12 @@ from memory.ledger import Lease, PendingTurn, Writer
 from memory.models import (
     MAX_CONTENT,
     Candidate,
+    Extracted,
     Extraction,
     ExtractionResult,
+    KeptCandidate,
     Memory,
+    NamedMemory,
     Scope,
     Turn,
     Usage,
@@ -30,7 +35,14 @@ from memory.models import (
 from memory.protocols import LanguageModel
 from memory.providers import Budget
 from memory.store import MemoryStore
-from memory.text import asked_to_remember, covers, only_asks_to_remember, retold, telling_words
+from memory.text import (
+    asked_to_remember,
+    covers,
+    only_asks_to_remember,
+    retold,
+    telling_words,
+    text_key,
+)
 from memory.threads import in_thread, in_thread_if_long
 
 logger = logging.getLogger(__name__)
@@ -39,8 +51,12 @@ _ASKED = 1.0
 """The intensity of what somebody asked to remember."""
 _CONTEXT = 4
 """Turns before those to extract, already extracted, that a model is shown with them."""
-_REMEMBERED = 8
-"""Memories of each speaker that a model is shown with the turns, at most."""
+_REMEMBERED = 40
+"""Memories that a model is shown with the turns, at most."""
+_LATEST = 8
+"""How many of them are those that the conversation produced last, at most."""
+_MOST_NAMED = 5
+"""Memories that one candidate may replace."""
 _CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100
 """Candidates taken from one call: so many for each turn, and one more for so much text."""
 
@@ -58,8 +74,8 @@ class Work:
 class Shown:
     """Everything that a model was shown in one call."""
 
-    turns: Sequence[Turn]
-    remembered: Sequence[Memory]
+    turns: Sequence[Turn] = ()
+    remembered: Sequence[Memory] = ()
 
     def was_copied(self, candidate: Candidate, speaker: str) -> bool:
         """Whether the candidate repeats another speaker's memory that nobody spoke of.
@@ -85,6 +101,11 @@ class Shown:
         """Everything that is read to tell whether a candidate is a copy."""
         return [*(turn.text for turn in self.turns), *(one.content for one in self.remembered)]
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the remembered texts."""
+        return frozenset(text_key(one.content) for one in self.remembered)
+
     @cached_property
     def _spoken_words(self) -> frozenset[str]:
         return frozenset(chain.from_iterable(telling_words(turn.text) for turn in self.turns))
@@ -99,6 +120,16 @@ class Shown:
         speakers = {turn.speaker for turn in self.turns}
         names = {word for speaker in speakers for word in telling_words(speaker)}
         return frozenset(telling_words(text)) - names
+
+
+@dataclass(frozen=True)
+class Said:
+    """Where a candidate comes from."""
+
+    anchor: PendingTurn
+    """The last of its turns that its user spoke: what names it, and says when."""
+    names: tuple[str, ...] = ()
+    """Names of all its turns that people spoke; empty where there is only one."""
 
 
 class TurnReader:
@@ -128,7 +159,7 @@ class TurnReader:
         Raises: LeaseLost.
         """
         try:
-            found, asked = await self._candidates(chunk, lease)
+            found, shown, asked = await self._candidates(chunk, lease)
         except ModelTooSlow as exc:
             asking = await in_thread_if_long(_texts(chunk), _asking, chunk)
             if len(asking) < 2:
@@ -144,7 +175,7 @@ class TurnReader:
             return Work(failed(exc))
         except ModelError as exc:
             return Work(fault=exc)
-        stored = await self._store_found(chunk, found, lease)
+        stored = await self._store_found(chunk, found, shown, lease)
         return Work(summed(stored, asked))
 
     async def _read_each(self, chunk: Sequence[PendingTurn], lease: Lease, paid: Usage) -> Work:
@@ -183,25 +214,57 @@ class TurnReader:
 
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
-    ) -> tuple[dict[int, list[Candidate]], ExtractionResult]:
+    ) -> tuple[dict[int, list[KeptCandidate]], Shown, ExtractionResult]:
         """What is worth remembering, by the turn that says it, kept before it is stored.
 
-        Also what finding it cost, and how much was left out.
+        Also what the model was shown, what finding it cost, and how much was left out.
         """
         unread = [one for one in chunk if one.candidates is None]
         found = {one.seq: list(one.candidates or ()) for one in chunk}
         requests, to_ask = await in_thread_if_long(_texts(unread), _requests, unread)
         for seq, asked in requests.items():
             found[seq] += asked
-        usage, over_limit = Usage(), 0
+        shown, usage, over_limit = Shown(), Usage(), 0
         if to_ask:
             extraction, shown = await self._ask(to_ask)
             usage = extraction.usage
             taken, over_limit = _limited(extraction.candidates, to_ask)
-            for seq, candidate in await in_thread_if_long(shown.texts, _uncopied, taken, shown):
-                found[seq].append(candidate)
+            for said, candidate in await in_thread_if_long(shown.texts, _uncopied, taken, shown):
+                found[said.anchor.seq].append(self._kept(said, candidate, shown))
         await in_thread(self._keep_candidates, found, lease)
-        return found, ExtractionResult(usage=usage, over_limit=over_limit)
+        return found, shown, ExtractionResult(usage=usage, over_limit=over_limit)
+
+    def _kept(self, said: Said, candidate: Candidate, shown: Shown) -> KeptCandidate:
+        """The candidate with names in place of positions, without what it may not replace.
+
+        That is: whatever is not of its own user and scope, and what comes after the fifth.
+        """
+        own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
+        asked_for = list(dict.fromkeys(candidate.replaces))
+        named = [
+            shown.remembered[n]
+            for n in asked_for
+            if 0 <= n < len(shown.remembered)
+            and shown.remembered[n].user == said.anchor.turn.speaker
+            and self._store.scope_of(shown.remembered[n]) == own
+        ]
+        named = named[:_MOST_NAMED] if candidate.merged.strip() else []
+        if len(named) < len(asked_for):
+            logger.warning(
+                "a candidate of turn %s of %s names %d memories that it may not replace",
+                said.anchor.name,
+                said.anchor.turn.conversation,
+                len(asked_for) - len(named),
+            )
+        return KeptCandidate(
+            content=candidate.content,
+            user=candidate.user,
+            category=candidate.category,
+            intensity=candidate.intensity,
+            merged=candidate.merged if named else "",
+            said_in=said.names,
+            named=tuple(NamedMemory(id=one.id, text_key=text_key(one.content)) for one in named),
+        )
 
     async def _ask(self, to_ask: Sequence[PendingTurn]) -> tuple[Extraction, Shown]:
         """What the model finds in these turns, and what it was shown with them."""
@@ -233,40 +296,53 @@ class TurnReader:
         return near
 
     def _remembered(self, chunk: Sequence[PendingTurn]) -> tuple[Memory, ...]:
-        """The public memories nearest to what each speaker says."""
+        """The public memories of the speakers that are nearest to what they say, oldest first.
+
+        With those that this conversation produced last.
+        """
         said: dict[str, list[str]] = {}
         for one in chunk:
             if not one.turn.is_bot:
                 said.setdefault(one.turn.speaker, []).append(one.turn.text)
+        conversation = chunk[0].turn.conversation
         try:
-            found = [self._about(" ".join(texts), speaker) for speaker, texts in said.items()]
+            found = [self._about(texts, who, conversation) for who, texts in said.items()]
         except MemoryPipelineError as exc:
             logger.warning("extracted without what is remembered: %s", exc)
             return ()
-        return tuple(memory for memories in found for memory in memories)
+        in_turn = chain.from_iterable(zip_longest(*found))
+        memories = {one.id: one for one in in_turn if one is not None}
+        return tuple(sorted(list(memories.values())[:_REMEMBERED], key=lambda one: one.timestamp))
 
-    def _about(self, text: str, speaker: str) -> list[Memory]:
+    def _about(self, texts: Sequence[str], speaker: str, conversation: str) -> list[Memory]:
+        """The memories of a speaker: first the latest of this conversation, then the nearest."""
         scope = Scope.of_user(speaker, is_private=False)
         with self._store.ledger.reading() as reader:
-            if not reader.memories.newest(1, scope):
-                return []
-        return [hit.memory for hit in self._store.search(text, _REMEMBERED, scope=scope)]
+            newest = [row.memory for row in reader.memories.newest(_REMEMBERED, scope)]
+        if len(newest) < _REMEMBERED:  # these are all
+            return newest
+        latest = [one for one in newest if one.metadata.get("conversation") == conversation]
+        hits = self._store.search(" ".join(texts), _REMEMBERED, scope=scope)
+        return [*latest[:_LATEST], *(hit.memory for hit in hits)]
 
     # --- what becomes of what it finds ---
 
     async def _store_found(
         self,
         chunk: Sequence[PendingTurn],
-        found: dict[int, list[Candidate]],
+        found: dict[int, list[KeptCandidate]],
+        shown: Shown,
         lease: Lease,
     ) -> ExtractionResult:
         recalled = await in_thread(self._recalled, chunk)
+        # Only a model that reads has told it from what it was shown.
+        keys = shown.keys if self._model.page_size else frozenset[str]()
         every = [
-            (candidate, self._memory(kept, candidate, place))
+            (one, Extracted(self._memory(kept, one, position), one.named, one.merged, keys))
             for kept in chunk
-            for place, candidate in enumerate(found[kept.seq])
+            for position, one in enumerate(found[kept.seq])
         ]
-        texts = [memory.content for memory in (*recalled, *(memory for _, memory in every))]
+        texts = [one.content for one in (*recalled, *(new.memory for _, new in every))]
         fresh = await in_thread_if_long(texts, _unstated, every, recalled)
         outcomes = await self._deduplicator.check_and_merge_all(fresh, lease=lease)
         await in_thread(self._finish, chunk, lease)
@@ -277,18 +353,21 @@ class TurnReader:
             usage=sum((outcome.usage for outcome in outcomes), Usage()),
         )
 
-    def _memory(self, kept: PendingTurn, candidate: Candidate, place: int) -> Memory:
+    def _memory(self, kept: PendingTurn, candidate: Candidate, position: int) -> Memory:
         """A memory of the turn's speaker, whoever the candidate names: the rest is hearsay."""
         turn = kept.turn
+        metadata: dict[str, JsonValue] = {"conversation": turn.conversation, "turn": kept.name}
+        if isinstance(candidate, KeptCandidate) and candidate.said_in:
+            metadata["turns"] = list(candidate.said_in)
         return Memory(
             id=self._store.new_id(),
-            external_id=name_of_candidate(turn.conversation, kept.name, place),
+            external_id=name_of_candidate(turn.conversation, kept.name, position),
             content=candidate.content,
             user=turn.speaker,
             category=candidate.category,
             intensity=candidate.intensity,
             timestamp=turn.at,
-            metadata={"conversation": turn.conversation, "turn": kept.name},
+            metadata=metadata,
         )
 
     def _recalled(self, chunk: Sequence[PendingTurn]) -> list[Memory]:
@@ -298,7 +377,7 @@ class TurnReader:
 
     # --- each a transaction that only who holds the lease may make ---
 
-    def _keep_candidates(self, found: dict[int, list[Candidate]], lease: Lease) -> None:
+    def _keep_candidates(self, found: dict[int, list[KeptCandidate]], lease: Lease) -> None:
         def keep(writer: Writer) -> None:
             for seq, candidates in found.items():
                 writer.turns.keep_candidates(seq, candidates)
@@ -323,13 +402,13 @@ class TurnReader:
 
 
 def _unstated(
-    every: Sequence[tuple[Candidate, Memory]], recalled: Sequence[Memory]
-) -> list[Memory]:
+    every: Sequence[tuple[Candidate, Extracted]], recalled: Sequence[Memory]
+) -> list[Extracted]:
     """Return those that somebody asked for, or that nothing recalled states."""
     return [
-        memory
-        for candidate, memory in every
-        if candidate.asked or not any(_states(old, memory) for old in recalled)
+        new
+        for candidate, new in every
+        if candidate.asked or not any(_states(old, new.memory) for old in recalled)
     ]
 
 
@@ -339,19 +418,19 @@ def _states(old: Memory, new: Memory) -> bool:
 
 
 def _uncopied(
-    taken: Sequence[tuple[PendingTurn, Candidate]], shown: Shown
-) -> list[tuple[int, Candidate]]:
-    """Return the candidates that are nobody else's memory, each with the number of its turn."""
+    taken: Sequence[tuple[Said, Candidate]], shown: Shown
+) -> list[tuple[Said, Candidate]]:
+    """Return the candidates that are nobody else's memory."""
     return [
-        (said.seq, candidate.model_copy(update={"asked": False}))
+        (said, candidate)
         for said, candidate in taken
-        if not shown.was_copied(candidate, said.turn.speaker)
+        if not shown.was_copied(candidate, said.anchor.turn.speaker)
     ]
 
 
 def _requests(
     unread: Sequence[PendingTurn],
-) -> tuple[dict[int, list[Candidate]], list[PendingTurn]]:
+) -> tuple[dict[int, list[KeptCandidate]], list[PendingTurn]]:
     """Return what each turn asks to remember, and the turns that a model is to read."""
     asked = {one.seq: _asked(one.turn) for one in unread}
     if not _asking(unread):
@@ -368,12 +447,12 @@ def _asking(chunk: Sequence[PendingTurn]) -> list[int]:
     return [position for position, one in enumerate(chunk) if _needs_model(one)]
 
 
-def _asked(turn: Turn) -> list[Candidate]:
+def _asked(turn: Turn) -> list[KeptCandidate]:
     """What "Remember that I ..." says, without a model."""
     told = [] if turn.is_bot else asked_to_remember(turn.text)
     contents = [retold(one, turn.speaker, turn.at) for one in told]
     return [
-        Candidate(content=content, user=turn.speaker, intensity=_ASKED, asked=True)
+        KeptCandidate(content=content, user=turn.speaker, intensity=_ASKED, asked=True)
         for content in contents
         if len(content) <= MAX_CONTENT
     ]
@@ -385,30 +464,32 @@ def _needs_model(one: PendingTurn) -> bool:
     return asks and one.candidates is None
 
 
-def _turn_of(candidate: Candidate, asked: Sequence[PendingTurn]) -> PendingTurn | None:
-    """The turn that says it; None where the bot said it.
+def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> Said | None:
+    """Who says it, and in which turns; None where the bot said it.
 
-    Where the candidate names none: the last turn of whom it is about, else of anybody.
+    It belongs to whom it is about, who must have spoken one of its turns, else to the speaker of
+    the last of them. Where it names no turn: the last one of whom it is about, else of anybody.
     """
-    if candidate.turn is not None and 0 <= candidate.turn < len(asked):
-        said = asked[candidate.turn]
-        return None if said.turn.is_bot else said
-    people = [one for one in asked if not one.turn.is_bot]
+    named = [asked[n] for n in sorted(set(candidate.turns)) if 0 <= n < len(asked)]
+    people = [one for one in named or asked if not one.turn.is_bot]
+    if not people:
+        return None
     own = [one for one in people if one.turn.speaker == candidate.user]
-    return (own or people)[-1]
+    anchor = (own or people)[-1]
+    return Said(anchor, tuple(one.name for one in people) if len(named) > 1 else ())
 
 
 def _limited(
     candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
-) -> tuple[list[tuple[PendingTurn, Candidate]], int]:
-    """The candidates to take, with the turn that says each, and how many are left out.
+) -> tuple[list[tuple[Said, Candidate]], int]:
+    """The candidates to take, with who says each, and how many are left out.
 
     Each turn's first ones come first, so that one turn cannot crowd out the others.
     """
-    by_turn: dict[int, list[tuple[PendingTurn, Candidate]]] = {}
+    by_turn: dict[int, list[tuple[Said, Candidate]]] = {}
     for candidate in candidates:
-        if (said := _turn_of(candidate, asked)) is not None:
-            by_turn.setdefault(said.seq, []).append((said, candidate))
+        if (said := _said_by(candidate, asked)) is not None:
+            by_turn.setdefault(said.anchor.seq, []).append((said, candidate))
     in_turn = chain.from_iterable(zip_longest(*by_turn.values()))
     found = [one for one in in_turn if one is not None]
     characters = sum(len(one.turn.text) for one in asked)

@@ -37,7 +37,7 @@ def found(asked: Asked) -> dict[str, Any]:
     """What a model finds in each turn: that its speaker owns the item that it names."""
     turns = asked.data["turns"]
     rows = [
-        {"content": f"{one['speaker']} owns {one['text'][6:]}", "turn": one["number"]}
+        {"content": f"{one['speaker']} owns {one['text'][6:]}", "turns": [one["number"]]}
         for one in turns
     ]
     return said(json.dumps({"memories": rows}))
@@ -220,7 +220,9 @@ def test_what_was_extracted_before_is_context_and_what_is_known_goes_in(
     data = slow.server.asked[-1].data
     assert [one["text"] for one in data["said_before"]] == [turn(n).text for n in range(2, 6)]
     assert [one["text"] for one in data["turns"]] == [turn(6).text]
-    assert {one["content"] for one in data["already_remembered"]} == set(owned(range(6)))
+    assert {text for day in data["already_remembered"].values() for _, _, text in day} == set(
+        owned(range(6))
+    )
 
 
 def test_a_memory_is_recalled_and_forgotten(tmp_path: Path, gemini: GeminiServer) -> None:

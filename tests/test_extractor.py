@@ -22,7 +22,7 @@ from tests.turns import CAT, SAILS, hook, live, turn
 def test_the_same_turns_again_add_nothing_and_ask_nothing(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
 ) -> None:
-    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    model.extractions = [[Candidate(content=CAT, turns=(0,))]]
     turns = [turn("I adopted a cat!", 0), turn("Nice weather.", 1)]
     hook(extractor, *turns)
     result = hook(extractor, *turns)
@@ -67,7 +67,7 @@ def test_conversations_are_shown_apart_and_a_few_turns_at_a_time(
 def test_turns_wait_for_a_model_that_is_down(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
 ) -> None:
-    model.extractions = [ModelUnavailable("503"), [Candidate(content=CAT, turn=0)], []]
+    model.extractions = [ModelUnavailable("503"), [Candidate(content=CAT, turns=(0,))], []]
     first = hook(extractor, turn("I adopted a cat!"))
     assert (first.pending, first.problem) == (1, "503")
     second = hook(extractor, turn("And then?", 1))
@@ -79,7 +79,7 @@ def test_a_memory_forgotten_before_its_turn_was_finished_does_not_come_back(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    model.extractions = [[Candidate(content=CAT, turns=(0,))]]
     with monkeypatch.context() as crashing:
         crashing.setattr("memory.ledger.turns.TurnsWriter.finish", lambda _writer, _seq: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -96,7 +96,7 @@ def test_after_a_crash_between_model_and_store_the_model_is_not_asked_again(
 ) -> None:
     deduplicator = MemoryDeduplicator(store, model)
     extractor = MemoryExtractor(store, deduplicator, model)
-    model.extractions = [[Candidate(content=CAT, turn=0), Candidate(content=SAILS, turn=0)]]
+    model.extractions = [[Candidate(content=CAT, turns=(0,)), Candidate(content=SAILS, turns=(0,))]]
     with monkeypatch.context() as crashing:
         crashing.setattr(deduplicator, "check_and_merge_all", _crash)
         with pytest.raises(SystemExit):
@@ -115,7 +115,7 @@ def test_after_a_crash_before_the_end_nothing_is_stored_twice(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    model.extractions = [[Candidate(content=CAT, turns=(0,))]]
     with monkeypatch.context() as crashing:
         crashing.setattr("memory.ledger.turns.TurnsWriter.finish", lambda _writer, _seq: 1 / 0)
         with pytest.raises(ZeroDivisionError):

@@ -121,14 +121,16 @@ class Robbed(ScriptedModel):
         with self._ledger.writing() as writer:
             writer.leases.free("c")
             writer.leases.claim(THEIRS, 3_600.0)
-        return Extraction(candidates=(Candidate(content="Mia sails.", turn=0),))
+        return Extraction(candidates=(Candidate(content="Mia sails.", turns=(0,)),))
 
 
 class RobbedLater(ScriptedModel):
     """Finds two things; when the first is stored, another process takes the conversation over."""
 
     async def extract(self, turns: Sequence[Turn], **_: Any) -> Extraction:
-        found = [Candidate(content=text, turn=0) for text in ("Mia sails.", "Jonas bakes bread.")]
+        found = [
+            Candidate(content=text, turns=(0,)) for text in ("Mia sails.", "Jonas bakes bread.")
+        ]
         return Extraction(candidates=tuple(found))
 
 

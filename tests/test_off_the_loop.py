@@ -65,7 +65,7 @@ def test_requests_and_copies_in_a_turn(
 ) -> None:  # fmt: skip
     store.add(tell("Leo's alarm code is 7788.", user="Leo"))
     said = embedder.place("Hello Eve.", 0.6, "Leo's alarm code is 7788.")
-    model.extractions = [[Candidate(content="Mia rows on the lake.", user="Mia", turn=1)]]
+    model.extractions = [[Candidate(content="Mia rows on the lake.", user="Mia", turns=(1,))]]
     seen = watch(f"memory.turn_reader.{name}")
     request = f"{LONG} Remember that I like tea."
     hook(extractor, turn(said, 0, "Leo"), turn(request, 1))

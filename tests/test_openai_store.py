@@ -42,7 +42,7 @@ def answered(data: dict[str, Any]) -> str:
     if "turns" in data and "memories" not in data:
         memories = [
             {"content": f"{one['speaker']}: {one['text']}", "user": one["speaker"],
-             "category": "fact", "intensity": 0.6, "turn": one["number"]}
+             "category": "fact", "intensity": 0.6, "turns": [one["number"]]}
             for one in data["turns"]
         ]  # fmt: skip
         return json.dumps({"memories": memories})

@@ -208,7 +208,7 @@ def scripted(asked: Asked) -> str:
             {
                 "memories": [
                     {"content": f"{one['speaker']} said: {one['text']}", "user": one["speaker"],
-                     "category": "fact", "intensity": 0.6, "turn": one["number"]}
+                     "category": "fact", "intensity": 0.6, "turns": [one["number"]]}
                     for one in data["turns"]
                     if one["speaker"] != "bot" and "?" not in one["text"]
                 ]

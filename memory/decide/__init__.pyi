@@ -44,4 +44,5 @@ from .verdicts import decided as decided
 from .verdicts import joined_as as joined_as
 from .verdicts import merged as merged
 from .verdicts import page_parts as page_parts
+from .verdicts import part_alone as part_alone
 from .verdicts import resolve as resolve

@@ -6,7 +6,7 @@ with the `Verdict`. DESIGN's decision table, row by row, is `decide_new` and `pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -19,11 +19,12 @@ from memory.models import (
     SearchResult,
     Survivor,
 )
-from memory.text import compare, differs, identity
+from memory.text import compare, differs, identity, text_key
 
 Similarity = Callable[[Memory, Memory], float]
 MOST_ASKED = 8
 """Members that one question shows; a larger family is asked about in parts."""
+_SHOWN = "the model was shown what is similar, and named none of it"
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,14 @@ def decide_new(
     new: Memory,
     matches: Sequence[SearchResult],
     rules: Rules,
+    shown: Collection[str] = (),
 ) -> tuple[Decision | Question, SearchResult | None]:
     """What to do with a new memory, and the match it was decided against.
 
     `matches` are in scope, most similar first, without those known to be different. The nearest
     one that can be decided without a model decides; where none can, the nearest is the question.
+    No question is asked about texts, by their keys, that the model was `shown` when it wrote the
+    new one.
     """
     close = [match for match in matches if match.similarity >= rules.lower]
     for match in close:
@@ -56,10 +60,13 @@ def decide_new(
         replacement = replace_covered(members, _always(match.similarity), rules)
         if replacement is not None:
             return replace(replacement, cosine=match.cosine), match
+    unseen = [match for match in close if text_key(match.memory.content) not in shown]
+    if unseen:
+        members = oldest_first(unseen[0].memory, new)
+        question = _question(members, unseen[0].similarity, rules)
+        return replace(question, cosine=unseen[0].cosine), unseen[0]
     if close:
-        members = oldest_first(close[0].memory, new)
-        question = _question(members, close[0].similarity, rules)
-        return replace(question, cosine=close[0].cosine), close[0]
+        return add(new, _SHOWN, similarity=close[0].similarity), close[0]
     nearest = matches[0] if matches else None
     reason = f"nearest is below {rules.lower:.2f}" if nearest else "nothing similar"
     similarity = nearest.similarity if nearest else None

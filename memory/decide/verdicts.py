@@ -93,11 +93,12 @@ def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]
         if not set(group.members) <= set(shown):
             fault = "it names a memory that was not shown"
         taken |= set(named)
-        parts.append(_page_part(merge, fault, apart))
+        parts.append(part_alone(merge, apart, fault))
     return parts
 
 
-def _page_part(merge: ProposedMerge, fault: str, apart: Apart) -> Part:
+def part_alone(merge: ProposedMerge, apart: Apart, fault: str = "") -> Part:
+    """Accept or refuse a merge unasked, where that can be done; one with a fault is refused."""
     final = _never(merge, apart)
     if final:
         return Part(merge, Belief.REFUSED, final, is_final=True)
@@ -119,9 +120,9 @@ def _never(merge: ProposedMerge, apart: Apart) -> str:
 
 
 def joined_as(
-    part: Part, similarity: float, reason: str, new_id: Callable[[], str], model: str
+    part: Part, similarity: float | None, reason: str, new_id: Callable[[], str], model: str
 ) -> Decision:
-    """The decision about one believed group of a page."""
+    """The decision about one believed merge."""
     return Decision(
         Action.MERGE,
         reason or "told the same",

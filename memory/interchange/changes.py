@@ -14,7 +14,7 @@ from memory.models import Memory
 
 _READING = Reading(user_key="user")
 _NOT_METADATA = {"id", "external_id", "content", "metadata", "linked_ids", "merged_from"}
-_OF_A_TURN = {"conversation", "turn"}
+_OF_A_TURN = ({"conversation", "turn"}, {"conversation", "turn", "turns"})
 """The whole metadata of a memory that was extracted here; its external id is of no other store."""
 
 
@@ -44,7 +44,7 @@ def plan_changes(
 
 
 def _is_imported(memory: Memory, rows: Mapping[str, str] | None) -> bool:
-    if memory.external_id is None or memory.metadata.keys() == _OF_A_TURN:
+    if memory.external_id is None or memory.metadata.keys() in _OF_A_TURN:
         return False
     return rows is None or rows.get(memory.external_id) == memory.content
 

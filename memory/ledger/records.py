@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from memory.models import PERSON, Action, Candidate, Memory, Turn, Usage, Vector
+from memory.models import PERSON, Action, KeptCandidate, Memory, Turn, Usage, Vector
 
 RESTORED = "restored"
 """Set in a ledger that came from a backup until it has an index: what lies there is its own."""
@@ -204,7 +204,7 @@ class PendingTurn:
     name: str
     turn: Turn
     attempts: int
-    candidates: tuple[Candidate, ...] | None
+    candidates: tuple[KeptCandidate, ...] | None
 
 
 @dataclass(frozen=True)

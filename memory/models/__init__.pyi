@@ -1,8 +1,12 @@
 from .conversation import Candidate as Candidate
+from .conversation import Extracted as Extracted
 from .conversation import Extraction as Extraction
 from .conversation import ExtractionResult as ExtractionResult
+from .conversation import KeptCandidate as KeptCandidate
+from .conversation import NamedMemory as NamedMemory
 from .conversation import Reply as Reply
 from .conversation import Turn as Turn
+from .conversation import as_numbers as as_numbers
 from .conversation import name_of_candidate as name_of_candidate
 from .decision import COPIES_FROM as COPIES_FROM
 from .decision import JUDGES as JUDGES

@@ -8,11 +8,13 @@ from typing import Annotated
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BeforeValidator,
     Field,
 )
 
 from memory.models.decision import Outcome, Usage
+from memory.models.memory import Memory
 from memory.models.values import MAX_CONTENT, MAX_NAME, Content, Frozen, Name, UtcTime, as_tuple
 from memory.text import clean
 
@@ -38,18 +40,61 @@ class Turn(Frozen):
     """Memories that were recalled around this turn: what they say is not extracted again."""
 
 
+def as_numbers(value: object) -> object:
+    """Numbers as a tuple; a single one stands for itself, None for no number."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, int) else as_tuple(value)
+
+
 class Candidate(Frozen):
     """Something worth remembering that a model found in some turns."""
 
     content: Content
+    """What these turns alone say."""
     user: Name | None = None
-    """Whom it is about. It becomes a memory of the speaker of its turn, whoever this names."""
+    """Whom it is about. It becomes a memory of somebody who speaks in its turns, in any case."""
     category: Name = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
-    turn: int | None = None
-    """Position, from 0, of the turn that says it; None where the model does not say."""
+    turns: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = Field(
+        default=(), validation_alias=AliasChoices("turns", "turn")
+    )
+    """Positions, from 0, of the turns that say it; empty where the model does not say."""
+    replaces: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = ()
+    """Positions, from 0, of the remembered memories that it repeats, updates or extends."""
+    merged: str = ""
+    """One text for `content` and the memories that it replaces."""
     asked: bool = False
     """Whether somebody said "remember that ..."."""
+
+
+class NamedMemory(Frozen):
+    """A stored memory as a model was shown it: another text key means that it has changed."""
+
+    id: str
+    text_key: str
+
+
+class KeptCandidate(Candidate):
+    """A candidate as it waits in the ledger: its turns and memories by name, not by position."""
+
+    said_in: tuple[Name, ...] = ()
+    """Names of the turns that say it; empty: the one that it is kept with."""
+    named: tuple[NamedMemory, ...] = ()
+    """What it replaces if `merged` is accepted: memories of its own user."""
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """A new memory, and what the model that extracted it said of the memories it was shown."""
+
+    memory: Memory
+    named: tuple[NamedMemory, ...] = ()
+    """Memories that it repeats, updates or extends."""
+    merged: str = ""
+    """One text for it and for these."""
+    shown: frozenset[str] = frozenset()
+    """Keys of the texts that the model was shown beside the turns."""
 
 
 def name_of_candidate(conversation: str, turn: str, position: int) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from memory.errors import ModelAnswerError
 from memory.models import (
@@ -17,13 +16,15 @@ from memory.models import (
     Question,
     Reply,
     Rereading,
-    Turn,
     Usage,
     Verdict,
+    as_numbers,
     first_problem,
 )
 
 _ONLY_THOUGHTS = "the answer is empty but for its thoughts"
+
+Numbers = Annotated[tuple[int, ...], BeforeValidator(as_numbers)]
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -53,14 +54,24 @@ class ReadMerges(_Strict):
 
 
 class Found(_Strict):
-    content: str
+    content: str = Field(description="What these turns say")
     user: str | None = None
     category: str = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
-    turn: int | None = Field(default=None, description="Number of the turn that says it")
+    turns: Numbers = Field(
+        default=(),
+        description="Numbers of the turns that say it, from 1",
+        validation_alias=AliasChoices("turns", "turn"),
+    )
+    replaces: Numbers = Field(
+        default=(), description="Numbers of the remembered memories that it repeats or updates"
+    )
+    merged: str | None = Field(
+        default=None, description="The one text for content and what it replaces"
+    )
 
-    # Every one names its turn; an answer without one is taken all the same.
-    model_config = ConfigDict(json_schema_extra={"required": ["content", "turn"]})
+    # Every one names its turns; an answer without them is taken all the same.
+    model_config = ConfigDict(json_schema_extra={"required": ["content", "turns"]})
 
 
 class FoundAll(_Strict):
@@ -102,27 +113,29 @@ def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
     )
 
 
-def read_extraction(text: str, turns: Sequence[Turn], usage: Usage) -> Extraction:
-    """What was found; a turn that was not shown is none.
+def read_extraction(text: str, usage: Usage) -> Extraction:
+    """What was found, with numbers from 0; whether they were shown is for the caller to see.
 
     Raises: ModelAnswerError.
     """
     found = _parsed(_without_thoughts(text), FoundAll).memories
     try:
-        candidates = tuple(
-            Candidate(
-                content=one.content,
-                user=one.user or None,
-                category=one.category or "fact",
-                intensity=one.intensity,
-                turn=one.turn if one.turn is not None and 0 <= one.turn < len(turns) else None,
-            )
-            for one in found
-            if one.content.strip()
-        )
+        candidates = tuple(_candidate(one) for one in found if one.content.strip())
     except ValidationError as exc:
         raise _malformed(exc) from exc
     return Extraction(candidates=candidates, usage=usage)
+
+
+def _candidate(one: Found) -> Candidate:
+    return Candidate(
+        content=one.content,
+        user=one.user or None,
+        category=one.category or "fact",
+        intensity=one.intensity,
+        turns=tuple(number - 1 for number in one.turns),
+        replaces=tuple(number - 1 for number in one.replaces),
+        merged=one.merged or "",
+    )
 
 
 def read_reply(text: str, usage: Usage) -> Reply:

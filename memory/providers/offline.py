@@ -118,7 +118,7 @@ def _extracted(turns: Sequence[Turn], context: Sequence[Turn]) -> Extraction:
             user=turn.speaker,
             category="opinion" if statement.is_opinion else "fact",
             intensity=statement.strength,
-            turn=number,
+            turns=(number,),
         )
         for number, turn in enumerate(turns)
         if not turn.is_bot

@@ -63,12 +63,16 @@ No memory is in two groups.
 
 EXTRACT = f"""\
 You extract memories from a conversation: facts, opinions, plans and events that will still matter
-weeks from now. Greetings, small talk and questions are not memories, and what the bot says is
-context only. An empty list is a good answer.
+weeks from now. Greetings, small talk, praise and questions are not memories, and what the bot says
+is context only. Turns that tell nothing new give an empty list, which is a good answer.
 
 Extract from "turns" alone. "said_before" is what was said just before: it tells what the turns are
-about, and has been extracted already. "already_remembered" are memories that the turns may be
-about: do not repeat these, but say what changed, what is new, or what is no longer true.
+about, and has been extracted already. "already_remembered" are memories of the speakers, each with
+its number, under the days on which they were recorded.
+
+One memory tells one thing whole. What several turns say about one hike, one job or one worry is
+one memory that names all these turns. Two things are two memories, even if one turn tells both; so
+is what does not fit into 400 characters.
 
 For each memory, provide:
 - content: The fact to remember. Include relevant context such as:
@@ -76,17 +80,37 @@ For each memory, provide:
   - Why it matters or how it came up
   - Related details that distinguish this from similar facts
   Aim for 1-3 sentences rather than fragments.
-- user: The speaker it is about, by the name the conversation gives.
-- category: fact, opinion, interaction or event.
+- user: One of the speakers, by the name the conversation gives: for a plan that they share, the
+  one who tells it; else the person it is about.
+- category: fact, opinion, event (what happened or will happen to somebody), or interaction (what
+  passes between the speakers themselves: advice taken, a promise, a quarrel, thanks for help).
 - intensity: How much it matters to them, from 0.0 to 1.0.
-- turn: The number of the turn that says it. Each memory names one.
+- turns: The numbers of the turns that say it.
+- replaces, merged: See below; most memories have none.
 
 Example:
   Before: "Alice likes cats"
   After: "Alice mentioned she adopted a rescue cat in 2023 after her previous cat passed away"
 
-Name the person instead of writing "I" or "the user", and the date instead of "yesterday". Write in
-the language of the conversation.
+Do not remember again what is already remembered. If turns only repeat it, give no memory. If they
+say more or something newer about it, give the memory with:
+- content: What these turns say, as for any other memory.
+- replaces: The numbers of the remembered memories, at most five and all of the same user, that are
+  about the very same thing: a new detail of a trait, habit, possession, plan or event, or what has
+  become of it. Another event of the same kind is another memory: two visits are two, and neither
+  replaces the other. If you are not sure, replace nothing.
+- merged: One text, of at most 400 characters, to be kept in place of "content" and all of them.
+  Begin with the words of the remembered ones and work in what is new. It keeps every name, number,
+  date, place, reason and feeling of each, adds nothing, and where they contradict, says what is
+  newer. What it cannot hold, do not replace.
+
+Rules:
+- Name the person instead of writing "I", "we" or "the user".
+- Each turn has its date. Write "yesterday" or "last Friday" as the date it must be; where that is
+  not certain, stay as vague as the speaker ("in the spring of 2023"). Never guess a date.
+- Remember a plan, wish or promise only if it will still matter in weeks.
+- Do not describe a picture that nobody has put into words.
+- Write in the language of the conversation.
 
 {_DATA_ONLY}"""
 
@@ -283,25 +307,27 @@ def rereading_question(merges: Sequence[ProposedMerge]) -> str:
 def extraction_question(
     turns: Sequence[Turn], context: Sequence[Turn], remembered: Sequence[Memory]
 ) -> str:
-    """The turns, numbered from 0, after what is known already and what was said before them."""
+    """The turns, numbered from 1, after what is known already and what was said before them."""
     data: dict[str, object] = {}
     if remembered:
-        data["already_remembered"] = [_known(memory) for memory in remembered]
+        numbered = [
+            (memory, [number, memory.user, memory.content])
+            for number, memory in enumerate(remembered, start=1)
+        ]
+        data["already_remembered"] = _by_day(numbered)
     if context:
         data["said_before"] = [_said(turn) for turn in context]
-    return _json(data | {"turns": [_told(number, turn) for number, turn in enumerate(turns)]})
+    return _json(data | {"turns": _numbered(turns)})
 
 
 def reply_question(turns: Sequence[Turn], recalled: Sequence[Memory]) -> str:
     """The last turns, and what is remembered about them."""
     memories = [_known(memory) for memory in recalled]
-    return _json(
-        {"memories": memories, "turns": [_told(number, turn) for number, turn in enumerate(turns)]}
-    )
+    return _json({"memories": memories, "turns": _numbered(turns)})
 
 
-def _told(number: int, turn: Turn) -> dict[str, object]:
-    return {"number": number, **_said(turn)}
+def _numbered(turns: Sequence[Turn]) -> list[dict[str, object]]:
+    return [{"number": number, **_said(turn)} for number, turn in enumerate(turns, start=1)]
 
 
 def _said(turn: Turn) -> dict[str, object]:

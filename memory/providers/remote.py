@@ -136,10 +136,8 @@ class RemoteModel:
         texts = _texts_of((*turns, *context), remembered)
         build = prompts.extraction_question
         question = await in_thread_if_long(texts, build, turns, context, remembered)
-        return await self._answer(
-            Asked(prompts.EXTRACT, question, answers.FoundAll),
-            lambda text, usage: answers.read_extraction(text, turns, usage),
-        )
+        asked = Asked(prompts.EXTRACT, question, answers.FoundAll)
+        return await self._answer(asked, answers.read_extraction)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
         """Raises: ModelError."""

@@ -18,6 +18,8 @@ from .forgetting import forget_user as forget_user
 from .gathering import Gathering as Gathering
 from .gathering import apply_all as apply_all
 from .lineage import is_like_all_of as is_like_all_of
+from .naming import Named as Named
+from .naming import find_named as find_named
 from .pace import Pace as Pace
 from .ranking import nearest_of as nearest_of
 from .store import Arrival as Arrival

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from memory.ledger import SHARED, PendingTurn, Reader, Writer
-from memory.models import Candidate, Memory, Turn, name_of_candidate
+from memory.models import KeptCandidate, Memory, Turn, name_of_candidate
 from memory.text import covers, retold, sentences, statements, telling_words, text_key
 
 _FEWEST_WORDS = 2
@@ -57,7 +57,7 @@ class _Change:
 
     seq: int
     turn: Turn | None
-    candidates: Sequence[Candidate] | None = None
+    candidates: Sequence[KeptCandidate] | None = None
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,22 @@ def forget_turns_of(writer: Writer, user: str) -> None:
     No extracted turn keeps its text, and whoever extracts a conversation starts again.
     """
     theirs = {one.conversation for one in writer.turns.with_text() if one.speaker == user}
-    for waiting in writer.turns.waiting():
+    every = writer.turns.waiting()
+    names = {(one.turn.conversation, one.name) for one in every if one.turn.speaker == user}
+    for waiting in every:
         answered = waiting.turn.is_bot and (
             waiting.turn.conversation in theirs or _answers_anybody(waiting.turn)
         )
         if waiting.turn.speaker == user or answered:
             writer.turns.drop(waiting.seq)
         elif waiting.candidates is not None:
-            others = [one for one in waiting.candidates if one.user != user]
+            conversation = waiting.turn.conversation
+            others = [
+                one
+                for one in waiting.candidates
+                if one.user != user
+                and names.isdisjoint((conversation, name) for name in one.said_in)
+            ]
             writer.turns.keep_candidates(waiting.seq, others)
     writer.turns.clear_extracted()
     writer.leases.free_all()
@@ -105,9 +113,10 @@ class TurnsToForget:
 
     Take out of waiting turns what states one of these memories, or what one was made from.
     A person's turns lose the sentences, and the candidates found in them, that state a memory
-    of that person. A turn that a memory was made from is not extracted again. What the bot said
-    goes where it recalled a memory, or answered in the conversation that a memory came from.
-    Extracted turns of these conversations keep no text, and whoever extracts one starts again.
+    of that person; a candidate that names one loses its merged text. A turn that a memory was made
+    from is not extracted again. What the bot said goes where it recalled a memory, or answered in
+    the conversation that a memory came from. Extracted turns of these conversations keep no text,
+    and whoever extracts one starts again.
     """
 
     def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:
@@ -115,7 +124,7 @@ class TurnsToForget:
         self._last_shared = reader.turns.last_before_upgrade()
         self._ids = {memory.id for memory in gone}
         self._candidates = {memory.external_id for memory in gone}
-        self._turns = {turn for memory in gone for turn in _turn_of(memory)}
+        self._turns = {turn for memory in gone for turn in _turns_of(memory)}
         self._memories: dict[str, list[Memory]] = {}
         for memory in gone:
             if memory.user is not None:
@@ -153,20 +162,22 @@ class TurnsToForget:
     def _of_candidates(
         self,
         waiting: PendingTurn,
-        found: Sequence[Candidate],
+        found: Sequence[KeptCandidate],
         memories: Sequence[Memory],
         stated: Stated,
     ) -> _Change | None:
         left = [
-            one
+            _without_named(one, self._ids)
             for n, one in enumerate(found)
             if self._candidates.isdisjoint(
                 name_of_candidate(*turn, n) for turn in self._names(waiting)
             )
             and not stated.states_any(one.content, memories)
         ]
-        if len(left) == len(found):
+        if tuple(left) == tuple(found):
             return None
+        if len(left) == len(found):
+            return _Change(waiting.seq, waiting.turn, left)
         turn = waiting.turn.model_copy(update={"text": ""}) if left else None
         return _Change(waiting.seq, turn, left)
 
@@ -201,11 +212,19 @@ def _answers_anybody(turn: Turn) -> bool:
     return turn.is_bot and turn.conversation == turn.speaker
 
 
-def _turn_of(memory: Memory) -> Iterator[tuple[str, str]]:
-    """The turn that a memory was made from, by its conversation and its name there."""
-    conversation, name = memory.metadata.get("conversation"), memory.metadata.get("turn")
-    if isinstance(conversation, str) and isinstance(name, str):
-        yield conversation, name
+def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
+    """The turns that a memory was made from, by their conversation and their names there."""
+    conversation, others = memory.metadata.get("conversation"), memory.metadata.get("turns")
+    for name in [memory.metadata.get("turn"), *(others if isinstance(others, list) else [])]:
+        if isinstance(conversation, str) and isinstance(name, str):
+            yield conversation, name
+
+
+def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
+    """The candidate without a text that may quote one of these memories."""
+    if gone.isdisjoint(one.id for one in candidate.named):
+        return candidate
+    return candidate.model_copy(update={"named": (), "merged": ""})
 
 
 def _without(turn: Turn, memories: Sequence[Memory]) -> str:

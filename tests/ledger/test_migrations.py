@@ -25,7 +25,7 @@ from memory.ledger import Ledger
 from memory.ledger.migrations import STEPS
 from memory.ledger.opening import open_database
 from memory.ledger.tables import LATER_INDEXES
-from memory.models import Action, Candidate, Turn
+from memory.models import Action, KeptCandidate, Turn
 from memory.store import MemoryStore
 from memory.upkeep import back_up, examine, restore
 from tests.conftest import Tell
@@ -256,7 +256,7 @@ def test_a_memory_of_the_shared_conversation_is_forgotten_where_its_turn_went(
         came_from = {"conversation": "default", "turn": "1"}
         told = tell("Her car?", user="Mia", external_id="default/1/0", metadata=came_from)
         memory = store.add(told)
-        found = [Candidate(content=text) for text in ("Mia drives a van.", "Mia sails.")]
+        found = [KeptCandidate(content=text) for text in ("Mia drives a van.", "Mia sails.")]
         with ledger.writing() as writer:
             writer.turns.keep_candidates(writer.turns.waiting()[0].seq, found)
         store.forget(memory.id)

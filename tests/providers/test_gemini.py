@@ -153,11 +153,11 @@ def test_extraction_shows_turns_and_takes_what_was_found(server: GeminiServer) -
         Turn(speaker="bot", text="How nice!", at=at, is_bot=True),
     ]
     memory = {"content": "Mia adopted a cat.", "user": "Mia", "category": "event"}
-    server.script = [json.dumps({"memories": [memory | {"intensity": 0.8, "turn": 0}]})]
+    server.script = [json.dumps({"memories": [memory | {"intensity": 0.8, "turns": [1]}]})]
     extraction = ask(server, lambda model: model.extract(turns))
     [found] = extraction.candidates
-    assert (found.content, found.category, found.intensity, found.turn) == (
-        "Mia adopted a cat.", "event", 0.8, 0,
+    assert (found.content, found.category, found.intensity, found.turns) == (
+        "Mia adopted a cat.", "event", 0.8, (0,),
     )  # fmt: skip
     assert (extraction.usage.calls, extraction.usage.input_tokens) == (1, 11)
     [asked] = server.asked
@@ -171,7 +171,7 @@ def test_the_four_fields_of_the_seed_suffice(server: GeminiServer) -> None:
     memory = {"content": "c", "user": "Mia", "category": "fact", "intensity": 1}
     server.script = [json.dumps({"memories": [memory]})]
     [found] = ask(server, lambda model: model.extract(turns)).candidates
-    assert (found.intensity, found.turn) == (1.0, None)
+    assert (found.intensity, found.turns) == (1.0, ())
 
 
 def test_a_reply_is_plain_text_and_knows_what_is_recalled(server: GeminiServer, tell: Tell) -> None:

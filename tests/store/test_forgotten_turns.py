@@ -9,7 +9,7 @@ import pytest
 from memory.errors import LeaseLost
 from memory.extractor import MemoryExtractor
 from memory.ledger import Lease, Ledger
-from memory.models import Candidate, Memory, Turn
+from memory.models import Candidate, KeptCandidate, Memory, Turn
 from memory.store import MemoryStore, forgotten_turns
 from memory.text import covers
 from tests.conftest import Tell
@@ -63,7 +63,7 @@ def test_a_waiting_turn_loses_what_states_a_forgotten_memory(
 def test_a_turn_that_waited_for_the_model_does_not_bring_back_what_was_forgotten(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
 ) -> None:
-    model.extractions = [[Candidate(content=VAN, turn=0)]]
+    model.extractions = [[Candidate(content=VAN, turns=(0,))]]
     hook(extractor, turn("I drive a juniper99 van.", 0))
     keep(store, turn("I drive a juniper99 van.", 1, conversation="another"))
     forget(store, next(store.memories()))
@@ -89,7 +89,7 @@ def test_a_candidate_in_other_words_goes_with_the_memory_that_it_became(
     keep(store, turn("I drive a van, and I sail.", 0))
     with store.ledger.writing() as writer:
         [one] = writer.turns.waiting()
-        found = [Candidate(content=text, turn=0) for text in (VAN, "Mia sails.")]
+        found = [KeptCandidate(content=text) for text in (VAN, "Mia sails.")]
         writer.turns.keep_candidates(one.seq, found)
     forget(store, memory)
     with store.ledger.reading() as reader:
@@ -169,7 +169,7 @@ def test_only_who_extracts_a_conversation_of_that_user_starts_again(
 def test_the_context_of_other_users_conversations_stays(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
 ) -> None:
-    model.extractions = [[Candidate(content=VAN, turn=0)], [], [], []]
+    model.extractions = [[Candidate(content=VAN, turns=(0,))], [], [], []]
     hook(extractor, turn("I drive a juniper99 van.", 0, conversation="hers"))
     hook(extractor, turn("I row.", 0, "Jonas", conversation="his"))
     forget(store, next(store.memories()))
@@ -182,7 +182,7 @@ def test_a_turn_told_again_after_forgetting_is_extracted(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tell: Tell
 ) -> None:
     forget(store, store.add(tell(VAN, user="Mia")))
-    model.extractions = [[Candidate(content=VAN, turn=0)]]
+    model.extractions = [[Candidate(content=VAN, turns=(0,))]]
     hook(extractor, turn("I drive a juniper99 van.", 0, at=START))
     assert live(store) == [("Mia", VAN)]
 

@@ -1,0 +1,83 @@
+"""What an extracted memory names, as the ledger has it now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from memory.ledger import Reader
+from memory.models import Embedded, Extracted, Memory, Scope
+from memory.store.applying import Probe, ranked
+from memory.store.store import MemoryStore
+from memory.text import text_key
+
+
+@dataclass(frozen=True)
+class Named:
+    """A new memory with those that it names, oldest first."""
+
+    members: tuple[Memory, ...]
+    similarity: float | None
+    """Of the new memory and the named one that is least like it; None without vectors."""
+    kept_apart: bool
+    """Whether a person keeps two of them apart, or what they were made from."""
+
+
+def find_named(
+    store: MemoryStore, new: Sequence[tuple[Extracted, Embedded]]
+) -> tuple[list[Named | str], int]:
+    """What each of these names, as of a revision; a text says why that cannot be joined any more.
+
+    The first that names a memory takes it.
+    """
+    taken: set[str] = set()
+    found: list[Named | str] = []
+    with store.ledger.reading() as reader:
+        for said, embedded in new:
+            found.append(one := _found(store, reader, said, embedded, taken))
+            if isinstance(one, Named):
+                taken |= {name.id for name in said.named}
+        return found, reader.revision()
+
+
+def _found(
+    store: MemoryStore, reader: Reader, said: Extracted, new: Embedded, taken: set[str]
+) -> Named | str:
+    rows = reader.memories.rows([one.id for one in said.named])
+    for one in said.named:
+        row = rows.get(one.id)
+        if one.id in taken:
+            return f"another memory of these turns replaces {one.id}"
+        if row is None or not row.live or row.text_key != one.text_key:
+            return f"{one.id} changed after it was shown"
+    hits = []
+    if new.vector is not None:
+        probe = Probe(new.memory.content, new.vector)
+        hits = ranked(reader, probe, rows.values(), store.scale)
+    stored = [row.memory for row in rows.values()]
+    members = sorted([*stored, new.memory], key=lambda one: one.timestamp)
+    return Named(
+        tuple(members),
+        min((hit.similarity for hit in hits), default=None),
+        _kept_apart(reader, store.scope_of(new.memory), members),
+    )
+
+
+def _kept_apart(reader: Reader, scope: Scope, members: Sequence[Memory]) -> bool:
+    stand_for = [
+        {text_key(one.content), *_keys(reader, reader.memories.ancestors(one.id))}
+        for one in members
+    ]
+    keys = sorted(set().union(*stand_for))
+    apart = reader.distinct.of_all([(scope, key) for key in keys], ("person",))
+    distinct = dict(zip(keys, apart, strict=True))
+    return any(
+        not distinct[key].isdisjoint(other)
+        for one, other in combinations(stand_for, 2)
+        for key in one
+    )
+
+
+def _keys(reader: Reader, ids: Sequence[str]) -> set[str]:
+    return {row.text_key for row in reader.memories.rows(ids).values()}
