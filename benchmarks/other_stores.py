@@ -3,6 +3,7 @@
     python -m benchmarks.other_stores --rows 20000           # a Chroma collection of four layouts
     python -m benchmarks.other_stores --mem0 2000            # mem0 itself; pip install mem0ai
     python -m benchmarks.other_stores --kills 50 [--seed 1]
+    python -m benchmarks.other_stores --steps 50000 [STORE ...]   # store_steps.py says which
 
 A kill drill writes back to a copy of a collection of 2,400 rows (1,200 to delete, 100 to update),
 is killed at a random moment after the undo file was synced, and takes back what was written.
@@ -29,6 +30,8 @@ import chromadb
 import numpy as np
 from chromadb.config import Settings
 
+from benchmarks.rows import print_table
+from benchmarks.store_steps import steps
 from memory.assembly import open_store, read_store
 from memory.config import Config, MemoryConfig
 from memory.interchange import (
@@ -57,6 +60,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="rows of a collection of four layouts")
     parser.add_argument("--mem0", type=int, help="memories that mem0 makes")
     parser.add_argument("--kills", type=int, help="write-backs that are killed")
+    parser.add_argument("--steps", type=int, help="rows that go from a store and back")
+    parser.add_argument("stores", nargs="*", help="of --steps; by default all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--die", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -68,6 +73,8 @@ def main() -> None:
             layouts(Path(scratch), asked.rows)
         if asked.mem0:
             mem0(Path(scratch), asked.mem0)
+        if asked.steps:
+            print_table(steps(Path(scratch), asked.stores, asked.steps))
         if asked.kills:
             kills(Path(scratch), asked.kills, random.Random(asked.seed))
 

@@ -1,6 +1,6 @@
 """Each adapter, and others' stores, beside the newest release. Needs `uv` (pip install uv).
 
-    python scripts/frameworks.py [langgraph langgraph-stores adk strands recipes mem0 qdrant]
+    python scripts/frameworks.py [langgraph adk mem0 pgvector ...]     # all where none is named
 
 For each framework an environment of its own: ours with its extra, as a user installs it. There the
 example runs, and must print what docs/adapters.md shows; then the tests marked `framework`; for
@@ -55,6 +55,13 @@ FRAMEWORKS = {
         "langgraph",
     ),
     "qdrant": Framework("qdrant-client", None, "tests/interchange/test_qdrant_back.py"),
+    "pgvector": Framework(
+        "langchain-postgres",
+        None,
+        "tests/interchange/test_pgvector_back.py",
+        ("langchain-postgres", "mem0ai", "psycopg[pool]"),
+        "postgres",
+    ),
     "recipes": Framework(
         "lancedb",
         None,
@@ -62,7 +69,9 @@ FRAMEWORKS = {
         ("lancedb", "sqlite-vec", "faiss-cpu", "langchain-community", "pymilvus[milvus_lite]"),
         "postgres",
     ),
-    "mem0": Framework("mem0ai", None, "tests/frameworks/test_mem0.py", ("mem0ai",), "qdrant"),
+    "mem0": Framework(
+        "mem0ai", None, "tests/frameworks/test_mem0.py", ("mem0ai", "psycopg[pool]"), "qdrant"
+    ),
 }
 
 

@@ -38,7 +38,7 @@ HOME_OF = {
     "strands": {"adapters.strands"},
     "qdrant_client": {"interchange.qdrant"},
     "sqlite3": {"ledger.sqlite", "interchange.copies", "interchange.langgraph_tables"},
-    "psycopg": {"interchange.langgraph_tables"},
+    "psycopg": {"interchange.postgres"},
     "jinja2": {"review.pages"},
     "openai": {"providers.openai"},
     "opentelemetry": {"telemetry"},

@@ -12,6 +12,7 @@ from .stores import read_ledger as read_ledger
 from .stores import read_store as read_store
 from .stores import upgrade_ledger as upgrade_ledger
 from .theirs import chroma_place as chroma_place
+from .theirs import mem0_store as mem0_store
 from .theirs import their_collection as their_collection
 from .wiring import build_answers as build_answers
 from .wiring import build_chat_memory as build_chat_memory

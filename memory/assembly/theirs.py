@@ -19,13 +19,39 @@ def their_collection(kind: Kind, place: str, name: str) -> Theirs:
 
     Raises: InputError.
     """
-    from memory.interchange import TheirChroma, TheirQdrant, langgraph_at
+    from memory.interchange import (
+        TheirChroma,
+        TheirPgvector,
+        TheirQdrant,
+        is_address,
+        is_postgres,
+        langgraph_at,
+    )
 
     if kind == "langgraph":
         return langgraph_at(place)
+    if kind == "pgvector":
+        if not is_postgres(place):
+            raise InputError(place, "is no address of a PostgreSQL", "give postgresql://...")
+        return TheirPgvector(place, name)
     if kind == "qdrant":
-        return TheirQdrant(Path(place), name)
+        return TheirQdrant(place.rstrip("/") if is_address(place) else Path(place), name)
     return TheirChroma(chroma_place(place), name)
+
+
+def mem0_store(place: str) -> tuple[Kind, str]:
+    """Which store mem0 keeps its memories in, and where: a database, a server, or a folder.
+
+    Raises: InputError.
+    """
+    from memory.interchange import is_address, is_postgres, is_qdrant, vector_folder
+
+    if is_postgres(place):
+        return "pgvector", place
+    if is_address(place):
+        return "qdrant", place
+    folder = vector_folder(Path(place))
+    return ("qdrant" if is_qdrant(folder) else "chroma"), str(folder)
 
 
 def chroma_place(given: str) -> Path | ChromaServer:

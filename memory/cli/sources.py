@@ -19,7 +19,7 @@ from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
     from memory.config import Config
-    from memory.interchange import ForeignRow, Found, Reading
+    from memory.interchange import ForeignRow, Found, Kind, Reading
     from memory.models import Memory
     from memory.store import MemoryStore
 
@@ -28,7 +28,18 @@ FromChroma = Annotated[
     typer.Option("--from-chroma", help="A Chroma folder, or http://HOST:PORT of a server."),
 ]
 FromMem0 = Annotated[
-    Path | None, typer.Option("--from-mem0", help="mem0's folder, or its Chroma or Qdrant folder.")
+    str | None,
+    typer.Option(
+        "--from-mem0",
+        help="mem0's folder, http://HOST:6333 of its Qdrant, or postgresql://... of its pgvector.",
+    ),
+]
+FromQdrant = Annotated[
+    str | None, typer.Option("--from-qdrant", help="A local Qdrant folder, or http://HOST:6333.")
+]
+FromPgvector = Annotated[
+    str | None,
+    typer.Option("--from-pgvector", help="postgresql://... of a table with vectors."),
 ]
 FromLangGraph = Annotated[
     str | None,
@@ -87,15 +98,22 @@ class Source:
     reading: Reading
     collection: str | None = None
     chroma: str | None = None
-    mem0: Path | None = None
+    mem0: str | None = None
+    qdrant: str | None = None
+    pgvector: str | None = None
     langgraph: str | None = None
     mcp_memory: Path | None = None
     namespaces: tuple[str, ...] = ()
 
     @property
     def stores(self) -> int:
-        places = (self.chroma, self.mem0, self.langgraph, self.mcp_memory)
+        places = (*self.collections.values(), self.mem0, self.langgraph, self.mcp_memory)
         return sum(place is not None for place in places)
+
+    @property
+    def collections(self) -> dict[Kind, str | None]:
+        """The stores of which one collection is named, by their kinds."""
+        return {"chroma": self.chroma, "qdrant": self.qdrant, "pgvector": self.pgvector}
 
 
 @dataclass(frozen=True)
@@ -118,6 +136,8 @@ class Brought:
 def _source(
     from_chroma: FromChroma = None,
     from_mem0: FromMem0 = None,
+    from_qdrant: FromQdrant = None,
+    from_pgvector: FromPgvector = None,
     from_langgraph: FromLangGraph = None,
     from_mcp_memory: FromMcpMemory = None,
     collection: CollectionName = None,
@@ -144,7 +164,7 @@ def _source(
     )
     if namespace and from_langgraph is None:
         raise WrongArgument("--namespace", "is for --from-langgraph")
-    stores = (from_chroma, from_mem0, from_langgraph, from_mcp_memory)
+    stores = (from_chroma, from_mem0, from_qdrant, from_pgvector, from_langgraph, from_mcp_memory)
     return Source(reading, collection, *stores, tuple(namespace or ()))
 
 
@@ -185,10 +205,12 @@ def brought_from(source: Source) -> Brought:
     from memory.interchange import as_memories
 
     reading = source.reading
-    if source.chroma is not None:
-        return _collection(_chroma(source), source.chroma, reading)
     if source.mem0 is not None:
-        return _collection(_mem0(source), str(source.mem0), reading)
+        return _mem0(source.mem0, source)
+    for kind, place in source.collections.items():
+        if place is not None:
+            theirs = assembly.their_collection(kind, place, source.collection or "memories")
+            return _collection(theirs.found(), theirs.address, reading)
     if source.langgraph is not None:
         whose = reading.user_key or "namespace"
         by_namespace = reading.model_copy(update={"user_key": whose})
@@ -201,20 +223,17 @@ def brought_from(source: Source) -> Brought:
     return Brought(*sorted_out(chain(problems, read)))
 
 
-def _chroma(source: Source) -> Found:
-    from memory.interchange import read_collection
-
-    assert source.chroma is not None
-    return read_collection(assembly.chroma_place(source.chroma), source.collection or "memories")
-
-
-def _mem0(source: Source) -> Found:
+def _mem0(place: str, source: Source) -> Brought:
     """What has expired mem0 itself shows no more."""
-    from memory.interchange import MEM0_COLLECTION, read_mem0, unexpired
+    from memory.interchange import MEM0_COLLECTION, unexpired, with_history
 
-    assert source.mem0 is not None
-    found = read_mem0(source.mem0, source.collection or MEM0_COLLECTION)
-    return _without_expired(found, unexpired(found.rows, datetime.now(UTC).date()))
+    kind, where = assembly.mem0_store(place)
+    theirs = assembly.their_collection(kind, where, source.collection or MEM0_COLLECTION)
+    found = theirs.found()
+    if Path(place).is_dir():
+        found = with_history(found, Path(place))
+    current = unexpired(found.rows, datetime.now(UTC).date())
+    return _collection(_without_expired(found, current), theirs.address, source.reading)
 
 
 def _langgraph(place: str, reading: Reading, wanted: Sequence[str]) -> Brought:

@@ -34,7 +34,14 @@ ToChroma = Annotated[
     str | None, typer.Option("--to-chroma", help="A Chroma folder, or http://HOST:PORT.")
 ]
 ToMem0 = Annotated[
-    Path | None, typer.Option("--to-mem0", help="mem0's folder, or its Chroma or Qdrant folder.")
+    str | None,
+    typer.Option("--to-mem0", help="mem0's folder, http://HOST:6333, or postgresql://..."),
+]
+ToQdrant = Annotated[
+    str | None, typer.Option("--to-qdrant", help="A local Qdrant folder, or http://HOST:6333.")
+]
+ToPgvector = Annotated[
+    str | None, typer.Option("--to-pgvector", help="postgresql://... of a table with vectors.")
 ]
 ToLangGraph = Annotated[
     str | None,
@@ -60,6 +67,8 @@ def write_back(
     context: typer.Context,
     to_chroma: ToChroma = None,
     to_mem0: ToMem0 = None,
+    to_qdrant: ToQdrant = None,
+    to_pgvector: ToPgvector = None,
     to_langgraph: ToLangGraph = None,
     to_jsonl: ToJsonl = None,
     collection: InCollection = None,
@@ -75,10 +84,8 @@ def write_back(
 
     Only rows that were imported, and are as they were imported, are touched.
     """
-    from memory.interchange import vector_folder
-
-    of_mem0 = None if to_mem0 is None else str(vector_folder(to_mem0))
-    given = [one for one in (to_chroma, of_mem0, to_langgraph) if one is not None]
+    places = _places(to_chroma, to_mem0, to_qdrant, to_pgvector, to_langgraph)
+    given = [place for _, place in places]
     if to_jsonl is not None:
         if given or undo is not None:
             raise WrongArgument("--to-jsonl", "writes a file", "give it without another place")
@@ -94,9 +101,9 @@ def write_back(
         raise WrongArgument(
             "write-back",
             "needs one place",
-            "give --to-chroma, --to-mem0, --to-langgraph or --to-jsonl",
+            "give --to-chroma, --to-mem0, --to-qdrant, --to-pgvector, --to-langgraph or --to-jsonl",
         )
-    theirs = _theirs(to_chroma, of_mem0, to_langgraph, collection)
+    theirs = assembly.their_collection(*places[0], collection or _collection(to_mem0, to_langgraph))
     with progress("comparing"):
         found, plan = _planned(context.obj, theirs, checked_across(across or ()))
         plan, made = _with_vectors(context.obj, theirs, plan, found, embedder)
@@ -120,19 +127,30 @@ class _Compared:
     now: datetime
 
 
-def _theirs(
-    to_chroma: str | None, of_mem0: str | None, to_langgraph: str | None, collection: str | None
-) -> Theirs:
-    """Whose collection is to change."""
-    from memory.interchange import MEM0_COLLECTION, is_qdrant
+def _places(
+    chroma: str | None,
+    mem0: str | None,
+    qdrant: str | None,
+    pgvector: str | None,
+    langgraph: str | None,
+) -> list[tuple[Kind, str]]:
+    """Return the stores that were named."""
+    named: dict[Kind, str | None] = {
+        "chroma": chroma,
+        "qdrant": qdrant,
+        "pgvector": pgvector,
+        "langgraph": langgraph,
+    }
+    of_mem0 = [] if mem0 is None else [assembly.mem0_store(mem0)]
+    return of_mem0 + [(kind, place) for kind, place in named.items() if place is not None]
 
-    if to_chroma is not None:
-        return assembly.their_collection("chroma", to_chroma, collection or "memories")
-    if to_langgraph is not None:
-        return assembly.their_collection("langgraph", to_langgraph, "langgraph")
-    assert of_mem0 is not None
-    kind: Kind = "qdrant" if is_qdrant(Path(of_mem0)) else "chroma"
-    return assembly.their_collection(kind, of_mem0, collection or MEM0_COLLECTION)
+
+def _collection(mem0: str | None, langgraph: str | None) -> str:
+    from memory.interchange import MEM0_COLLECTION
+
+    if langgraph is not None:
+        return "langgraph"
+    return "memories" if mem0 is None else MEM0_COLLECTION
 
 
 def _planned(

@@ -22,7 +22,6 @@ from memory.interchange.langgraph_tables import (
     add_vector,
     change_item,
     change_vector,
-    is_postgres,
     items,
     items_at,
     postgres_tables,
@@ -30,9 +29,9 @@ from memory.interchange.langgraph_tables import (
     sqlite_copy,
     sqlite_file,
     vectors_at,
-    without_password,
 )
 from memory.interchange.plan_back import Update
+from memory.interchange.postgres import is_postgres, without_password
 from memory.interchange.theirs import Embed, Found, Rows, Stored
 from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
 

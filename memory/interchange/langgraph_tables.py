@@ -13,23 +13,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
 from memory.errors import InputError
 from memory.interchange.copies import copied
+from memory.interchange.postgres import PATIENCE_S, Postgres, connected
 from memory.models import Vector
 
 Spot = tuple[str, str]
 """Where an item is: its namespace and its key."""
 _ITEMS = "store"
 _VECTORS = "store_vectors"
-_PATIENCE_S = 30
 _NO_STORE = f"has no table {_ITEMS!r}"
 _MAY_NOT, _GRANT = "cannot be written", "grant the right to write it, and its folder"
-_RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
-_SECRETS = ("password", "sslpassword")
 
 
 class Tables(Protocol):
@@ -237,7 +234,7 @@ def _connected(file: Path, theirs: Path) -> sqlite3.Connection:
     with _sqlite_faults(theirs):
         connection = sqlite3.connect(
             f"{file.absolute().as_uri()}?mode=rw",
-            uri=True, isolation_level=None, timeout=_PATIENCE_S,
+            uri=True, isolation_level=None, timeout=PATIENCE_S,
         )  # fmt: skip
     connection.row_factory = sqlite3.Row
     return connection
@@ -261,126 +258,31 @@ def _sqlite_faults(file: Path) -> Iterator[None]:
 # --- PostgreSQL -----------------------------------------------------------------------------------
 
 
-def is_postgres(place: str) -> bool:
-    return place.startswith(("postgresql://", "postgres://", "postgresql+psycopg://"))
-
-
-def without_password(url: str) -> str:
-    """Raises: InputError where it cannot be told what of it is a password."""
-    try:
-        parts = urlsplit(url)
-    except ValueError as exc:
-        remedy = "give postgresql://USER@HOST/DATABASE"
-        raise InputError("postgresql", f"the address cannot be read: {exc}", remedy) from exc
-    account, at, host = parts.netloc.rpartition("@")
-    user = account.partition(":")[0]
-    query = [(key, value) for key, value in parse_qsl(parts.query) if key not in _SECRETS]
-    shown = urlunsplit(("", f"{user}{at}{host}", parts.path, urlencode(query), ""))
-    return f"{parts.scheme}://{shown.removeprefix('//')}"
-
-
 @dataclass(frozen=True)
-class _Postgres:
-    address: str
-    connection: Any
+class _Postgres(Postgres):
     mark: str = "%s"
     lock: str = " FOR UPDATE"
     order: str = "created_at, prefix, key"
-
-    def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        with _postgres_faults(self.address):
-            cursor = self.connection.execute(statement, values)
-            return cursor.fetchall() if cursor.description else []
-
-    @contextmanager
-    def transaction(self, *, writing: bool) -> Iterator[None]:
-        """Times are told in UTC. Who only reads sees one state."""
-        self.run("BEGIN" if writing else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        try:
-            self.run("SET LOCAL TIME ZONE 'UTC'")
-            self.run("SET LOCAL DateStyle = 'ISO'")
-            self.run(f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'")
-            yield
-        except BaseException:  # Ctrl-C too must not leave it half done
-            self.connection.rollback()
-            raise
-        self.run("COMMIT")
 
     def has_vectors(self) -> bool:
         [found] = self.run("SELECT to_regclass(%s) IS NOT NULL AS there", [_VECTORS])
         return bool(found["there"])
 
-    def check_rights(self) -> None:
-        tables = [_ITEMS, *([_VECTORS] if self.has_vectors() else [])]
-        asked = (
-            "SELECT bool_and(has_table_privilege(asked, wanted)) AS may"
-            " FROM unnest(%s::text[]) asked, unnest(%s::text[]) wanted"
-        )
-        [found] = self.run(asked, [tables, _RIGHTS])
-        if not found["may"]:
-            remedy = f"grant this role {', '.join(_RIGHTS)} on {' and '.join(tables)}"
-            raise InputError(self.address, _MAY_NOT, remedy)
+    def check_rights(self, tables: Sequence[str] = ()) -> None:
+        super().check_rights(tables or [_ITEMS, *([_VECTORS] if self.has_vectors() else [])])
 
-    def identity(self) -> str:
-        [found] = self.run(
-            "SELECT system_identifier::text AS server, current_database()::text AS database,"
-            " to_regclass('store')::oid::text AS store FROM pg_control_system()"
-        )
-        return "/".join(map(str, found.values()))
+    def identity(self, table: str = _ITEMS) -> str:
+        return super().identity(table)
 
-    def told(self, value: str | bytes) -> str | bytes:
-        [found] = self.run("SELECT %s::jsonb AS told", [value])
-        told: str = found["told"]
-        return told
+    def told(self, value: object, kind: str = "jsonb") -> str:
+        return super().told(value, kind)
 
     def time(self, at: datetime) -> str:
-        [found] = self.run("SELECT %s::timestamptz AS told", [at.isoformat()])
-        told: str = found["told"]
-        return told
-
-    def vector(self, vector: Vector) -> str:
-        return f"[{','.join(map(str, np.asarray(vector, dtype=np.float32)))}]"
+        return self.told(at.isoformat(), "timestamptz")
 
 
 @contextmanager
 def postgres_tables(url: str) -> Iterator[Tables]:
     """Raises: InputError that names the database, and no password."""
-    address = without_password(url)
-    try:
-        import psycopg
-        from psycopg.rows import dict_row
-        from psycopg.types.string import TextLoader
-    except ImportError as exc:
-        remedy = "pip install '.[postgres]'"
-        raise InputError(address, "needs psycopg, which is not installed", remedy) from exc
-    with _postgres_faults(address):
-        connection = psycopg.connect(
-            url.replace("postgresql+psycopg://", "postgresql://", 1),
-            autocommit=True, prepare_threshold=None, row_factory=dict_row,
-        )  # fmt: skip
-    with closing(connection):
-        for kind in ("jsonb", "json", "timestamptz", "timestamp"):
-            connection.adapters.register_loader(kind, TextLoader)
-        yield _Postgres(address, connection)
-
-
-@contextmanager
-def _postgres_faults(address: str) -> Iterator[None]:
-    import psycopg
-
-    try:
-        yield
-    except psycopg.ProgrammingError as exc:
-        if isinstance(exc, psycopg.errors.UndefinedTable):
-            remedy = "name the database of LangGraph's PostgresStore"
-            raise InputError(address, _NO_STORE, remedy) from exc
-        remedy = "check the address, and what this role may do"
-        raise InputError(address, f"failed: {_first_line(exc)}", remedy) from exc
-    except psycopg.Error as exc:
-        remedy = "is the server there? PGPASSWORD or ~/.pgpass gives a password"
-        raise InputError(address, f"failed: {_first_line(exc)}", remedy) from exc
-
-
-def _first_line(exc: Exception) -> str:
-    told = str(exc).strip()
-    return told.splitlines()[0] if told else type(exc).__name__
+    with connected(url, _Postgres) as tables:
+        yield tables

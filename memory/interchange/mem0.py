@@ -1,4 +1,4 @@
-"""What mem0 keeps: a Chroma or a local Qdrant folder, and its history beside it."""
+"""What mem0 keeps in a folder: a Chroma or a local Qdrant, and its history beside it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from memory.errors import InputError
-from memory.interchange.chroma import read_collection
 from memory.interchange.copies import read_table
 from memory.interchange.foreign import ForeignRow
 from memory.interchange.qdrant import is_qdrant
-from memory.interchange.qdrant_back import TheirQdrant
 from memory.interchange.theirs import Found
 
 MEM0_COLLECTION = "mem0"
@@ -22,19 +20,14 @@ _OWN_RECORDS = "migrations_"
 """What begins the name of a store in its folder that holds no memories."""
 
 
-def read_mem0(path: Path, collection: str) -> Found:
-    """Every memory in mem0's folder, or in the folder of its vector store.
+def with_history(found: Found, path: Path) -> Found:
+    """The same with a time for each row that has none, where `history.db` beside it knows one.
 
-    `history.db` gives times to what has none; earlier and deleted wordings in it stay there.
+    Earlier and deleted wordings in it stay there.
 
     Raises: InputError.
     """
-    folder = vector_folder(path)
-    if is_qdrant(folder):
-        found = TheirQdrant(folder, collection).found()
-    else:
-        found = read_collection(folder, collection)
-    return replace(found, rows=_with_times(found.rows, _history(path, folder)))
+    return replace(found, rows=_with_times(found.rows, _history(path, vector_folder(path))))
 
 
 def vector_folder(path: Path) -> Path:

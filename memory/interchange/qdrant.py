@@ -1,10 +1,11 @@
-"""The only `qdrant_client` import: a folder of Qdrant's local mode, opened by its own library.
+"""The only `qdrant_client` import: a server, or a folder of Qdrant's local mode.
 
-The points lie there as pickles, which that library reads: a folder must be trusted.
+The points of a folder lie there as pickles, which that library reads: a folder must be trusted.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from memory.errors import InputError
 from memory.interchange.copies import copied
 from memory.interchange.undo_file import Vectors
 
+_PATIENCE_S = 60
 _IN_USE = "already accessed"
 """What its library says of a folder that another program has locked."""
 
@@ -25,58 +27,85 @@ def is_qdrant(folder: Path) -> bool:
     return (folder / "meta.json").is_file() and (folder / "collection").is_dir()
 
 
-@contextmanager
-def opened_qdrant(folder: Path, name: str, copy: Path | None = None) -> Iterator[Any]:
-    """A client on a folder, locked for others until the block ends, or on a copy of it.
+Place = Path | str
+"""A folder, or the address of a server: `http://HOST:6333`."""
 
-    Raises: InputError that names the folder.
+
+def is_address(place: str) -> bool:
+    return place.startswith(("http://", "https://"))
+
+
+@contextmanager
+def opened_qdrant(place: Place, name: str, copy: Path | None = None) -> Iterator[Any]:
+    """A client on a server, or on a folder, which it locks until the block ends, or its copy.
+
+    `QDRANT_API_KEY` is a server's key.
+
+    Raises: InputError that names the place.
     """
     try:
         from qdrant_client import QdrantClient
     except ImportError as exc:
         remedy = "pip install '.[qdrant]'"
-        raise InputError(folder, "is Qdrant's, and its library is not installed", remedy) from exc
-    with qdrant_faults(folder), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it thinks little of many points in a folder
-        client: Any = QdrantClient(path=str(copy or folder))
+        raise InputError(place, "is Qdrant's, and its library is not installed", remedy) from exc
+    if isinstance(place, Path):
+        where: dict[str, Any] = {"path": str(copy or place)}
+    else:
+        key = os.environ.get("QDRANT_API_KEY")
+        where = {"url": place, "api_key": key, "timeout": _PATIENCE_S}
+    with qdrant_faults(place), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # many points in a folder, a key over http, its version
+        client: Any = QdrantClient(**where)
     try:
-        names = sorted(one.name for one in client.get_collections().collections)
+        with qdrant_faults(place):
+            names = sorted(one.name for one in client.get_collections().collections)
         if name not in names:
             there = ", ".join(names) or "none"
-            raise InputError(folder, f"has no collection {name!r}", f"there are: {there}")
+            raise InputError(place, f"has no collection {name!r}", f"there are: {there}")
         yield client
     finally:
         client.close()
 
 
 @contextmanager
-def looking_into_qdrant(folder: Path, name: str) -> Iterator[Any]:
-    """A client on a copy, since opening a folder may write to it.
+def looking_into_qdrant(place: Place, name: str) -> Iterator[Any]:
+    """A client on a server, or on a copy of a folder, since opening that may write to it.
 
     Raises: InputError.
     """
+    if isinstance(place, str):
+        with opened_qdrant(place, name) as client:
+            yield client
+        return
     with (
-        copied(folder, [folder / "meta.json", folder / "collection"]) as copy,
-        opened_qdrant(folder, name, copy) as client,
+        copied(place, [place / "meta.json", place / "collection"]) as copy,
+        opened_qdrant(place, name, copy) as client,
     ):
         yield client
 
 
 @contextmanager
-def qdrant_faults(folder: Path) -> Iterator[None]:
-    """Whatever the library raises is an InputError that names the folder."""
+def qdrant_faults(place: Place) -> Iterator[None]:
+    """Whatever the library raises is an InputError that names the place."""
     try:
         yield
     except InputError:
         raise
-    except Exception as exc:  # files, pickles, its own checks: it has no error of its own
-        if _IN_USE in str(exc):
-            raise InputError(folder, "is in use by another program", "end that one first") from exc
-        if isinstance(exc, PermissionError) or "readonly" in str(exc):
-            remedy = "grant the right to write it"
-            raise InputError(folder, "cannot be written", remedy) from exc
-        told = str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__
-        raise InputError(folder, f"Qdrant's library failed: {told}", "is it complete?") from exc
+    except Exception as exc:  # files, pickles, HTTP, its own checks: errors of many libraries
+        raise _as_input_error(place, exc) from exc
+
+
+def _as_input_error(place: Place, exc: Exception) -> InputError:
+    if getattr(exc, "status_code", None) in (401, 403):
+        problem = "does not admit this key"
+        return InputError(place, problem, "QDRANT_API_KEY names one that may read and write")
+    if _IN_USE in str(exc):
+        return InputError(place, "is in use by another program", "end that one first")
+    if isinstance(exc, PermissionError) or "readonly" in str(exc):
+        return InputError(place, "cannot be written", "grant the right to write it")
+    told = str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__
+    remedy = "is it complete?" if isinstance(place, Path) else "does a Qdrant server listen there?"
+    return InputError(place, f"Qdrant's library failed: {told}", remedy)
 
 
 def point(name: str, vectors: Vectors, payload: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Points of somebody's local Qdrant read, changed and put back."""
+"""Points of somebody's Qdrant read, changed and put back."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, ClassVar
 
 from memory.interchange.foreign import ForeignRow, Reading, text_of
 from memory.interchange.plan_back import Update, rewritten
 from memory.interchange.qdrant import (
+    Place,
     looking_into_qdrant,
     opened_qdrant,
     point,
@@ -27,52 +27,53 @@ _PAGE = 1_000
 
 @dataclass(frozen=True)
 class TheirQdrant:
-    """A collection in a folder. It has no lasting id of its own but where it lies."""
+    """A collection in a folder, or on a server. It has no lasting id but where it lies."""
 
-    folder: Path
+    place: Place
     name: str
     kind: ClassVar[Kind] = "qdrant"
 
     @property
     def address(self) -> str:
-        return str(self.folder.absolute())
+        return self.place if isinstance(self.place, str) else str(self.place.absolute())
 
     def found(self) -> Found:
         """Every point, its payload as the metadata."""
         rows: list[ForeignRow] = []
         offset = None
-        with looking_into_qdrant(self.folder, self.name) as client, qdrant_faults(self.folder):
+        with looking_into_qdrant(self.place, self.name) as client, qdrant_faults(self.place):
             while True:
                 page, offset = client.scroll(self.name, limit=_PAGE, offset=offset)
-                rows += [ForeignRow(str(one.id), None, dict(one.payload or {})) for one in page]
+                rows += [_as_read(Stored(str(one.id), None, one.payload or {}, {})) for one in page]
                 if offset is None:
                     return Found(self._collection_id, rows)
 
     @property
     def _collection_id(self) -> str:
-        return f"qdrant:{self.folder.resolve()}:{self.name}"
+        place = self.place if isinstance(self.place, str) else self.place.resolve()
+        return f"qdrant:{place}:{self.name}"
 
     def as_read(self, stored: Stored) -> ForeignRow:
         return _as_read(stored)
 
     @contextmanager
     def looking(self) -> Iterator[Rows]:
-        with looking_into_qdrant(self.folder, self.name) as client:
-            yield _Points(self.folder, self.name, self._collection_id, client)
+        with looking_into_qdrant(self.place, self.name) as client:
+            yield _Points(self.place, self.name, self._collection_id, client)
 
     @contextmanager
     def opened(self) -> Iterator[Rows]:
-        with opened_qdrant(self.folder, self.name) as client:
-            yield _Points(self.folder, self.name, self._collection_id, client)
+        with opened_qdrant(self.place, self.name) as client:
+            yield _Points(self.place, self.name, self._collection_id, client)
 
     def writing(self, header: UndoHeader) -> AbstractContextManager[Rows]:  # noqa: ARG002
-        """Its library locks the folder, and writes each point in a transaction of its own."""
+        """Each point is written whole; its library locks a folder, and waits for a server."""
         return self.opened()
 
 
 @dataclass(frozen=True)
 class _Points:
-    folder: Path
+    place: Place
     name: str
     collection_id: str
     client: Any
@@ -82,7 +83,7 @@ class _Points:
         return nullcontext()
 
     def stored(self, names: Sequence[str]) -> dict[str, Stored]:
-        with qdrant_faults(self.folder):
+        with qdrant_faults(self.place):
             found = self.client.retrieve(
                 self.name, [point_id(name) for name in names], with_vectors=True
             )
@@ -94,7 +95,19 @@ class _Points:
     def rewritten(
         self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
     ) -> Becomes:
-        return rewritten(_as_read(there[update.row.id]), update, reading, now)
+        """What LangChain keeps in `metadata` changes there."""
+        stored = there[update.row.id]
+        becomes = rewritten(_as_read(stored), update, reading, now)
+        nested = _nested(stored.metadata)
+        inner = {key for key in nested if key not in stored.metadata}
+        within = {key: value for key, value in becomes.metadata.items() if key in inner}
+        outside = {key: value for key, value in becomes.metadata.items() if key not in inner}
+        if within or inner & set(becomes.gone):
+            changed = nested | within
+            left = {key: value for key, value in changed.items() if key not in becomes.gone}
+            outside["metadata"] = left
+        gone = tuple(key for key in becomes.gone if key not in inner)
+        return Becomes(document=None, metadata=outside, gone=gone)
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
         """Each of its vectors is of its text."""
@@ -107,7 +120,7 @@ class _Points:
         self._write([point(row.id, vectors[row.id], row.after[1]) for row in rows])
 
     def delete(self, names: Sequence[str]) -> None:
-        with qdrant_faults(self.folder):
+        with qdrant_faults(self.place):
             self.client.delete(self.name, [point_id(name) for name in names])
 
     def put_back(self, rows: Sequence[RowBefore], there: Mapping[str, Stored]) -> None:  # noqa: ARG002
@@ -115,12 +128,22 @@ class _Points:
 
     def _write(self, points: Sequence[Any]) -> None:
         if points:
-            with qdrant_faults(self.folder):
+            with qdrant_faults(self.place):
                 self.client.upsert(self.name, list(points))
 
 
 def _as_read(stored: Stored) -> ForeignRow:
-    return ForeignRow(stored.id, stored.document, stored.metadata)
+    """LangChain keeps a text in `page_content`, and all else in `metadata`."""
+    nested = _nested(stored.metadata)
+    others = {
+        key: value for key, value in stored.metadata.items() if not nested or key != "metadata"
+    }
+    return ForeignRow(stored.id, stored.document, nested | others)
+
+
+def _nested(payload: Mapping[str, Any]) -> dict[str, Any]:
+    nested = payload.get("metadata")
+    return nested if isinstance(nested, dict) else {}
 
 
 def _stored(found: Any) -> Stored:

@@ -20,7 +20,7 @@ from memory.models import Frozen, UtcTime, Vector
 _OWN = 0o600
 
 
-Kind = Literal["chroma", "qdrant", "langgraph"]
+Kind = Literal["chroma", "qdrant", "langgraph", "pgvector"]
 """Whose store it is."""
 Vectors = dict[str, Any]
 """A row's vectors by their names (an only one has none); what is no row of numbers as JSON."""

@@ -1,7 +1,9 @@
 """Runs mem0 itself, in whatever environment has it: makes a store by its own API, or asks one.
 
-python mem0_driver.py make chroma|qdrant FOLDER PORT SCRIPT   # SCRIPT: [[user, [text, ...]], ...]
-python mem0_driver.py look chroma|qdrant FOLDER PORT USER...  # all it answers, as JSON
+python mem0_driver.py make STORE FOLDER PORT SCRIPT   # SCRIPT: [[user, [text, ...]], ...]
+python mem0_driver.py look STORE FOLDER PORT USER...  # all it answers, as JSON
+
+STORE is chroma or qdrant in the folder, or the address of a Qdrant server or of a PostgreSQL.
 """
 
 from __future__ import annotations
@@ -20,13 +22,11 @@ def opened(store: str, folder: Path, port: int) -> Any:
     from mem0 import Memory
 
     here = f"http://127.0.0.1:{port}/v1"
-    where: dict[str, Any] = {"collection_name": "mem0", "path": str(folder / store)}
-    if store == "qdrant":
-        where |= {"embedding_model_dims": 256, "on_disk": True}
+    provider, where = _where(store, folder)
     told = {"api_key": "none", "openai_base_url": here}
     return Memory.from_config(
         {
-            "vector_store": {"provider": store, "config": where},
+            "vector_store": {"provider": provider, "config": {"collection_name": "mem0"} | where},
             "llm": {"provider": "openai", "config": {**told, "model": "scripted"}},
             "embedder": {
                 "provider": "openai",
@@ -35,6 +35,17 @@ def opened(store: str, folder: Path, port: int) -> Any:
             "history_db_path": str(folder / "history.db"),
         }
     )
+
+
+def _where(store: str, folder: Path) -> tuple[str, dict[str, Any]]:
+    if store.startswith("postgresql://"):
+        return "pgvector", {"connection_string": store, "embedding_model_dims": 256}
+    if store.startswith("http://"):
+        return "qdrant", {"url": store, "api_key": "none", "embedding_model_dims": 256}
+    if store == "qdrant":
+        path = str(folder / store)
+        return "qdrant", {"path": path, "embedding_model_dims": 256, "on_disk": True}
+    return "chroma", {"path": str(folder / store)}
 
 
 def make(memory: Any, script: list[tuple[str, list[str]]]) -> None:

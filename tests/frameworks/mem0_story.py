@@ -59,7 +59,10 @@ def _wordings(fact: int) -> tuple[str, ...]:
 def go_round(
     folder: Path, port: int, talks: Sequence[tuple[str, list[str]]], backend: str = "chroma"
 ) -> Round:
-    """Made by mem0, audited, imported, cleaned, written back, taken back; mem0 asked in between."""
+    """Made by mem0, audited, imported, cleaned, written back, taken back; mem0 asked in between.
+
+    The backend is one in a folder, or an address.
+    """
     seconds: dict[str, float] = {}
     said: dict[str, str] = {}
     users = sorted({user for user, _ in talks})
@@ -85,16 +88,17 @@ def go_round(
         return step(command[0], "-m", "memory", *command)
 
     (folder / "theirs").mkdir()
+    place = backend if "://" in backend else "theirs"
     mem0("make", "script.json")
     before = json.loads(mem0("look", *users))
-    ours("audit", "--from-mem0", "theirs", "--groups", "3")
-    ours("import", "--raw", "--from-mem0", "theirs")
+    ours("audit", "--from-mem0", place, "--groups", "3")
+    ours("import", "--raw", "--from-mem0", place)
     step("clean", "-m", "orchestrator", "--deduplicate-memories")
     live: dict[str, list[str]] = {user: [] for user in users}
     for line in ours("export").splitlines():
         live[json.loads(line)["user"]].append(json.loads(line)["content"])
     embedder = "tests.frameworks.word_server:WordEmbedder"
-    ours("write-back", "--to-mem0", "theirs", "--embedder", embedder, "--yes")
+    ours("write-back", "--to-mem0", place, "--embedder", embedder, "--yes")
     after = json.loads(mem0("look after", *users))
     step("undo", "-m", "memory", "write-back", "--undo", "mem0.undo-1.jsonl")
     undone = json.loads(mem0("look undone", *users))

@@ -6,20 +6,35 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from memory.interchange import Reading, as_memories, read_mem0
+from memory.interchange import Reading, TheirQdrant, as_memories, vector_folder
 from memory.models import Memory
 from tests.frameworks.mem0_story import DRIVER, ROOT, go_round, script
 from tests.frameworks.word_server import word_server
+from tests.qdrant_server import qdrant_server
+from tests.servers import postgres_database, postgres_server
 
 pytestmark = pytest.mark.framework
 USERS, COUNT = 20, 400
 
 
-@pytest.mark.parametrize("backend", ["chroma", "qdrant"])
+@pytest.fixture(params=["chroma", "qdrant", "a Qdrant server", "pgvector"])
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    """One in a folder, or an address."""
+    if request.param == "a Qdrant server":
+        with qdrant_server() as server:
+            yield server.url
+    elif request.param == "pgvector":
+        with postgres_server() as postgres, postgres_database(postgres) as url:
+            yield url.replace("postgresql+psycopg://", "postgresql://")
+    else:
+        yield request.param
+
+
 def test_a_store_of_mem0_is_cleaned_and_written_back_and_taken_back(
     tmp_path: Path, backend: str
 ) -> None:
@@ -48,7 +63,9 @@ def test_a_local_qdrant_folder_of_mem0_is_read(tmp_path: Path) -> None:
             cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True,
         )  # fmt: skip
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    read = list(as_memories(read_mem0(tmp_path, "mem0").rows, "theirs", Reading()))
+    read = list(
+        as_memories(TheirQdrant(vector_folder(tmp_path), "mem0").found().rows, "theirs", Reading())
+    )
     memories = [one for one in read if isinstance(one, Memory)]
     told = sorted((user, text) for user, texts in script(2, 20) for text in texts)
     assert sorted((str(one.user), one.content) for one in memories) == told

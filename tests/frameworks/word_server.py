@@ -88,3 +88,19 @@ class WordEmbedder:
 
     def embed(self, texts: list[str]) -> list[list[float]]:
         return [word_vector(text) for text in texts]
+
+
+class WordEmbeddings:
+    """The same as LangChain asks for it."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [word_vector(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return word_vector(text)
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self.embed_documents(texts)
+
+    async def aembed_query(self, text: str) -> list[float]:
+        return word_vector(text)

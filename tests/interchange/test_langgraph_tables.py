@@ -17,7 +17,7 @@ from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange.foreign import Reading
 from memory.interchange.langgraph_back import langgraph_at
-from memory.interchange.langgraph_tables import without_password
+from memory.interchange.postgres import without_password
 from memory.store import MemoryStore
 from tests.interchange.backs import MERGED, TEXTS, bring_in, merge, replace, taken_back, written
 

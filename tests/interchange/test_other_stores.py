@@ -13,13 +13,14 @@ import chromadb
 import pytest
 from chromadb.config import Settings
 
+from memory.assembly import mem0_store, their_collection
 from memory.errors import InputError
 from memory.interchange.copies import copied
 from memory.interchange.foreign import ForeignRow, Reading, as_memories
 from memory.interchange.jsonl import with_links_resolved
 from memory.interchange.langgraph_back import langgraph_at
 from memory.interchange.mcp_memory import read_graph
-from memory.interchange.mem0 import read_mem0, unexpired, vector_folder
+from memory.interchange.mem0 import unexpired, vector_folder, with_history
 from memory.models import Memory
 
 WHEN = "2026-05-01T08:00:00+00:00"
@@ -46,6 +47,11 @@ def mem0(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def read_mem0(folder: Path) -> list[ForeignRow]:
+    found = their_collection(*mem0_store(str(folder)), "mem0").found()
+    return with_history(found, folder).rows
+
+
 def memories(rows: list[ForeignRow], **reading: Any) -> list[Memory]:
     read = list(as_memories(rows, "theirs", Reading(**reading)))
     assert all(isinstance(one, Memory) for one in read), read
@@ -55,7 +61,7 @@ def memories(rows: list[ForeignRow], **reading: Any) -> list[Memory]:
 @pytest.mark.parametrize("where", [".", "db"])
 def test_mem0s_folder_or_its_vectors_give_each_memory_of_its_user(mem0: Path, where: str) -> None:
     before = {path: path.read_bytes() for path in mem0.rglob("*.*")}
-    read = memories(read_mem0(mem0 / where, "mem0").rows)
+    read = memories(read_mem0(mem0 / where))
     assert [(one.external_id, one.user, one.content) for one in read] == [
         ("a", "mia", "Mia sails."), ("b", "jonas", "Jonas sails."),
     ]  # fmt: skip
@@ -67,7 +73,7 @@ def test_what_may_only_be_read_is_read_from_a_copy_that_may_be_written(mem0: Pat
     """A database writes to what it reads."""
     for path in (mem0 / "db").rglob("*"):
         path.chmod(0o555 if path.is_dir() else 0o444)
-    assert len(read_mem0(mem0, "mem0").rows) == 2
+    assert len(read_mem0(mem0)) == 2
     with copied(mem0, [mem0 / "db"]) as copy:
         for path in (copy / "db").rglob("*"):
             assert path.stat().st_mode & 0o600 == 0o600, path

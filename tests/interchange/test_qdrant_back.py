@@ -14,6 +14,7 @@ import pytest
 from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
+from memory.interchange.qdrant import Place
 from memory.interchange.qdrant_back import TheirQdrant
 from memory.store import MemoryStore
 from tests.interchange.backs import (
@@ -31,22 +32,24 @@ from tests.interchange.backs import (
     word_vectors,
     written,
 )
+from tests.qdrant_server import KEY, qdrant_server
 
 pytestmark = pytest.mark.framework
 IDS = {name: str(UUID(int=number)) for number, name in enumerate(TEXTS, start=1)} | {"e": "7"}
 
 
 @contextmanager
-def client(folder: Path) -> Iterator[Any]:
+def client(place: Place) -> Iterator[Any]:
     qdrant = pytest.importorskip("qdrant_client")
-    opened = qdrant.QdrantClient(path=str(folder))
+    where = {"path": str(place)} if isinstance(place, Path) else {"url": place}
+    opened = qdrant.QdrantClient(**where)
     yield opened
     opened.close()
 
 
-def fill(folder: Path, sparse: bool) -> None:
+def fill(place: Place, sparse: bool) -> None:
     """As mem0 does it: one vector without a name, perhaps one of words beside it."""
-    with client(folder) as theirs:
+    with client(place) as theirs:
         from qdrant_client import models
 
         cosine = models.VectorParams(size=256, distance=models.Distance.COSINE)
@@ -64,9 +67,9 @@ def fill(folder: Path, sparse: bool) -> None:
         theirs.upsert("mem0", points)
 
 
-def held(folder: Path) -> dict[Any, tuple[Any, bytes, Any]]:
+def held(place: Place) -> dict[Any, tuple[Any, bytes, Any]]:
     """Every point as its library reads it, its vectors to the bit."""
-    with client(folder) as theirs:
+    with client(place) as theirs:
         page, _ = theirs.scroll("mem0", limit=100, with_vectors=True)
     found = {}
     for one in page:
@@ -77,10 +80,20 @@ def held(folder: Path) -> dict[Any, tuple[Any, bytes, Any]]:
     return found
 
 
+@pytest.fixture(params=["folder", "server"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A folder of the local mode, or the REST contract of a server."""
+    if request.param == "folder":
+        yield tmp_path / "theirs"
+        return
+    with qdrant_server() as server:
+        yield server.url
+
+
 @pytest.fixture(params=["dense", "sparse"])
-def theirs(request: pytest.FixtureRequest, tmp_path: Path) -> TheirQdrant:
-    fill(tmp_path / "theirs", request.param == "sparse")
-    return TheirQdrant(tmp_path / "theirs", "mem0")
+def theirs(request: pytest.FixtureRequest, place: Place) -> TheirQdrant:
+    fill(place, request.param == "sparse")
+    return TheirQdrant(place, "mem0")
 
 
 @pytest.fixture
@@ -99,16 +112,16 @@ def cleaned(store: MemoryStore, theirs: TheirQdrant) -> MemoryStore:
 
 
 def is_sparse(theirs: TheirQdrant) -> bool:
-    return any(words for *_, words in held(theirs.folder).values())
+    return any(words for *_, words in held(theirs.place).values())
 
 
 def test_what_was_absorbed_goes_what_was_merged_says_so_and_the_rest_stays_to_the_bit(
     cleaned: MemoryStore, theirs: TheirQdrant, tmp_path: Path
 ) -> None:
-    before, sparse = held(theirs.folder), is_sparse(theirs)
+    before, sparse = held(theirs.place), is_sparse(theirs)
     plan = planned(cleaned, theirs)
     done = carried_out(theirs, plan, tmp_path / "undo.jsonl")
-    after = held(theirs.folder)
+    after = held(theirs.place)
     changed = {IDS["a"]} if sparse else {IDS[name] for name in "acd"}
     untouched = {name: row for name, row in before.items() if name not in changed}
     assert {name: row for name, row in after.items() if name not in changed} == untouched
@@ -126,70 +139,74 @@ def test_what_was_absorbed_goes_what_was_merged_says_so_and_the_rest_stays_to_th
 def test_the_undo_file_brings_every_point_back_to_the_bit(
     cleaned: MemoryStore, theirs: TheirQdrant, tmp_path: Path
 ) -> None:
-    before = held(theirs.folder)
+    before = held(theirs.place)
     written(cleaned, theirs, tmp_path / "undo.jsonl")
     assert taken_back(theirs, tmp_path / "undo.jsonl").restored == (1 if is_sparse(theirs) else 3)
-    assert held(theirs.folder) == before
+    assert held(theirs.place) == before
     again = taken_back(theirs, tmp_path / "undo.jsonl")
     assert (again.restored, again.already) == (0, 1 if is_sparse(theirs) else 3)
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
-    store: MemoryStore, tmp_path: Path, step: int
+    store: MemoryStore, place: Place, tmp_path: Path, step: int
 ) -> None:
-    fill(tmp_path / "theirs", sparse=False)
-    theirs = TheirQdrant(tmp_path / "theirs", "mem0")
+    fill(place, sparse=False)
+    theirs = TheirQdrant(place, "mem0")
     known = bring_in(store, theirs)
     replace(store, known[IDS["a"]], known[IDS["b"]])
     merge(store, known[IDS["c"]], known[IDS["d"]])
-    before = held(theirs.folder)
+    before = held(theirs.place)
     assert killed(theirs, tmp_path / "data", tmp_path / "undo.jsonl", step) == 9
     gone = taken_back(theirs, tmp_path / "undo.jsonl")
     assert (gone.restored, gone.already) == [(0, 3), (1, 2), (3, 0)][step - 1]
-    assert held(theirs.folder) == before
+    assert held(theirs.place) == before
     written(store, theirs, tmp_path / "second.jsonl")
-    assert len(held(theirs.folder)) == 3
+    assert len(held(theirs.place)) == 3
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_after_a_kill_the_same_command_does_the_rest_and_the_first_undo_file_undoes_all(
-    store: MemoryStore, tmp_path: Path, step: int
+    store: MemoryStore, place: Place, tmp_path: Path, step: int
 ) -> None:
-    fill(tmp_path / "theirs", sparse=False)
-    theirs = TheirQdrant(tmp_path / "theirs", "mem0")
+    fill(place, sparse=False)
+    theirs = TheirQdrant(place, "mem0")
     known = bring_in(store, theirs)
     replace(store, known[IDS["a"]], known[IDS["b"]])
     merge(store, known[IDS["c"]], known[IDS["d"]])
-    before, undo = held(theirs.folder), tmp_path / "undo.jsonl"
+    before, undo = held(theirs.place), tmp_path / "undo.jsonl"
     assert killed(theirs, tmp_path / "data", undo, step) == 9
     run_again(store, theirs, undo)
-    after = held(theirs.folder)
+    after = held(theirs.place)
     assert set(map(str, after)) == {IDS[name] for name in "bde"}
     assert after[IDS["d"]][0]["data"] == MERGED
     taken_back(theirs, undo)
-    assert held(theirs.folder) == before
+    assert held(theirs.place) == before
 
 
 def test_what_changed_since_it_was_read_is_left_alone(
     cleaned: MemoryStore, theirs: TheirQdrant, tmp_path: Path
 ) -> None:
     plan = planned(cleaned, theirs)
-    with client(theirs.folder) as other:
+    with client(theirs.place) as other:
         other.set_payload("mem0", {"note": "mine"}, points=[IDS["a"]])
     done = carried_out(theirs, plan, tmp_path / "undo.jsonl")
     assert IDS["a"] in {one.id for one in done.left_alone}
-    assert held(theirs.folder)[IDS["a"]][0]["note"] == "mine"
+    assert held(theirs.place)[IDS["a"]][0]["note"] == "mine"
 
 
 def test_a_folder_that_another_program_holds_open_is_one_clear_line_and_nothing_is_written(
-    cleaned: MemoryStore, theirs: TheirQdrant, tmp_path: Path
+    store: MemoryStore, tmp_path: Path
 ) -> None:
-    plan, before = planned(cleaned, theirs), held(theirs.folder)
-    with client(theirs.folder), pytest.raises(InputError, match="is in use by another program"):
+    fill(tmp_path / "theirs", sparse=False)
+    theirs = TheirQdrant(tmp_path / "theirs", "mem0")
+    known = bring_in(store, theirs)
+    replace(store, known[IDS["a"]], known[IDS["b"]])
+    plan, before = planned(store, theirs), held(theirs.place)
+    with client(theirs.place), pytest.raises(InputError, match="is in use by another program"):
         carried_out(theirs, plan, tmp_path / "undo.jsonl")
     assert not (tmp_path / "undo.jsonl").exists()
-    assert held(theirs.folder) == before
+    assert held(theirs.place) == before
 
 
 def test_what_its_library_cannot_open_is_one_clear_line(tmp_path: Path) -> None:
@@ -200,3 +217,62 @@ def test_what_its_library_cannot_open_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_text('{"collections": {}, "aliases": {}}')
     with pytest.raises(InputError, match="has no collection 'mem0'"):
         TheirQdrant(tmp_path, "mem0").found()
+
+
+def test_a_server_gets_the_key_of_the_environment_and_every_write_waits(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("qdrant_client")
+    with qdrant_server() as server:
+        fill(server.url, sparse=False)
+        server.key = KEY
+        theirs = TheirQdrant(server.url, "mem0")
+        monkeypatch.setenv("QDRANT_API_KEY", "another")
+        with pytest.raises(InputError, match="does not admit this key; QDRANT_API_KEY names one"):
+            theirs.found()
+        monkeypatch.setenv("QDRANT_API_KEY", KEY)
+        known = bring_in(store, theirs)
+        replace(store, known[IDS["a"]], known[IDS["b"]])
+        merge(store, known[IDS["c"]], known[IDS["d"]])
+        server.asked.clear()
+        written(store, theirs, tmp_path / "undo.jsonl")
+        writes = [one for one in server.asked if one.startswith("PUT") or "delete" in one]
+        assert writes == ["PUT /collections/mem0/points wait",
+                          "POST /collections/mem0/points/delete wait"]  # fmt: skip
+        assert KEY not in (tmp_path / "undo.jsonl").read_text()
+
+
+def test_a_server_that_is_not_there_is_one_clear_line() -> None:
+    pytest.importorskip("qdrant_client")
+    with qdrant_server() as server:
+        gone = server.url
+    with pytest.raises(InputError, match="does a Qdrant server listen there"):
+        TheirQdrant(gone, "mem0").found()
+
+
+def test_what_langchain_keeps_in_its_metadata_is_read_and_written_there(
+    place: Place, store: MemoryStore, tmp_path: Path
+) -> None:
+    with client(place) as theirs:
+        from qdrant_client import models
+
+        cosine = models.VectorParams(size=256, distance=models.Distance.COSINE)
+        theirs.create_collection("notes", vectors_config=cosine)
+        for name, text in TEXTS.items():
+            inside = {"user_id": "mia", "created_at": WHEN, "updated_at": WHEN, "n": 1.5}
+            payload = {"page_content": text, "metadata": inside}
+            vector = word_vectors([text])[0]
+            theirs.upsert(
+                "notes", [models.PointStruct(id=ord(name), vector=vector, payload=payload)]
+            )
+    notes = TheirQdrant(place, "notes")
+    known = bring_in(store, notes)
+    assert {one.user for one in known.values()} == {"mia"}
+    merge(store, known[str(ord("c"))], known[str(ord("d"))])
+    written(store, notes, tmp_path / "undo.jsonl")
+    with client(place) as theirs:
+        [point] = theirs.retrieve("notes", [ord("d")])
+    assert point.payload["page_content"] == MERGED
+    assert point.payload.keys() == {"page_content", "metadata"}
+    assert point.payload["metadata"]["updated_at"] > WHEN
+    assert point.payload["metadata"]["n"] == 1.5

@@ -1,0 +1,327 @@
+"""A table with a pgvector column, mem0's, LangChain's or any other: read, changed and put back.
+
+Its metadata are its columns, and the keys of those that hold a JSON object. Every column is taken
+as the database says it, so that it can be put back to the bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+import numpy as np
+
+from memory.errors import InputError
+from memory.interchange.foreign import ForeignRow, Reading, text_of
+from memory.interchange.plan_back import Update, rewritten
+from memory.interchange.postgres import Postgres, connected, without_password
+from memory.interchange.theirs import Embed, Found, Rows, Stored
+from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
+
+_PLAIN = ("smallint", "integer", "bigint", "double precision", "real", "boolean")
+"""Types whose values JSON can say."""
+_DENSE = ("vector", "halfvec")
+_OF_THE_TEXT = (*_DENSE, "sparsevec", "tsvector")
+"""Types of columns that are made of a row's text."""
+_JSON = ("json", "jsonb")
+_LANGCHAIN, _COLLECTIONS, _COLLECTION = (
+    "langchain_pg_embedding", "langchain_pg_collection", "collection_id",
+)  # fmt: skip
+"""LangChain's PGVector keeps all collections in one table."""
+_COLUMNS = """
+    SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, t.typname AS kind,
+           coalesce(i.indisprimary, false) AS is_key
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary AND a.attnum = ANY(i.indkey)
+    WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0
+      AND NOT a.attisdropped AND a.attgenerated = ''
+    ORDER BY a.attnum
+"""
+_WITH_VECTORS = """
+    SELECT c.relname AS name FROM pg_class c
+    JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid
+    WHERE c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid) AND t.typname = ANY(%s)
+"""
+
+
+@dataclass(frozen=True)
+class TheirPgvector:
+    """A table, or a collection of LangChain's, in the database at an address."""
+
+    url: str
+    name: str
+    kind: ClassVar[Kind] = "pgvector"
+
+    @property
+    def address(self) -> str:
+        return without_password(self.url)
+
+    def found(self) -> Found:
+        with self.looking() as rows:
+            assert isinstance(rows, _TableRows)
+            return Found(rows.collection_id, list(rows.all()))
+
+    def as_read(self, stored: Stored) -> ForeignRow:
+        return _as_read(stored)
+
+    @contextmanager
+    def looking(self) -> Iterator[Rows]:
+        with connected(self.url, Postgres) as db, db.transaction(writing=False):
+            yield _TableRows(db, _table(db, self.name))
+
+    @contextmanager
+    def opened(self) -> Iterator[Rows]:
+        """A role that may not write is told so before anything is begun."""
+        with connected(self.url, Postgres) as db, db.transaction(writing=False):
+            table = _table(db, self.name)
+            db.check_rights([table.sql_name])
+            yield _TableRows(db, table)
+
+    @contextmanager
+    def writing(self, header: UndoHeader) -> Iterator[Rows]:  # noqa: ARG002
+        """Each step is a transaction, and nobody else changes the rows that it has read."""
+        with connected(self.url, Postgres) as db:
+            with db.transaction(writing=False):
+                table = _table(db, self.name)
+            yield _TableRows(db, table, lock=" FOR UPDATE")
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Its columns by their types, and which of its rows are meant."""
+
+    sql_name: str
+    identity: str
+    key: str
+    types: dict[str, str]
+    kinds: dict[str, str]
+    collection: str | None = None
+
+    @property
+    def told(self) -> list[str]:
+        return [name for name in self.types if self.kinds[name] not in _OF_THE_TEXT]
+
+    @property
+    def vectors(self) -> list[str]:
+        return [name for name in self.types if self.kinds[name] in _OF_THE_TEXT]
+
+    @property
+    def only(self) -> tuple[str, list[str]]:
+        """What leaves out the rows of other collections, and its values."""
+        return (
+            ("TRUE", []) if self.collection is None else (f"{_COLLECTION} = %s", [self.collection])
+        )
+
+    def select(self, columns: Sequence[str]) -> str:
+        said = [
+            _quoted(name)
+            if self.types[name] in _PLAIN
+            else f"{_quoted(name)}::text AS {_quoted(name)}"
+            for name in columns
+        ]
+        key = f"{_quoted(self.key)}::text AS {_quoted(_ROW)}"
+        return f"SELECT {', '.join([key, *said])} FROM {self.sql_name} WHERE {self.only[0]}"  # noqa: S608 - quoted
+
+
+_ROW = "row of this name"
+"""Under which a row's key is selected: no column has it."""
+
+
+def _table(db: Postgres, name: str) -> _Table:
+    """Raises: InputError where there is none of this name, or rows of it cannot be told apart."""
+    sql_name, collection = _quoted(name), None
+    columns = db.run(_COLUMNS, [sql_name])
+    if not columns:
+        collection = _langchain_collections(db).get(name)
+        sql_name = _LANGCHAIN
+        columns = db.run(_COLUMNS, [sql_name]) if collection is not None else []
+    if not columns:
+        tables = {row["name"] for row in db.run(_WITH_VECTORS, [list(_DENSE)])} - {_LANGCHAIN}
+        there = ", ".join(sorted(tables | _langchain_collections(db).keys())) or "none"
+        problem = f"has no table or collection {name!r}"
+        raise InputError(db.address, problem, f"name one with --collection; there are: {there}")
+    keys = [column["name"] for column in columns if column["is_key"]]
+    if len(keys) != 1:
+        problem = f"{name!r} has no primary key of one column"
+        raise InputError(db.address, problem, "see docs/other-stores.md: dump, clean, apply")
+    return _Table(
+        sql_name,
+        f"pgvector:{db.identity(sql_name)}" + ("" if collection is None else f"/{collection}"),
+        keys[0],
+        {column["name"]: column["type"] for column in columns if column["name"] != keys[0]},
+        {column["name"]: column["kind"] for column in columns},
+        collection,
+    )
+
+
+def _langchain_collections(db: Postgres) -> dict[str, str]:
+    """Their ids by their names."""
+    [there] = db.run("SELECT to_regclass(%s) IS NOT NULL AS there", [_COLLECTIONS])
+    if not there["there"]:
+        return {}
+    rows = db.run(f"SELECT name, uuid::text AS id FROM {_COLLECTIONS}")  # noqa: S608 - a constant
+    return {row["name"]: row["id"] for row in rows}
+
+
+@dataclass(frozen=True)
+class _TableRows:
+    db: Postgres
+    table: _Table
+    lock: str = ""
+    sync_threshold: None = None
+
+    @property
+    def collection_id(self) -> str:
+        return self.table.identity
+
+    def all(self) -> Iterator[ForeignRow]:
+        ordered = f"{self.table.select(self.table.told)} ORDER BY {_quoted(self.table.key)}"
+        for page in self.db.pages(ordered, self.table.only[1]):
+            yield from (_as_read(self._stored(row)) for row in page)
+
+    def step(self) -> AbstractContextManager[None]:
+        return self.db.transaction(writing=True)
+
+    def stored(self, names: Sequence[str]) -> dict[str, Stored]:
+        if not names:
+            return {}
+        columns = [*self.table.told, *self.table.vectors]
+        marks = ", ".join(["%s"] * len(names))
+        chosen = (
+            f"{self.table.select(columns)} AND {_quoted(self.table.key)} IN ({marks}){self.lock}"
+        )
+        found = self.db.run(chosen, [*self.table.only[1], *names])
+        return {row[_ROW]: self._stored(row) for row in found}
+
+    def _stored(self, row: Mapping[str, Any]) -> Stored:
+        said = {
+            name: {"json": row[name]}
+            if self.table.kinds[name] in _JSON and row[name] is not None
+            else row[name]
+            for name in self.table.told
+        }
+        numbers = {
+            name: _numbers(row[name]) if self.table.kinds[name] in _DENSE else row[name]
+            for name in self.table.vectors
+            if row.get(name) is not None
+        }
+        return Stored(row[_ROW], None, said, numbers)
+
+    def as_read(self, stored: Stored) -> ForeignRow:
+        return _as_read(stored)
+
+    def rewritten(
+        self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
+    ) -> Becomes:
+        """Each key goes to the column that has it; one that is new goes to the JSON column."""
+        said = there[update.row.id].metadata
+        becomes = rewritten(_as_read(there[update.row.id]), update, reading, now)
+        changes = becomes.metadata | dict.fromkeys(becomes.gone)
+        if becomes.document is not None:
+            changes["document"] = becomes.document  # the column, as it was read
+        objects = {name: json.loads(one["json"]) for name, one in said.items() if _is_json(one)}
+        columns: dict[str, Any] = {}
+        inside: dict[str, dict[str, Any]] = {}
+        for key, value in changes.items():
+            holder = next((name for name, one in objects.items() if key in one), None)
+            if key in self.table.types and key not in objects:
+                columns[key] = self._told(key, value)
+            else:
+                inside.setdefault(holder or next(iter(objects)), {})[key] = value
+        for name, values in inside.items():
+            columns[name] = {"json": self._merged(name, said[name]["json"], values)}
+        return Becomes(document=None, metadata=columns)
+
+    def _told(self, column: str, value: object) -> object:
+        kind = self.table.types[column]
+        return value if value is None or kind in _PLAIN else self.db.told(value, kind)
+
+    def _merged(self, column: str, text: str, values: Mapping[str, Any]) -> str:
+        """By the database, which keeps every number as it is written; None takes a key away."""
+        gone = [key for key, value in values.items() if value is None]
+        new = {key: value for key, value in values.items() if value is not None}
+        kind = self.table.kinds[column]
+        [found] = self.db.run(
+            f"SELECT ((%s::jsonb || %s::jsonb) - %s::text[])::{kind}::text AS told",
+            [text, json.dumps(new), gone],
+        )
+        told: str = found["told"]
+        return told
+
+    def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
+        """Each of its vectors is of its text."""
+        return dict.fromkeys(stored.vectors, text_of(_as_read(stored), reading))
+
+    def own_embedder(self) -> Embed | None:
+        return None
+
+    def update(self, rows: Sequence[RowBefore], vectors: Mapping[str, Vectors]) -> None:
+        for row in rows:
+            assert row.becomes is not None
+            self._change(row.id, row.becomes.metadata, vectors[row.id])
+
+    def delete(self, names: Sequence[str]) -> None:
+        marks = ", ".join(["%s"] * len(names))
+        where = f"{self.table.only[0]} AND {_quoted(self.table.key)} IN ({marks})"
+        statement = f"DELETE FROM {self.table.sql_name} WHERE {where}"  # noqa: S608 - quoted
+        self.db.run(statement, [*self.table.only[1], *names])
+
+    def put_back(self, rows: Sequence[RowBefore], there: Mapping[str, Stored]) -> None:
+        for row in rows:
+            if row.id in there:
+                self._change(row.id, row.metadata, row.vectors)
+                continue
+            values = {self.table.key: row.id} | self._values(row.metadata, row.vectors)
+            names, marks = ", ".join(map(_quoted, values)), ", ".join(["%s"] * len(values))
+            self.db.run(
+                f"INSERT INTO {self.table.sql_name} ({names})"  # noqa: S608 - quoted
+                f" OVERRIDING SYSTEM VALUE VALUES ({marks})",
+                list(values.values()),
+            )
+
+    def _change(self, name: str, columns: Mapping[str, Any], vectors: Vectors) -> None:
+        values = self._values(columns, vectors)
+        sets = ", ".join(f"{_quoted(column)} = %s" for column in values)
+        where = f"{self.table.only[0]} AND {_quoted(self.table.key)} = %s"
+        self.db.run(
+            f"UPDATE {self.table.sql_name} SET {sets} WHERE {where}",  # noqa: S608 - quoted
+            [*values.values(), *self.table.only[1], name],
+        )
+
+    def _values(self, columns: Mapping[str, Any], vectors: Vectors) -> dict[str, Any]:
+        said = {name: one["json"] if _is_json(one) else one for name, one in columns.items()}
+        made = {
+            name: self.db.vector(vector) if isinstance(vector, np.ndarray) else vector
+            for name, vector in vectors.items()
+        }
+        return said | made
+
+
+def _as_read(stored: Stored) -> ForeignRow:
+    """A column wins over a key of the same name; a column `document` is LangChain's text."""
+    plain = {name: one for name, one in stored.metadata.items() if not _is_json(one)}
+    keys: dict[str, Any] = {}
+    for name, one in stored.metadata.items():
+        if _is_json(one):
+            inside = json.loads(one["json"])
+            keys |= inside if isinstance(inside, dict) else {name: inside}
+    document = plain.pop("document", None)
+    plain.pop(_COLLECTION, None)
+    columns = {name: one for name, one in plain.items() if one is not None}
+    return ForeignRow(stored.id, document, keys | columns)
+
+
+def _is_json(value: object) -> bool:
+    return isinstance(value, dict) and "json" in value
+
+
+def _numbers(told: str) -> Any:
+    return np.array(told.strip("[]").split(","), dtype=np.float32)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
