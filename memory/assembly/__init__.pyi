@@ -11,7 +11,6 @@ from .stores import open_to_examine as open_to_examine
 from .stores import read_ledger as read_ledger
 from .stores import read_store as read_store
 from .stores import upgrade_ledger as upgrade_ledger
-from .theirs import chroma_place as chroma_place
 from .theirs import mem0_store as mem0_store
 from .theirs import their_collection as their_collection
 from .wiring import build_answers as build_answers

@@ -36,7 +36,7 @@ def their_collection(kind: Kind, place: str, name: str) -> Theirs:
         return TheirPgvector(place, name)
     if kind == "qdrant":
         return TheirQdrant(place.rstrip("/") if is_address(place) else Path(place), name)
-    return TheirChroma(chroma_place(place), name)
+    return TheirChroma(_chroma_place(place), name)
 
 
 def mem0_store(place: str) -> tuple[Kind, str]:
@@ -54,7 +54,7 @@ def mem0_store(place: str) -> tuple[Kind, str]:
     return ("qdrant" if is_qdrant(folder) else "chroma"), str(folder)
 
 
-def chroma_place(given: str) -> Path | ChromaServer:
+def _chroma_place(given: str) -> Path | ChromaServer:
     """Where somebody else's Chroma is: a folder, or the server at `http://HOST:PORT`.
 
     Raises: InputError.

@@ -19,7 +19,7 @@ from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
     from memory.config import Config
-    from memory.interchange import ForeignRow, Found, Kind, Reading
+    from memory.interchange import ForeignRow, Found, Kind, Reading, Theirs
     from memory.models import Memory
     from memory.store import MemoryStore
 
@@ -210,7 +210,7 @@ def brought_from(source: Source) -> Brought:
     for kind, place in source.collections.items():
         if place is not None:
             theirs = assembly.their_collection(kind, place, source.collection or "memories")
-            return _collection(theirs.found(), theirs.address, reading)
+            return _collection(theirs.found(), _said(theirs, place), reading)
     if source.langgraph is not None:
         whose = reading.user_key or "namespace"
         by_namespace = reading.model_copy(update={"user_key": whose})
@@ -233,7 +233,13 @@ def _mem0(place: str, source: Source) -> Brought:
     if Path(place).is_dir():
         found = with_history(found, Path(place))
     current = unexpired(found.rows, datetime.now(UTC).date())
-    return _collection(_without_expired(found, current), theirs.address, source.reading)
+    found = _without_expired(found, current)
+    return _collection(found, _said(theirs, place), source.reading)
+
+
+def _said(theirs: Theirs, place: str) -> str:
+    """In a message: as it was given, but for a password."""
+    return theirs.address if "://" in place else place
 
 
 def _langgraph(place: str, reading: Reading, wanted: Sequence[str]) -> Brought:
