@@ -290,6 +290,21 @@ def test_the_best_are_recalled_however_low_they_score(tmp_path: Path, gemini: Ge
     asyncio.run(talk())
 
 
+def test_i_and_my_in_a_question_are_the_user_who_asks(tmp_path: Path, gemini: GeminiServer) -> None:
+    config = settings(tmp_path, gemini)
+    with open_store(config) as store:
+        for name in ("Jonas", "Mia", "Eva", "Tom"):
+            store.add(store.new_memory(f"{name} lives by a river.", user="Mia"))
+
+    async def talk() -> None:
+        async with open_chat_memory(config) as memory:
+            for question in ("Where do I live?", "Wo wohne ich?", "¿Dónde vivo yo?"):
+                [found] = await memory.recall(question, user="Mia", k=1)
+                assert found.content == "Mia lives by a river."
+
+    asyncio.run(talk())
+
+
 def test_a_name_with_space_around_it_is_the_same_user(tmp_path: Path, gemini: GeminiServer) -> None:
     gemini.default = found
     config = settings(tmp_path, gemini)

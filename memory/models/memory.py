@@ -148,6 +148,11 @@ class Scope:
         values = _values_of(memory)
         return cls(tuple((name, values.get(name)) for name in named))
 
+    @property
+    def user(self) -> str | None:
+        """Whose memories these are; None where they may be anybody's."""
+        return next((str(value) for name, value in self.values if name == "user" and value), None)
+
     @classmethod
     def from_key(cls, key: str) -> Scope:
         """The scope that has this key."""

@@ -47,13 +47,13 @@ class EmbeddingCache:
             self._dim = reader.vectors.dim()
         return stored is not None
 
-    def query(self, text: str) -> Vector:
-        """The vector of a question, which is not kept.
+    def query(self, *wordings: str) -> Vector:
+        """Embed a question, the mean of its wordings; it is not kept.
 
         Raises: EmbeddingError.
         """
-        vector: Vector = self._embed([text])[0]
-        return vector
+        mean: Vector = self._embed(list(wordings)).sum(axis=0)
+        return mean / np.linalg.norm(mean) if len(wordings) > 1 else mean
 
     @property
     def fingerprint(self) -> str:

@@ -60,7 +60,7 @@ from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.pace import Pace
 from memory.store.undoing import Afterwards
-from memory.text import clean, text_key
+from memory.text import clean, text_key, wordings
 
 
 def utc_now() -> datetime:
@@ -238,7 +238,7 @@ class MemoryStore:
         scope = _one_scope(user, scope, everyone)
         if not clean(query):
             return []
-        vector = self.embeddings.query(clean(query))
+        vector = self.embeddings.query(*wordings(clean(query), scope.user))
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
         shortlist = self.index.exactly(Query(vector, scope, k))

@@ -15,6 +15,7 @@ from .differences import differing as differing
 from .differences import differs as differs
 from .differences import marked as marked
 from .facts import conflicting_values as conflicting_values
+from .first_person import wordings as wordings
 from .parse import parse as parse
 from .parse import parse_by_dictionary as parse_by_dictionary
 from .requests import asked_to_remember as asked_to_remember
