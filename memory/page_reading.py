@@ -90,6 +90,8 @@ class ScopeReading:
         self._todo = list(pages)
         self._calls = reader.calls
         self._living: dict[str, Memory] = {}
+        self._made: set[str] = set()
+        """Text keys of what was merged."""
         """Who lives for those that this reading has merged, by their ids."""
         self._unread: set[str] = set()
         """Texts that are to be read again, whatever page they are on next."""
@@ -241,6 +243,7 @@ class ScopeReading:
             elif living is not None and decision.survivors:
                 log_merges(decision)
                 self._living |= dict.fromkeys((one.id for one in decision.members), living)
+                self._made.add(text_key(living.content))
 
     async def _give_up(self, page: _Page, why: str) -> None:
         """A small page without a usable answer: its question stays open."""
@@ -264,8 +267,7 @@ class ScopeReading:
             return
         self._planned.subtract(_keys(whole))
         self._unread.update(*(page.unread for page in pages))
-        made = {text_key(one.content) for one in self._living.values()}
-        read = {key for key in _keys(whole) if self._planned[key] <= 0} | made
+        read = {key for key in _keys(whole) if self._planned[key] <= 0} | self._made
         await self._ground.record(read - self._unread)
 
     def _today(self, page: PagePlan) -> PagePlan:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import holding
 from memory.deduplicator import MemoryDeduplicator
 from memory.extractor import MemoryExtractor
 from memory.models import Candidate
@@ -71,3 +72,12 @@ def test_requests_and_copies_in_a_turn(
     hook(extractor, turn(said, 0, "Leo"), turn(request, 1))
     assert seen
     assert not any(seen)
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("shape", ["expanding", "chinese", "passive", "emoji"])
+def test_no_loop_is_held_while_100_000_characters_are_remembered(shape: str) -> None:
+    """In CPU time, so that what else runs on the machine does not count."""
+    found = holding.measured(shape, 100_000)
+    assert "'keep_both': " in found["became"], "the model was asked"
+    assert max(found["longest_ms"].values()) <= 50, found

@@ -20,6 +20,7 @@ import tenacity
 from memory.config import LLMConfig
 from memory.errors import ModelAnswerError, ModelError, ModelTooSlow, ModelUnavailable
 from memory.providers.budget import another_try
+from memory.threads import in_thread
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 20.0
@@ -38,6 +39,14 @@ class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
         loop = asyncio.get_running_loop()
         if loop not in self:
             self[loop] = make()
+        return self[loop]
+
+    async def made_aside(self, make: Callable[[], Of]) -> Of:
+        """The same, made in a thread: what reads certificates or loads code holds a loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self:
+            made = await in_thread(make)
+            self.setdefault(loop, made)  # another call may have come first
         return self[loop]
 
 

@@ -153,7 +153,8 @@ class _TransportOfEachLoop(httpx2.AsyncBaseTransport):
         self._of: OfEachLoop[httpx2.AsyncHTTPTransport] = OfEachLoop()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        return await self._of.mine(_without_keeping).handle_async_request(request)
+        transport = await self._of.made_aside(_without_keeping)
+        return await transport.handle_async_request(request)
 
     async def aclose(self) -> None:
         mine = self._of.pop(asyncio.get_running_loop(), None)

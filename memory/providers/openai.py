@@ -184,7 +184,8 @@ class _Talk:
         while True:
             structure, body = self._structure, self._body(asked)
             try:
-                response = await self._client().post(
+                client = await self._clients.made_aside(self._client)
+                response = await client.post(
                     "/chat/completions", cast_to=object, body=body, options=self._server.request
                 )
             except Exception as exc:  # the SDK, its HTTP library and json each raise their own
@@ -252,9 +253,7 @@ class _Talk:
         return None if (choice.message.content or "").strip() else self.called.empty()
 
     def _client(self) -> openai.AsyncOpenAI:
-        return self._clients.mine(
-            lambda: openai.AsyncOpenAI(timeout=self._config.timeout_s, **self._server.client)
-        )
+        return openai.AsyncOpenAI(timeout=self._config.timeout_s, **self._server.client)
 
     async def aclose(self) -> None:
         mine = self._clients.pop(asyncio.get_running_loop(), None)

@@ -32,8 +32,10 @@ _PLAINLY_WRITTEN = re.compile(
 ).fullmatch
 """Of most texts: words whose case tells nothing, and what has none."""
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
-_LONGEST_EXPANDED = 250_000
-"""Characters up to which a text is expanded: NFKC makes 18 of one U+FDFA."""
+_LONGEST_EXPANDED = 150_000
+"""Characters up to which a text is expanded."""
+_EXPANDING = {"\ufdfa": 17, "\ufdfb": 7}
+"""How many characters more NFKC makes of these; of any other at most five."""
 
 
 def clean(text: str) -> str:
@@ -123,8 +125,11 @@ def _compatible(text: str) -> str:
 
 def nfkc(text: str) -> str:
     """NFKC, or the text as it stands where that is more than `_LONGEST_EXPANDED` characters."""
+    longest = max(len(text), _LONGEST_EXPANDED)
+    if len(text) + sum(more * text.count(char) for char, more in _EXPANDING.items()) > longest:
+        return text  # one call would hold the interpreter
     expanded = unicodedata.normalize("NFKC", text)
-    return text if len(expanded) > max(len(text), _LONGEST_EXPANDED) else expanded
+    return text if len(expanded) > longest else expanded
 
 
 def _folded(text: str) -> str:

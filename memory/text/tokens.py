@@ -99,11 +99,18 @@ def has_kana(text: str) -> bool:
 
 def tokens(text: str) -> list[Token]:
     """The tokens of a text, in order."""
+    if len(text) > _LONG:  # one call of a pattern holds all threads
+        cut = text.rfind(" ", _LONG // 2, _LONG) + 1 or _LONG
+        return tokens(text[:cut]) + tokens(text[cut:])
     plain = unified(text)
     if plain.isascii():
         return [_alphabetic(piece) for piece in _ASCII_PIECES(plain)]
     read = _japanese if _KANA.search(plain) else _other
     return [token for piece in _PIECES(plain) for token in read(piece)]
+
+
+_LONG = 40_000
+"""Characters that are read at once."""
 
 
 @lru_cache(maxsize=32_768)

@@ -76,12 +76,12 @@ def test_four_times_the_text_is_at_most_six_times_the_work(shape: str) -> None:
         assert work[1] <= 6 * work[0]
 
 
-@pytest.mark.parametrize("expanding", ["\ufdfa", "\ufdfb ", "㎯", "⅒ "])
+@pytest.mark.parametrize("expanding", ["\ufdfa", "\ufdfb ", "㎯", "㌕"])
 def test_a_long_text_is_not_expanded_to_a_multiple(expanding: str) -> None:
     document = expanding * (100_000 // len(expanding))
-    assert len(normalise(document)) <= 250_000
-    assert len(identity(document)) <= 250_000
-    assert sum(len(token.surface) for token in tokens(document)) <= 300_000
+    assert len(normalise(document)) <= 150_000
+    assert len(identity(document)) <= 150_000
+    assert sum(len(token.surface) for token in tokens(document)) <= 400_000
 
 
 def test_a_character_that_stands_for_several_words_is_the_same_text_as_these() -> None:
