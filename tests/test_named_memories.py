@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sqlite3
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
+from memory import Config, open_chat_memory, open_store
+from memory.config import LLMConfig, MemoryConfig
 from memory.decide import survive
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
@@ -15,14 +23,21 @@ from memory.models import (
     Action,
     Candidate,
     Decision,
+    Extraction,
+    KeptCandidate,
     Memory,
     MergeReading,
+    NamedMemory,
     ProposedMerge,
     Rereading,
+    Verdict,
 )
-from memory.store import Afterwards, Anyway, MemoryStore
+from memory.store import Afterwards, Anyway, MemoryStore, forget_user
+from memory.text import text_key
 from tests.conftest import Tell
-from tests.doubles import PlacedEmbedder, ScriptedModel
+from tests.doubles import START, PlacedEmbedder, ScriptedModel
+from tests.gemini_server import GeminiServer
+from tests.openai_server import OpenAIServer
 from tests.turns import hook, live, turn
 
 PEANUTS = "Mia is allergic to peanuts."
@@ -306,3 +321,239 @@ def test_a_named_memory_that_moved_before_it_was_read_is_not_read(
     assert OUTGROWN in {text for _, text in live(store)}
     assert (model.reread_merges, model.asked) == ([], [])
     assert is_open(store)
+
+
+# --- candidates that wait in the ledger -----------------------------------------------------------
+
+
+def waiting(store: MemoryStore) -> list[KeptCandidate]:
+    with store.ledger.reading() as reader:
+        return [found for one in reader.turns.waiting() for found in one.candidates or ()]
+
+
+def leave_waiting(store: MemoryStore, *found: KeptCandidate, at: int = -1) -> None:
+    """Turns of Mia and Ben wait, with these candidates at one of them."""
+    said = [turn("It is gone.", 0), turn("Hers is gone.", 1, "Ben")]
+    with store.ledger.writing() as writer:
+        for one in said:
+            writer.turns.keep(one, str(one.id))
+        seqs = [one.seq for one in writer.turns.waiting()]
+        for seq in seqs:
+            writer.turns.keep_candidates(seq, found if seq == seqs[at] else [])
+
+
+def kept(named: Memory, **fields: object) -> KeptCandidate:
+    name = NamedMemory(id=named.id, text_key=text_key(named.content))
+    given = {"content": OUTGROWN, "user": "Mia", "named": (name,), "merged": BOTH, **fields}
+    return KeptCandidate.model_validate(given)
+
+
+def test_forgetting_a_named_memory_drops_the_merged_text_of_waiting_candidates(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory
+) -> None:
+    leave_waiting(store, kept(peanuts), at=0)
+    store.forget(peanuts.id)
+    [left] = waiting(store)
+    assert (left.content, left.named, left.merged) == (OUTGROWN, (), "")
+    hook(extractor)
+    assert (live(store), model.shown) == ([("Mia", OUTGROWN)], [])
+
+
+def test_forgetting_what_became_of_a_named_memory_drops_it_too(
+    store: MemoryStore, peanuts: Memory, tell: Tell
+) -> None:
+    leave_waiting(store, kept(peanuts), at=0)
+    retire(store, peanuts, tell)
+    store.forget(next(store.memories()).id)
+    assert [(one.named, one.merged) for one in waiting(store)] == [((), "")]
+
+
+def test_forgetting_a_user_drops_what_others_candidates_took_from_their_turns(
+    store: MemoryStore, tell: Tell
+) -> None:
+    flat = store.add(tell("Ben rents a flat.", user="Ben"))
+    both = kept(flat, content="Ben and Mia are well.", user="Ben", said_in=("0", "1"))
+    own = kept(flat, content="Ben bought a flat.", user="Ben")
+    leave_waiting(store, both, own)
+    forget_user(store.ledger, store.index, "Mia", START)
+    assert waiting(store) == [own]
+
+
+def test_every_turn_that_a_memory_came_from_is_not_extracted_again_once_it_is_forgotten(
+    store: MemoryStore, tell: Tell
+) -> None:
+    came_from = {"conversation": "c", "turn": "2", "turns": ["0", "2"]}
+    memory = store.add(tell(OUTGROWN, user="Mia", metadata=came_from))
+    with store.ledger.writing() as writer:
+        for n in range(3):
+            writer.turns.keep(turn(f"And then, {n}.", n), str(n))
+    store.forget(memory.id)
+    with store.ledger.reading() as reader:
+        assert [one.name for one in reader.turns.waiting()] == ["1"]
+
+
+def test_candidates_that_an_older_version_left_waiting_are_stored(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tmp_path: Path
+) -> None:
+    leave_waiting(store)
+    told = {"content": OUTGROWN, "user": "Mia", "category": "fact", "intensity": 0.5}
+    found = json.dumps([told | {"turn": 0, "asked": False}, told | {"turn": None, "asked": True}])
+    with store.ledger.writing() as writer:
+        first = writer.turns.waiting()[0].seq
+    with sqlite3.connect(tmp_path / "data" / "ledger.db") as database:
+        database.execute("UPDATE turns SET candidates = ? WHERE seq = ?", (found, first))
+    hook(extractor)
+    assert (live(store), model.shown) == ([("Mia", OUTGROWN)], [])
+
+
+def test_a_window_that_is_extracted_again_replaces_nothing_twice(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """It ended after its first memory was stored: its candidates are not asked for again."""
+    apply = store.apply
+
+    def then_freed(*args: Any, **rest: Any) -> Any:
+        done = apply(*args, **rest)
+        with store.ledger.writing() as writer:
+            writer.leases.free_all()
+        return done
+
+    row = Candidate(content="Mia rows.", turns=(0,))
+    model.extractions = [[naming(0), row]]
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "apply", then_freed)
+        asyncio.run(extractor.keep([turn("It is gone, and I row.", 30)]))
+        assert asyncio.run(extractor.extract_conversation("c")) is None
+    assert live(store) == [("Mia", BOTH)]
+    hook(extractor)
+    assert live(store) == [("Mia", BOTH), ("Mia", "Mia rows.")]
+    assert (len(model.shown), len(model.reread_merges), len(decided(store))) == (1, 1, 1)
+    assert not is_open(store)
+
+
+# --- silence --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def silent(model: ScriptedModel, embedder: PlacedEmbedder) -> Candidate:
+    """What is as near to a memory that is shown as what the judge is asked about, and no copy."""
+    embedder.place(OUTGROWN, 0.92, PEANUTS)
+    found = Candidate(content=OUTGROWN, turns=(0,))
+    model.extractions = [[found]]
+    return found
+
+
+def test_silence_spares_the_question_and_is_no_verdict(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory,
+    silent: Candidate,
+) -> None:  # fmt: skip
+    hook(extractor, turn("It is gone.", 30))
+    assert live(store) == [("Mia", PEANUTS), ("Mia", silent.content)]
+    assert (model.asked, is_open(store)) == ([], False)
+    with store.ledger.reading() as reader:
+        assert reader.distinct.all() == set()
+        assert reader.readings.all(model.name, thorough=False) == set(), "pages read it"
+
+
+def test_what_was_not_among_the_shown_is_asked_about(
+    store: MemoryStore, model: ScriptedModel, peanuts: Memory, tell: Tell, silent: Candidate,
+    embedder: PlacedEmbedder, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """It came while the model extracted."""
+    newer = embedder.place("Mia no longer minds nuts.", 0.91, OUTGROWN)
+    extract = model.extract
+
+    async def slowly(*args: Any, **rest: Any) -> Extraction:
+        store.add(tell(newer, user="Mia"))
+        return await extract(*args, **rest)
+
+    monkeypatch.setattr(model, "extract", slowly)
+    monkeypatch.setattr(model, "_answers", [Verdict()])
+    hook(MemoryExtractor(store, MemoryDeduplicator(store, model), model), turn("It is gone.", 30))
+    assert [[one.content for one in question.members] for question in model.asked] == [
+        [newer, silent.content]
+    ]
+
+
+def test_a_rule_replaces_whatever_was_shown(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory
+) -> None:
+    model.extractions = [[Candidate(content=PEANUTS, turns=(0,))]]
+    hook(extractor, turn("I must not eat peanuts.", 30))
+    assert live(store) == [("Mia", PEANUTS)]
+
+
+class Older(ScriptedModel):
+    """Knows nothing of pages, nor of naming what it was shown."""
+
+    page_size = 0
+
+
+def test_the_silence_of_a_model_that_does_not_read_spares_nothing(
+    store: MemoryStore, embedder: PlacedEmbedder, peanuts: Memory
+) -> None:
+    model = Older(Verdict())
+    embedder.place(OUTGROWN, 0.92, PEANUTS)
+    model.extractions = [[Candidate.model_validate({"content": OUTGROWN, "turn": 0})]]
+    hook(MemoryExtractor(store, MemoryDeduplicator(store, model), model), turn("It is gone.", 30))
+    assert live(store) == [("Mia", PEANUTS), ("Mia", OUTGROWN)]
+    assert len(model.asked) == 1
+
+
+def test_a_model_without_a_second_reading_may_only_join_what_the_words_bear_out(
+    store: MemoryStore, tell: Tell
+) -> None:
+    store.add(tell("Mia has a boat.", user="Mia"))
+    model = Older()
+    whole = "Mia has a red boat."
+    red = Candidate(content=whole, turns=(0,), replaces=(0,), merged=whole)
+    model.extractions = [[red]]
+    hook(MemoryExtractor(store, MemoryDeduplicator(store, model), model), turn("Red, it is.", 30))
+    assert (live(store), model.reread_merges) == ([("Mia", whole)], [])
+    lost = red.model_copy(
+        update={"content": "Mia's boat is fast.", "merged": "Mia's boat is fast."}
+    )
+    model.extractions = [[lost]]
+    hook(MemoryExtractor(store, MemoryDeduplicator(store, model), model), turn("It is fast.", 31))
+    assert sorted(live(store)) == [("Mia", whole), ("Mia", lost.content)]
+
+
+# --- over the wire --------------------------------------------------------------------------------
+
+
+def answered(data: dict[str, Any]) -> str:
+    """What a model says: the second time the turns say more of what is remembered."""
+    if "already_remembered" not in data:
+        return json.dumps({"memories": [{"content": PEANUTS, "user": "Mia", "turns": [1]}]})
+    [[[number, user, _]]] = data["already_remembered"].values()
+    told = {"content": OUTGROWN, "user": user, "turns": [1], "replaces": [number], "merged": BOTH}
+    return json.dumps({"memories": [told]})
+
+
+@pytest.mark.parametrize("structured", ["gemini", "schema", "json", "prompt"])
+def test_numbers_over_the_wire_name_what_was_shown(tmp_path: Path, structured: str) -> None:
+    memory = MemoryConfig(data_dir=str(tmp_path), extraction_wait=3_600.0)
+
+    async def talk(config: Config) -> None:
+        async with open_chat_memory(config) as chat:
+            for n, text in enumerate(("I must not eat peanuts.", "My allergy is gone.")):
+                await chat.hear(turn(text, n))
+                result = await chat.settle()
+                assert (result.extracted, result.problem) == (1, "")
+        with open_store(config) as store:
+            assert live(store) == [("Mia", BOTH)]
+
+    server: GeminiServer | OpenAIServer
+    if structured == "gemini":
+        server = GeminiServer(lambda asked: answered(asked.data))
+        llm: dict[str, Any] = {"provider": "gemini"}
+    else:
+        server = OpenAIServer(lambda asked: answered(asked.data))
+        llm = {"provider": "openai", "model": "house-8b", "structured": structured}
+    with server.running():
+        config = Config(memory=memory, llm=LLMConfig(base_url=server.url, **llm))
+        asyncio.run(talk(config.model_copy(update={"api_key": SecretStr("k")})))
+    asked = [one for one in server.asked if "turns" in one.data]
+    assert len(asked) == 2
+    assert "replaces: The numbers of the remembered memories" in asked[0].system
