@@ -2,6 +2,11 @@
 
 A hop is a call that code on an event loop makes in a thread of its own; a transaction is one that
 reads or writes the ledger. Both are what a busy bot waits for.
+
+It also counts what somebody who follows one new memory has to read: the functions of `memory/` that
+it enters between the call of `check_and_merge` and its return, each once, and their files. The
+process is warm and no question arises. A comprehension or a generator expression is a part of the
+function it stands in. `--functions` lists them.
 """
 
 from __future__ import annotations
@@ -9,18 +14,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 import tempfile
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+import memory
 from memory.agent import AgentTools
 from memory.assembly import build_deduplicator, build_extractor, build_tools, open_store
 from memory.config import Config, MemoryConfig
@@ -28,6 +37,9 @@ from memory.models import Memory, Turn
 from memory.providers import OfflineModel
 from memory.store import MemoryStore
 
+PACKAGE = Path(memory.__file__).parent
+Function = tuple[str, int, str]
+"""Its file in `memory/`, its first line, and its qualified name."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ("rows", "sails", "paints", "cooks", "runs", "reads", "sings", "dives")
 PLACES = ("in Porto", "by the lake", "on Sundays", "with Jonas")
@@ -78,6 +90,28 @@ def counted() -> Iterator[Cost]:
     cost.statements -= cost.transactions  # the BEGIN of each is a statement too
 
 
+@contextmanager
+def entered() -> Iterator[set[Function]]:
+    """Collect the functions that the block enters, here and in the threads that it starts."""
+    found: set[Function] = set()
+
+    def called(frame: FrameType, event: str, _argument: object) -> None:
+        code = frame.f_code
+        if event == "call" and not code.co_name.endswith(("comp>", "genexpr>")):
+            path = Path(code.co_filename)
+            if path.is_relative_to(PACKAGE):
+                file = str(path.relative_to(PACKAGE))
+                found.add((file, code.co_firstlineno, code.co_qualname))
+
+    threading.setprofile(called)
+    sys.setprofile(called)
+    try:
+        yield found
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]  # None ends it, whatever typeshed says
+
+
 class Bench:
     """A store of its own, warm: the first query of a store opens its index."""
 
@@ -97,6 +131,17 @@ class Bench:
 
     def new_memory(self) -> Cost:
         return self.run(self.deduplicator.check_and_merge(_memory("Aiko draws maps.", 91)))
+
+    def functions_of_a_new_memory(self) -> set[Function]:
+        """What the second of two new memories enters: its executor's threads are new."""
+        asyncio.run(self.deduplicator.check_and_merge(_memory("Lea bakes bread.", 91)))
+
+        async def write() -> set[Function]:
+            with entered() as found:
+                await self.deduplicator.check_and_merge(_memory("Aiko draws maps.", 92))
+            return found
+
+        return asyncio.run(write())
 
     def turn(self) -> Cost:
         said = Turn(speaker="Mia", text="I moved to Lisbon in 2021.", at=START, id="1")
@@ -147,27 +192,51 @@ WORK: dict[str, Callable[[Bench], Cost]] = {
 }
 
 
+@contextmanager
+def bench() -> Iterator[Bench]:
+    """A store in a folder that goes with it."""
+    with tempfile.TemporaryDirectory(prefix="hops-") as folder:
+        found = Bench(Path(folder))
+        yield found
+        found.store.close()
+
+
 def measure(names: list[str]) -> dict[str, Cost]:
     """The cost of each named piece of work, on a store of its own."""
     found = {}
     for name in names:
-        with tempfile.TemporaryDirectory(prefix="hops-") as folder:
-            bench = Bench(Path(folder))
-            found[name] = WORK[name](bench)
-            bench.store.close()
+        with bench() as fresh:
+            found[name] = WORK[name](fresh)
     return found
+
+
+def functions_of_a_new_memory() -> list[Function]:
+    """Return the functions that one new memory enters, by file and line."""
+    with bench() as fresh:
+        return sorted(fresh.functions_of_a_new_memory())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    found = measure(list(WORK))
-    if parser.parse_args().json:
-        print(json.dumps({name: asdict(cost) for name, cost in found.items()}, indent=2))
+    parser.add_argument("--functions", action="store_true", help="list what one new memory enters")
+    args = parser.parse_args()
+    functions = functions_of_a_new_memory()
+    files = len({file for file, _, _ in functions})
+    if args.functions:
+        for file, line, name in functions:
+            print(f"{file}:{line} {name}")
+    found = {} if args.functions else measure(list(WORK))
+    if args.json:
+        entered = {"functions": len(functions), "files": files}
+        costs = {name: asdict(cost) for name, cost in found.items()}
+        print(json.dumps({**costs, "entered by one new memory": entered}, indent=2))
         return
-    print(f"{'':28}{'hops':>6}{'reads':>7}{'writes':>8}{'statements':>12}")
+    if found:
+        print(f"{'':28}{'hops':>6}{'reads':>7}{'writes':>8}{'statements':>12}")
     for name, cost in found.items():
         print(f"{name:28}{cost.hops:6}{cost.reads:7}{cost.writes:8}{cost.statements:12}")
+    print(f"one new memory enters {len(functions)} functions in {files} files")
 
 
 if __name__ == "__main__":
