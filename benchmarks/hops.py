@@ -109,7 +109,7 @@ def entered() -> Iterator[set[Function]]:
         yield found
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]  # None ends it, whatever typeshed says
+        threading.setprofile(None)
 
 
 class Bench:

@@ -28,7 +28,6 @@ from memory.ledger import Ledger
 from memory.models import Memory, Vectors
 from memory.providers import OfflineModel, WordLlamaEmbedder
 from memory.search import Following
-from memory.store import Pace
 
 USERS = 50
 WRITES = 300
@@ -123,9 +122,9 @@ def raw(config: Config, count: int) -> Imported:
     """As `import --raw` brings them in."""
     told, embedder = list(memories(count, USERS)), TimedEmbedder()
     with open_store(config, Following(lag=count), embedder) as store, held() as transactions:
-        started, pace = time.perf_counter(), Pace()
-        for some in pace.parts(told):
-            store.add_batch(some, pace=pace)
+        started = time.perf_counter()
+        for some in store.pace.parts(told):
+            store.add_batch(some)
         took = time.perf_counter() - started
         assert store.counts().live == count
     return _imported("raw", config, count, took, embedder, transactions)

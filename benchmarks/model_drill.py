@@ -357,7 +357,7 @@ def lost(store: MemoryStore, told: Sequence[Memory]) -> list[str]:
 
 
 def _kept(store: MemoryStore, memory: Memory) -> bool:
-    received = store.receive(memory)
+    [received] = store.prepare([memory], 0, 1.0)
     if not isinstance(received, Known):
         return False
     known = received.memory

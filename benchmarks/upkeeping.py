@@ -26,7 +26,7 @@ from memory.errors import EmbeddingError
 from memory.models import Memory, MemoryLink, Vectors
 from memory.providers import OfflineModel
 from memory.search import Following
-from memory.store import MemoryStore, Pace
+from memory.store import MemoryStore
 from memory.upkeep import reembed
 
 
@@ -74,9 +74,8 @@ def measure(count: int) -> list[Kept]:
 
 
 def add(store: MemoryStore, told: Iterable[Memory]) -> None:
-    pace = Pace()
-    for some in pace.parts(list(told)):
-        store.add_batch(some, pace=pace)
+    for some in store.pace.parts(list(told)):
+        store.add_batch(some)
 
 
 def linked(told: Sequence[Memory]) -> list[Memory]:

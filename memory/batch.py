@@ -42,10 +42,9 @@ from memory.protocols import LanguageModel
 from memory.providers import CallBudget, estimated
 from memory.second_reading import SecondReader
 from memory.store import (
-    Applied,
     Asker,
     Conflict,
-    Gathering,
+    Decided,
     Insistence,
     MemoryStore,
     WhileMergeable,
@@ -63,8 +62,6 @@ T = TypeVar("T")
 
 _JUST_BELOW = 0.05
 """How far below the lower threshold an audit counts pairs."""
-_FREE_AT_ONCE = 64
-"""Decisions without a model that are under way together, so that they share a transaction."""
 
 OnPlan = Callable[[DeduplicationReport], None]
 Ask = Callable[[Question, CallBudget], Awaitable[Decision]]
@@ -117,7 +114,9 @@ class Batch:
         self._ask = ask
         self._calls = calls
         self._second = SecondReader(store, model)
-        self._writes = Gathering(store)
+        self._waiting: list[tuple[GroupPlan, Decision]] = []
+        """Decided, and applied together by whoever comes next."""
+        self._turn = asyncio.Lock()
         self._snapshot: Snapshot | None = None
         self._held: list[tuple[GroupPlan, Decision]] = []
         """Fallbacks that wait for a call of the model to succeed."""
@@ -278,56 +277,68 @@ class Batch:
         self, groups: Sequence[GroupPlan], account: Account, on_progress: Progress | None
     ) -> None:
         """What costs nothing first, many in a transaction; then the questions side by side."""
-        free = [group for group in groups if group.replacement is not None]
+        free = [(group, group.replacement) for group in groups if group.replacement is not None]
         asks = [group for group in groups if group.replacement is None]
+        done = 0
 
-        def tell(done: int, _of: int, before: int = 0) -> None:
+        def tell(one_more: int) -> None:
+            nonlocal done
+            done += one_more
             if on_progress is not None:
-                on_progress(before + done, len(groups))
+                on_progress(done, len(groups))
 
         async def settle(group: GroupPlan) -> None:
             await self._settle(group, account)
+            tell(1)
 
-        await side_by_side(settle, free, _FREE_AT_ONCE, tell)
-        await side_by_side(
-            settle, asks, self._settings.concurrency, lambda done, of: tell(done, of, len(free))
-        )
+        for part in self._store.pace.parts(free):
+            await self._apply(part, account)
+            tell(len(part))
+        await side_by_side(settle, asks, self._settings.concurrency)
         held, self._held = self._held, []
-        for group, decision in held:
-            kept = decision if self._calls.answered else without_fallback(decision)
-            await self._apply(group, kept, account)
+        answered = self._calls.answered
+        kept = [(group, one if answered else without_fallback(one)) for group, one in held]
+        await self._apply(kept, account)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
-        """One group, one decision; where a member changed meanwhile, the next round sees it."""
-        decision = group.replacement
-        if decision is None:
-            assert group.question is not None
-            if not self._calls.left:
-                account.leave(group)
-                return
-            decision = await self._ask(group.question, self._calls)
-            if decision.pending and decision.model is None:
-                account.usage += decision.usage
-                account.leave(group)  # no call is left, or the model is left alone for now
-                return
-            if decision.pending and decision.usage.failed:
-                account.failure = decision.reason
-            if decision.pending and decision.survivors and not self._calls.answered:
-                self._held.append((group, decision))
-                return
-        await self._apply(group, decision, account)
+        """One question, one decision; where a member changed meanwhile, the next round sees it.
 
-    async def _apply(self, group: GroupPlan, decision: Decision, account: Account) -> None:
+        Those that wait for a transaction to end share the next one.
+        """
+        assert group.question is not None
+        if not self._calls.left:
+            account.leave(group)
+            return
+        decision = await self._ask(group.question, self._calls)
+        if decision.pending and decision.model is None:
+            account.usage += decision.usage
+            account.leave(group)  # no call is left, or the model is left alone for now
+            return
+        if decision.pending and decision.usage.failed:
+            account.failure = decision.reason
+        if decision.pending and decision.survivors and not self._calls.answered:
+            self._held.append((group, decision))
+            return
+        self._waiting.append((group, decision))
+        async with self._turn:
+            waiting, self._waiting = self._waiting, []
+            await self._apply(waiting, account)
+
+    async def _apply(self, settled: Sequence[tuple[GroupPlan, Decision]], account: Account) -> None:
+        """Apply decisions about groups that have no member in common."""
+        if not settled:
+            return
         condition = WhileMergeable(account.latest.revision, account.bound_by)
-        done = await self._writes.apply(decision, condition, account.run)
-        account.usage += decision.usage
-        if isinstance(done, Applied):
-            await self._count(group, decision, account)
-            account.apart |= await _in_thread_if_long(decision, self._told_apart, decision)
-        else:
-            assert isinstance(done, Conflict)
-            logger.info("left for the next round: %s", done.why)
-            account.conflict(group)
+        decided = [Decided(decision, condition) for _, decision in settled]
+        done = await in_thread(self._store.apply_all, decided, run=account.run)
+        for (group, decision), outcome in zip(settled, done, strict=True):
+            account.usage += decision.usage
+            if isinstance(outcome, Conflict):
+                logger.info("left for the next round: %s", outcome.why)
+                account.conflict(group)
+            else:
+                await self._count(group, decision, account)
+                account.apart |= await _in_thread_if_long(decision, self._told_apart, decision)
 
     # --- pages ---
 
@@ -367,7 +378,7 @@ class Batch:
 
         async def apply(decision: Decision) -> Memory | None:
             held = condition if decision.survivors else WhileMergeable(plan.revision)
-            done = await self._writes.apply(decision, held, account.run)
+            done = await in_thread(self._store.apply, decision, held, run=account.run)
             if isinstance(done, Conflict):
                 logger.info("left for the next round: %s", done.why)
                 return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from pydantic import SecretStr
 
@@ -23,7 +24,6 @@ from memory.decide import (
     decide_new,
     without_fallback,
 )
-from memory.errors import MemoryPipelineError
 from memory.judging import QUOTED, Joining, Judging, log_merges
 from memory.ledger import Lease, strangers
 from memory.models import (
@@ -39,6 +39,7 @@ from memory.models import (
     Price,
     Question,
     SearchResult,
+    Usage,
     scale_of,
 )
 from memory.protocols import LanguageModel
@@ -48,18 +49,15 @@ from memory.store import (
     Applied,
     Arrival,
     Asker,
-    Condition,
     Conflict,
+    Decided,
     Insistence,
     Known,
     MemoryStore,
-    Pace,
     UnlessRepeated,
     Unsearched,
-    WhileHeld,
     WhileMergeable,
     WhileNearest,
-    apply_all,
     is_like_all_of,
 )
 from memory.text import shortened
@@ -78,15 +76,14 @@ _HEARSAY = "the nearest stands for a text that this one is not like"
 _EMBED_AT_ONCE = 256
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """A new memory with what it resembles."""
+@dataclass
+class _Effort:
+    """What deciding about one new memory has taken so far."""
 
-    arrival: Arrival
-    matches: tuple[SearchResult, ...] = ()
-    """Of its neighbours those that it may be decided against."""
-    decided: tuple[Decision | Question, SearchResult | None] | None = None
-    """What the rules say, and of which match; None where nothing was searched."""
+    attempts: int = 0
+    lost: Usage = field(default_factory=Usage)
+    """What was paid already; for answers that came to nothing, since others wrote first."""
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +118,16 @@ class _Said:
         return replace(self, joining=Joining(conflict=why, usage=self.joining.usage))
 
 
+@dataclass(frozen=True)
+class _New:
+    """A new memory, and what the model that extracted it says of others."""
+
+    memory: Memory
+    embedded: Embedded | None
+    """None where it is embedded when it is prepared."""
+    said: _Said
+
+
 class MemoryDeduplicator:
     """Every new memory goes through `check_and_merge`; `deduplicate_all` cleans a whole store."""
 
@@ -147,7 +154,9 @@ class MemoryDeduplicator:
         self._work = work
         self._budget_s = budget_s
         self._judging = Judging(store, self._model, self._rules)
-        self._pace = Pace()
+        self._asker = Asker(self._model.name)
+        self._many = self._config.dedup_enabled and self._rules.guard
+        """Whether new memories are prepared together; else what a match stands for is looked up."""
         self._hourly = HourlyCalls(self._config.dedup_calls_per_hour)
 
     @classmethod
@@ -206,114 +215,144 @@ class MemoryDeduplicator:
         calls = self._hourly if run is None else self._calls(None)
         outcomes: list[Outcome] = []
         for start in range(0, len(new_memories), _EMBED_AT_ONCE):
-            some = [_extracted(one) for one in new_memories[start : start + _EMBED_AT_ONCE]]
-            embedded = await self._embedded(some)
-            said = await self._said(some, embedded, calls)
-            async for outcome in self._written(embedded, run, calls, lease, said):
-                outcomes.append(outcome)
-                if on_progress is not None:
-                    on_progress(len(outcomes), len(new_memories))
+            new = await self._embedded(new_memories[start : start + _EMBED_AT_ONCE], calls)
+            for part in strangers([one.memory for one in new]):
+                left = new[part]
+                while left:
+                    done = await self._write(left, run, lease, calls)
+                    outcomes += done
+                    left = left[len(done) :]
+                    if on_progress is not None:
+                        on_progress(len(outcomes), len(new_memories))
         return outcomes
 
-    async def _said(
-        self,
-        some: Sequence[Extracted],
-        embedded: Sequence[Memory | Embedded],
-        calls: CallBudget,
-    ) -> list[_Said]:
-        """What extraction says of each, and what comes of the memories that it names."""
-        naming = [
-            (n, (one, new))
-            for n, (one, new) in enumerate(zip(some, embedded, strict=True))
-            if one.named and isinstance(new, Embedded)
+    async def _embedded(
+        self, some: Sequence[Memory | Extracted], calls: CallBudget
+    ) -> Sequence[_New]:
+        """Embed several together; one alone that names nothing is embedded when it is prepared."""
+        extracted = [one if isinstance(one, Extracted) else Extracted(one) for one in some]
+        if len(extracted) == 1 and not extracted[0].named:
+            return [_New(extracted[0].memory, None, _Said(extracted[0].shown))]
+        memories = [one.memory for one in extracted]
+        embedded = await in_thread(self._store.embeddings.embed, memories)
+        naming = [pair for pair in zip(extracted, embedded, strict=True) if pair[0].named]
+        asking = Asking(calls, Budget(self._budget_s))
+        joined = iter(await self._judging.join_named(naming, asking) if naming else ())
+        return [
+            _New(one.memory, new, _Said(one.shown, next(joined) if one.named else Joining()))
+            for one, new in zip(extracted, embedded, strict=True)
         ]
-        said = [_Said(one.shown) for one in some]
-        if naming:
-            new_ones = [pair for _, pair in naming]
-            asking = Asking(calls, Budget(self._budget_s))
-            joined = await self._judging.join_named(new_ones, asking)
-            for (n, _), joining in zip(naming, joined, strict=True):
-                said[n] = replace(said[n], joining=joining)
-        return said
 
-    async def _written(
+    async def _write(
         self,
-        new: Sequence[Memory | Embedded],
+        new: Sequence[_New],
         run: str | None,
-        calls: CallBudget,
         lease: Lease | None,
-        said: Sequence[_Said],
-    ) -> AsyncIterator[Outcome]:
-        """The outcomes in order; those of an import are stored many at a time.
-
-        With the guard off, what a match stands for is looked up for each.
-        """
-        embedded = [one for one in new if isinstance(one, Embedded)]
-        import_ = run is not None and lease is None and len(embedded) == len(new)
-        if not (import_ and self._config.dedup_enabled and self._rules.guard):
-            for one, its in zip(new, said, strict=True):
-                yield await self._traced(one, run, calls, lease, its)
-            return
-        for some in strangers(embedded):
-            done = 0
-            while done < len(some):
-                part = some[done : done + self._pace.size]
-                outcomes = await self._write_together(part, run, calls)
-                done += len(outcomes)
-                for outcome in outcomes:
-                    yield outcome
-
-    async def _write_together(
-        self, new: Sequence[Embedded], run: str | None, calls: CallBudget
+        calls: CallBudget,
     ) -> list[Outcome]:
-        """The first ones, at least one: decided in order against one state, stored in one go.
+        """Prepare, decide and apply the first of these, at least one; again after a conflict."""
+        size = self._store.pace.size if self._many else 1
+        plain = takewhile(lambda one: one.said.joining == Joining(), new[1:size])
+        new, effort = [new[0], *plain], _Effort(lost=new[0].said.joining.usage)
+        with telemetry.span("write") as seen:
+            while True:
+                effort.attempts += 1
+                settled = await self._settle(new, effort, calls)
+                decided = [one for one in settled if isinstance(one, Decided)]
+                apply = self._store.apply_all
+                done = await in_thread(apply, decided, run=run, lease=lease) if decided else []
+                if outcomes := _outcomes(settled, done, effort):
+                    if new[0].said.merge is not None:
+                        log_merges(new[0].said.merge)
+                    seen.set_attribute("kind", outcomes[0].action.value)
+                    return outcomes
+                [why] = [one.why for one in done if isinstance(one, Conflict)]
+                logger.info("decided again: %s", why)
+                new = [replace(new[0], said=new[0].said.moved(why))]
 
-        As far as the state tells all, nobody else writes, and no model is to be waited for.
+    async def _settle(
+        self, new: Sequence[_New], effort: _Effort, calls: CallBudget
+    ) -> list[Outcome | Decided]:
+        """Prepare and decide; a merge that extraction named and a reader accepted goes alone."""
+        said = new[0].said
+        if said.merge is not None:
+            condition = WhileMergeable(said.joining.revision, self._asker.bound_by)
+            return [Decided(said.merge, condition, new[0].embedded)]
+        prepared = await in_thread(self._prepare, [one.embedded or one.memory for one in new])
+        return await self._decide(prepared, [one.said for one in new], effort, calls)
+
+    def _prepare(self, new: Sequence[Memory | Embedded]) -> list[Known | Arrival]:
+        k = self._config.dedup_candidates if self._config.dedup_enabled else 0
+        return self._store.prepare(new, k, self._rules.lower, self._asker)
+
+    async def _decide(
+        self,
+        prepared: Sequence[Known | Arrival],
+        said: Sequence[_Said],
+        effort: _Effort,
+        calls: CallBudget,
+    ) -> list[Outcome | Decided]:
+        """Decide about the first of these, at least one, each as if those before it were stored.
+
+        As far as what was prepared tells all, and no model that is not on this machine is asked.
         """
-        asker = Asker(self._model.name)
-        try:
-            prepared, revision = await in_thread(
-                self._store.prepare_all,
-                new,
-                self._config.dedup_candidates,
-                self._rules.lower,
-                asker,
-            )
-        except MemoryPipelineError:
-            prepared, revision = [], 0  # one by one it is stored whatever fails
-        outcomes, decided = await self._decided_together(prepared, calls)
-        if decided:
-            done = await in_thread(
-                apply_all, self._store, decided, revision, run, asker.bound_by, self._pace
-            )
-            outcomes = [] if isinstance(done, Conflict) else _with_living(outcomes, decided, done)
-        return outcomes or [await self._traced(new[0], run, calls, None, _Said())]
-
-    async def _decided_together(
-        self, prepared: Sequence[Known | Arrival], calls: CallBudget
-    ) -> tuple[list[Outcome], list[tuple[Embedded, Decision]]]:
-        """The outcomes of the first ones, and what is to be applied for them."""
-        together = Together(self._store.scale, self._store.scope_of, self._rules.lower)
-        outcomes: list[Outcome] = []
-        decided: list[tuple[Embedded, Decision]] = []
-        for one in prepared:
+        settled: list[Outcome | Decided] = []
+        together: Together | None = None
+        for one, of_others in zip(prepared, said, strict=True):
             if isinstance(one, Known):
-                outcomes.append(Outcome(one.memory, Action.KNOWN, "it arrived before"))
+                paid = effort.lost if not settled else Usage()
+                settled.append(Outcome(one.memory, Action.KNOWN, "it arrived before", paid))
                 continue
-            near = () if isinstance(one.neighbours, Unsearched) else one.neighbours.matches
-            texts = [one.new.memory.content, *(hit.memory.content for hit in near)]
-            seen = await in_thread_if_long(texts, self._seen, one, together)
-            if seen is None or self._would_wait(seen):
+            arrival = one if together is None else self._seen(one, together)
+            if arrival is None:
                 break
-            decision, _ = await self._decide(seen, 1, Budget(self._budget_s), calls, _Said())
-            new = seen.arrival.new
-            outcomes.append(Outcome(new.memory, decision.action, decision.reason, decision.usage))
-            decided.append((new, decision))
-            together.add(new, decision)
-        return outcomes, decided
+            decided = await self._decide_one(arrival, of_others, effort, calls, alone=not settled)
+            if decided is None:
+                break
+            settled.append(decided)
+            if len(prepared) > 1:
+                floor = self._rules.lower
+                together = together or Together(self._store.scale, self._store.scope_of, floor)
+                together.add(one.new, decided.decision)
+        return settled
 
-    def _seen(self, arrival: Arrival, together: Together) -> _Prepared | None:
-        """A new memory with what it resembles once all before it are stored."""
+    async def _decide_one(
+        self, arrival: Arrival, said: _Said, effort: _Effort, calls: CallBudget, *, alone: bool
+    ) -> Decided | None:
+        """Decide about one; None where a model elsewhere is to be asked, and it is not alone."""
+        new, found = arrival.new.memory, arrival.neighbours
+        if effort.attempts >= _MOST_DECISIONS:
+            return Decided(_undecided(new, "others kept coming first"), Anyway(), arrival.new)
+        if not self._config.dedup_enabled:
+            return Decided(add(new, _OFF), Anyway(), arrival.new)
+        if isinstance(found, Unsearched):
+            logger.warning("similarity query failed, storing the memory anyway: %s", found.why)
+            reason = f"similarity query failed: {found.why}"
+            return Decided(add(new, reason, pending=True), UnlessRepeated(), arrival.new)
+        matches = found.matches
+        if not self._rules.guard:
+            matches = await in_thread(self._cohesive, arrival.new, matches)
+        texts = [new.content, *(hit.memory.content for hit in matches)]
+        decision, match = await in_thread_if_long(
+            texts, decide_new, new, matches, self._rules, said.shown
+        )
+        if isinstance(decision, Decision) and decision.action is Action.ADD:
+            hearsay = len(matches) < len(found.matches)
+            decision = replace(decision, reason=_HEARSAY) if hearsay else decision
+        if logger.isEnabledFor(logging.DEBUG):
+            _log_check(new, match, decision)
+        if said.is_open and (isinstance(decision, Question) or decision.action is Action.ADD):
+            decision = said.left_open(new)
+        elif isinstance(decision, Question):
+            if not alone and self._model.name != OFFLINE:
+                return None
+            decision = await self._asked(decision, new, effort, calls)
+        candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
+        condition = WhileNearest(found.revision, self._asker.bound_by, self._rules.lower)
+        return Decided(replace(decision, candidates=candidates), condition, arrival.new)
+
+    def _seen(self, arrival: Arrival, together: Together) -> Arrival | None:
+        """What it resembles once those before it are stored; None where only the store can tell."""
         found = arrival.neighbours
         if isinstance(found, Unsearched):
             return None
@@ -321,172 +360,32 @@ class MemoryDeduplicator:
         if matches is None:
             return None
         nearest = tuple(matches[: self._config.dedup_candidates])
-        arrival = replace(arrival, neighbours=replace(found, matches=nearest))
-        return self._by_rule(arrival, nearest)
+        return replace(arrival, neighbours=replace(found, matches=nearest))
 
-    def _by_rule(
-        self,
-        arrival: Arrival,
-        matches: tuple[SearchResult, ...],
-        shown: frozenset[str] = frozenset(),
-    ) -> _Prepared:
-        """What the rules say of a new memory: long texts are compared, so not on the loop."""
-        if isinstance(arrival.neighbours, Unsearched):
-            return _Prepared(arrival)
-        new = arrival.new.memory
-        return _Prepared(arrival, matches, decide_new(new, matches, self._rules, shown))
-
-    def _would_wait(self, prepared: _Prepared) -> bool:
-        """Whether a model that is not on this machine is to be asked."""
-        if self._model.name == OFFLINE:
-            return False
-        return prepared.decided is not None and isinstance(prepared.decided[0], Question)
-
-    async def _embedded(self, some: Sequence[Extracted]) -> Sequence[Memory | Embedded]:
-        """Several are embedded together; one alone that names nothing is when it is prepared."""
-        memories = [one.memory for one in some]
-        if len(some) == 1 and not some[0].named:
-            return memories
-        return await in_thread(self._store.embeddings.embed, memories)
-
-    async def _traced(
-        self,
-        new: Memory | Embedded,
-        run: str | None,
-        calls: CallBudget,
-        lease: Lease | None,
-        said: _Said,
-    ) -> Outcome:
-        with telemetry.span("write") as seen:
-            outcome = await self._write(new, run, calls, lease, said)
-            seen.set_attribute("kind", outcome.action.value)
-        return outcome
-
-    async def _write(
-        self,
-        new: Memory | Embedded,
-        run: str | None,
-        calls: CallBudget,
-        lease: Lease | None,
-        said: _Said,
-    ) -> Outcome:
-        """Decide and apply; again where others came first, in the end without the model."""
-        if said.merge is not None and isinstance(new, Embedded):
-            joined = await self._join(new, said.merge, said.joining, run, lease)
-            if isinstance(joined, Outcome):
-                return joined
-            said = said.moved(joined.why)
-        usage, budget = said.joining.usage, Budget(self._budget_s)
-        attempt = 0
-        while not isinstance(prepared := await in_thread(self._prepare, new, said.shown), Known):
-            attempt += 1
-            if attempt < _MOST_DECISIONS:
-                decision, condition = await self._decide(prepared, attempt, budget, calls, said)
-            else:
-                decision = _undecided(prepared.arrival, "others kept coming first")
-                condition = Anyway()
-            usage += decision.usage
-            condition = condition if lease is None else WhileHeld(lease, condition)
-            done = await in_thread(
-                self._store.apply, decision, condition, arrival=prepared.arrival.new, run=run
-            )
-            if isinstance(done, Applied):
-                return Outcome(done.memory, decision.action, decision.reason, usage)
-            logger.info("decided again: %s", done.why)
-            said = said.moved(done.why)
-        return Outcome(prepared.memory, Action.KNOWN, "it arrived before", usage)
-
-    async def _join(
-        self, new: Embedded, merge: Decision, said: Joining, run: str | None, lease: Lease | None
-    ) -> Outcome | Conflict:
-        """Apply an accepted merge of a new memory with those that it names."""
-        condition: Condition = WhileMergeable(said.revision, Asker(self._model.name).bound_by)
-        condition = condition if lease is None else WhileHeld(lease, condition)
-        done = await in_thread(self._store.apply, merge, condition, arrival=new, run=run)
-        if isinstance(done, Conflict):
-            logger.info("what extraction names is not joined: %s", done.why)
-            return done
-        log_merges(merge)
-        return Outcome(done.memory, merge.action, merge.reason, said.usage)
-
-    def _prepare(
-        self, new: Memory | Embedded, shown: frozenset[str] = frozenset()
-    ) -> Known | _Prepared:
-        if not self._config.dedup_enabled:
-            received = self._store.receive(new)
-            if isinstance(received, Known):
-                return received
-            return _Prepared(Arrival(received, Unsearched(_OFF)))
-        k = self._config.dedup_candidates
-        found = self._store.prepare(new, k, self._rules.lower, Asker(self._model.name))
-        if isinstance(found, Known):
-            return found
-        return self._by_rule(found, self._cohesive(found), shown)
-
-    async def _decide(
-        self,
-        prepared: _Prepared,
-        attempt: int,
-        budget: Budget,
-        calls: CallBudget,
-        said: _Said,
-    ) -> tuple[Decision, Condition]:
-        """The decision, and what must still hold when it is applied."""
-        arrival = prepared.arrival
-        new, found = arrival.new.memory, arrival.neighbours
-        if not self._config.dedup_enabled:
-            return add(new, _OFF), Anyway()
-        if isinstance(found, Unsearched) or prepared.decided is None:
-            assert isinstance(found, Unsearched)
-            logger.warning("similarity query failed, storing the memory anyway: %s", found.why)
-            reason = f"similarity query failed: {found.why}"
-            return add(new, reason, pending=True), UnlessRepeated()
-        matches = prepared.matches
-        decision, match = prepared.decided
-        if isinstance(decision, Decision) and decision.action is Action.ADD:
-            hearsay = len(matches) < len(found.matches)
-            decision = replace(decision, reason=_HEARSAY) if hearsay else decision
-        _log_check(new, match, decision)
-        if said.is_open and (isinstance(decision, Question) or decision.action is Action.ADD):
-            decision = said.left_open(new)
-        elif isinstance(decision, Question):
-            decision = await self._asked(decision, arrival, attempt, budget, calls)
-        candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
-        bound_by = Asker(self._model.name).bound_by
-        condition = WhileNearest(found.revision, bound_by, self._rules.lower)
-        return replace(decision, candidates=candidates), condition
-
-    def _cohesive(self, arrival: Arrival) -> tuple[SearchResult, ...]:
+    def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
         """Those that nothing stands between: a chain a~b~c does not collapse though a and c differ.
 
         Where a text may be replaced by one that does not state it, the ends of the chain are
         compared; with the guard, whoever replaced a text states all of it.
         """
-        if isinstance(arrival.neighbours, Unsearched):
-            return ()
         lower = self._rules.lower
         return tuple(
             hit
-            for hit in arrival.neighbours.matches
-            if self._rules.guard
-            or hit.similarity < lower
-            or is_like_all_of(self._store, arrival.new, hit.memory.id, lower)
+            for hit in matches
+            if hit.similarity < lower or is_like_all_of(self._store, new, hit.memory.id, lower)
         )
 
     async def _asked(
-        self,
-        question: Question,
-        arrival: Arrival,
-        attempt: int,
-        budget: Budget,
-        calls: CallBudget,
+        self, question: Question, new: Memory, effort: _Effort, calls: CallBudget
     ) -> Decision:
         """One judgement, in doubt one second reading; a later batch asks what that leaves open."""
-        if attempt > _MOST_QUESTIONS:
-            return _undecided(arrival, "others kept coming first")
+        if effort.attempts > _MOST_QUESTIONS:
+            return _undecided(new, "others kept coming first")
         if not calls.left:
-            return _undecided(arrival, "the budget of calls is spent")
-        decision = await self._judging.decide(question, Asking(calls, budget), most_answers=1)
+            return _undecided(new, "the budget of calls is spent")
+        effort.budget = effort.budget or Budget(self._budget_s)
+        asking = Asking(calls, effort.budget)
+        decision = await self._judging.decide(question, asking, most_answers=1)
         return decision if calls.answered or not decision.pending else without_fallback(decision)
 
     # --- a whole store ---
@@ -585,27 +484,28 @@ class MemoryDeduplicator:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)
 
 
-def _with_living(
-    outcomes: Sequence[Outcome],
-    decided: Sequence[tuple[Embedded, Decision]],
-    done: Sequence[Applied],
+def _outcomes(
+    settled: Sequence[Outcome | Decided], done: Sequence[Applied | Conflict], effort: _Effort
 ) -> list[Outcome]:
-    """The outcomes with who lives for each that was stored."""
-    living = {new.memory.id: one.memory for (new, _), one in zip(decided, done, strict=True)}
-    return [
-        one
-        if one.action is Action.KNOWN
-        else replace(one, memory=living.get(one.memory.id, one.memory))
-        for one in outcomes
-    ]
+    """The outcomes up to the first decision that was not applied."""
+    outcomes: list[Outcome] = []
+    answers = iter(done)
+    for one in settled:
+        if isinstance(one, Outcome):
+            outcomes.append(one)
+            continue
+        decision, answer = one.decision, next(answers, None)
+        usage = effort.lost + decision.usage if effort.lost.calls else decision.usage
+        if not isinstance(answer, Applied):
+            effort.lost = usage
+            break
+        outcomes.append(Outcome(answer.memory, decision.action, decision.reason, usage))
+        effort.lost = Usage()
+    return outcomes
 
 
-def _undecided(arrival: Arrival, why: str) -> Decision:
-    return add(arrival.new.memory, why, pending=True)
-
-
-def _extracted(one: Memory | Extracted) -> Extracted:
-    return one if isinstance(one, Extracted) else Extracted(one)
+def _undecided(new: Memory, why: str) -> Decision:
+    return add(new, why, pending=True)
 
 
 # --- log lines ----------------------------------------------------------------------------------

@@ -231,5 +231,5 @@ def ticking(step: timedelta = timedelta(minutes=1)) -> Callable[[], datetime]:
 
 def living_for(store: MemoryStore, memory: Memory) -> Memory | None:
     """What lives for an earlier arrival of a memory; None where it is new."""
-    received = store.receive(memory)
+    [received] = store.prepare([memory], 0, 1.0)
     return received.memory if isinstance(received, Known) else None

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 
 import numpy as np
-import pytest
 
 from memory.decide import Matching, Planner
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
-from memory.models import Action, Decision, Memory, Rules, Survivor, Vectors, Verdict
+from memory.models import Action, Decision, Memory, Rules, Verdict
 from memory.providers import CircuitBreaker, OfflineModel
-from memory.store import Anyway, Applied, Conflict, Gathering, MemoryStore
+from memory.store import Applied, Conflict, Decided, MemoryStore, WhileUnchanged
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
 
@@ -78,63 +75,28 @@ def test_only_a_scope_that_has_changed_is_planned_again(
     assert (second.groups, second.pairs) == (anew.groups, anew.pairs)
 
 
-def additions(store: MemoryStore) -> list[Decision]:
-    found = [store.add(store.new_memory(f"text {n}")) for n in range(9)]
-    return [Decision(Action.KEEP_BOTH, "different", (one,)) for one in found]
-
-
-async def apply_all(gathering: Gathering, decisions: list[Decision]) -> list[Applied]:
-    found = await asyncio.gather(*(gathering.apply(one, Anyway(), "run") for one in decisions))
-    return [one for one in found if isinstance(one, Applied)]
-
-
-@pytest.mark.parametrize(("step", "transactions"), [(0.0, 2), (1.0, 9)])
-def test_decisions_that_wait_share_a_transaction_until_it_was_held_long_enough(
-    store: MemoryStore, step: float, transactions: int
-) -> None:
-    """The first goes alone, the others have come by its end."""
-    decisions, before = additions(store), revision(store)
-    ticks: Iterator[float] = (n * step for n in count())
-    clock: Callable[[], float] = lambda: next(ticks)  # noqa: E731 - it is a clock
-    applied = asyncio.run(apply_all(Gathering(store, 0.5, clock), decisions))
-    assert len({one.number for one in applied}) == 9
-    assert revision(store) - before <= transactions
-
-
-def test_who_cannot_be_embedded_fails_alone(
-    store: MemoryStore, embedder: PlacedEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decisions = additions(store)
-    made = store.new_memory("the worst text")
-    alone = decisions[4].members
-    decisions[4] = Decision(Action.MERGE, "one", alone, (Survivor(made, (alone[0].id,)),))
-
-    def embed(texts: Sequence[str]) -> Vectors:
-        raise MemoryError("the worst text")
-
-    async def run() -> list[Applied | Conflict | BaseException]:
-        gathering = Gathering(store)
-        waiting = (gathering.apply(one, Anyway(), "run") for one in decisions)
-        return await asyncio.gather(*waiting, return_exceptions=True)
-
-    monkeypatch.setattr(embedder, "embed", embed)
-    done = asyncio.run(run())
+def test_many_decisions_share_a_transaction_and_each_stands_by_itself(store: MemoryStore) -> None:
+    stored = [store.add(store.new_memory(f"text {n}")) for n in range(9)]
+    before = revision(store)
+    store.update(stored[4].id, "another text")
+    decided = [
+        Decided(Decision(Action.KEEP_BOTH, "different", (one,)), WhileUnchanged(before))
+        for one in stored
+    ]
+    done = store.apply_all(decided, run="run")
     assert [isinstance(one, Applied) for one in done] == [n != 4 for n in range(9)]
-    assert isinstance(done[4], MemoryError)
+    assert done[4] == Conflict(f"{stored[4].id} changed")
+    assert revision(store) == before + 2
 
 
-def test_who_is_cancelled_leaves_the_others_done(store: MemoryStore) -> None:
-    async def run() -> list[Applied]:
-        gathering = Gathering(store)
-        first, *others = [
-            asyncio.create_task(gathering.apply(one, Anyway(), "run")) for one in additions(store)
-        ]
-        await asyncio.sleep(0)
-        first.cancel()
-        found = await asyncio.gather(*others)
-        return [one for one in found if isinstance(one, Applied)]
-
-    assert len({one.number for one in asyncio.run(run())}) == 8
+def test_questions_that_wait_for_a_transaction_share_the_next(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    covering_pairs(store, embedder, 9)
+    before, model = revision(store), ScriptedModel(*(Verdict() for _ in range(9)))
+    asyncio.run(MemoryDeduplicator(store, model, concurrency=9).deduplicate_all())
+    assert store.counts().decisions["keep_both"] == 9
+    assert revision(store) - before <= 4
 
 
 def covering_pairs(store: MemoryStore, embedder: PlacedEmbedder, pairs: int) -> None:

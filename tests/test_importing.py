@@ -19,7 +19,15 @@ from memory.ledger import Ledger
 from memory.models import Memory, MemoryLink, Outcome, Scale
 from memory.providers import OfflineModel, WordLlamaEmbedder
 from memory.search import ExactIndex
-from memory.store import Conflict, MemoryStore, apply_all
+from memory.store import (
+    Applied,
+    Arrival,
+    Conflict,
+    Decided,
+    MemoryStore,
+    Neighbours,
+    WhileNearest,
+)
 from tests.doubles import PlacedEmbedder, ticking
 
 Import = Callable[[MemoryDeduplicator, list[Memory]], list[Outcome]]
@@ -122,16 +130,22 @@ def test_an_import_of_linked_memories_leaves_the_same_links_as_one_by_one(
         assert {one.action.value for one in found} >= {"add", "replace"}
 
 
-def test_where_another_writes_between_looking_and_storing_nothing_is_stored(
+def test_where_another_writes_between_looking_and_storing_only_the_first_is_stored(
     ledger: Ledger,
 ) -> None:
     store, _ = fresh(ledger)
     told = list(memories(5, users=1, seed=8))
-    _, revision = store.prepare_all(store.embeddings.embed(told), 5, 0.9)
+    prepared = store.prepare(told, 5, 0.9)
     theirs = store.add(told[2].model_copy(update={"id": "mem_cccccccccccc"}))
-    decided = [(one, add(one.memory, "new")) for one in store.embeddings.embed(told)]
-    assert isinstance(apply_all(store, decided, revision, None), Conflict)
-    assert list(store.memories()) == [theirs]
+    decided = [
+        Decided(add(one.new.memory, "new"), WhileNearest(one.neighbours.revision), one.new)
+        for one in prepared
+        if isinstance(one, Arrival) and isinstance(one.neighbours, Neighbours)
+    ]
+    assert len(decided) == 5
+    assert [one.memory for one in store.apply_all(decided) if isinstance(one, Applied)] == told[:1]
+    assert list(store.memories()) == [theirs, told[0]]
+    assert store.apply_all(decided[2:]) == [Conflict("it arrived meanwhile")]
 
 
 def test_a_run_of_an_import_is_taken_back_whole(ledger: Ledger) -> None:

@@ -16,7 +16,7 @@ from memory.extractor import MemoryExtractor
 from memory.leasing import leased
 from memory.ledger import Lease, Ledger
 from memory.models import Candidate, Extraction, Turn
-from memory.store import MemoryStore
+from memory.store import MemoryStore, Pace
 from tests.doubles import START, ScriptedModel
 
 MINE, THEIRS = Lease("c", "mine"), Lease("c", "theirs")
@@ -160,8 +160,8 @@ def test_a_late_finisher_that_lost_its_lease_stores_nothing(
 def test_a_lease_that_is_lost_between_two_memories_stops_the_second(
     ledger: Ledger, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = RobbedLater()
-    apply = store.apply
+    model, store.pace = RobbedLater(), Pace(first=1)
+    apply = store.apply_all
 
     def then_robbed(*args: Any, **rest: Any) -> Any:
         done = apply(*args, **rest)
@@ -169,7 +169,7 @@ def test_a_lease_that_is_lost_between_two_memories_stops_the_second(
             writer.leases.free("c")
         return done
 
-    monkeypatch.setattr(store, "apply", then_robbed)
+    monkeypatch.setattr(store, "apply_all", then_robbed)
     work_at(MemoryExtractor(store, MemoryDeduplicator(store, model), model))
     assert [memory.content for memory in store.memories()] == ["Mia sails."]
     with ledger.reading() as reader:

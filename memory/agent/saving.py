@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memory.decide import inherit, oldest_first
-from memory.errors import InputError, MemoryNotFound
+from memory.errors import IndexFault, InputError, MemoryNotFound
 from memory.ledger import Reader
 from memory.models import (
     Action,
@@ -25,8 +25,10 @@ from memory.store import (
     NOBODY,
     Applied,
     Condition,
+    Known,
     MemoryStore,
     Neighbours,
+    Unsearched,
     WhileMergeable,
     WhileNearest,
     WhileUnchanged,
@@ -78,10 +80,12 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
 
     One that is near but states another value, such as 1300 for 1200, blocks nothing.
     """
-    [new] = store.embeddings.embed([memory])
     min_similarity = _least(store, distances)
     for look in range(_MOST_LOOKS):
-        found = store.find(new, max(distances.max_links, 1), min_similarity)
+        prepared = _prepared(store, memory, max(distances.max_links, 1), min_similarity)
+        if isinstance(prepared, Known):
+            return Saved(None, duplicate_of=SearchResult(prepared.memory, 1.0))
+        new, found = prepared
         differs_from: ValueConflict | None = None
         for hit in found.matches:
             if hit.distance >= distances.guard:
@@ -92,7 +96,7 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
             differs_from = differs_from or ValueConflict(hit.memory, *values)
         near = _near(found.matches, distances)
         forced = distances.guard <= FORCE or look == _MOST_LOOKS - 1
-        linked = Embedded(_linked(memory, near), new.vector)
+        linked = Embedded(_linked(new.memory, near), new.vector)
         decision = replace(_addition(linked.memory, found), candidates=_candidates(found))
         condition: Condition = WhileMergeable(found.revision)
         if not forced:
@@ -102,7 +106,7 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
         done = store.apply(decision, condition, arrival=linked)
         if isinstance(done, Applied):
             return Saved(done.memory, tuple(near), differs_from=differs_from)
-    raise InputError(memory.id, "arrived meanwhile", "look at it with recall")
+    raise InputError(memory.id, "is written by others too, again and again", "try again")
 
 
 def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: Distances) -> Saved:
@@ -112,11 +116,13 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
     """
     if store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
-    [new] = store.embeddings.embed([memory])
-    found = store.find(new, distances.max_links + 1, _least(store, distances))
+    prepared = _prepared(store, memory, distances.max_links + 1, _least(store, distances))
+    if isinstance(prepared, Known):
+        raise InputError(memory.id, "arrived meanwhile", "look at it with recall")
+    new, found = prepared
     others = [hit for hit in found.matches if hit.memory.id != old.id]
     near = _near(others, distances)
-    linked = inherit(_linked(memory, near), (old, memory))
+    linked = inherit(_linked(new.memory, near), (old, new.memory))
     decision = replace(_correction(old, linked, found), candidates=_candidates(found))
     condition = WhileUnchanged(found.revision)
     done = store.apply(decision, condition, arrival=Embedded(linked, new.vector))
@@ -196,6 +202,18 @@ def _least(store: MemoryStore, distances: Distances) -> float:
     """
     linked = store.scale.similarities(np.array([1.0 - distances.link]), strict=True)
     return min(1.0 - distances.guard, float(linked[0]))
+
+
+def _prepared(
+    store: MemoryStore, memory: Memory, k: int, min_similarity: float
+) -> Known | tuple[Embedded, Neighbours]:
+    """Raises: IndexFault, LedgerError."""
+    [found] = store.prepare([memory], k, min_similarity)
+    if isinstance(found, Known):
+        return found
+    if isinstance(found.neighbours, Unsearched):
+        raise IndexFault(found.neighbours.why)
+    return found.new, found.neighbours
 
 
 def _near(matches: Sequence[SearchResult], distances: Distances) -> list[SearchResult]:

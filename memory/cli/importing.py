@@ -106,13 +106,10 @@ def _of_stdin(problem: InputError) -> InputError:
 
 
 def _add_raw(store: MemoryStore, memories: list[Memory], _config: Config) -> Counter[str]:
-    from memory.store import Pace
-
     added = done = 0
-    pace = Pace()
     with progress("importing") as tell:
-        for some in pace.parts(memories):
-            added += store.add_batch(some, pace=pace)
+        for some in store.pace.parts(memories):
+            added += store.add_batch(some)
             done += len(some)
             tell(done, len(memories))
     return Counter({"add": added, "already there": len(memories) - added}) + Counter()

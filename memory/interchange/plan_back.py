@@ -230,7 +230,8 @@ def _known(
 ) -> tuple[list[Known], list[LeftAlone], int]:
     read = _as_imported(rows, reading, own_work)
     with ledger.reading() as reader:
-        arrived = reader.memories.earlier_arrivals([one.arrived for one in read])
+        found = reader.memories.earlier_arrivals([one.arrived for one in read])
+        arrived = [row for row, _ in found]
         alive = reader.memories.living_ids(row.memory.id for row in arrived if row is not None)
         living = reader.memories.rows(list(dict.fromkeys(alive.values())))
         first = reader.decisions.first_states()

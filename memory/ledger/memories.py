@@ -18,7 +18,7 @@ from memory.ledger.prepared import Prepared
 from memory.ledger.records import Row
 from memory.ledger.succession import State, end_of, inherited, lived_for, resolved_link
 from memory.ledger.transaction import TableGroup, Transaction
-from memory.models import SCOPE_FIELDS, Embedded, Memory, MemoryLink, Scope
+from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
 
 _PAGE = 2_000
 _NEVER_RESTORED = {"seq", "revision"}
@@ -125,8 +125,8 @@ class Memories(TableGroup):
         counted = _count_with_texts(_fields(scope))
         return int(counted.scalar(self._connection, keys=wanted, **_told(scope)))
 
-    def earlier_arrivals(self, memories: Sequence[Memory]) -> list[Row | None]:
-        """The row of an earlier arrival of each of these very memories.
+    def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
+        """The row of an earlier arrival of each of these very memories, and if its id is taken.
 
         That is one with its id, about the same user, that says or once said the same, or was
         forgotten; or one of the same external id (or none), user, privacy, time and text, which
@@ -138,32 +138,17 @@ class Memories(TableGroup):
         rows = self._prepared(_ARRIVED, ids=names, hashes=hashes)
         by_id = {row.memory.id: row for row in rows}
         by_identity = {row.identity_hash: row for row in reversed(rows)}
-        return [
-            self._arrival_of(memory, both, by_id.get(memory.id), by_identity)
-            for memory, both in zip(memories, told, strict=True)
-        ]
-
-    def earlier_arrival(self, memory: Memory) -> Row | None:
-        """The same for one."""
-        return self.earlier_arrivals([memory])[0]
-
-    def _arrival_of(
-        self,
-        memory: Memory,
-        told: tuple[str, str],
-        here: Row | None,
-        by_identity: dict[str, Row],
-    ) -> Row | None:
-        """`here` is who has its id; `told` its own identity, and the one under another id."""
-        if here is not None and (here.forgotten or self._once_said(here, memory)):
-            return here
-        known = told[:1] if here is None else told
-        found = [by_identity[name] for name in known if name in by_identity]
-        return min(found, key=lambda row: row.seq, default=None)
-
-    def taken(self, ids: Sequence[str]) -> set[str]:
-        """Which of these ids some memory has, live or not."""
-        return set(_TAKEN.scalars(self._connection, ids=ids))
+        found: list[tuple[Row | None, bool]] = []
+        for memory, (own, under_another_id) in zip(memories, told, strict=True):
+            here = by_id.get(memory.id)
+            if here is not None and (here.forgotten or self._once_said(here, memory)):
+                found.append((here, True))
+                continue
+            identities = (own,) if here is None else (own, under_another_id)
+            known = [by_identity[name] for name in identities if name in by_identity]
+            earlier = min(known, key=attrgetter("seq"), default=None)
+            found.append((earlier, here is not None))
+        return found
 
     def has_arrived(self, memory: Memory) -> bool:
         """Whether its id is taken, or the same arrival is here under another one."""
@@ -376,19 +361,17 @@ class MemoriesWriter(Memories):
         self._transaction.touched |= values.keys()
 
 
-def strangers(new: Sequence[Embedded]) -> Iterator[list[Embedded]]:
-    """The same in order, cut so that in no part one can be an earlier arrival of another."""
-    part: list[Embedded] = []
-    seen: set[str] = set()
-    for one in new:
-        names = {one.memory.id, *_identities(one.memory)}
-        if part and names & seen:
-            yield part
-            part, seen = [], set()
-        part.append(one)
+def strangers(new: Sequence[Memory]) -> Iterator[slice]:
+    """Cut new memories, in order, so that in no part one can be an earlier arrival of another."""
+    start, seen = 0, set[str]()
+    for position, memory in enumerate(new if len(new) > 1 else ()):
+        names = {memory.id, *_identities(memory)}
+        if names & seen:
+            yield slice(start, position)
+            start, seen = position, set()
         seen |= names
-    if part:
-        yield part
+    if new:
+        yield slice(start, len(new))
 
 
 def _identities(memory: Memory) -> tuple[str, str]:

@@ -2,8 +2,8 @@ from .applying import Anyway as Anyway
 from .applying import Applied as Applied
 from .applying import Condition as Condition
 from .applying import Conflict as Conflict
+from .applying import Decided as Decided
 from .applying import UnlessRepeated as UnlessRepeated
-from .applying import WhileHeld as WhileHeld
 from .applying import WhileMergeable as WhileMergeable
 from .applying import WhileNearest as WhileNearest
 from .applying import WhileUnanswered as WhileUnanswered
@@ -15,8 +15,6 @@ from .forgetting import Forgotten as Forgotten
 from .forgetting import ForgottenUser as ForgottenUser
 from .forgetting import erase as erase
 from .forgetting import forget_user as forget_user
-from .gathering import Gathering as Gathering
-from .gathering import apply_all as apply_all
 from .lineage import is_like_all_of as is_like_all_of
 from .naming import Named as Named
 from .naming import find_named as find_named

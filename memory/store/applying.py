@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import combinations
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory import telemetry
-from memory.ledger import BATCH_PAUSE, Lease, Reader, Row, Writer, with_verdicts
+from memory.ledger import BATCH_PAUSE, Reader, Row, Writer, with_verdicts
 from memory.models import (
     JUDGES,
+    PERSON,
     Decision,
     Embedded,
     Judge,
@@ -43,14 +43,6 @@ class Conflict:
     """Nothing was done, since something came first: decide again."""
 
     why: str
-
-
-def count(done: Iterable[tuple[Decision, Applied | Conflict]]) -> None:
-    """Tell whoever watches of the decisions that were applied; call it once they are committed."""
-    for decision, outcome in done:
-        if isinstance(outcome, Applied):
-            by = decision.model or "policy"
-            telemetry.decided(decision.action.value, pending=decision.pending, by=by)
 
 
 @dataclass(frozen=True)
@@ -89,32 +81,18 @@ class WhileNearest(WhileMergeable):
     min_similarity: float = 1.0
 
 
-@dataclass(frozen=True)
-class WhileHeld:
-    """Apply while a lease is held, and another condition holds.
-
-    Where the lease is lost there is nothing to decide again: that raises LeaseLost.
-    """
-
-    lease: Lease
-    condition: Condition
-
-
-Condition = Anyway | UnlessRepeated | WhileUnchanged | WhileHeld
+Condition = Anyway | UnlessRepeated | WhileUnchanged
 """What must hold for a decision to be applied. An arrival is never stored twice, whatever it is."""
 
 
 @dataclass(frozen=True)
-class Application:
-    """A decision with all that applying it needs."""
+class Decided:
+    """A decision, and what must still hold when it is applied."""
 
     decision: Decision
     condition: Condition
-    arrival: Embedded | None
+    arrival: Embedded | None = None
     """The new memory among the members; None where all are stored."""
-    vectors: Sequence[Embedded]
-    """Of the texts that the decision makes."""
-    run: str | None
 
     @property
     def newest(self) -> Memory:
@@ -126,23 +104,15 @@ class Application:
         return {member.id for member in self.decision.members}
 
     @property
-    def changes(self) -> set[str]:
-        """Ids of those who are not afterwards what they were."""
-        return {one.memory.id for one in self.decision.survivors} | set(self.decision.retired)
-
-    @property
     def undone_from(self) -> list[str]:
         """Ids of the members whose state undo goes back to."""
-        told = self.decision.survivors or self.decision.judge == "person"
-        return [member.id for member in self.decision.members] if told else []
-
-    @property
-    def embedded(self) -> list[Embedded]:
-        return [*self.vectors, *([self.arrival] if self.arrival is not None else [])]
+        decision = self.decision
+        changes = decision.survivors or decision.judge == PERSON
+        return [member.id for member in decision.members] if changes else []
 
 
 class Applier:
-    """Carries out decisions, each inside one writing transaction."""
+    """Carries out decisions inside one writing transaction."""
 
     def __init__(
         self,
@@ -156,78 +126,94 @@ class Applier:
         self._scope_of = scope_of
         self._clock = clock
 
-    def application(
+    def vectors_of_made(self, decided: Sequence[Decided]) -> dict[str, Embedded]:
+        """Embed the texts that the decisions make; by id of the memory that has it."""
+        made = []
+        for one in decided:
+            if one.decision.survivors:
+                known = {text_key(member.content) for member in one.decision.members}
+                survivors = [survivor.memory for survivor in one.decision.survivors]
+                made += [new for new in survivors if text_key(new.content) not in known]
+        return {one.memory.id: one for one in self._cache.embed(made)} if made else {}
+
+    def apply(
         self,
-        decision: Decision,
-        condition: Condition,
-        arrival: Embedded | None = None,
+        writer: Writer,
+        decided: Sequence[Decided],
+        made: Mapping[str, Embedded],
         run: str | None = None,
-    ) -> Application:
-        """What is to be applied, with the vectors of the texts that it makes."""
-        told = {text_key(member.content) for member in decision.members}
-        made = [survivor.memory for survivor in decision.survivors]
-        made = [memory for memory in made if text_key(memory.content) not in told]
-        return Application(decision, condition, arrival, self._cache.embed(made), run)
+    ) -> list[Applied | Conflict]:
+        """Apply the first of these decisions, at least one, each wholly or not at all.
 
-    def apply(self, writer: Writer, one: Application) -> Applied | Conflict:
-        """Raises: LeaseLost."""
-        if isinstance(one.condition, WhileHeld):
-            writer.leases.check(one.condition.lease)
-            one = replace(one, condition=one.condition.condition)
-        conflict = self._conflict(writer, one)
-        if conflict:
-            return Conflict(conflict)
-        return self._written(writer, [[one]])[0]
+        New memories were decided in order, each as if those before it were stored: they are
+        applied up to the first conflict, and one by one where anything was written meanwhile.
+        Decisions about stored memories alone are independent of each other.
+        """
+        answers: list[Conflict | None] = []
+        for one in decided:
+            latest = _is_latest(writer, one)
+            if answers and one.arrival is not None and not latest:
+                break
+            why = self._conflict(writer, one, latest)
+            answers.append(Conflict(why) if why else None)
+            if one.arrival is not None and (why or not latest):
+                break
+        sound = [one for one, conflict in zip(decided, answers, strict=False) if conflict is None]
+        done = iter(self.write(writer, sound, made, run))
+        return [conflict or next(done) for conflict in answers]
 
-    def apply_in_order(self, writer: Writer, todo: Sequence[Application]) -> list[Applied]:
-        """What was decided in one run about new memories of which none has arrived."""
-        return self._written(writer, _without_effect(writer, todo))
-
-    def _written(self, writer: Writer, parts: Iterable[list[Application]]) -> list[Applied]:
-        todo, numbers = [], []
-        for some in parts:
-            numbers += self._write(writer, some)
-            todo += some
-        alive = _living_for(writer, [one.newest.id for one in todo if not _stays(one)])
+    def write(
+        self,
+        writer: Writer,
+        decided: Sequence[Decided],
+        made: Mapping[str, Embedded],
+        run: str | None,
+    ) -> list[Applied]:
+        """Apply decisions, in order, whatever came meanwhile; no arrival is there already."""
+        parts = [decided] if len(decided) == 1 else _without_effect(writer, decided)
+        numbers = [number for some in parts for number in self._write(writer, some, made, run)]
+        moved = [one.newest.id for one in decided if not _stays(one)]
+        alive = _living_for(writer, moved) if moved else {}
         return [
             Applied(number, alive.get(one.newest.id, one.newest))
-            for number, one in zip(numbers, todo, strict=True)
+            for number, one in zip(numbers, decided, strict=True)
         ]
 
-    def told_apart(
-        self, writer: Writer, decisions: Sequence[Decision], bound_by: tuple[Judge, ...]
-    ) -> str:
+    # --- what must hold ---
+
+    def _conflict(self, writer: Writer, one: Decided, latest: bool) -> str:
+        """Say what has come first that the condition names; "" where nothing has."""
+        if latest and not one.decision.survivors:
+            return ""
+        if not latest and one.arrival and writer.memories.has_arrived(one.arrival.memory):
+            return "it arrived meanwhile"
+        return next(filter(None, self._moved(writer, one, one.condition, latest)), "")
+
+    def _moved(
+        self, writer: Writer, one: Decided, condition: Condition, latest: bool
+    ) -> Iterator[str]:
+        if isinstance(condition, UnlessRepeated):
+            yield self._repeated(writer, one, 0)
+        if isinstance(condition, WhileUnchanged) and not latest:
+            yield _changed(writer, one)
+        if isinstance(condition, WhileMergeable):
+            yield self._told_apart(writer, one.decision, condition.bound_by)
+        if isinstance(condition, WhileUnanswered):
+            yield self._answered(writer, one.decision)
+        if isinstance(condition, WhileNearest) and not latest:
+            yield self._repeated(writer, one, condition.revision)
+            yield self._newcomer(writer, one, condition)
+
+    def _told_apart(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
         """Whom somebody has told from what is to stand for it, if anyone."""
-        decided = [(one, survivor) for one in decisions for survivor in one.survivors]
-        texts = [(self._scope_of(s.memory), text_key(s.memory.content)) for _, s in decided]
-        known = writer.distinct.of_all(texts, bound_by) if texts else []
-        for (one, survivor), (_, key), distinct in zip(decided, texts, known, strict=True):
-            content = {member.id: member.content for member in one.members}
+        content = {member.id: member.content for member in one.members}
+        for survivor in one.survivors:
+            key = text_key(survivor.memory.content)
+            distinct = writer.distinct.of(self._scope_of(survivor.memory), key, bound_by)
             for name in survivor.stands_for:
                 if name in content and text_key(content[name]) in distinct - {key}:
                     return f"{name} is distinct from {survivor.memory.id}"
         return ""
-
-    # --- what must hold ---
-
-    def _conflict(self, writer: Writer, one: Application) -> str:
-        if one.arrival is not None and writer.memories.has_arrived(one.arrival.memory):
-            return "it arrived meanwhile"
-        return next(filter(None, self._moved(writer, one, one.condition)), "")
-
-    def _moved(self, writer: Writer, one: Application, condition: Condition) -> Iterator[str]:
-        """What has come first, if anything that the condition names."""
-        if isinstance(condition, UnlessRepeated):
-            yield self._repeated(writer, one, 0)
-        if isinstance(condition, WhileUnchanged):
-            yield _changed(writer, one)
-        if isinstance(condition, WhileMergeable):
-            yield self.told_apart(writer, [one.decision], condition.bound_by)
-        if isinstance(condition, WhileUnanswered):
-            yield self._answered(writer, one.decision)
-        if isinstance(condition, WhileNearest) and not _is_latest(writer, condition):
-            yield self._repeated(writer, one, condition.revision)
-            yield self._newcomer(writer, one, condition)
 
     def _answered(self, writer: Writer, decision: Decision) -> str:
         """What a person has said of these members; one who joins some is not to part them again."""
@@ -246,7 +232,7 @@ class Applier:
         keys = text_key(a.content), text_key(b.content)
         return keys[1] in writer.distinct.of(self._scope_of(a), keys[0], ("person",))
 
-    def _newcomer(self, writer: Writer, one: Application, condition: WhileNearest) -> str:
+    def _newcomer(self, writer: Writer, one: Decided, condition: WhileNearest) -> str:
         if one.arrival is None or one.arrival.vector is None:
             return ""
         scope, key = self._place(one.arrival)
@@ -263,7 +249,7 @@ class Applier:
             return ""
         return f"{nearest.memory.id} came"
 
-    def _repeated(self, writer: Writer, one: Application, since: int) -> str:
+    def _repeated(self, writer: Writer, one: Decided, since: int) -> str:
         if one.arrival is None:
             return ""
         scope, key = self._place(one.arrival)
@@ -278,87 +264,106 @@ class Applier:
 
     # --- what is done ---
 
-    def _write(self, writer: Writer, some: Sequence[Application]) -> list[int]:
+    def _write(
+        self,
+        writer: Writer,
+        some: Sequence[Decided],
+        made: Mapping[str, Embedded],
+        run: str | None,
+    ) -> list[int]:
         """The numbers of decisions of one run; none changes what another is about."""
-        made = [memory for one in some for memory in _made(one)]
-        if made:
-            writer.memories.insert_all(made)
-        self._cache.keep(writer, [new for one in some for new in one.embedded])
+        survivors = [(one, survivor) for one in some for survivor in one.decision.survivors]
+        if new := [memory for one in some for memory in _stored_by(one)]:
+            writer.memories.insert_all(new)
+        vectors = [made[one.memory.id] for _, one in survivors if one.memory.id in made]
+        vectors += [one.arrival for one in some if one.arrival is not None]
+        if vectors:
+            self._cache.keep(writer, vectors)
         images = writer.memories.images([one.undone_from for one in some])
-        _let_live(writer, [(one, survivor) for one in some for survivor in one.decision.survivors])
-        self._mark_distinct(writer, [one.decision for one in some])
+        if survivors:
+            _let_live(writer, survivors)
+        self._mark_distinct(writer, [one.decision for one in some if one.decision.distinct])
         recorded = [
             (one.decision, self._told_by_person(writer, one.decision, before))
             for one, before in zip(some, images, strict=True)
         ]
         for one in some:
-            self._count_failure(writer, one)
-        numbers = writer.decisions.record_all(recorded, self._clock(), some[0].run)
-        writer.decisions.close_about(
-            [
-                (one.names, number)
-                for one, number in zip(some, numbers, strict=True)
-                if not one.decision.pending and (one.arrival is None or len(one.names) > 1)
-            ]
-        )
+            if one.decision.pending and one.decision.model not in (None, PERSON):
+                self._count_failure(writer, one)
+        numbers = writer.decisions.record_all(recorded, self._clock(), run)
+        answered = [
+            (one.names, number)
+            for one, number in zip(some, numbers, strict=True)
+            if not one.decision.pending and (one.arrival is None or len(one.decision.members) > 1)
+        ]
+        if answered:
+            writer.decisions.close_about(answered)
         return numbers
 
     def _mark_distinct(self, writer: Writer, decisions: Iterable[Decision]) -> None:
         """What models told apart; a person's word is another matter."""
         pairs: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
         for one in decisions:
-            if one.distinct and one.judge != "person":
-                pairs.setdefault(one.judge, []).extend(self._told_apart(one))
+            if one.judge != PERSON:
+                pairs.setdefault(one.judge, []).extend(self._apart_pairs(one))
         for judge, some in pairs.items():
             writer.distinct.mark_all(some, judge)
 
     def _told_by_person(self, writer: Writer, decision: Decision, before: str) -> str:
         """The image of what was before, with what was known of pairs that a person tells apart."""
-        if decision.judge != "person":
+        if decision.model != PERSON:
             return before
-        pairs = self._told_apart(decision)
+        pairs = self._apart_pairs(decision)
         known = [writer.distinct.verdict(scope, a, b) for scope, a, b, _ in pairs]
         writer.distinct.mark_all(pairs, "person")
         return with_verdicts(before, known)
 
-    def _told_apart(self, decision: Decision) -> list[tuple[Scope, str, str, str]]:
+    def _apart_pairs(self, decision: Decision) -> list[tuple[Scope, str, str, str]]:
         """Each pair's scope, the keys of its texts, and why."""
-        by_id = _involved(decision)
+        by_id = {member.id: member for member in decision.members}
+        by_id |= {survivor.memory.id: survivor.memory for survivor in decision.survivors}
         keys = {name: text_key(memory.content) for name, memory in by_id.items()}
         return [
             (self._scope_of(by_id[a]), keys[a], keys[b], decision.reason)
             for a, b in decision.distinct
         ]
 
-    def _count_failure(self, writer: Writer, one: Application) -> None:
+    def _count_failure(self, writer: Writer, one: Decided) -> None:
         """What a model was asked and could not answer, pair by pair; the next batch asks a new."""
-        decision = one.decision
-        if not decision.pending or decision.model is None or decision.judge == "person":
-            return
         pause = BATCH_PAUSE if one.arrival is None else timedelta(0)
-        now = self._clock()
-        for a, b in combinations(decision.members, 2):
-            texts = (a.content, b.content)
-            writer.attempts.count(self._scope_of(a), *texts, decision.model, now, pause)
+        now, model = self._clock(), one.decision.model
+        assert model is not None
+        for a, b in combinations(one.decision.members, 2):
+            scope = self._scope_of(a)
+            writer.attempts.count(scope, a.content, b.content, model, now, pause)
 
 
-def _stays(one: Application) -> bool:
+def _is_latest(writer: Writer, one: Decided) -> bool:
+    """Whether nothing at all was written since a new memory was prepared."""
+    condition = one.condition
+    as_of = condition.revision if isinstance(condition, WhileNearest) else None
+    return as_of == writer.revision() and not writer.has_written
+
+
+def _stays(one: Decided) -> bool:
     """Whether its arrival is stored just as it came; a link may lead to another end."""
     return (
         one.arrival is not None and not one.decision.survivors and not one.arrival.memory.linked_ids
     )
 
 
-def _without_effect(writer: Writer, todo: Sequence[Application]) -> Iterator[list[Application]]:
+def _without_effect(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
     """The same in order, cut so that in no part one changes what another is about, or its links.
 
     What is only stored changes nothing that is about another, whoever it is linked to.
     """
     names = {name for one in todo for name in one.names}
     linked = {name for link in writer.links.touching(sorted(names)) for name in link[:2]}
-    part: list[Application] = []
+    part: list[Decided] = []
     changed: set[str] = set()
     for one in todo:
+        changes = {survivor.memory.id for survivor in one.decision.survivors}
+        changes.update(one.decision.retired)
         ends = {end.target_id for member in one.decision.members for end in member.linked_ids}
         linked |= {one.newest.id, *ends} if ends else set()
         alone = bool(one.undone_from and linked & one.names)
@@ -366,21 +371,19 @@ def _without_effect(writer: Writer, todo: Sequence[Application]) -> Iterator[lis
             yield part
             part, changed = [], set()
         part.append(one)
-        changed |= one.names | one.changes if alone else one.changes
+        changed |= one.names | changes if alone else changes
     if part:
         yield part
 
 
 def _living_for(reader: Reader, ids: Sequence[str]) -> dict[str, Memory]:
     """Who lives for each of these memories today."""
-    if not ids:
-        return {}
     ends = reader.memories.living_ids(ids)
     rows = reader.memories.rows(list(dict.fromkeys(ends.values())))
     return {name: rows[end].memory for name, end in ends.items()}
 
 
-def _made(one: Application) -> Iterator[Memory]:
+def _stored_by(one: Decided) -> Iterator[Memory]:
     """What it stores anew: its arrival, then each successor that was made, and former wordings."""
     if one.arrival is not None:
         yield one.arrival.memory
@@ -391,18 +394,7 @@ def _made(one: Application) -> Iterator[Memory]:
             yield survivor.version
 
 
-def _involved(decision: Decision) -> dict[str, Memory]:
-    """Members and survivors, by id."""
-    members = {member.id: member for member in decision.members}
-    return members | {survivor.memory.id: survivor.memory for survivor in decision.survivors}
-
-
-def _is_latest(writer: Writer, condition: WhileNearest) -> bool:
-    """Whether nothing at all was written since its revision, by this transaction either."""
-    return condition.revision == writer.revision() and not writer.has_written
-
-
-def _changed(writer: Writer, one: Application) -> str:
+def _changed(writer: Writer, one: Decided) -> str:
     new = one.arrival.memory.id if one.arrival is not None else None
     stored = [member for member in one.decision.members if member.id != new]
     rows = writer.memories.rows([member.id for member in stored])
@@ -418,9 +410,9 @@ def _unlinked(memory: Memory) -> Memory:
     return memory.model_copy(update={"linked_ids": ()})
 
 
-def _let_live(writer: Writer, survivors: Sequence[tuple[Application, Survivor]]) -> None:
+def _let_live(writer: Writer, survivors: Sequence[tuple[Decided, Survivor]]) -> None:
     """Members with new values; those that a survivor stands for are retired."""
-    kept = [one.memory for application, one in survivors if one.memory.id in application.names]
+    kept = [survivor.memory for one, survivor in survivors if survivor.memory.id in one.names]
     writer.memories.rewrite(kept)
     retired = [(name, one.memory.id) for _, one in survivors for name in one.stands_for]
     writer.memories.retire(retired)

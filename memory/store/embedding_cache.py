@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -71,8 +71,10 @@ class EmbeddingCache:
             known = reader.vectors.of(text_key(memory.content) for memory in memories)
         return self.complete(memories, known)
 
-    def complete(self, memories: Sequence[Memory], known: dict[str, Vector]) -> list[Embedded]:
-        """As `embed`, where the vectors that the ledger knows were looked up already."""
+    def complete(
+        self, memories: Sequence[Memory], known: Mapping[str, Vector | None]
+    ) -> list[Embedded]:
+        """As `embed`, where vectors were looked up, or made if that was possible, already."""
         keys = [text_key(memory.content) for memory in memories]
         missing = {
             key: memory.content
@@ -81,7 +83,7 @@ class EmbeddingCache:
         }
         if missing:
             try:
-                known = known | dict(zip(missing, self._embed(missing.values()), strict=True))
+                known = {**known, **dict(zip(missing, self._embed(missing.values()), strict=True))}
             except EmbeddingError as exc:
                 logger.warning("no vectors for %d memories: %s", len(missing), exc)
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,12 +15,12 @@ from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelin
 from memory.ledger import (
     Counts,
     DecisionRecord,
+    Lease,
     Ledger,
     Lineage,
     Reader,
     Row,
     Snapshot,
-    Writer,
     strangers,
     take_snapshot,
 )
@@ -44,14 +44,13 @@ from memory.search import ExactIndex, IndexSlot
 from memory.store import undoing
 from memory.store.applying import (
     Anyway,
-    Application,
     Applied,
     Applier,
     Condition,
     Conflict,
+    Decided,
     Probe,
     WhileUnchanged,
-    count,
     ranked,
     ranked_by,
 )
@@ -108,8 +107,8 @@ class _Look:
     revision: int
     same: tuple[Row, ...]
     """Live memories with the same text, newest first."""
-    distinct: frozenset[str] = frozenset()
-    hidden: int = 0
+    distinct: frozenset[str]
+    hidden: int
     """How many live memories have one of the distinct texts."""
 
 
@@ -149,6 +148,7 @@ class MemoryStore:
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
         """Which memories one may be compared with."""
         self.scope_fields = scope_fields
+        self.pace = Pace()
         self.applier = Applier(self.embeddings, lambda: self.scale, self.scope_of, clock)
         self._watched = telemetry.watch(self._backlog)
 
@@ -258,85 +258,43 @@ class MemoryStore:
             return None
         [probe] = self.embeddings.embed([self.new_memory(content, user=user)])
         with self.ledger.reading() as reader:
-            look = self._look(reader, probe.memory, NOBODY)
+            [look] = self._looks(reader, [probe.memory], NOBODY)
         whatever_was_judged = replace(look, distinct=frozenset(), hidden=0)
-        found = self._neighbours(whatever_was_judged, probe, 1, threshold)
+        [found] = self._neighbours([whatever_was_judged], [probe], 1, threshold)
         return next(iter(found.matches), None)
 
-    def find(
-        self, new: Embedded, k: int, min_similarity: float, asker: Asker = NOBODY
-    ) -> Neighbours:
-        """The k live memories in scope most like the new one, of those that are similar enough.
-
-        The same text comes first; what was judged distinct from it is left out.
-        """
-        with self.ledger.reading() as reader:
-            look = self._look(reader, new.memory, asker)
-        return self._neighbours(look, new, k, min_similarity)
-
-    def receive(self, new: Memory | Embedded) -> Known | Embedded:
-        """A new memory under an id of its own, with its vector, which may have been made before.
-
-        Raises: LedgerError.
-        """
-        memory = new.memory if isinstance(new, Embedded) else new
-        with self.ledger.reading() as reader:
-            known = self._known(reader, memory)
-            own = self._under_own_id(reader, memory)
-            vectors = reader.vectors.of([text_key(memory.content)])
-        if known is not None:
-            return Known(known)
-        if isinstance(new, Embedded):
-            return Embedded(own, new.vector)
-        return self.embeddings.complete([own], vectors)[0]
-
     def prepare(
-        self, new: Memory | Embedded, k: int, min_similarity: float, asker: Asker = NOBODY
-    ) -> Known | Arrival:
-        """What is to be known before a decision about a new memory: `receive` and `find` in one.
+        self,
+        new: Sequence[Memory | Embedded],
+        k: int,
+        min_similarity: float,
+        asker: Asker = NOBODY,
+    ) -> list[Known | Arrival]:
+        """Find what must be known before deciding about new memories, all as of one revision.
 
-        Raises: LedgerError where not even its arrival can be looked up.
+        Each comes under an id of its own, with its vector and the k live memories of its scope most
+        like it, of those that are similar enough: the same text first, without what was judged
+        distinct from it. None of them may be an earlier arrival of another (`strangers`).
+
+        Raises: LedgerError where not even their arrival can be looked up; EmbedderMismatch.
         """
-        memory = new.memory if isinstance(new, Embedded) else new
+        memories = [one.memory if isinstance(one, Embedded) else one for one in new]
         with self.ledger.reading() as reader:
-            known = self._known(reader, memory)
-            if known is not None:
-                return Known(known)
-            own = self._under_own_id(reader, memory)
-            look = self._look(reader, own, asker)
-            vectors = reader.vectors.of([look.key])
-        if isinstance(new, Embedded):
-            arrived = Embedded(own, new.vector)
-        else:
-            [arrived] = self.embeddings.complete([own], vectors)
+            received = self._received(reader, memories)
+            own = [one for one in received if isinstance(one, Memory)]
+            looks = self._looks(reader, own, asker) if own else []
+            vectors = reader.vectors.of(look.key for look in looks)
+        made = {
+            text_key(one.memory.content): one.vector for one in new if isinstance(one, Embedded)
+        }
+        arrived = self.embeddings.complete(own, vectors | made)
+        found: Sequence[Neighbours | Unsearched]
         try:
-            return Arrival(arrived, self._neighbours(look, arrived, k, min_similarity))
+            found = self._neighbours(looks, arrived, k, min_similarity)
         except MemoryPipelineError as exc:
-            return Arrival(arrived, Unsearched(str(exc)))
-
-    def prepare_all(
-        self, new: Sequence[Embedded], k: int, min_similarity: float, asker: Asker = NOBODY
-    ) -> tuple[list[Known | Arrival], int]:
-        """As `prepare`, several that are strangers to each other, and the revision it is as of.
-
-        Raises: LedgerError, IndexFault.
-        """
-        with self.ledger.reading() as reader:
-            self.embeddings.check(reader)
-            rows = reader.memories.earlier_arrivals([one.memory for one in new])
-            alive = [None if row is None else reader.memories.living(row) for row in rows]
-            taken = reader.memories.taken([one.memory.id for one in new])
-            own = [replace(one, memory=self._renamed(one.memory, taken)) for one in new]
-            looks = self._looks(reader, [one.memory for one in own], asker)
-            revision = reader.revision()
-        found = self._all_neighbours(looks, own, k, min_similarity)
-        prepared: list[Known | Arrival] = []
-        for one, row, living, near in zip(own, rows, alive, found, strict=True):
-            if row is None:
-                prepared.append(Arrival(one, near))
-            else:
-                prepared.append(Known(living.memory if living is not None else one.memory))
-        return prepared, revision
+            found = [Unsearched(str(exc))] * len(arrived)
+        arrivals = map(Arrival, arrived, found)
+        return [one if isinstance(one, Known) else next(arrivals) for one in received]
 
     # --- writing ---
 
@@ -346,26 +304,30 @@ class MemoryStore:
 
     def add(self, memory: Memory) -> Memory:
         """Store a memory as it is. The same one twice is stored once; gives the one that lives."""
-        received = self.receive(memory)
-        if isinstance(received, Known):
-            return received.memory
-        added = self.apply(_addition(received.memory), Anyway(), arrival=received)
-        if isinstance(added, Applied):
-            return added.memory
-        return self.add(memory)  # it came by another way meanwhile
+        [stored] = self._add_all([memory], None)
+        return stored.memory
 
-    def add_batch(
-        self, memories: Sequence[Memory], *, run: str | None = None, pace: Pace | None = None
-    ) -> int:
-        """Store memories as they are, all or none; gives how many were not there before.
-
-        `pace` learns how long that takes.
-        """
-        parts = list(strangers(self.embeddings.embed(memories)))
-        with (pace or Pace()).writing(self.ledger, len(memories)) as writer:
-            added = sum(self._add_new(writer, some, run) for some in parts)
+    def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
+        """Store memories as they are, all or none; gives how many were not there before."""
+        added = sum(isinstance(one, Applied) for one in self._add_all(memories, run))
         self.index.follow()
         return added
+
+    def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Known | Applied]:
+        stored: list[Known | Applied] = []
+        embedded = self.embeddings.embed(memories)
+        with self.pace.writing(self.ledger, len(memories)) as writer:
+            for part in strangers(memories):
+                received = self._received(writer, memories[part])
+                own = [
+                    replace(one, memory=memory)
+                    for one, memory in zip(embedded[part], received, strict=True)
+                    if isinstance(memory, Memory)
+                ]
+                todo = [Decided(_addition(one.memory), Anyway(), one) for one in own]
+                done = iter(self.applier.write(writer, todo, {}, run)) if todo else iter(())
+                stored += [one if isinstance(one, Known) else next(done) for one in received]
+        return stored
 
     def update(self, memory_id: str, new_content: str) -> None:
         """Replace a memory's text in place; its old wording is kept as a retired version.
@@ -390,14 +352,31 @@ class MemoryStore:
         arrival: Embedded | None = None,
         run: str | None = None,
     ) -> Applied | Conflict:
-        """Do what was decided, in one transaction; or, where the condition fails, nothing.
+        """Apply one decision; `arrival` is the new memory among its members."""
+        [done] = self.apply_all([Decided(decision, condition, arrival)], run=run)
+        return done
 
-        `arrival` is the new memory among the decision's members.
+    def apply_all(
+        self, decided: Sequence[Decided], *, run: str | None = None, lease: Lease | None = None
+    ) -> list[Applied | Conflict]:
+        """Apply decisions in one transaction, each wholly or, where something moved, not at all.
+
+        The answers are those of the first ones, at least one. Of new memories, which were decided
+        in order, none is applied after a conflict, and but one where anything was written since
+        they were prepared: the others are to be decided again.
+
+        Raises: LeaseLost where the lease, if given, is not held any more: nothing is done then.
         """
-        one = self.applier.application(decision, condition, arrival, run)
-        with self.ledger.writing() as writer:
-            done = self.applier.apply(writer, one)
-        count([(decision, done)])
+        made = self.applier.vectors_of_made(decided)
+        with self.pace.writing(self.ledger, len(decided)) as writer:
+            if lease is not None:
+                writer.leases.check(lease)
+            done = self.applier.apply(writer, decided, made, run)
+        for one, outcome in zip(decided, done, strict=False):
+            if isinstance(outcome, Applied):
+                decision = one.decision
+                by = decision.model or "policy"
+                telemetry.decided(decision.action.value, pending=decision.pending, by=by)
         return done
 
     def undo(
@@ -434,73 +413,43 @@ class MemoryStore:
 
     # --- inside ---
 
-    def _known(self, reader: Reader, memory: Memory) -> Memory | None:
-        """What lives for an earlier arrival of this very memory; None where it is new.
+    def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[Known | Memory]:
+        """Each memory under an id of its own, or what lives for an earlier arrival of it.
 
         What was forgotten since is not brought back: then that is the memory itself.
         """
-        row = reader.memories.earlier_arrival(memory)
-        if row is None:
-            return None
-        alive = reader.memories.living(row)
-        return alive.memory if alive is not None else memory
-
-    def _add_new(self, writer: Writer, some: Sequence[Embedded], run: str | None) -> int:
-        """Those that have not arrived before, a handful of statements for all; gives how many."""
-        rows = writer.memories.earlier_arrivals([one.memory for one in some])
-        new = [one for one, row in zip(some, rows, strict=True) if row is None]
-        taken = writer.memories.taken([one.memory.id for one in new])
-        own = [replace(one, memory=self._renamed(one.memory, taken)) for one in new]
-        todo = [Application(_addition(one.memory), Anyway(), one, (), run) for one in own]
-        return len(self.applier.apply_in_order(writer, todo))
-
-    def _under_own_id(self, reader: Reader, memory: Memory) -> Memory:
-        """The memory, under a new id where another one has its id already."""
-        return self._renamed(memory, reader.memories.taken([memory.id]))
-
-    def _renamed(self, memory: Memory, taken: Collection[str]) -> Memory:
-        if memory.id not in taken:
-            return memory
-        return memory.model_copy(
-            update={"id": self.new_id(), "external_id": memory.external_id or memory.id}
-        )
-
-    def _look(self, reader: Reader, memory: Memory, asker: Asker) -> _Look:
-        """Raises: EmbedderMismatch."""
-        self.embeddings.check(reader)
-        scope, key = self.scope_of(memory), text_key(memory.content)
-        distinct = frozenset(reader.distinct.of(scope, key, asker.bound_by))
-        return _Look(
-            scope=scope,
-            key=key,
-            revision=reader.revision(),
-            same=tuple(reader.memories.live_with_texts([key], scope)),
-            distinct=distinct,
-            hidden=reader.memories.count_with_texts(distinct, scope),
-        )
+        received: list[Known | Memory] = []
+        found = reader.memories.earlier_arrivals(memories)
+        for memory, (earlier, id_is_taken) in zip(memories, found, strict=True):
+            if earlier is not None:
+                alive = reader.memories.living(earlier)
+                received.append(Known(memory if alive is None else alive.memory))
+            elif id_is_taken:
+                own = {"id": self.new_id(), "external_id": memory.external_id or memory.id}
+                received.append(memory.model_copy(update=own))
+            else:
+                received.append(memory)
+        return received
 
     def _looks(self, reader: Reader, memories: Sequence[Memory], asker: Asker) -> list[_Look]:
-        """As `_look`, of several."""
+        """Raises: EmbedderMismatch."""
+        self.embeddings.check(reader)
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
         apart = reader.distinct.of_all(list(zip(scopes, keys, strict=True)), asker.bound_by)
         same: dict[tuple[Scope, str], list[Row]] = {}
-        for row in reader.memories.live_with_texts(list(dict.fromkeys(keys)), Scope(())):
+        every = scopes[0] if len(set(scopes)) == 1 else Scope(())
+        for row in reader.memories.live_with_texts(list(dict.fromkeys(keys)), every):
             same.setdefault((self.scope_of(row.memory), row.text_key), []).append(row)
         revision = reader.revision()
         looks = []
         for scope, key, others in zip(scopes, keys, apart, strict=True):
-            distinct = frozenset(others)
             copies = tuple(same.get((scope, key), ()))
-            hidden = reader.memories.count_with_texts(distinct, scope) if distinct else 0
-            looks.append(_Look(scope, key, revision, copies, distinct, hidden))
+            hidden = reader.memories.count_with_texts(others, scope) if others else 0
+            looks.append(_Look(scope, key, revision, copies, frozenset(others), hidden))
         return looks
 
-    def _neighbours(self, look: _Look, new: Embedded, k: int, min_similarity: float) -> Neighbours:
-        [found] = self._all_neighbours([look], [new], k, min_similarity)
-        return found
-
-    def _all_neighbours(
+    def _neighbours(
         self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
     ) -> list[Neighbours]:
         """The index is asked between two looks at the ledger, never inside of one."""
@@ -516,9 +465,15 @@ class MemoryStore:
         for look, one, some in zip(looks, new, listed, strict=True):
             same = [row.memory for row in look.same if row.memory.id != one.memory.id]
             matches = [SearchResult(memory, 1.0) for memory in same]
-            others = [rows[name] for name in some if name in rows]
-            others = [row for row in others if self._is_other(row, look)]
-            if one.vector is not None:
+            if one.vector is not None and some:
+                others = [rows[name] for name in some if name in rows]
+                others = [
+                    row
+                    for row in others
+                    if row.live
+                    and row.text_key not in (look.key, *look.distinct)
+                    and self.scope_of(row.memory) == look.scope
+                ]
                 alike = ranked_by(known, Probe(one.memory.content, one.vector), others, self.scale)
                 matches += [hit for hit in alike if hit.similarity >= min_similarity]
             found.append(Neighbours(tuple(matches[:k]), look.revision, look.distinct))
@@ -538,15 +493,6 @@ class MemoryStore:
         answers = self.index.nearest(list(queries.values())) if queries else []
         found = dict(zip(queries, answers, strict=True))
         return [found[place].ids if place in found else () for place in range(len(new))]
-
-    def _is_other(self, row: Row, look: _Look) -> bool:
-        """Whether a row is a live one of the scope with another text, not known to differ."""
-        return (
-            row.live
-            and row.text_key != look.key
-            and row.text_key not in look.distinct
-            and self.scope_of(row.memory) == look.scope
-        )
 
 
 def _one_scope(user: str | None, scope: Scope | None, everyone: bool) -> Scope:

@@ -204,11 +204,11 @@ def test_what_arrived_before_is_known_by_id_and_by_what_an_import_called_it(
     with ledger.writing() as writer:
         writer.memories.insert(told)
         again = told.model_copy(update={"id": "mem_000000000001"})
-        assert writer.memories.earlier_arrival(told) is not None
-        assert writer.memories.earlier_arrival(again) is not None
+        assert writer.memories.earlier_arrivals([told])[0][0] is not None
+        assert writer.memories.earlier_arrivals([again])[0][0] is not None
         others = ({"content": "two"}, {"user": "Jonas"}, {"external_id": None})
         for other in (*others, {"is_private": True}):
-            assert writer.memories.earlier_arrival(again.model_copy(update=other)) is None
+            assert writer.memories.earlier_arrivals([again.model_copy(update=other)])[0][0] is None
 
 
 def test_a_decision_is_recorded_with_the_state_before_it(ledger: Ledger, tell: Tell) -> None:
@@ -249,7 +249,7 @@ def test_an_arrival_is_known_again_whatever_became_of_its_row(ledger: Ledger, te
         writer.memories.insert(told)
         writer.memories.rewrite([told.model_copy(update={"timestamp": later, "external_id": "8"})])
         again = told.model_copy(update={"id": "mem_000000000001"})
-        assert writer.memories.earlier_arrival(again) is not None
+        assert writer.memories.earlier_arrivals([again])[0][0] is not None
 
 
 def test_links_to_what_has_not_arrived_follow_whoever_is_retired(

@@ -55,9 +55,10 @@ def test_one_row_is_always_written_however_slow_the_machine(ledger: Ledger) -> N
 def test_a_batch_tells_its_pace_how_long_it_took(
     ledger: Ledger, tell: Callable[[str], Memory]
 ) -> None:
-    store, pace = MemoryStore(ledger, PlacedEmbedder()), Pace(clock=clock(lambda: 1.0))
-    assert store.add_batch([tell(f"Mia has {n} cats.") for n in range(8)], pace=pace) == 8
-    assert pace.size == 4
+    store = MemoryStore(ledger, PlacedEmbedder())
+    store.pace = Pace(clock=clock(lambda: 1.0))
+    assert store.add_batch([tell(f"Mia has {n} cats.") for n in range(8)]) == 8
+    assert store.pace.size == 4
 
 
 def test_garbage_is_not_looked_for_while_others_wait_to_write(ledger: Ledger) -> None:

@@ -18,12 +18,14 @@ from memory.errors import (
     StillStatedBy,
 )
 from memory.ledger import Ledger
-from memory.models import Action, Decision, Memory, MemoryLink, Survivor, Vectors
+from memory.models import Action, Decision, Memory, MemoryLink, SearchResult, Survivor, Vectors
 from memory.store import (
     Applied,
+    Arrival,
     Conflict,
     Forgotten,
     MemoryStore,
+    Neighbours,
     UnlessRepeated,
     WhileMergeable,
     WhileNearest,
@@ -43,6 +45,14 @@ def ledger(ledger_url: str) -> Iterator[Ledger]:
 
 def contents(store: MemoryStore) -> list[str]:
     return [memory.content for memory in store.memories()]
+
+
+def matches(store: MemoryStore, new: Memory, min_similarity: float) -> tuple[SearchResult, ...]:
+    """What a new memory is to be decided against."""
+    [found] = store.prepare([new], 5, min_similarity)
+    assert isinstance(found, Arrival)
+    assert isinstance(found.neighbours, Neighbours)
+    return found.neighbours.matches
 
 
 def test_find_similar_includes_the_threshold_itself(
@@ -311,8 +321,9 @@ def test_undo_restores_text_values_links_and_vectors(
     store.undo(number)
     assert everything(store) == before
     assert store.search("Mia has a cat.", everyone=True)[0].memory.id == old.id
-    [new_again] = store.embeddings.embed([new])
-    assert store.find(new_again, 5, 0.0).matches[0].memory.id != old.id, "kept apart by a person"
+    new_again = new.model_copy(update={"id": store.new_id(), "timestamp": store.clock()})
+    [nearest, *_] = matches(store, new_again, 0.0)
+    assert nearest.memory.id != old.id, "kept apart by a person"
     with pytest.raises(CannotUndo, match="undone already"):
         store.undo(number)
 
@@ -429,8 +440,7 @@ def test_what_an_undo_takes_away_is_no_ghost_among_the_neighbours(
         assert isinstance(store.apply(merge, WhileMergeable(revision(store))), Applied)
         store.search("Mia knits.", everyone=True)
         store.undo(store.history()[-1].number)
-    [probe] = store.embeddings.embed([tell("Mia knits.")])
-    assert [hit.memory.id for hit in store.find(probe, 5, 0.9).matches] == [near.id]
+    assert [hit.memory.id for hit in matches(store, tell("Mia knits."), 0.9)] == [near.id]
     assert len(store.search("Mia knits.", 5, everyone=True)) == 5
 
 
