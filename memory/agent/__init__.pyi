@@ -8,6 +8,7 @@ from .saving import Distances as Distances
 from .scaffolds import compose_response as compose_response
 from .scaffolds import without_question as without_question
 from .server import AgentServer as AgentServer
+from .server import Opened as Opened
 from .server import run_and_exit as run_and_exit
 from .tokens import Tokens as Tokens
 from .tokens import read_tokens as read_tokens

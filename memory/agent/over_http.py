@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 from memory.agent.server import USER, AgentServer
 from memory.agent.tokens import Tokens
+from memory.errors import LedgerError
 from memory.listening import THIS_MACHINE, Address, serve_until
 from memory.signals import stop_event
+from memory.threads import in_thread
 
+logger = logging.getLogger(__name__)
+
+HEALTH = "/health"
 _REFUSED = 1008
 """WebSocket's code for what a server does not allow."""
 
@@ -31,15 +37,23 @@ def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
 
 
 class Gate:
-    """Lets in who carries a known token, and says whose it is; without tokens, everybody."""
+    """Lets in who carries a known token, and says whose it is; without tokens, everybody.
 
-    def __init__(self, inner: Asgi, tokens: Tokens | None) -> None:
+    `/health` asks for no token: it says whether the ledger can be read, and nothing else.
+    """
+
+    def __init__(self, inner: Asgi, tokens: Tokens | None, check: Callable[[], object]) -> None:
+        """`check` raises LedgerError where the ledger cannot be read."""
         self._inner = inner
         self._tokens = tokens
+        self._check = check
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] not in ("http", "lifespan"):  # a token is asked for in no other
             await send({"type": f"{scope['type']}.close", "code": _REFUSED})
+            return
+        if scope["type"] == "http" and scope["path"] == HEALTH:
+            await _answer(send, *await self._health())
             return
         if self._tokens is None or scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
@@ -49,9 +63,22 @@ class Gate:
         if user is not None:
             await self._inner({**scope, USER: user}, receive, send)
             return
-        headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
-        await send({"type": "http.response.start", "status": 401, "headers": headers})
-        await send({"type": "http.response.body", "body": b"a bearer token is needed\n"})
+        needed = b"a bearer token is needed\n"
+        await _answer(send, 401, needed, (b"www-authenticate", b"Bearer"))
+
+    async def _health(self) -> tuple[int, bytes]:
+        try:
+            await in_thread(self._check)
+        except LedgerError as exc:
+            logger.warning("not healthy: %s", exc)
+            return 503, b"the ledger cannot be read\n"
+        return 200, b"ok\n"
+
+
+async def _answer(send: Any, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    sent = [*headers, (b"content-type", b"text/plain")]
+    await send({"type": "http.response.start", "status": status, "headers": sent})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def serve_over_http(server: AgentServer, app: Asgi, listening: socket.socket) -> None:

@@ -1,6 +1,7 @@
 """The MCP server: the only `mcp` import. Over stdio, stdout belongs to the protocol.
 
-It answers before Chroma is loaded, and ends well: at the end of input, at SIGTERM and at Ctrl-C it
+It shakes hands and lists its tools while the store is opened, answers before Chroma is loaded, and
+ends well: at the end of input, at SIGTERM and at Ctrl-C it
 finishes the calls under way, closes the store and goes.
 """
 
@@ -11,7 +12,9 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import mcp.types as wire
 from mcp.server.lowlevel import Server
@@ -19,11 +22,14 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from memory import __version__
+from memory.agent.catalog import TOOLS, Tool
 from memory.agent.schemas import told_schema
-from memory.agent.tools import TOOLS, AgentTools, Tool
 from memory.errors import MemoryPipelineError
 from memory.signals import stop_event
 from memory.threads import in_thread
+
+if TYPE_CHECKING:
+    from memory.agent.tools import AgentTools, Answer
 
 logger = logging.getLogger(__name__)
 
@@ -39,16 +45,22 @@ INSTRUCTIONS = (
 )
 
 
-ToolsOf = Callable[[str | None], AgentTools]
-"""The tools of the user whose token a call carries; None where none is asked for."""
+@dataclass(frozen=True)
+class Opened:
+    """The tools on an open store."""
+
+    tools_of: Callable[[str | None], AgentTools]
+    """Those of the user whose token a call carries; None where none is asked for."""
+    close: Callable[[], None]
+    when_idle: Callable[[], None] = lambda: None
+    """Called in a thread, soon after answers."""
 
 
 class AgentServer:
-    """The tools behind the protocol; `when_idle` is called in a thread, soon after answers."""
+    """The tools behind the protocol; calls wait until the store is open."""
 
-    def __init__(self, tools: ToolsOf, when_idle: Callable[[], None] = lambda: None) -> None:
-        self._tools_of = tools
-        self._when_idle = when_idle
+    def __init__(self, opening: Future[Opened]) -> None:
+        self._opening = opening
         self._resting: asyncio.Task[None] | None = None
         self._under_way: set[asyncio.Task[Any]] = set()
         self.protocol: Server[Any] = Server(
@@ -102,8 +114,7 @@ class AgentServer:
         self, context: Any, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult:
         """A call that its client gives up is finished all the same: nothing stays half done."""
-        tools = self._tools_of(_caller(context))
-        task = asyncio.create_task(tools.call(params.name, params.arguments or {}))
+        task = asyncio.create_task(self._answer(_caller(context), params))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         try:
@@ -121,6 +132,14 @@ class AgentServer:
             structured_content=answer.data.model_dump(mode="json"),
         )
 
+    async def opened(self) -> Opened:
+        """Raises: what opening the store raises."""
+        return await asyncio.wrap_future(self._opening)
+
+    async def _answer(self, caller: str | None, params: wire.CallToolRequestParams) -> Answer:
+        opened = await self.opened()
+        return await opened.tools_of(caller).call(params.name, params.arguments or {})
+
     def _answered(self) -> None:
         if self._resting is None or self._resting.done():
             self._resting = asyncio.create_task(self._rest())
@@ -128,25 +147,40 @@ class AgentServer:
     async def _rest(self) -> None:
         await asyncio.sleep(_IDLE_S)
         try:
-            await in_thread(self._when_idle)
+            await in_thread((await self.opened()).when_idle)
         except MemoryPipelineError as exc:
             logger.warning("left for later: %s", exc)
 
 
-def run_and_exit(server: AgentServer, close: Callable[[], None]) -> None:
+def run_and_exit(server: AgentServer) -> None:
     """Serve, close, and end this process: whoever reads stdin cannot be woken in any other way."""
 
     async def run() -> None:
         with stop_event() as stop:  # until the end: a second signal must not cut it short
+            opening = asyncio.create_task(server.opened())
+            opening.add_done_callback(lambda done: stop.set() if done.exception() else None)
             status = await _served(server, stop)
-            try:
-                close()
-            except Exception as exc:  # what was answered is committed
-                logger.error("the store did not close: %s", exc)
+            status = status or await _closed(opening)
             sys.stderr.flush()
             os._exit(status)
 
     asyncio.run(run())
+
+
+async def _closed(opening: asyncio.Task[Opened]) -> int:
+    """Close the store; the exit status says whether it could be opened."""
+    await asyncio.wait([opening], timeout=_PATIENCE_S)
+    if not opening.done():
+        return 0
+    if failure := opening.exception():
+        told = failure if isinstance(failure, MemoryPipelineError) else repr(failure)
+        sys.stderr.write(f"error: {told}\n")
+        return 1
+    try:
+        opening.result().close()
+    except Exception as exc:  # what was answered is committed
+        logger.error("the store did not close: %s", exc)
+    return 0
 
 
 async def _served(server: AgentServer, stop: asyncio.Event) -> int:

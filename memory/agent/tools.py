@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, time
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from memory.agent import scaffolds, schemas
+from memory.agent.catalog import TOOLS
 from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats
 from memory.agent.episodes import create_episode, get_episode
 from memory.agent.memory_store import MemorySearchResult, MemoryStore
@@ -34,20 +35,6 @@ class Answer:
 
     text: str
     data: BaseModel
-
-
-@dataclass(frozen=True)
-class Tool:
-    """One tool, as a client sees it and as it runs."""
-
-    name: str
-    description: str
-    arguments: type[schemas.Arguments]
-    answer: type[BaseModel]
-    run: Callable[[AgentTools, Any], Awaitable[Answer]]
-    read_only: bool = False
-    destructive: bool = False
-    idempotent: bool = False
 
 
 class AgentTools:
@@ -82,7 +69,8 @@ class AgentTools:
         except ValidationError as exc:
             raise InputError(name, _explained(first_problem(exc), tool.arguments)) from exc
         try:
-            return await tool.run(self, checked)
+            answer: Answer = await getattr(self, tool.name)(checked)
+            return answer
         except MemoryNotFound as exc:
             problem = f"there is no memory {exc.memory_id}"
             raise InputError(name, problem, "use recall to find its id") from exc
@@ -262,90 +250,6 @@ class AgentTools:
             logger.warning("the workspace is not up to date: %s", problem)
             return [scaffolds.workspace_unclean(problem)]
         return []
-
-
-# --- the list -------------------------------------------------------------------------------------
-
-SURFACE_TOOLS = (
-    Tool(
-        "remember",
-        "Save a memory. Blocked where a very similar one exists: then correct that one with "
-        "replaces, or save all the same with force.",
-        schemas.Remember,
-        schemas.Remembered,
-        AgentTools.remember,
-    ),
-    Tool(
-        "recall",
-        "Search memories by meaning; filter by emotion, category or time.",
-        schemas.Recall,
-        schemas.Recalled,
-        AgentTools.recall,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        "introspect",
-        "See recent memories and what is still open, and reflect on them.",
-        schemas.Introspect,
-        schemas.Introspected,
-        AgentTools.introspect,
-        read_only=True,
-        idempotent=True,
-    ),
-)
-BACKEND_TOOLS = (
-    Tool(
-        "consolidate",
-        "Replay and link recent memories, and propose pairs that may be one. Merges nothing.",
-        schemas.Consolidate,
-        schemas.Consolidated,
-        AgentTools.consolidate,
-    ),
-    Tool(
-        "forget",
-        "Delete a memory by ID. Returns the deleted memory's summary for confirmation.",
-        schemas.Forget,
-        schemas.Forgot,
-        AgentTools.forget,
-        destructive=True,
-        idempotent=True,
-    ),
-    Tool(
-        "link_memories",
-        "Link two memories, both ways. A link that is there takes the new type and note.",
-        schemas.LinkMemories,
-        schemas.Linked,
-        AgentTools.link_memories,
-        idempotent=True,
-    ),
-    Tool(
-        "merge_memories",
-        "Make one memory of two: one is kept, with merged_content where given; the other is "
-        "retired in its favour. Can be undone by a person.",
-        schemas.MergeMemories,
-        schemas.Merged,
-        AgentTools.merge_memories,
-        destructive=True,
-    ),
-    Tool(
-        "create_episode",
-        "Tie memories together as one episode.",
-        schemas.CreateEpisode,
-        schemas.EpisodeTold,
-        AgentTools.create_episode,
-    ),
-    Tool(
-        "get_episode",
-        "See an episode and those of its memories that still exist.",
-        schemas.GetEpisode,
-        schemas.EpisodeTold,
-        AgentTools.get_episode,
-        read_only=True,
-        idempotent=True,
-    ),
-)
-TOOLS = (*SURFACE_TOOLS, *BACKEND_TOOLS)
 
 
 # --- small parts --------------------------------------------------------------------------------

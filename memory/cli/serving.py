@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +16,7 @@ from memory.cli.shell import err
 from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
-    from memory.agent import AgentServer, AgentTools, Tokens
+    from memory.agent import AgentTools, Opened, Tokens
     from memory.config import Config
     from memory.listening import Address
     from memory.store import MemoryStore
@@ -56,7 +58,6 @@ def serve(
     config = context.obj.model_copy(update={"agent": agent})
     if agent.user is not None:
         config.memory.check_users_apart("serve without --user and agent.user")
-    _check_workspace(config, named=workspace is not None)
     if http is not None:
         _over_http(config, http, tokens, allow_host or [])
         return
@@ -65,42 +66,52 @@ def serve(
     _over_stdio(config)
 
 
-def _check_workspace(config: Config, *, named: bool) -> None:
-    """Warn where the workspace cannot be written; the memories are stored all the same.
-
-    Raises: InputError where it was named on the command line.
-    """
+def _keep_workspace(config: Config, store: MemoryStore) -> None:
+    """Warn where the workspace cannot be written; the memories are stored all the same."""
     kept = assembly.build_workspace(config)
     try:
         if kept is not None:
             kept.check()
     except InputError as exc:
-        if named:
-            raise
         err().print(f"warning: {exc}; until then memories are stored without their entries")
+    assembly.keep_workspace(config, store.ledger)
 
 
 def _over_stdio(config: Config) -> None:
-    from memory.agent import run_and_exit
+    gc.disable()  # loading makes no garbage, and collecting it takes a tenth of the first answer
+    from memory.agent import AgentServer, run_and_exit
 
-    store = assembly.open_store(config)
-    assembly.keep_workspace(config, store.ledger)
-    run_and_exit(_server(store, config, None), store.close)
+    def opened() -> Opened:
+        store = assembly.open_store(config)
+        _keep_workspace(config, store)
+        served = _opened(store, config, None)
+        gc.freeze()
+        gc.enable()
+        return served
+
+    run_and_exit(AgentServer(ThreadPoolExecutor(1, "opening").submit(opened)))
 
 
 def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -> None:
-    from memory.agent import Gate, called, serve_over_http
+    from memory.agent import AgentServer, Gate, called, serve_over_http
     from memory.listening import Address, WholeBody
 
     address = Address.read(http)
     tokens = _tokens(file)
     _check(config, address, tokens, names)
     with address.listen() as listening, assembly.open_store(config) as store:
-        assembly.keep_workspace(config, store.ledger)
-        server = _server(store, config, tokens)
+        _keep_workspace(config, store)
+        opening: Future[Opened] = Future()
+        opening.set_result(_opened(store, config, tokens))
+        server = AgentServer(opening)
+
+        def check() -> None:
+            with store.ledger.reading() as reader:
+                reader.revision()
+
         port = listening.getsockname()[1]
         err().print(f"serving at http://{address.name}:{port}/mcp", soft_wrap=True, highlight=False)
-        app = Gate(WholeBody(server.over_http(called(address, names))), tokens)
+        app = Gate(WholeBody(server.over_http(called(address, names))), tokens, check)
         asyncio.run(serve_over_http(server, app, listening))
 
 
@@ -136,9 +147,9 @@ def _check(config: Config, address: Address, tokens: Tokens | None, names: list[
     config.memory.check_users_apart("use no tokens")
 
 
-def _server(store: MemoryStore, config: Config, tokens: Tokens | None) -> AgentServer:
+def _opened(store: MemoryStore, config: Config, tokens: Tokens | None) -> Opened:
     """Each token's user has tools of their own; without tokens there are the configured ones."""
-    from memory.agent import AgentServer
+    from memory.agent import Opened
 
     def tools_of(user: str | None) -> AgentTools:
         agent = config.agent.model_copy(update={"user": user})
@@ -152,4 +163,4 @@ def _server(store: MemoryStore, config: Config, tokens: Tokens | None) -> AgentS
     def when_idle() -> None:
         store.index.open_in_background(store.scrub)
 
-    return AgentServer(own.__getitem__ if tokens else lambda _user: shared, when_idle)
+    return Opened(own.__getitem__ if tokens else lambda _user: shared, store.close, when_idle)

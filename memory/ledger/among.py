@@ -12,7 +12,6 @@ from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -48,8 +47,11 @@ class _Texts(TypeDecorator[Collection[str]]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        array = dialect.name == "postgresql"
-        return dialect.type_descriptor(postgresql.ARRAY(sa.Text()) if array else sa.Text())
+        if dialect.name != "postgresql":
+            return dialect.type_descriptor(sa.Text())
+        from sqlalchemy.dialects import postgresql  # 0.1 s that only a server is worth
+
+        return dialect.type_descriptor(postgresql.ARRAY(sa.Text()))
 
     def process_bind_param(self, value: Collection[str] | None, dialect: Dialect) -> Any:
         texts = [text for text in value or () if not _NEVER_STORED.search(text)]

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection
 
 from memory.ledger import tables as t
@@ -88,5 +88,8 @@ class TableGroup:
 
 def upsert(dialect: str, table: sa.Table) -> Any:
     """An INSERT that can say what to do on a conflict, in this dialect."""
-    insert = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-    return insert[dialect](table)
+    if dialect == "sqlite":
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql  # 0.1 s that only a server is worth
+
+    return postgresql.insert(table)

@@ -6,10 +6,11 @@ Reads `placed.json` in the working directory: `[text, cosine, other text]` each.
 from __future__ import annotations
 
 import json
+from concurrent.futures import Future
 from pathlib import Path
 
 from memory import assembly
-from memory.agent.server import AgentServer, run_and_exit
+from memory.agent.server import AgentServer, Opened, run_and_exit
 from memory.config import load_config
 from memory.ledger import Ledger
 from memory.models import Memory
@@ -40,7 +41,9 @@ def main() -> None:
     config = load_config()
     store = MemoryStore(Ledger.create(config.memory.effective_ledger_url), embedder)
     tools = assembly.build_tools(store, config, observers=(fail, write_down))
-    run_and_exit(AgentServer(lambda _user: tools), store.close)
+    opening: Future[Opened] = Future()
+    opening.set_result(Opened(lambda _user: tools, store.close))
+    run_and_exit(AgentServer(opening))
 
 
 if __name__ == "__main__":

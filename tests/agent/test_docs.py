@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from memory.agent.tools import TOOLS, Tool
+from memory.agent.catalog import TOOLS, Tool
 from tests.agent.driving import ROOT, Agent, agent
 
 REFERENCE = (ROOT / "docs" / "tool-reference.md").read_text(encoding="utf-8")
@@ -74,3 +76,28 @@ def test_the_client_configuration_shown_is_one(page: str) -> None:
     assert Path(server["command"]).name == "memory-dedup"
     assert server["args"][0] == "serve"
     assert list(server["env"]) == ["MEMORY_DATA_DIR"]
+
+
+def configured_servers() -> dict[str, dict[str, Any]]:
+    """What the page has for each client, by the language and the number of its block."""
+    page = text_of("docs/agent.md")
+    of_mcp_servers, of_servers = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    [of_codex] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    return {
+        "Claude Desktop, Cursor": json.loads(of_mcp_servers)["mcpServers"]["memory"],
+        "VS Code": json.loads(of_servers)["servers"]["memory"],
+        "Codex": tomllib.loads(of_codex)["mcp_servers"]["memory"],
+    }
+
+
+@pytest.mark.parametrize(("client", "server"), configured_servers().items())
+def test_a_configuration_to_paste_starts_a_server_that_makes_its_folders(
+    client: str, server: dict[str, Any], tmp_path: Path
+) -> None:
+    given = json.loads(json.dumps(server).replace("/home/mia", str(tmp_path / "mia")))
+    assert (given["command"], set(given) - {"type"}) == ("memory-dedup", {"command", "args", "env"})
+    with agent(tmp_path, ["-m", "memory", *given["args"]], **given["env"]) as one:
+        one.remember("Public, and said to a person.")
+    assert list((tmp_path / "mia" / "memory").glob("ledger.db"))
+    [daily] = (tmp_path / "mia" / "notes" / "memory").glob("*.md")
+    assert "said to a person" in daily.read_text(encoding="utf-8")

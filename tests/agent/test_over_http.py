@@ -25,7 +25,7 @@ from memory.agent.tokens import Tokens, read_tokens
 from memory.assembly import build_tools, open_store
 from memory.cli import app
 from memory.config import configured
-from memory.errors import InputError
+from memory.errors import InputError, LedgerError
 from memory.listening import Address
 from tests.agent.driving import text_of
 from tests.agent.serving import serving
@@ -72,6 +72,37 @@ def posted(at: str, **headers: str) -> tuple[int, str]:
         connection.request("POST", "/mcp", json.dumps(body), sent | named)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
+
+
+def health(at: str, **headers: str) -> tuple[int, bytes]:
+    host, _, port = at.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    with contextlib.closing(connection):
+        connection.request("GET", "/health", headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+def test_health_needs_no_token(tokened: str) -> None:
+    assert health(tokened, host="10.0.0.7:1") == (200, b"ok\n"), "a probe calls it by any name"
+    assert posted(tokened)[0] == 401
+
+
+def test_health_says_when_the_ledger_cannot_be_read() -> None:
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def unused(*_: Any) -> Any:
+        raise AssertionError
+
+    def check() -> None:
+        raise LedgerError("the disk is gone: /secret/place")
+
+    gate = Gate(unused, Tokens.read("tokens", LINES), check)
+    asyncio.run(gate({"type": "http", "path": "/health", "headers": []}, unused, send))
+    assert [sent[0]["status"], sent[1]["body"]] == [503, b"the ledger cannot be read\n"]
 
 
 # --- whose memories -------------------------------------------------------------------------------
@@ -326,7 +357,7 @@ def test_nobody_comes_in_over_anything_but_http(tokens: Tokens | None) -> None:
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    asyncio.run(Gate(inner, tokens)({"type": "websocket", "headers": []}, receive, send))
+    asyncio.run(Gate(inner, tokens, object)({"type": "websocket", "headers": []}, receive, send))
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 

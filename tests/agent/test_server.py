@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
+from memory.agent.catalog import TOOLS, Tool
 from memory.agent.schemas import told_schema
-from memory.agent.tools import TOOLS, Tool
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.ledger import Ledger, Reader
 from memory.models import Memory
 from memory.store import MemoryStore
-from tests.agent.driving import PLACED, Agent, Wire, agent, environment, text_of
+from tests.agent.driving import PLACED, ROOT, Agent, Wire, agent, environment, text_of
 from tests.agent.placed_server import RoomyEmbedder
 
 OLD_NEWS = "今日の会話は楽しかった。Masterから多くのことを学んだ。"
@@ -579,6 +579,31 @@ def test_stdout_carries_the_protocol_only(wire: Wire) -> None:
     messages = [json.loads(line) for line in wire.lines]
     assert all(message["jsonrpc"] == "2.0" for message in messages)
     assert "sentence" not in wire.errors(), "no memory's text is logged"
+
+
+def test_the_handshake_loads_nothing_of_the_store() -> None:
+    code = (
+        "import sys\nfrom memory.agent import AgentServer\n"
+        "print(sorted({'sqlalchemy', 'chromadb', 'google', 'wordllama', 'memory.store.store'}"
+        " & set(sys.modules)))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "[]\n"
+
+
+def test_a_store_that_cannot_be_opened_ends_the_server_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "ledger.db").write_bytes(b"no database at all, only text" * 99)
+    wire = Wire(tmp_path)
+    try:
+        assert wire.end() == 1
+        [line] = wire.errors().splitlines()
+        assert line.startswith("error: ")
+        assert "ledger" in line
+    finally:
+        wire.drop()
 
 
 def test_the_first_answer_waits_for_no_chroma(tmp_path: Path) -> None:
