@@ -30,6 +30,7 @@ from memory.models import (
     OFFLINE,
     Decision,
     DeduplicationReport,
+    Judge,
     Memory,
     Price,
     Question,
@@ -374,7 +375,7 @@ class Batch:
         snapshot, plan = self._snapshot, account.latest
         assert snapshot is not None
         kept_apart = KeptApart(scope, snapshot)
-        condition = WhileUnanswered(plan.revision, ("person",))
+        condition = WhileUnanswered(plan.revision, account.bound_by)
 
         async def apply(decision: Decision) -> Memory | None:
             held = condition if decision.survivors else WhileMergeable(plan.revision)
@@ -431,31 +432,40 @@ class Pages:
 
 
 class KeptApart:
-    """Whether a person keeps two memories of a scope apart, or what they were made from."""
+    """Says who keeps two memories of a scope apart: a person, whatever they stand for; a model."""
 
     def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
-        pairs = [pair for pair in snapshot.kept_apart if pair[0] == scope.key]
-        self._pairs = {(low, high) for _, low, high in pairs}
-        self._made_from = {name: set(keys) for name, keys in snapshot.ancestors.items()}
+        self._by_person = _pairs_in(scope, snapshot.kept_apart)
+        self._judged = _pairs_in(scope, snapshot.judged)
+        self._stands_for = {name: set(keys) for name, keys in snapshot.stands_for.items()}
 
-    def __call__(self, members: Sequence[Memory]) -> bool:
-        if not self._pairs:
-            return False
-        return any(
-            (min(a, b), max(a, b)) in self._pairs
-            for one, other in combinations(members, 2)
-            for a in self._texts(one)
-            for b in self._texts(other)
-        )
+    def __call__(self, members: Sequence[Memory]) -> Judge | None:
+        if self._by_person and _any_pair(map(self._texts, members), self._by_person):
+            return "person"
+        texts = ({text_key(member.content)} for member in members)
+        return "model" if self._judged and _any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
-        """What was merged stands for the texts of its members."""
+        """Note that what was merged stands for the texts of its members."""
         for survivor in decision.survivors:
             texts = [self._texts(member) for member in decision.members]
-            self._made_from[survivor.memory.id] = set().union(*texts)
+            self._stands_for[survivor.memory.id] = set().union(*texts)
 
     def _texts(self, memory: Memory) -> set[str]:
-        return {text_key(memory.content), *self._made_from.get(memory.id, ())}
+        return {text_key(memory.content), *self._stands_for.get(memory.id, ())}
+
+
+def _pairs_in(scope: Scope, pairs: Iterable[TextPair]) -> set[tuple[str, str]]:
+    return {(low, high) for key, low, high in pairs if key == scope.key}
+
+
+def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
+    return any(
+        (min(a, b), max(a, b)) in pairs
+        for one, other in combinations(texts, 2)
+        for a in one
+        for b in other
+    )
 
 
 def new_run() -> str:

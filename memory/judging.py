@@ -173,7 +173,7 @@ class Judging:
         page = Question(tuple(members), "asked together", 0.0, is_page=True)
         verdict = await asking.ask(self._model.judge, page)
         texts = [*(one.content for one in members), *(one.text for one in verdict.parts)]
-        parts = await in_thread_if_long(texts, page_parts, page, verdict, lambda _: False)
+        parts = await in_thread_if_long(texts, page_parts, page, verdict, lambda _: None)
         settled: list[Part] = []
         for n in range(0, len(parts), MOST_READ):
             settled += await self._reader.settle(parts[n : n + MOST_READ], asking)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from memory.decide import MOST_IN_GROUP, PagePlan, Part, connected, joined_as, page_parts
+from memory.decide import MOST_IN_GROUP, Apart, PagePlan, Part, connected, joined_as, page_parts
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.judging import log_merges, refusal
 from memory.models import MOST_READ, Action, Decision, Memory, Question, Usage, Verdict
@@ -29,7 +29,6 @@ _SMALLEST = 8
 _PAGES_A_READING = 2
 """Pages whose groups are expected to fill one second reading."""
 
-Apart = Callable[[Sequence[Memory]], bool]
 Apply = Callable[[Decision], Awaitable[Memory | None]]
 """Applies a decision; gives who lives for its newest member, None where something came first."""
 Record = Callable[[set[str]], Awaitable[None]]

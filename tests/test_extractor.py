@@ -15,7 +15,8 @@ from memory.ledger import Ledger
 from memory.models import Candidate, Turn
 from memory.providers import OfflineModel
 from memory.store import MemoryStore
-from tests.doubles import START, ScriptedModel
+from tests.conftest import Tell
+from tests.doubles import START, PlacedEmbedder, ScriptedModel
 from tests.turns import CAT, SAILS, hook, live, turn
 
 
@@ -73,6 +74,20 @@ def test_turns_wait_for_a_model_that_is_down(
     second = hook(extractor, turn("And then?", 1))
     assert (second.pending, second.extracted) == (0, 2)
     assert live(store) == [("Mia", CAT)]
+
+
+def test_open_questions_are_pending_as_stats_counts_them(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    """The merge fails, so that the memory is stored and its question waits."""
+    model = ScriptedModel(ModelUnavailable("503"))
+    older = embedder.place("Mia has a cat.")
+    embedder.place(CAT, 0.93, older)
+    store.add(tell(older, user="Mia"))
+    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    extractor = MemoryExtractor(store, MemoryDeduplicator(store, model), model)
+    result = hook(extractor, turn("I adopted a cat!"))
+    assert (result.extracted, result.pending, store.counts().pending) == (1, 1, 1)
 
 
 def test_a_memory_forgotten_before_its_turn_was_finished_does_not_come_back(

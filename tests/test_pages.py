@@ -307,6 +307,66 @@ def test_what_a_person_keeps_apart_stays_apart_through_what_it_was_merged_from(
     assert batch(store, model).usage.calls == 0
 
 
+def test_what_a_person_keeps_apart_stays_apart_from_what_has_replaced_it(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    one, other = boats(1)
+    store.add_batch([tell(text) for text in (one, other)])
+    batch(store, PageModel(by_name))
+    store.undo(store.history()[-1].number)
+    longer = "In May Mia gives her boat Lydia new colour and a mast."
+    embedder.place(longer, 0.97, other)
+    store.add_batch([tell(longer)])
+    batch(store, PageModel(lambda _: []))
+    assert live(store) == sorted([one, longer]), "no model is needed for that"
+
+    model = PageModel(by_name)
+    report = retry(store, model, again=True)
+    assert (model.pages, report.merged) == ([[one, longer]], 0)
+    assert "a person keeps two of them apart" in store.history()[-1].reason
+
+
+@pytest.fixture
+def told_apart(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> list[str]:
+    """Three texts of one boat; the model has told the first two apart as they were written."""
+    older, newer, more = *boats(1), "Lydia, Mia's boat, shines since May."
+    embedder.place(older)
+    embedder.place(newer, 0.93, older)
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(Verdict()))
+    for text in (older, newer):
+        asyncio.run(deduplicator.check_and_merge(tell(text)))
+    store.add_batch([tell(more)])
+    return [older, newer, more]
+
+
+def test_a_model_s_earlier_verdict_binds_its_pages(
+    store: MemoryStore, told_apart: list[str]
+) -> None:
+    """The group may be named once more without one of the two."""
+    older, newer, more = told_apart
+
+    def groups(texts: list[str]) -> Groups:
+        without = [texts.index(text) for text in (older, more)]
+        named = without if model.asked[-1].objection else list(range(len(texts)))
+        return [(named, "Mia painted her Lydia in May.")]
+
+    model = PageModel(groups)
+    report = batch(store, model)
+    assert "an earlier verdict says that two" in model.asked[-1].objection
+    assert (len(model.asked), report.merged, report.pending) == (2, 1, 0)
+    assert live(store) == sorted([newer, "Mia painted her Lydia in May."])
+
+
+def test_a_model_that_insists_against_its_earlier_verdict_is_heard_only_when_all_is_retried(
+    store: MemoryStore, told_apart: list[str]
+) -> None:
+    model = PageModel(by_name)
+    report = batch(store, model)
+    assert (len(model.asked), report.merged, report.pending) == (2, 0, 0)
+    assert batch(store, model).usage.calls == 0
+    assert retry(store, model, again=True).merged == 1
+
+
 def test_an_answer_that_is_cut_off_halves_the_page(filled: MemoryStore) -> None:
     class Short(PageModel):
         async def judge(self, question: Question) -> Verdict:

@@ -36,6 +36,7 @@ from .searching import plan_groups as plan_groups
 from .spread import spread as spread
 from .together import Together as Together
 from .verdicts import MOST_IN_GROUP as MOST_IN_GROUP
+from .verdicts import Apart as Apart
 from .verdicts import Part as Part
 from .verdicts import as_read as as_read
 from .verdicts import checked as checked

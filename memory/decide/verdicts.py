@@ -15,6 +15,7 @@ from memory.decide.policy import inherit, survive
 from memory.models import (
     Action,
     Decision,
+    Judge,
     Memory,
     MergeReading,
     ProposedMerge,
@@ -73,12 +74,15 @@ MOST_IN_GROUP = 12
 """Members of one group of a page."""
 LONGEST = 400
 """Characters of a text for a group, where no member is nearly as long."""
-Apart = Callable[[Sequence[Memory]], bool]
-"""Whether a person keeps two of these apart, or what they were made from."""
+Apart = Callable[[Sequence[Memory]], Judge | None]
+"""Returns who keeps two of these apart; None where nobody does."""
 
 
 def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]:
-    """The groups of a page as far as the program can tell; one refused group spoils no other."""
+    """Return the groups of a page as far as the program can tell; one refused spoils no other.
+
+    A group that a model's earlier verdict forbids may be named once more without one of the two.
+    """
     shown = range(len(question.members))
     taken: set[int] = set()
     parts = []
@@ -93,23 +97,33 @@ def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]
         if not set(group.members) <= set(shown):
             fault = "it names a memory that was not shown"
         taken |= set(named)
-        parts.append(part_alone(merge, apart, fault))
+        parts.append(part_alone(merge, apart, fault, is_last=bool(question.objection)))
     return parts
 
 
-def part_alone(merge: ProposedMerge, apart: Apart, fault: str = "") -> Part:
-    """Accept or refuse a merge unasked, where that can be done; one with a fault is refused."""
-    final = _never(merge, apart)
+def part_alone(merge: ProposedMerge, apart: Apart, fault: str = "", is_last: bool = False) -> Part:
+    """Accept or refuse a merge without a model, where the program can tell.
+
+    A merge with a fault is refused. One that an earlier verdict forbids is refused for good if
+    `is_last`.
+    """
+    keeper = apart(merge.members)
+    final = _never(merge, keeper)
     if final:
         return Part(merge, Belief.REFUSED, final, is_final=True)
+    if keeper is not None:
+        return Part(merge, Belief.REFUSED, _JUDGED_APART, is_final=is_last)
     if not merge.text:
         fault = "the merged text is empty"
     return Part(merge, Belief.REFUSED, fault) if fault else checked(merge)
 
 
-def _never(merge: ProposedMerge, apart: Apart) -> str:
-    """Why a group is refused whatever its text says."""
-    if apart(merge.members):
+_JUDGED_APART = "an earlier verdict says that two of them are different facts"
+
+
+def _never(merge: ProposedMerge, keeper: Judge | None) -> str:
+    """Return why a group is refused whatever its text says; empty where it is not."""
+    if keeper == "person":
         return "a person keeps two of them apart"
     if len(merge.members) > MOST_IN_GROUP:
         return f"a group has at most {MOST_IN_GROUP} memories"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from memory.ledger.distinct import TextPair
@@ -33,8 +33,15 @@ class Snapshot:
     revision: int
     waiting: int = 0
     """How many of them a model failed at."""
+    judged: frozenset[TextPair] = frozenset()
+    """Of `distinct`, those that were judged distinct."""
     kept_apart: frozenset[TextPair] = frozenset()
-    """Of `distinct`, those that a person keeps apart."""
+    """Of these, those that a person keeps apart."""
+    stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Text keys of all that a memory has replaced or was merged from, by its id.
+
+    Empty where no person keeps anything apart.
+    """
     read: frozenset[ScopedText] = frozenset()
     """The texts that a page need not show again."""
 
@@ -57,6 +64,7 @@ def take_snapshot(
         ancestors |= _keys_stood_for(reader, rows)
     keys = [row.text_key for row in rows]
     keys += [key for of_one in ancestors.values() for key in of_one]
+    stands_for = _keys_stood_for(reader, rows) if kept_apart else {}
     return Snapshot(
         rows=rows,
         vectors=reader.vectors.table(keys, None if before is None else before.vectors),
@@ -64,7 +72,9 @@ def take_snapshot(
         distinct=frozenset(distinct) | frozenset(waiting),
         revision=reader.revision(),
         waiting=len(waiting),
+        judged=frozenset(distinct),
         kept_apart=frozenset(kept_apart),
+        stands_for=stands_for,
         read=frozenset(read),
     )
 

@@ -124,7 +124,8 @@ class Reply(Frozen):
 class ExtractionResult:
     """What became of some turns.
 
-    `pending` turns wait in the ledger for the next try; `known` were there before and add nothing.
+    `pending` is what waits in the ledger for the model: the turns to extract and the open questions
+    that `memory-dedup stats` counts. `known` turns were there before and add nothing.
     """
 
     outcomes: tuple[Outcome, ...] = ()
