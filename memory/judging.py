@@ -118,9 +118,10 @@ class Judging:
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
     async def _proposed(self, text: str, named: Named) -> Part:
+        keeper: Apart = lambda _: "person" if named.kept_apart else None
         merge = ProposedMerge(named.members, text.strip())
         texts = [text, *(one.content for one in named.members)]
-        return await in_thread_if_long(texts, part_alone, merge, lambda _: named.kept_apart)
+        return await in_thread_if_long(texts, part_alone, merge, keeper)
 
     async def _read_all(
         self, parts: tuple[Part, ...], asking: Asking

@@ -1,4 +1,4 @@
-"""Pages of one scope, read by a model: verdicts, second readings, decisions; what was read."""
+"""Read the pages of one scope: ask, check merged texts, apply decisions, record what was read."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _PAGES_A_READING = 2
 """Pages whose groups are expected to fill one second reading."""
 
 Apply = Callable[[Decision], Awaitable[Memory | None]]
-"""Applies a decision; gives who lives for its newest member, None where something came first."""
+"""Apply a decision; return the memory that now lives for its newest member, None on conflict."""
 Record = Callable[[set[str]], Awaitable[None]]
-"""Keeps which texts, by their keys, have been read."""
+"""Record that the texts with these keys have been read."""
 
 
 @dataclass(frozen=True)
 class PageReader:
-    """A model, and what each of its questions may cost."""
+    """A model that reads pages, with its limits of calls, time and concurrency."""
 
     model: LanguageModel
     second: SecondReader
@@ -51,37 +51,37 @@ class PageReader:
 
 @dataclass(frozen=True)
 class Ground:
-    """What a reading needs to know of the store."""
+    """What reading a scope needs of the store."""
 
     apart: Apart
     similarity: Callable[[Sequence[Memory]], float]
-    """Of the two members that are least alike."""
+    """Similarity of the two members that are least alike."""
     apply: Apply
     record: Record
     came: Mapping[str, int]
-    """In which order the memories came, by their ids; what was made of some came last of them."""
+    """Order of arrival by id; a merged memory has that of its last member."""
 
     def oldest_first(self, members: Iterable[Memory]) -> tuple[Memory, ...]:
-        """The same, those of one time in the order in which they came."""
+        """Sort by time, then by order of arrival."""
         return tuple(sorted(members, key=lambda one: (one.timestamp, self.came.get(one.id, 0))))
 
 
 @dataclass
 class _Page:
-    """A page under way; where it stays open, its texts count as unread."""
+    """A page that is being read; if it stays open, its texts count as unread."""
 
     plan: PagePlan
     parts: list[Part] = field(default_factory=list)
     reason: str = ""
     usage: Usage = field(default_factory=Usage)
-    """What its answer has cost, for the first decision that comes of it."""
+    """Cost of its answer; the first decision of the page records it."""
     is_open: bool = False
     unread: set[str] = field(default_factory=set)
-    """Texts of members that something came to first, or whose group gave way to a larger one."""
+    """Text keys of members whose decision met a conflict, or whose group lost to a larger one."""
 
 
 class ScopeReading:
-    """The pages of one scope, some at once; merges of those are checked together."""
+    """Reads the pages of one scope, a few at a time, and checks their merges together."""
 
     def __init__(self, reader: PageReader, ground: Ground, pages: Sequence[PagePlan]) -> None:
         self._reader = reader
@@ -89,20 +89,20 @@ class ScopeReading:
         self._todo = list(pages)
         self._calls = reader.calls
         self._living: dict[str, Memory] = {}
+        """Memory that lives for each memory that this reading has merged, by id."""
         self._made: set[str] = set()
-        """Text keys of what was merged."""
-        """Who lives for those that this reading has merged, by their ids."""
+        """Text keys of merged memories."""
         self._unread: set[str] = set()
-        """Texts that are to be read again, whatever page they are on next."""
+        """Text keys that must be read again, even if a later page shows them."""
         self._planned = Counter(key for page in pages for key in _keys(page))
         self.usage = Usage()
         self.failure = ""
-        """Why the last call that failed did."""
+        """Reason of the last call that failed."""
         self.left = 0
         """Pages that wait for the next run."""
 
     async def run(self, on_page: Callable[[], None]) -> None:
-        """Read all pages; `on_page` hears of each that is over."""
+        """Read all pages; `on_page` is called after each."""
         todo = self._todo
         while todo:
             some = todo[: self._reader.at_once]
@@ -110,12 +110,12 @@ class ScopeReading:
             while len(some) > 1 and len(some) + _readings(len(some)) > self._calls.left:
                 some.pop()
             try:
-                await self._read_together(some, on_page)
+                await self._read_batch(some, on_page)
             finally:
                 self._calls.close()
             todo = todo[len(some) :]
 
-    async def _read_together(self, some: Sequence[PagePlan], on_page: Callable[[], None]) -> None:
+    async def _read_batch(self, some: Sequence[PagePlan], on_page: Callable[[], None]) -> None:
         """Read some pages, and settle what comes of them."""
         read = await asyncio.gather(*(self._read(_Page(self._today(page))) for page in some))
         pages = [page for halves in read for page in halves]
@@ -131,7 +131,7 @@ class ScopeReading:
     # --- asking ---
 
     async def _read(self, page: _Page) -> list[_Page]:
-        """The page with its groups; one whose answer is cut off or unusable as its halves."""
+        """Ask about a page; if its answer is cut off or unusable, ask about its halves."""
         if len(page.plan.members) < 2:
             return [page]
         try:
@@ -199,9 +199,9 @@ class ScopeReading:
             page.is_open |= not settled
 
     async def _once_more(self, pages: Sequence[_Page]) -> None:
-        """The judge is told what was found, and answers once more about the groups refused."""
+        """Tell the judge why groups were refused, and ask about these once more."""
         refused = _refused_alone(pages)
-        for some in _together(refused, self._reader.model.page_size):
+        for some in _question_batches(refused, self._reader.model.page_size):
             parts = [part for _, part in some]
             members = {one.id: one for part in parts for one in part.merge.members}
             shown = self._ground.oldest_first(members.values())
@@ -222,7 +222,7 @@ class ScopeReading:
     # --- what comes of it ---
 
     async def _settle(self, page: _Page) -> None:
-        """One decision a group; a refused one is recorded, and stays open where it may pass."""
+        """Apply one decision for each group; record a refused group, open if it may pass later."""
         for part in page.parts:
             if part.belief is Belief.BELIEVED:
                 decision = joined_as(
@@ -245,7 +245,7 @@ class ScopeReading:
                 self._made.add(text_key(living.content))
 
     async def _give_up(self, page: _Page, why: str) -> None:
-        """A small page without a usable answer: its question stays open."""
+        """Keep the question of a small page open that has no usable answer."""
         logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", why)
         members = page.plan.members
         decision = Decision(
@@ -260,7 +260,7 @@ class ScopeReading:
         await self._ground.apply(decision)
 
     async def _record(self, whole: PagePlan, pages: Sequence[_Page]) -> None:
-        """Once a text has been on its last page it is read, and what was made of it too."""
+        """Record the texts whose last page this was as read, and what was merged from them."""
         if any(page.is_open for page in pages):
             self.left += 1
             return
@@ -270,7 +270,7 @@ class ScopeReading:
         await self._ground.record(read - self._unread)
 
     def _today(self, page: PagePlan) -> PagePlan:
-        """The page with those that were merged meanwhile as what they have become."""
+        """Replace the members that were merged meanwhile by the memories that live for them."""
         return page.with_living(self._living)
 
 
@@ -296,9 +296,10 @@ _SHARED = "groups of two pages share a memory: name it in one group, with one te
 
 
 def _untangle(pages: Sequence[_Page], ground: Ground, most: int) -> None:
-    """Of groups that share members the one that has all stays; others are asked about once more.
+    """Resolve groups that share members: combine them and ask about the combination once more.
 
-    Those that can never be one group are not: the largest stay, and who is in none is read again.
+    A group that contains the others stays as it is. If they can never be one group, the largest
+    disjoint ones stay, and members of none of these are read again.
     """
     found = [(page, part) for page in pages for part in page.parts if not _is_refused(part)]
     holders: dict[str, list[int]] = {}
@@ -324,7 +325,7 @@ def _untangle(pages: Sequence[_Page], ground: Ground, most: int) -> None:
 
 
 def _keep_largest(entangled: Sequence[_PagePart]) -> None:
-    """Keep the largest groups that share nobody; whoever is in none of them counts as unread."""
+    """Keep the largest disjoint groups; members of no kept group count as unread."""
     taken: set[str] = set()
     left = []
     for page, part in sorted(entangled, key=lambda one: -len(one[1].merge.members)):
@@ -343,9 +344,9 @@ def _is_refused(part: Part) -> bool:
 
 
 def _refused_alone(pages: Sequence[_Page]) -> list[_PagePart]:
-    """The refused groups that may be mended, without those who are in an accepted one.
+    """Return the refused groups that may be mended, without members of accepted groups.
 
-    A group of which nobody is left then is dropped.
+    A group with fewer than two members left is dropped.
     """
     accepted = {
         one.id
@@ -369,8 +370,8 @@ def _refused_alone(pages: Sequence[_Page]) -> list[_PagePart]:
     return found
 
 
-def _together(refused: Sequence[_PagePart], most: int) -> list[list[_PagePart]]:
-    """As many as one question may show."""
+def _question_batches(refused: Sequence[_PagePart], most: int) -> list[list[_PagePart]]:
+    """Split refused groups into batches that one question may show."""
     runs: list[list[_PagePart]] = []
     room = 0
     for one in refused:
@@ -393,7 +394,7 @@ def _objection(shown: Sequence[Memory], parts: Sequence[Part]) -> str:
 
 
 def _put_in_place(refused: Sequence[_PagePart], again: Sequence[Part]) -> None:
-    """The new groups instead of the refused ones; a group that is not named again is apart."""
+    """Replace refused groups by the new ones; one that is not named again is kept apart."""
     named = {one.id for part in again for one in part.merge.members}
     for page, part in refused:
         place = next(n for n, one in enumerate(page.parts) if one is part)

@@ -84,7 +84,7 @@ def test_open_questions_are_pending_as_stats_counts_them(
     older = embedder.place("Mia has a cat.")
     embedder.place(CAT, 0.93, older)
     store.add(tell(older, user="Mia"))
-    model.extractions = [[Candidate(content=CAT, turn=0)]]
+    model.extractions = [[Candidate(content=CAT, turns=(0,))]]
     extractor = MemoryExtractor(store, MemoryDeduplicator(store, model), model)
     result = hook(extractor, turn("I adopted a cat!"))
     assert (result.extracted, result.pending, store.counts().pending) == (1, 1, 1)

@@ -1,4 +1,4 @@
-"""The account of a run: what it has decided, what it left, and the report of it."""
+"""Account for a batch run: its decisions, what it left for the next run, its report."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from memory.models import (
 from memory.text import clean, identity, text_key
 
 MOST_READINGS = 2
-"""How often one run reads pages of the same scope."""
+"""How often one run reads the pages of a scope, at most."""
 Order = Literal["certain", "size", "time"]
-"""What comes first: the least certain, the largest, the newest."""
+"""Sort order of groups: least certain, largest or newest first."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which groups of a plan are looked at, and in which order; by default all, as planned."""
+    """Filter and order for the groups of a plan; by default all of them, as planned."""
 
     most: int | None = None
     order: Order = "certain"
@@ -58,47 +58,47 @@ class Chosen:
 
 @dataclass
 class Account:
-    """What a run has done so far."""
+    """Counts what a run has decided, asked and left so far."""
 
     run: str
     first: RoundPlan
     started: float
-    """When, by the monotonic clock, the run began: before its first plan."""
+    """Monotonic time in seconds at which the run began, before its first plan."""
     among: set[str] | None = None
-    """Where not None, only the groups with one of these memories are settled."""
+    """Settle only groups with one of these memories; None: all groups."""
     rounds: int = 0
     retired: int = 0
     merged: int = 0
     pending: int = 0
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
-    """Why the last question that failed did."""
+    """Reason of the last question that failed."""
     actions: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     decided: list[GroupReport] = field(default_factory=list)
     failed: set[frozenset[str]] = field(default_factory=set)
     left: set[frozenset[str]] = field(default_factory=set)
-    """Groups whose questions the budget of calls leaves for the next run."""
+    """Groups left for the next run because no call was left."""
     apart: set[TextPair] = field(default_factory=set)
-    """Texts that this run was told are different: not asked twice, however it insists."""
+    """Pairs of texts judged different in this run, never asked about twice in it."""
     readings: Counter[Scope] = field(default_factory=Counter)
     pages: int = 0
     """Pages that were read."""
     pages_left: int = 0
     unread_ids: set[str] = field(default_factory=set)
-    """Who was on a page that is left, or in a scope with one."""
+    """Memories of scopes with a page that is left."""
     shown: set[ScopedText] = field(default_factory=set)
-    """The texts on the pages of each scope that was read to the end."""
+    """Texts on the pages of scopes that were read to the end."""
     conflicts: Counter[frozenset[str]] = field(default_factory=Counter)
     bound_by: tuple[Judge, ...] = JUDGES
-    """Whose word about distinct texts this run does not question."""
+    """Judges whose verdicts this run does not question."""
     latest: RoundPlan = field(init=False)
 
     def __post_init__(self) -> None:
         self.latest = self.first
 
     def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
-        """The groups of a round that this run is about, and has not failed at already."""
+        """Return the groups of a round that this run still has to settle."""
         self.latest = plan
         over = self.failed | self.left
         wanted = [group for group in plan.groups if _ids(group) not in over]
@@ -108,15 +108,15 @@ class Account:
         return sorted(wanted, key=_most_alike_first)
 
     def unread(self, plan: RoundPlan) -> list[list[PagePlan]]:
-        """The pages of each scope that this run is to read; a scope is read twice at most.
+        """Return the pages of each scope that this run still has to read.
 
-        The second time shows those whom something came to first.
+        A scope is read twice at most, the second time for memories that met a conflict.
         """
         by_scope = plan.pages_by_scope.items()
         return [pages for scope, pages in by_scope if self.readings[scope] < MOST_READINGS]
 
     def was_read(self, pages: Sequence[PagePlan], left: int) -> None:
-        """Pages of one scope are read, but for so many that wait for the next run."""
+        """Count the pages of one scope as read, except `left` that wait for the next run."""
         self.readings[pages[0].scope] += MOST_READINGS if left else 1
         self.pages += len(pages) - left
         self.pages_left += left
@@ -128,22 +128,22 @@ class Account:
             }
 
     def showed(self, scope: str, texts: Collection[str]) -> bool:
-        """Whether all these texts of a scope, by their keys, were on pages that were read."""
+        """Return whether all these texts of a scope were on pages that were read."""
         return all((scope, text) in self.shown for text in texts)
 
     def left_any_of(self, members: Collection[str]) -> bool:
-        """Whether one of these memories waits for the next run."""
+        """Return whether one of these memories waits for the next run."""
         waiting = not self.unread_ids.isdisjoint(members)
         return waiting or any(not group.isdisjoint(members) for group in self.left)
 
     def conflict(self, group: GroupPlan) -> None:
-        """Something came first; at the second time the next run decides."""
+        """Count a conflict; at the second one the group is left for the next run."""
         self.conflicts[_ids(group)] += 1
         if self.conflicts[_ids(group)] > 1:
             self.leave(group)
 
     def leave(self, group: GroupPlan) -> None:
-        """The budget does not reach for it."""
+        """Leave a group for the next run."""
         self.left.add(_ids(group))
 
     def reported(self, group: GroupPlan, decision: Decision) -> GroupReport:
@@ -165,7 +165,7 @@ class Account:
         self.decided.append(report)
 
     def planned(self, model: str, chosen: Chosen) -> DeduplicationReport:
-        """The first plan, and some of its groups."""
+        """Report the first plan and some of its groups."""
         groups = self.first.groups
         shown = chosen.of(groups)
         report = self.report(self.first.memories, model)
@@ -182,7 +182,7 @@ class Account:
         )
 
     def report(self, after: int, model: str) -> DeduplicationReport:
-        """What was done."""
+        """Report what the run did."""
         return DeduplicationReport(
             dry_run=False,
             run=self.run,
@@ -222,13 +222,13 @@ def _ids(group: GroupPlan) -> frozenset[str]:
 
 
 def _most_alike_first(group: GroupPlan) -> tuple[bool, float]:
-    """What costs nothing comes before any question."""
+    """Sort key: decisions without a model before questions."""
     asks = group.replacement is None and group.question is not None
     return asks, -(group.question.similarity if group.question else 1.0)
 
 
 def certainty(group: GroupPlan) -> float:
-    """0 to 1: what needs no model is surer than what a model is to judge; then by similarity."""
+    """Rate a group from 0 to 1: above 0.5 if it needs no model; then by similarity."""
     if group.question is not None:
         return group.question.similarity / 2
     alike = group.replacement.similarity if group.replacement else None
@@ -236,21 +236,21 @@ def certainty(group: GroupPlan) -> float:
 
 
 def _kind_of(reason: str) -> str:
-    """The general part of a reason, for counting."""
+    """Return the part of a reason before its details, for counting."""
     return reason.partition(": ")[0]
 
 
 class Steps(NamedTuple):
-    """What would be done about a group, for people: the replacement, then the question."""
+    """Planned steps of a group in words: the replacement, then the question."""
 
     action: str
     reason: str
     fates: Mapping[str, str]
-    """What becomes of each member, by its id: `keep`, `retire` or `judge`."""
+    """Fate of each member by id: `keep`, `retire` or `judge`."""
 
 
 def planned_steps(group: GroupPlan) -> Steps:
-    """The plan of a group in words."""
+    """Describe the plan of a group in words."""
     retired = group.replacement.retired if group.replacement else ()
     asked = {member.id for member in group.question.members} if group.question else set()
     fates = {member.id: "judge" if member.id in asked else "keep" for member in group.members}
@@ -291,7 +291,7 @@ def _group_report(group: GroupPlan, alike: AlikeGroup, steps: Steps) -> GroupRep
 
 
 def similarities(members: Sequence[Memory], alike: AlikeGroup) -> Iterator[tuple[int, int, float]]:
-    """How alike every two different texts of a group are, by their members' positions."""
+    """Yield the similarity of every two different texts, with their members' positions."""
     texts = {identity(member.content): n for n, member in enumerate(members)}
     for i, j in combinations(sorted(texts.values()), 2):
         yield i, j, alike.of(members[i], members[j])

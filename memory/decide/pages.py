@@ -1,7 +1,8 @@
 """Pages: memories of one scope that a model reads together. Pure.
 
-Each memory has edges to its nearest. A page is grown so that it shows as many of them as it can
-that no page before it showed: seeded where most are left, then one memory after another.
+Each memory has an edge to each of its nearest neighbours. A page covers an edge if it shows both
+ends. Pages are grown greedily: a page starts at the memory with the most uncovered edge weight,
+then adds the memory that covers the most.
 """
 
 from __future__ import annotations
@@ -17,54 +18,55 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 MOST_ON_PAGE = 48
-"""Memories that one page shows."""
+"""Memories on one page, at most."""
 MOST_CHARACTERS = 8_000
-"""Characters that the texts of one page have together, but where two have more."""
+"""Characters of all texts on one page, at most, unless two texts alone have more."""
 NEIGHBOURS = 10
-"""With how many of its nearest a memory has an edge."""
+"""Nearest neighbours to which a memory has an edge."""
 SURELY_MET = 8
-"""Of these the nearest, which a page shows for certain where few are new, or by request."""
+"""Nearest neighbours whose edges a thorough pass covers without exception."""
 _SHOWN = 0.81
-"""The share of all edges, by weight, that one pass shows."""
+"""Share of the edge weight that an ordinary pass covers."""
 _FEW = 0.25
-"""Up to which share of unread memories those are what is new in a scope that was read."""
+"""Share of unread memories up to which a scope counts as read before: then a pass is thorough."""
 _WEIGHT = 2_520
-"""Over n + 2 the weight of the edge to the n-th nearest: whole numbers, so that sums are exact."""
+"""The edge to the n-th nearest neighbour (from 0) weighs this over n + 2, an exact integer."""
 _PLACED = _WEIGHT
-"""What placing somebody for the first time weighs beside edges: two who are nearest to each other.
+"""Gain for showing a memory that no page shows yet.
 
-Else those that are near to nobody are left over, for pages of their own.
+It equals the edge between two memories that are each other's nearest. Without it, memories that
+are near to nothing are left over and need pages of their own.
 """
 
 
 @dataclass(frozen=True)
 class PageGraph:
-    """The memories of one scope, by position, and which of them are near."""
+    """The memories of one scope, by position, and their nearest neighbours."""
 
     sizes: Ints
     """Characters (n,)."""
     pairs: Pairs
-    """Each memory with its nearest, each pair once."""
+    """Each memory with its nearest neighbours, each pair once."""
     unread: Flags
-    """Which memories (n,) no page has shown yet: pairs of two others do not count."""
+    """Memories (n,) that no earlier run has read; a pair without one of these has no edge."""
 
 
 def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE) -> list[list[int]]:
-    """The members of each page, near ones side by side; every unread memory is on at least one.
+    """Return the members of each page, near ones side by side, by position.
 
-    One pass shows most of what is near, `thorough` every memory with its nearest eight; so are the
-    few that are new in a scope that was read. Nobody is on a page alone.
+    Every unread memory is on at least one page, and no page has one member. A thorough pass, also
+    used where few memories are new, shows each unread memory with its eight nearest.
     """
     if len(graph.sizes) < 2 or not graph.unread.any():
         return []
-    surely = thorough or bool(graph.unread.mean() <= _FEW)
-    edges = _Edges.of(graph, SURELY_MET if surely else NEIGHBOURS)
-    return _Growing(graph, edges, most).grown(0.0 if surely else 1.0 - _SHOWN)
+    thorough = thorough or bool(graph.unread.mean() <= _FEW)
+    edges = _Edges.of(graph, SURELY_MET if thorough else NEIGHBOURS)
+    return _PageGrower(graph, edges, most).grow(0.0 if thorough else 1.0 - _SHOWN)
 
 
 @dataclass(frozen=True)
 class _Edges:
-    """`i < j` and a weight each, (m,)."""
+    """Edges with ends `i < j` and a weight, each an array (m,)."""
 
     i: Ints
     j: Ints
@@ -72,7 +74,7 @@ class _Edges:
 
     @classmethod
     def of(cls, graph: PageGraph, nearest: int) -> _Edges:
-        """From each unread memory to its nearest; an edge that both have counts twice."""
+        """Connect each unread memory with its nearest; the weights of both directions are added."""
         pairs = graph.pairs
         ends, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
         order = np.lexsort((others, -np.concatenate([pairs.similarity] * 2), ends))
@@ -85,8 +87,8 @@ class _Edges:
         return cls(pairs.i[kept], pairs.j[kept], both[kept])
 
 
-class _Growing:
-    """Page after page; an edge is open until a page shows both of its ends."""
+class _PageGrower:
+    """Grows page after page; an edge is open until a page shows both of its ends."""
 
     def __init__(self, graph: PageGraph, edges: _Edges, most: int) -> None:
         self._sizes = graph.sizes.tolist()
@@ -101,17 +103,17 @@ class _Growing:
         self._open = np.ones(len(edges.i), np.bool_)
         both = np.concatenate([edges.weight, edges.weight])
         self._left = np.bincount(ends, both, count).astype(np.int64)
-        """Of each memory the weight of its open edges."""
+        """Weight of the open edges of each memory."""
         self._unplaced = graph.unread.copy()
 
-    def grown(self, most_left: float) -> list[list[int]]:
-        """Until no more than this share of the edges is open, and everybody is placed."""
+    def grow(self, most_left: float) -> list[list[int]]:
+        """Grow pages until at most this share of the weight is open and every memory is shown."""
         enough = int(self._left.sum() * most_left)
         found: list[list[int]] = []
         while self._left.sum() > enough or self._unplaced.any():
             only = self._unplaced if self._left.sum() <= enough else None
             page = self._page(only)
-            if len(page) == 1:  # the last one of all
+            if len(page) == 1:  # the last memory that was left
                 page += self._nearest(page[0])
             self._close(page)
             found.append(page)
@@ -141,7 +143,7 @@ class _Growing:
         return page
 
     def _next(self, gain: dict[int, int], passed: set[int], only: Flags | None) -> int | None:
-        """Who shows most with those on the page; else who has most to show."""
+        """Return the memory that covers the most edges; on an empty page, the one with the most."""
         if gain:
             return max(gain, key=lambda one: (gain[one], -one))
         left = self._left + self._unplaced if only is None else np.where(only, self._left + 1, 0)
@@ -150,7 +152,7 @@ class _Growing:
         return best if left[best] > 0 else None
 
     def _open_edges(self, member: int) -> tuple[list[int], Ints, list[int]]:
-        """The other end, the number and the weight of each."""
+        """Return the other end, the number and the weight of each open edge."""
         part = slice(self._first[member], self._first[member + 1])
         edges = self._edge[part]
         is_open = self._open[edges]
@@ -169,6 +171,6 @@ class _Growing:
         self._unplaced[page] = False
 
     def _nearest(self, member: int) -> list[int]:
-        """Whom it is near to, shown with it before or not; somebody in any case."""
+        """Return its nearest neighbours, shown with it before or not; at least one memory."""
         part = slice(self._first[member], self._first[member + 1])
         return self._others[part].tolist()[:SURELY_MET] or [0 if member else 1]

@@ -1,4 +1,4 @@
-"""One round over a snapshot of a store: exact pairs, groups, what the policy plans for each."""
+"""Plan one round over a snapshot of a store: exact pairs, groups, pages."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ BANDS = (0.98, 0.95, 0.90)
 
 @dataclass(frozen=True)
 class PageRules:
-    """What a model reads on pages."""
+    """Limits of the pages that a model reads."""
 
     size: int = MOST_ON_PAGE
     private: bool = False
     """Whether private memories are read on pages too."""
     thorough: bool = False
-    """Whether every memory is shown with all that is nearest to it."""
+    """Whether every memory is shown with its nearest eight."""
 
 
 @dataclass(frozen=True)
 class PagePlan:
-    """Memories of one scope that a model is to read together, oldest first."""
+    """Memories of one scope that a model reads together, oldest first."""
 
     scope: Scope
     members: tuple[Memory, ...]
     order: tuple[int, ...]
-    """The members by position, near ones side by side, so that it can be halved."""
+    """Positions of the members, near ones side by side, so that halves stay coherent."""
 
     @property
     def question(self) -> Question:
         return Question(self.members, "read on a page", 0.0, is_page=True)
 
     def halves(self) -> tuple[PagePlan, PagePlan]:
-        """The same in two pages."""
+        """Split the page into two."""
         middle = len(self.order) // 2
         return self._part(self.order[:middle]), self._part(self.order[middle:])
 
     def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
-        """The same with those that were merged as what they have become, by their ids."""
+        """Replace merged members by the memories that live for them, given by member id."""
         near = [(_living(self.members[n], living), n) for n in self.order]
         rows = list({one.id: one for one, _ in near}.values())
         came = {one.id: n for one, n in sorted(near, key=itemgetter(1))}
@@ -91,29 +91,29 @@ def _living(member: Memory, living: Mapping[str, Memory]) -> Memory:
 
 @dataclass(frozen=True)
 class AskedAgain:
-    """Texts that are to be shown together once more, by scope key, read or not."""
+    """Groups of texts, by scope key, that pages must show together, whether read or not."""
 
     groups: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
     alone: bool = False
-    """Whether nothing else is to be read."""
+    """Whether only these are read."""
 
 
 @dataclass(frozen=True)
 class Matching:
-    """How pairs of texts are found."""
+    """Settings of the search for pairs."""
 
     scale: Scale = PLAIN
     neighbours: int = 5
-    """Below `upper`, of each text only so many of its nearest are compared with it."""
+    """Nearest neighbours compared with each text below `upper`."""
     pages: PageRules | None = None
-    """How questions are asked on pages; None: as pairs and small groups."""
+    """Limits of pages; None: questions are asked as pairs and small groups."""
     just_below: float = 0.0
-    """How far below `lower` pairs are counted, for an audit; 0 counts none."""
+    """How far below `lower` an audit counts pairs too; 0: not at all."""
 
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """What a round would do, and what it saw."""
+    """The groups and pages of a round, and what they were planned from."""
 
     groups: tuple[GroupPlan, ...]
     likeness: Likeness
@@ -121,21 +121,21 @@ class RoundPlan:
     pairs: dict[str, int]
     revision: int
     waiting: int = 0
-    """Pairs that a model failed at and that are not asked about now."""
+    """Pairs that a model failed at and that are not due yet."""
     just_below: JustBelow | None = None
     pages: tuple[PagePlan, ...] = ()
-    """What is to be read once the groups without a question are settled."""
+    """Pages to read once the groups without a question are settled."""
     alone: tuple[ScopedText, ...] = ()
-    """Unread texts that have nobody to be read with; one without a vector waits for it."""
+    """Unread texts that are on no page; texts without a vector are not among them."""
 
     @property
     def asked(self) -> list[Question]:
-        """The questions about groups that are on no page."""
+        """Questions about groups that pages do not ask."""
         return [one.question for one in self.groups if one.question and not one.on_pages]
 
     @property
     def questions(self) -> list[Question]:
-        """All that a model is to be asked: pages, and groups that are on none."""
+        """All questions to a model: those about groups, then the pages."""
         return [*self.asked, *(page.question for page in self.pages)]
 
     @property
@@ -147,7 +147,7 @@ class RoundPlan:
         return found
 
     def similarity(self, a: Memory, b: Memory) -> float:
-        """Of any two memories that it saw."""
+        """Return the similarity of two memories of the snapshot."""
         return self.likeness.of(a, b)
 
 
@@ -157,21 +157,21 @@ def plan_round(
     scope_of: Callable[[Memory], Scope],
     matching: Matching | None = None,
 ) -> RoundPlan:
-    """The groups of one round, oldest first, and the number of pairs in each band.
+    """Plan the groups of one round, oldest first, and count the pairs in each band.
 
-    Inside each scope, among texts (rows of the same text are one node): every pair at or above
-    `upper`, and below it of each text its nearest at or above `lower`; union-find; cohesion: every
-    two members of a group are at or above `lower`, and so is every text that a member was
-    synthesised from. Why: whoever survives then is close to every memory that it stands for, and no
-    memory is merged because a third one is like both. A pair that was split is split again after
-    its neighbours have merged, since their ancestors still count. Which groups they are depends on
-    the texts alone, not on the order in which they came in.
+    Per scope, rows with the same text are one node. Candidate pairs are all pairs at or above
+    `upper`, and for each text its nearest ones at or above `lower`. Union-find joins them into
+    components, which are split until every two members of a group, and all texts that they were
+    synthesised from, are at or above `lower`: so a survivor is close to every memory that it stands
+    for, and two memories are never merged because a third is like both. Ancestors still count after
+    neighbours have merged, so a pair that was split is split again. Groups depend on the texts, not
+    on the order in which they came in.
     """
     return Planner(rules, scope_of, matching or Matching()).plan(snapshot)
 
 
 class Planner:
-    """Plans round after round; a scope in which nothing has changed keeps its plan."""
+    """Plans rounds; a scope in which nothing has changed keeps its plan."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class Planner:
         work: Work | None = None,
         on_compared: Progress | None = None,
     ) -> None:
-        """`on_compared` hears how many texts were compared while pairs are looked for."""
+        """`on_compared` is called with the number of texts compared during the search for pairs."""
         self._rules = rules
         self._scope_of = scope_of
         self._matching = matching
@@ -216,7 +216,7 @@ class Planner:
         distinct: Mapping[str, frozenset[TextPair]],
         again: AskedAgain,
     ) -> None:
-        """Plan the scopes in which something has changed."""
+        """Plan the scopes that have changed."""
         read: dict[str, set[str]] = {}
         for scope_key, key in snapshot.read:
             read.setdefault(scope_key, set()).add(key)
@@ -246,7 +246,7 @@ class Planner:
     def _unread(
         self, scope: Scope, nodes: _Nodes, read: set[str], again: AskedAgain
     ) -> frozenset[str] | None:
-        """The texts of a scope that pages are to show; None where nothing is read on pages."""
+        """Return the texts of a scope that pages must show; None where no pages are read."""
         rules = self._matching.pages
         private = next(iter(nodes.values()))[0].memory.is_private
         if rules is None or (private and not rules.private):
@@ -260,7 +260,7 @@ _State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair], frozenset[str] 
 
 
 class _ScopePlan(NamedTuple):
-    """What a round plans for one scope, in the state that it was planned in."""
+    """Plan of one scope, with the state that it was made from."""
 
     state: _State
     bands: Counter[float]
@@ -281,7 +281,7 @@ def _by_scope(pairs: Iterable[TextPair]) -> dict[str, frozenset[TextPair]]:
 
 
 def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundPlan:
-    """The plan of one group: of all the memories in a snapshot, however alike they are."""
+    """Plan all memories of a snapshot as one group, whatever their similarity."""
     likeness = Likeness(snapshot, scale)
     members = [row.memory for row in snapshot.rows]
     alike = likeness.among(members)
@@ -290,7 +290,7 @@ def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundP
 
 
 def _just_below(bands: Counter[float], lower: float, reach: float) -> JustBelow | None:
-    """What a threshold that much lower would find besides."""
+    """Count the pairs that a threshold lower by `reach` would add."""
     if reach <= 0.0:
         return None
     low = _lowered(lower, reach)
@@ -302,7 +302,7 @@ def _lowered(threshold: float, reach: float) -> float:
 
 
 class NearCopies(NamedTuple):
-    """Two live memories of one scope, and how alike their texts are."""
+    """Two live memories of one scope and their similarity."""
 
     older: Memory
     newer: Memory
@@ -316,9 +316,9 @@ def near_copies(
     min_similarity: float,
     scale: Scale = PLAIN,
 ) -> list[NearCopies]:
-    """Every pair at or above the similarity in which one of these memories is, most similar first.
+    """Return the pairs with one of these memories at or above a similarity, most similar first.
 
-    Pairs that are known to be distinct are left out.
+    Pairs that were judged distinct are left out.
     """
     order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
     found: dict[tuple[str, str], NearCopies] = {}
@@ -340,7 +340,7 @@ def _alike(
     min_similarity: float,
     scale: Scale,
 ) -> Iterator[tuple[Row, Row, float]]:
-    """Each of the asked rows with every other row that is similar enough."""
+    """Yield each of the asked rows with every other row that is similar enough."""
     if not asked:
         return
     matrix = vectors.of([row.text_key for row in rows])
@@ -370,7 +370,7 @@ def _scopes(rows: Iterable[Row], scope_of: Callable[[Memory], Scope]) -> dict[Sc
 
 
 class _Scope:
-    """The texts of one scope, and the pairs of them that are worth a look."""
+    """The texts of one scope and their candidate pairs."""
 
     def __init__(
         self,
@@ -382,7 +382,7 @@ class _Scope:
         work: Work,
         unread: frozenset[str] | None,
     ) -> None:
-        """`unread` are the texts that pages are to show; None where there are no pages."""
+        """`unread` are the texts that pages must show; None: no pages."""
         self._nodes = nodes
         self._unread = unread
         self._vectors = snapshot.vectors
@@ -410,7 +410,7 @@ class _Scope:
 
     @property
     def search(self) -> PairSearch:
-        """What is to be found of it."""
+        """The search for its candidate pairs."""
         matching = self._matching
         bands = tuple(self.bands)
         floor, neighbours = self._rules.lower, matching.neighbours
@@ -424,7 +424,7 @@ class _Scope:
         )
 
     def take(self, found: CandidatePairs) -> None:
-        """The pairs above the floor; and how many there are in each band."""
+        """Take the pairs that were found, and their number in each band."""
         for band, count in zip([*self.bands], found.counts.tolist(), strict=True):
             self.bands[band] += count
         self._pairs = self._but_the_distinct(joined([found.upper, found.nearest]))
@@ -444,7 +444,7 @@ class _Scope:
     # --- groups ---
 
     def groups(self) -> list[GroupPlan]:
-        """What to do about rows that belong together: of one text, and of texts all alike."""
+        """Plan the groups of rows with the same text or with texts that are all alike."""
         groups = []
         for keys in self._texts_together():
             rows = [row for key in keys for row in self._mergeable(key)]
@@ -460,7 +460,7 @@ class _Scope:
     def pages(
         self, scope: Scope, groups: Sequence[GroupPlan], again: Sequence[frozenset[str]]
     ) -> tuple[PagePlan, ...]:
-        """What is to be read of those that no replacement retires; `again` are to meet."""
+        """Grow pages of the rows that no replacement retires; texts of `again` share a page."""
         rules = self._matching.pages
         if not self._unread or rules is None:
             return ()
@@ -510,11 +510,11 @@ class _Scope:
         return found + [[key] for key in self._nodes if key not in self._vectors]
 
     def _mergeable(self, key: str) -> list[Row]:
-        """All rows of a text, but where a person keeps it several times only the newest."""
+        """Return all rows of a text; only the newest if a person keeps it several times."""
         return self._nodes[key][-1:] if key in self._kept_twice else self._nodes[key]
 
     def _are_together(self, left: Sequence[int], right: Sequence[int]) -> bool:
-        """Whether all these texts may be in one group, whether or not their pairs were kept."""
+        """Return whether these texts may be in one group, even if a pair was not a candidate."""
         if self._distinct and any(
             (min(i, j), max(i, j)) in self._distinct for i in left for j in right
         ):
@@ -525,9 +525,9 @@ class _Scope:
         return all_alike(self._vectors.matrix, rows, columns, np.maximum.outer(lower, least))
 
     def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
-        """Where the vectors of these texts lie, with those of all that they were made from.
+        """Return the rows of the vectors of these texts and their ancestors.
 
-        And the cosine that is near enough for each of them.
+        And for each of them the cosine from which another text is near enough.
         """
         if self._made.isdisjoint(nodes):
             return self._places[nodes], self._lower[nodes]
@@ -535,7 +535,7 @@ class _Scope:
         return self._vectors.places(key for _, key in keys), self._lower[[n for n, _ in keys]]
 
     def _lineage(self, key: str) -> list[str]:
-        """The text, and all that one of its rows was synthesised from."""
+        """Return the text, and all texts that one of its rows was synthesised from."""
         keys = dict.fromkeys([key, *self._ancestors_of(key)])
         return [one for one in keys if one in self._vectors]
 
@@ -548,7 +548,7 @@ _NO_PAIRS = joined([])
 
 
 def _meeting(at: Mapping[str, int], groups: Iterable[Collection[str]]) -> Pairs:
-    """Every two of each group, as if nothing were nearer."""
+    """Return all pairs of each group with a similarity above all others."""
     places = [sorted(at[key] for key in group if key in at) for group in groups]
     both = np.array(sorted({two for some in places for two in combinations(some, 2)}), np.int64)
     i, j = both.reshape(-1, 2).T

@@ -1,8 +1,8 @@
-"""From a model's verdict to its groups, each of which stands or falls by itself. Pure.
+"""Check the groups of a model's verdict and turn them into decisions. Pure.
 
-Step by step: `resolve` says what the program alone can say of each merged text; the driver has the
-rest read, and comes back with `as_read`, or with `checked_by_words` where no model can; `decided`
-makes the decision.
+`resolve` accepts or refuses merged texts as far as the program can. The driver has the doubtful
+ones read and settles them with `as_read`, or with `checked_by_words` where no model reads.
+`decided` makes the decision.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from memory.text import Belief, Verification, identity, verify, verify_by_words
 
 @dataclass(frozen=True)
 class Part:
-    """One group of a verdict as a merge, and whether its text is believed."""
+    """A group of a verdict as a proposed merge, and whether its text is believed."""
 
     merge: ProposedMerge
     belief: Belief
     """DOUBTFUL: it needs a second reading."""
     reason: str = ""
-    """Why it is refused, in words that a model can act on, or which values are outdated in it."""
+    """Reason of a refusal, in words that a model can act on, or the outdated values."""
     verified: Verified | None = None
     is_final: bool = False
-    """Whether another answer would be no better, where it is refused."""
+    """Whether a refused part is not asked about again."""
 
 
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
-    """Each group of a verdict as far as the program can tell, or why the verdict is unusable."""
+    """Check each group as far as the program can, or return why the verdict is unusable."""
     fault = _partition_fault(question, verdict)
     if fault:
         return fault
@@ -55,7 +55,7 @@ def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
 
 
 def checked(merge: ProposedMerge) -> Part:
-    """Accept or refuse a merge unasked, where that can be done."""
+    """Accept or refuse a merge without a model, where the program can tell."""
     return _part(merge, verify)
 
 
@@ -73,7 +73,7 @@ def _part(merge: ProposedMerge, check: Callable[[str, Sequence[str]], Verificati
 MOST_IN_GROUP = 12
 """Members of one group of a page."""
 LONGEST = 400
-"""Characters of a text for a group, where no member is nearly as long."""
+"""Characters of a merged text, unless its longest member has nearly as many."""
 Apart = Callable[[Sequence[Memory]], Judge | None]
 """Returns who keeps two of these apart; None where nobody does."""
 
@@ -136,7 +136,7 @@ def _never(merge: ProposedMerge, keeper: Judge | None) -> str:
 def joined_as(
     part: Part, similarity: float | None, reason: str, new_id: Callable[[], str], model: str
 ) -> Decision:
-    """The decision about one believed merge."""
+    """Make the decision for one believed merge."""
     return Decision(
         Action.MERGE,
         reason or "told the same",
@@ -203,7 +203,7 @@ def _partition_fault(question: Question, verdict: Verdict) -> str:
 
 
 def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
-    """What lives for a group, oldest to newest, that is told as one: the member that says so."""
+    """Return the survivor of a merge: a member if it has just this text, else a new memory."""
     same = [member for member in group if identity(member.content) == identity(text)]
     if same:
         return survive(same[-1], group)
