@@ -101,7 +101,7 @@ class BackgroundExtraction:
         finally:
             self._settling.discard(me)
         account, self._account = self._account, ExtractionResult()
-        return replace(account, pending=await self._extractor.count_pending())
+        return account.with_waiting(await self._extractor.count_waiting())
 
     # --- what is due ---
 

@@ -499,7 +499,8 @@ def _outcomes(
         if not isinstance(answer, Applied):
             effort.lost = usage
             break
-        outcomes.append(Outcome(answer.memory, decision.action, decision.reason, usage))
+        told = decision.action, decision.reason, usage, decision.pending
+        outcomes.append(Outcome(answer.memory, *told))
         effort.lost = Usage()
     return outcomes
 

@@ -97,7 +97,7 @@ class MemoryExtractor:
         """
         known = await self.keep(turns)
         result = await _Sweep(self, self._concurrency, on_progress).run()
-        return replace(result, known=known, pending=await self.count_pending())
+        return replace(result, known=known).with_waiting(await self.count_waiting())
 
     async def waiting(self) -> list[Waiting]:
         """The conversations with turns to extract, the longest wait first."""
@@ -106,10 +106,6 @@ class MemoryExtractor:
     async def count_waiting(self) -> int:
         """How many turns are not extracted, those that were given up with them."""
         return await in_thread(self._count_waiting)
-
-    async def count_pending(self) -> int:
-        """Count what waits for the model: turns to extract, and open questions."""
-        return await in_thread(self._count_pending)
 
     async def extract_conversation(
         self,
@@ -154,10 +150,6 @@ class MemoryExtractor:
     def _waiting(self) -> list[Waiting]:
         with self._store.ledger.reading() as reader:
             return reader.turns.conversations(_ATTEMPTS)
-
-    def _count_pending(self) -> int:
-        with self._store.ledger.reading() as reader:
-            return reader.turns.count_waiting() + reader.decisions.count_pending()
 
     def _count_waiting(self) -> int:
         with self._store.ledger.reading() as reader:

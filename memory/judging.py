@@ -6,7 +6,15 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from memory.decide import Part, after_failure, decided, joined_as, page_parts, part_alone, resolve
+from memory.decide import (
+    Part,
+    after_failure,
+    decided,
+    joined_as,
+    page_parts,
+    part_alone,
+    resolve,
+)
 from memory.errors import CallsSpent, ModelError, ModelNotAsked
 from memory.models import (
     MOST_READ,
@@ -14,6 +22,7 @@ from memory.models import (
     Decision,
     Embedded,
     Extracted,
+    Judge,
     ProposedMerge,
     Question,
     Rules,
@@ -118,10 +127,10 @@ class Judging:
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
     async def _proposed(self, text: str, named: Named) -> Part:
-        keeper: Apart = lambda _: "person" if named.kept_apart else None
+        keeper: Judge | None = "person" if named.kept_apart else None
         merge = ProposedMerge(named.members, text.strip())
         texts = [text, *(one.content for one in named.members)]
-        return await in_thread_if_long(texts, part_alone, merge, keeper)
+        return await in_thread_if_long(texts, part_alone, merge, lambda _: keeper)
 
     async def _read_all(
         self, parts: tuple[Part, ...], asking: Asking

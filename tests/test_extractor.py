@@ -79,12 +79,14 @@ def test_turns_wait_for_a_model_that_is_down(
 def test_open_questions_are_pending_as_stats_counts_them(
     store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
 ) -> None:
-    """The merge fails, so that the memory is stored and its question waits."""
-    model = ScriptedModel(ModelUnavailable("503"))
+    """The merge that it names cannot be read: the memory is stored, its question waits."""
+    model = ScriptedModel()
     older = embedder.place("Mia has a cat.")
     embedder.place(CAT, 0.93, older)
     store.add(tell(older, user="Mia"))
-    model.extractions = [[Candidate(content=CAT, turns=(0,))]]
+    merge = "Mia has adopted a cat."
+    model.extractions = [[Candidate(content=CAT, turns=(0,), replaces=(0,), merged=merge)]]
+    model.readings = [ModelUnavailable("503")]
     extractor = MemoryExtractor(store, MemoryDeduplicator(store, model), model)
     result = hook(extractor, turn("I adopted a cat!"))
     assert (result.extracted, result.pending, store.counts().pending) == (1, 1, 1)

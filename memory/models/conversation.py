@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from pydantic import (
@@ -124,8 +124,8 @@ class Reply(Frozen):
 class ExtractionResult:
     """What became of some turns.
 
-    `pending` is what waits in the ledger for the model: the turns to extract and the open questions
-    that `memory-dedup stats` counts. `known` turns were there before and add nothing.
+    `pending` is what waits in the ledger for the model: turns, and questions about what these turns
+    said; `memory-dedup stats` counts both. `known` turns were there before and add nothing.
     """
 
     outcomes: tuple[Outcome, ...] = ()
@@ -139,3 +139,8 @@ class ExtractionResult:
     usage: Usage = field(default_factory=Usage)
     problem: str = ""
     """Why turns are pending."""
+
+    def with_waiting(self, turns: int) -> ExtractionResult:
+        """Return the same with so many waiting turns, and its open questions, as pending."""
+        questions = sum(outcome.pending for outcome in self.outcomes)
+        return replace(self, pending=turns + questions)

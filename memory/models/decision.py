@@ -237,3 +237,5 @@ class Outcome:
     action: Action
     reason: str
     usage: Usage = field(default_factory=Usage)
+    pending: bool = False
+    """Whether its question stays open for a later batch."""
