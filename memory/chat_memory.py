@@ -9,10 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from memory.background import BackgroundExtraction, OnExtracted
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError, LedgerError
-from memory.extractor import MemoryExtractor
+from memory.extractor import BackgroundExtraction, MemoryExtractor, OnExtracted
 from memory.models import ExtractionResult, Memory, Recalled, Scope, Turn, first_problem
 from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
 from memory.threads import LoopThread, Progress, in_thread

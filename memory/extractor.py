@@ -9,26 +9,44 @@ stopped. One at a time extracts a conversation, whichever process it lives in.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import LeaseLost, ModelError, ModelTooSlow
+from memory.errors import (
+    LeaseLost,
+    MemoryPipelineError,
+    ModelError,
+    ModelTooSlow,
+    ModelUnavailable,
+)
 from memory.leasing import leased
 from memory.ledger import SHARED, PendingTurn, Waiting, Writer
-from memory.models import ExtractionResult, Turn
+from memory.models import ExtractionResult, Turn, Usage
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
-from memory.threads import Progress, in_thread, side_by_side
-from memory.turn_reader import TurnReader, Work, failed, summed
+from memory.threads import Progress, in_thread
+from memory.turn_reader import TurnReader, Work, summed
 
 logger = logging.getLogger(__name__)
 
-_ASK_AGAIN_S, _ASK_AGAIN_AT_LEAST_S = 0.1, 1.0
-"""How often who waits for another one's extraction looks again, at first and later."""
 _ATTEMPTS = 3
 """How often a turn that the model cannot read is tried before it is left alone."""
+
+OnExtracted = Callable[[ExtractionResult], None]
+"""Told, in the background's own thread, what became of some turns."""
+_LOOK_S = 5.0
+"""How often it looks for turns that others kept and did not live to extract."""
+_LOOK_WHILE_SETTLING_S = 0.2
+_HELD_S = 1.0
+"""How long a conversation is left alone that another process is at."""
+_UNREADABLE_S = 60.0
+"""How long a conversation rests after turns that the model could not read, or not in time."""
+_LONGEST_PAUSE_S = 60.0
+"""Between tries of a model that fails: from a second up to this, or as long as it asks for."""
 
 OnChunk = Callable[[ExtractionResult], None]
 """Told what became of some turns, as soon as it has."""
@@ -93,11 +111,19 @@ class MemoryExtractor:
         A turn that was handed over before adds nothing. What others extract is waited for. Where
         the model fails, turns stay pending.
 
-        Raises: LedgerError where the turns could not even be kept.
+        Raises: LedgerError.
         """
         known = await self.keep(turns)
-        result = await _Sweep(self, self._concurrency, on_progress).run()
-        return replace(result, known=known).with_waiting(await self.count_waiting())
+        driver = BackgroundExtraction(self, at_once=self._concurrency, wait_s=math.inf)
+        running = asyncio.create_task(driver.run())
+        try:
+            result = await driver.settle(on_progress)
+        finally:
+            await driver.stop()
+            await running
+        if driver.fault is not None and not isinstance(driver.fault, ModelError):
+            raise driver.fault
+        return replace(result, known=known)
 
     async def waiting(self) -> list[Waiting]:
         """The conversations with turns to extract, the longest wait first."""
@@ -167,56 +193,190 @@ class MemoryExtractor:
         return _until_silence(kept, self._gap_s)
 
 
-class _Sweep:
-    """Every conversation that waits, extracted once, by this one or by another."""
+class BackgroundExtraction:
+    """Drives extraction: conversations side by side, as they fall due. Lives in one event loop."""
 
     def __init__(
         self,
         extractor: MemoryExtractor,
+        *,
         at_once: int,
-        on_progress: Progress | None,
+        wait_s: float,
+        on_extracted: OnExtracted | None = None,
     ) -> None:
+        """A conversation is due with a full call of turns, or `wait_s` after the first of them."""
         self._extractor = extractor
         self._at_once = at_once
-        self._on_progress = on_progress
-        self._result = ExtractionResult()
-        self._total = 0
-        self._tried: set[str] = set()
-        self._fault: ModelError | None = None
+        self._wait_s = wait_s
+        self._on_extracted = on_extracted
+        self._working: dict[str, asyncio.Task[None]] = {}
+        self._worked: dict[str, float] = {}
+        """When the last work that was done at a conversation began."""
+        self._not_before: dict[str, float] = {}
+        self._paused_until = 0.0
+        self._failures = 0
+        self.fault: Exception | None = None
+        """What failed last."""
+        self._faults = 0
+        self._settling = set[asyncio.Task[object] | None]()
+        self._stopped = False
+        self._account = ExtractionResult()
+        self._woken = asyncio.Event()
+        self._moved = asyncio.Event()
 
-    async def run(self) -> ExtractionResult:
-        left = await self._left()
-        self._total = sum(one.turns for one in left)
-        pause_s = _ASK_AGAIN_S
-        while left and self._fault is None:
-            names = [one.conversation for one in left]
-            await side_by_side(self._extract, names, self._at_once)
-            left = await self._left()
-            if left and self._fault is None:  # others extract them
-                await asyncio.sleep(pause_s)
-                pause_s = min(1.5 * pause_s, _ASK_AGAIN_AT_LEAST_S)
-        return self._result
+    def wake(self) -> None:
+        """Turns were kept: see what is due. Only from its own loop."""
+        self._woken.set()
 
-    async def _left(self) -> list[Waiting]:
+    async def run(self) -> None:
+        """Until `stop`."""
+        while not self._stopped:
+            self._woken.clear()
+            pause_s = await self._start_due()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._woken.wait()
+
+    async def stop(self) -> None:
+        """End what is under way; its turns are left for the next start."""
+        self._stopped = True
+        self._woken.set()
+        self._moved.set()
+        working = list(self._working.values())
+        for task in working:
+            task.cancel()
+        settling = [task for task in self._settling if task is not None]
+        await asyncio.gather(*working, *settling, return_exceptions=True)
+
+    async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
+        """Wait until all that waits now was extracted, or tried, once; not for more turns.
+
+        Gives what was extracted since this was last asked; ends early where the model fails, or
+        where this is stopped.
+        """
+        me = asyncio.current_task()
+        self._settling.add(me)
+        self._not_before.clear()
+        self._paused_until = 0.0
+        began, faults = asyncio.get_running_loop().time(), self._faults
+        try:
+            while not self._stopped and self._faults == faults and await self._unsettled(began):
+                if on_progress is not None:
+                    left = sum(one.turns for one in await self._extractor.waiting())
+                    on_progress(self._account.extracted, self._account.extracted + left)
+                await self._next_move()
+            if self._working:
+                await asyncio.wait(self._working.values())
+        finally:
+            self._settling.discard(me)
+        account, self._account = self._account, ExtractionResult()
+        return account.with_waiting(await self._extractor.count_waiting())
+
+    # --- what is due ---
+
+    async def _start_due(self) -> float:
+        """Start what is due; gives for how long nothing more will be."""
+        now = asyncio.get_running_loop().time()
+        if now < self._paused_until:
+            return self._paused_until - now
+        pause_s = _LOOK_WHILE_SETTLING_S if self._settling else _LOOK_S
+        try:
+            waiting = await self._extractor.waiting()
+        except MemoryPipelineError as exc:
+            self._failed(exc)
+            return pause_s
+        for one in waiting:
+            if one.conversation in self._working:
+                continue
+            due_in_s = max(self._due_in_s(one), self._not_before.get(one.conversation, 0.0) - now)
+            if due_in_s > 0.0:
+                pause_s = min(pause_s, due_in_s)
+            elif len(self._working) < self._at_once and not self._stopped:
+                self._start(one.conversation)
+        return pause_s
+
+    def _due_in_s(self, one: Waiting) -> float:
+        if self._settling or one.turns >= self._extractor.turns_at_once:
+            return 0.0
+        return self._wait_s - one.waited_s
+
+    async def _unsettled(self, began: float) -> bool:
+        """Whether turns wait in a conversation that nobody has worked at since."""
         waiting = await self._extractor.waiting()
-        return [one for one in waiting if one.conversation not in self._tried]
+        return any(self._worked.get(one.conversation, -math.inf) < began for one in waiting)
 
-    async def _extract(self, conversation: str) -> None:
-        if self._fault is not None:
-            return
-        work = await self._extractor.extract_conversation(conversation, on_chunk=self._tell)
+    async def _next_move(self) -> None:
+        self._moved.clear()
+        self._woken.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_WHILE_SETTLING_S):
+                await self._moved.wait()
+
+    # --- one conversation ---
+
+    def _start(self, conversation: str) -> None:
+        task = asyncio.create_task(self._work_at(conversation))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # once is enough
+        self._working[conversation] = task
+
+    async def _work_at(self, conversation: str) -> None:
+        started = asyncio.get_running_loop().time()
+        try:
+            work = await self._extractor.extract_conversation(
+                conversation,
+                on_chunk=self._tell,
+                wait_s=0.0 if self._settling else self._wait_s,
+            )
+            if work is not None:
+                self._worked[conversation] = started
+            self._note(conversation, work)
+        except MemoryPipelineError as exc:
+            self._failed(exc)
+        except Exception as exc:  # nothing that fails here may end the background
+            logger.exception("extraction failed")
+            self._failed(exc)
+        finally:
+            del self._working[conversation]
+            self._woken.set()
+            self._moved.set()
+
+    def _note(self, conversation: str, work: Work | None) -> None:
+        now = asyncio.get_running_loop().time()
+        if work is not None and work.fault is not None:
+            paid = self._account.usage + Usage.of_failure(work.fault)
+            self._account = replace(self._account, usage=paid)
         if work is None:
-            return
-        self._tried.add(conversation)
-        if work.fault is not None:
-            self._result = summed(replace(self._result, problem=""), failed(work.fault))
-            if not isinstance(work.fault, ModelTooSlow):  # for these turns; others may be answered
-                self._fault = work.fault
+            self._not_before[conversation] = now + _HELD_S
+        elif work.fault is None or isinstance(work.fault, ModelTooSlow):
+            self._failures = 0
+            self._not_before.pop(conversation, None)
+            if problem := str(work.fault or work.result.problem):
+                self._not_before[conversation] = now + _UNREADABLE_S
+                self._account = replace(self._account, problem=self._account.problem or problem)
+        else:
+            self._failed(work.fault)
 
     def _tell(self, part: ExtractionResult) -> None:
-        self._result = summed(self._result, part)
-        if self._on_progress is not None:
-            self._on_progress(self._result.extracted, max(self._total, self._result.extracted))
+        self._account = summed(self._account, part)
+        if self._on_extracted is None:
+            return
+        try:
+            self._on_extracted(part)
+        except Exception as exc:  # whatever a host hangs here
+            logger.warning("whoever is told of extractions failed: %s", type(exc).__name__)
+
+    def _failed(self, exc: Exception) -> None:
+        """Leave the model, or the ledger, alone for a while."""
+        asked_s = exc.retry_after_s if isinstance(exc, ModelUnavailable) else None
+        pause_s = max(asked_s or 0.0, min(2.0**self._failures, _LONGEST_PAUSE_S))
+        if not self._failures and not isinstance(exc, ModelError):  # those are logged
+            logger.warning("turns wait: %s", exc)
+        self._failures = min(self._failures + 1, 6)
+        self.fault = exc
+        self._faults += 1
+        self._paused_until = asyncio.get_running_loop().time() + pause_s
+        self._account = replace(self._account, problem=self._account.problem or str(exc))
+        self._moved.set()
 
 
 def _answered(turns: Sequence[Turn]) -> list[Turn]:

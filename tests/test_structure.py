@@ -20,7 +20,7 @@ RANKS = [
     "listening", "telemetry",
     "ledger", "search", "decide", "providers", "store",
     "trial", "second_reading", "judging", "page_reading", "batch", "spreading", "deduplicator",
-    "leasing", "turn_reader", "extractor", "background", "chat_memory",
+    "leasing", "turn_reader", "extractor", "chat_memory",
     "upkeep", "interchange", "review", "agent", "adapters",
     "assembly", "cli", "orchestrator", "starting", "__main__",
 ]  # fmt: skip

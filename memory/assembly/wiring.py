@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from memory.agent import AgentTools, OnSaved
-    from memory.background import OnExtracted
     from memory.chat_memory import ChatMemory
     from memory.config import Config
     from memory.deduplicator import MemoryDeduplicator
-    from memory.extractor import MemoryExtractor
+    from memory.extractor import MemoryExtractor, OnExtracted
     from memory.protocols import Embedder, LanguageModel
     from memory.review import Answers, Review
     from memory.store import MemoryStore
