@@ -113,5 +113,7 @@ class Database(ABC):
             problem, remedy = self._fault(str(told))
             kind = LedgerDamaged if remedy == RESTORE else LedgerError
             raise kind(f"the ledger {self.name} {problem}", remedy) from exc
+        except UnicodeDecodeError as exc:  # in the schema, or in what the driver says of it
+            raise LedgerDamaged(f"the ledger {self.name} is damaged", RESTORE) from exc
         except sa.exc.TimeoutError as exc:
             raise LedgerError(f"the ledger {self.name} is busy", "try again") from exc

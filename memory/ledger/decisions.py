@@ -90,14 +90,16 @@ class Decisions(TableGroup):
             columns.usage,
         )  # fmt: skip
         for row in self._connection.execute(query.order_by(columns.seq)):
-            yield Step(
-                at=datetime.fromisoformat(row.at),
-                action=Action(row.action),
-                members=tuple(json.loads(row.members)),
-                survivors=_survivors(row.survivors),
-                undone=row.undone,
-                usage=Usage.model_validate_json(row.usage),
-            )
+            with t.naming_damage(f"a decision of {row.at!r}"):
+                step = Step(
+                    at=datetime.fromisoformat(row.at),
+                    action=Action(row.action),
+                    members=tuple(json.loads(row.members)),
+                    survivors=_survivors(row.survivors),
+                    undone=row.undone,
+                    usage=Usage.model_validate_json(row.usage),
+                )
+            yield step
 
     def by_person(self) -> list[DecisionRecord]:
         """What a person decided, and has not taken back."""
@@ -145,10 +147,12 @@ class Decisions(TableGroup):
     def first_states(self) -> dict[str, Memory]:
         """What each memory was before the first decision that could change it, by its id."""
         found: dict[str, Memory] = {}
-        for before in self._connection.scalars(sa.select(t.decisions.c.before).order_by("seq")):
-            for name, columns in json.loads(before)["rows"].items():
-                if columns is not None and name not in found:
-                    found[name] = t.to_row(columns, ()).memory
+        c = t.decisions.c
+        for seq, before in self._connection.execute(sa.select(c.seq, c.before).order_by(c.seq)):
+            with t.naming_damage(f"decision {seq}"):
+                for name, columns in json.loads(before)["rows"].items():
+                    if columns is not None and name not in found:
+                        found[name] = t.to_row(columns, ()).memory
         return found
 
     def _found(self, query: sa.Select[Any]) -> list[DecisionRecord]:
@@ -286,22 +290,37 @@ def _named(record: DecisionRecord, image: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _record(row: Any) -> DecisionRecord:
-    return DecisionRecord(
-        number=row.seq,
-        run=row.run,
-        at=datetime.fromisoformat(row.at),
-        action=Action(row.action),
-        reason=row.reason,
-        similarity=row.similarity,
-        members=tuple(json.loads(row.members)),
-        survivors=_survivors(row.survivors),
-        before=row.before,
-        pending=row.pending,
-        undone=row.undone,
-        model=row.model,
-        cosine=row.cosine,
-        verified=row.verified,
-    )
+    with t.naming_damage(f"decision {row.seq}"):
+        _check_image(json.loads(row.before))
+        return DecisionRecord(
+            number=row.seq,
+            run=row.run,
+            at=datetime.fromisoformat(row.at),
+            action=Action(row.action),
+            reason=row.reason,
+            similarity=row.similarity,
+            members=tuple(json.loads(row.members)),
+            survivors=_survivors(row.survivors),
+            before=row.before,
+            pending=row.pending,
+            undone=row.undone,
+            model=row.model,
+            cosine=row.cosine,
+            verified=row.verified,
+        )
+
+
+def _check_image(image: Mapping[str, Any]) -> None:
+    """Raises: KeyError, TypeError, AttributeError where it is none that was ever written."""
+    for columns in image["rows"].values():
+        if columns is not None and not columns.keys() <= _COLUMNS:
+            raise KeyError(*columns.keys() - _COLUMNS)
+    for low, high, *_ in image["links"]:
+        if not isinstance(low, str) or not isinstance(high, str):
+            raise TypeError("a link between no memories")
+
+
+_COLUMNS = set(t.memories.c.keys())
 
 
 def _survivors(told: str) -> tuple[tuple[str, tuple[str, ...]], ...]:

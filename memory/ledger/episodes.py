@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -59,18 +60,20 @@ class Episodes(TableGroup):
         rows = self._connection.execute(
             sa.select(t.episodes).where(where).order_by(t.episodes.c.seq)
         )
-        return [
-            Episode.model_construct(
-                id=row.id,
-                user=row.user,
-                summary=row.summary,
-                memory_ids=tuple(ids.get(row.id, ())),
-                start_time=datetime.fromisoformat(row.start_time),
-                end_time=datetime.fromisoformat(row.end_time),
-                importance=row.importance,
-            )
-            for row in rows
-        ]
+        return [_episode(row, ids.get(row.id, ())) for row in rows]
+
+
+def _episode(row: sa.Row[Any], memory_ids: Sequence[str]) -> Episode:
+    with t.naming_damage(f"episode {row.id!r}"):
+        return Episode.model_construct(
+            id=row.id,
+            user=row.user,
+            summary=row.summary,
+            memory_ids=tuple(memory_ids),
+            start_time=datetime.fromisoformat(row.start_time),
+            end_time=datetime.fromisoformat(row.end_time),
+            importance=row.importance,
+        )
 
 
 class EpisodesWriter(Episodes):

@@ -151,4 +151,7 @@ def _to_change(
 
 def _scope_values(metadata: str, scope: Sequence[Any]) -> ScopeValues:
     values = dict(zip(SCOPE_FIELDS, scope, strict=True))
-    return values if metadata == "{}" else scope_values(json.loads(metadata)) | values
+    if metadata == "{}":
+        return values
+    with t.naming_damage(f"a memory of {values['user']!r}"):
+        return scope_values(json.loads(metadata)) | values

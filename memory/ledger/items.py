@@ -46,14 +46,16 @@ class Items(TableGroup):
 
     def _found(self, condition: sa.ColumnElement[bool]) -> Iterator[StoredItem]:
         for row in self._connection.execute(sa.select(t.items).where(condition)):
-            yield StoredItem(
-                namespace=_labels(row.namespace),
-                key=_unescaped(row.key),
-                value=row.value,
-                memory_id=row.memory_id,
-                created_at=datetime.fromisoformat(row.created_at),
-                updated_at=datetime.fromisoformat(row.updated_at),
-            )
+            with t.naming_damage(f"item {row.key!r}"):
+                item = StoredItem(
+                    namespace=_labels(row.namespace),
+                    key=_unescaped(row.key),
+                    value=row.value,
+                    memory_id=row.memory_id,
+                    created_at=datetime.fromisoformat(row.created_at),
+                    updated_at=datetime.fromisoformat(row.updated_at),
+                )
+            yield item
 
 
 class ItemsWriter(Items):

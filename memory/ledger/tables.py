@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -274,12 +275,27 @@ def _texts(told: str) -> tuple[str, ...]:
     return () if told == "[]" else tuple(json.loads(told))
 
 
+NEVER_WRITTEN = (ValueError, TypeError, KeyError, AttributeError)
+"""What reading a value raises that no version wrote."""
+
+
+@contextmanager
+def naming_damage(of: str) -> Iterator[None]:
+    """Raises: LedgerDamaged, which names the row, where a value is none that was ever written."""
+    try:
+        yield
+    except NEVER_WRITTEN as exc:
+        raise LedgerDamaged(f"the ledger's row of {of} is damaged", RESTORE) from exc
+
+
 def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
     """Raises: LedgerDamaged where a value is none that was ever written."""
     try:
         memory = _to_memory(values, links)
-    except (ValueError, TypeError, AttributeError) as exc:
-        raise LedgerDamaged(f"the ledger's row of {values['id']!r} is damaged", RESTORE) from exc
+    except NEVER_WRITTEN as exc:
+        raise LedgerDamaged(
+            f"the ledger's row of {values.get('id')!r} is damaged", RESTORE
+        ) from exc
     return Row(
         memory=memory,
         live=values["live"],

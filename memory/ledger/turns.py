@@ -65,12 +65,12 @@ class Turns(TableGroup):
             _DONE, t.turns.c.conversation == conversation, t.turns.c.seq < seq
         )
         told = self._connection.scalars(query.order_by(t.turns.c.seq.desc()).limit(limit)).all()
-        return [Turn.model_validate_json(one) for one in reversed(told)]
+        return [_turn(one) for one in reversed(told)]
 
     def with_text(self) -> list[Turn]:
         """Every turn whose text is kept: those that wait, and the last ones that were extracted."""
         query = sa.select(t.turns.c.turn).where(t.turns.c.turn.is_not(None))
-        return [Turn.model_validate_json(one) for one in self._connection.scalars(query)]
+        return [_turn(one) for one in self._connection.scalars(query)]
 
     def was_kept_before_upgrade(self, conversation: str, name: str, text: str) -> bool:
         """Whether an earlier version, with default conversations, kept this turn in that one."""
@@ -201,10 +201,16 @@ def _worth_a_try(most_attempts: int) -> sa.ColumnElement[bool]:
 
 
 def _pending_turn(row: sa.Row[Any]) -> PendingTurn:
-    return PendingTurn(
-        seq=row.seq,
-        name=row.name,
-        turn=Turn.model_validate_json(row.turn),
-        attempts=row.attempts,
-        candidates=_CANDIDATES.validate_json(row.candidates) if row.candidates else None,
-    )
+    with t.naming_damage(f"turn {row.seq}"):
+        return PendingTurn(
+            seq=row.seq,
+            name=row.name,
+            turn=Turn.model_validate_json(row.turn),
+            attempts=row.attempts,
+            candidates=_CANDIDATES.validate_json(row.candidates) if row.candidates else None,
+        )
+
+
+def _turn(told: str) -> Turn:
+    with t.naming_damage("a turn"):
+        return Turn.model_validate_json(told)

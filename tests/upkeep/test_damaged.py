@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -12,38 +11,13 @@ from memory.ledger import Ledger
 from memory.store import MemoryStore
 from memory.upkeep import examine
 from tests.conftest import Tell
+from tests.damage import damaged, whole_ledger
 from tests.doubles import PlacedEmbedder
-
-MEMORIES = 40
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A healthy ledger with texts, tags and metadata, as a file."""
-    file = tmp_path_factory.mktemp("whole") / "ledger.db"
-    with MemoryStore(Ledger.create(f"sqlite:///{file}"), PlacedEmbedder()) as store:
-        for number in range(MEMORIES):
-            told = store.new_memory(f"Mia has {number} boats.")
-            more = {"metadata": {"number": number, "of": "boats"}, "tags": ("boats", "sea")}
-            kept = store.add(told.model_copy(update=more))
-            if number % 3 == 0:
-                store.update(kept.id, f"Mia sold {number} boats.")
-        store.ledger.checkpoint()
-    return file.read_bytes()
-
-
-def damaged(data: bytes, seed: int) -> bytes:
-    """With some bits flipped, cut off, or with noise in it."""
-    chance, torn = random.Random(seed), bytearray(data)
-    if seed % 3 == 0:
-        for _ in range(chance.choice([1, 5, 50, 500])):
-            torn[chance.randrange(100, len(torn))] ^= 1 << chance.randrange(8)
-    elif seed % 3 == 1:
-        del torn[chance.randrange(1, len(torn)) :]
-    else:
-        start, length = chance.randrange(len(torn)), chance.choice([16, 512, 4_096])
-        torn[start : start + length] = chance.randbytes(len(torn[start : start + length]))
-    return bytes(torn)
+    return whole_ledger(tmp_path_factory.mktemp("whole") / "ledger.db")
 
 
 @pytest.mark.parametrize("seed", range(90))
