@@ -8,6 +8,7 @@ then adds the memory that covers the most.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
@@ -123,9 +124,11 @@ class _PageGrower:
         page: list[int] = []
         passed: set[int] = set()
         gain: dict[int, int] = {}
+        best_first: list[tuple[int, int]] = []
+        """Heap of (-gain, memory); entries with a former gain are skipped."""
         room = MOST_CHARACTERS
         while len(page) < self._most:
-            member = self._next(gain, passed, only)
+            member = self._next(gain, best_first, passed, only)
             if member is None:
                 break
             passed.add(member)
@@ -140,12 +143,21 @@ class _PageGrower:
                     if other not in gain:
                         gain[other] = _PLACED if self._unplaced[other] else 0
                     gain[other] += weight
+                    heappush(best_first, (-gain[other], other))
         return page
 
-    def _next(self, gain: dict[int, int], passed: set[int], only: Flags | None) -> int | None:
+    def _next(
+        self,
+        gain: dict[int, int],
+        best_first: list[tuple[int, int]],
+        passed: set[int],
+        only: Flags | None,
+    ) -> int | None:
         """Return the memory that covers the most edges; on an empty page, the one with the most."""
-        if gain:
-            return max(gain, key=lambda one: (gain[one], -one))
+        while best_first:
+            negative, member = heappop(best_first)
+            if gain.get(member) == -negative:
+                return member
         left = self._left + self._unplaced if only is None else np.where(only, self._left + 1, 0)
         left[list(passed)] = 0
         best = int(left.argmax())
