@@ -158,7 +158,7 @@ def work(folder: Path, seed: int, death: str) -> None:
         deduplicator = build_deduplicator(store, config_for(folder), OfflineModel())
         worker = Worker(store, deduplicator, rng, Notes(notes_of(folder)))
         if death == "sql":
-            _die_at_statement(rng.randrange(1, 600))
+            die_at_statement(rng.randrange(1, 600))
         if death == "index":
             _die_inside_chroma(rng)
         until = time.monotonic() + _AT_MOST_S
@@ -166,7 +166,8 @@ def work(folder: Path, seed: int, death: str) -> None:
             worker.step()
 
 
-def _die_at_statement(number: int) -> None:
+def die_at_statement(number: int) -> None:
+    """Kill this process at its n-th SQL statement or commit."""
     left = number
 
     def count(*_: object) -> None:

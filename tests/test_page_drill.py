@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 import random
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
+from benchmarks.drills import die_at_statement
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
-from memory.models import (
-    Action,
-    Memory,
-    MergeGroup,
-    ProposedMerge,
-    Question,
-    Rereading,
-    Usage,
-    Vectors,
-    Verdict,
-)
+from memory.models import Action, Memory, Vectors
 from memory.store import MemoryStore
-from tests.doubles import START, PlacedEmbedder, ScriptedModel
-from tests.readings import readings
+from tests.doubles import START, Groups, PageModel, PlacedEmbedder
 
 pytestmark = pytest.mark.drill
 
@@ -44,25 +32,18 @@ TOLD = [
 ]
 
 
-class Reads(ScriptedModel):
-    """Joins what is about one chapter, in a text that says how many say so."""
+def by_chapter(texts: list[str]) -> Groups:
+    """Group the texts about one chapter."""
+    found: dict[str, list[int]] = {}
+    for n, text in enumerate(texts):
+        found.setdefault(_chapter(text), []).append(n)
+    return [(some, f"Mia finished {chapter}.") for chapter, some in found.items() if len(some) > 1]
 
-    page_size = 12
 
-    async def judge(self, question: Question) -> Verdict:
-        self.asked.append(question)
-        found: dict[str, list[int]] = {}
-        for n, member in enumerate(question.members):
-            found.setdefault(_chapter(member), []).append(n)
-        groups = (
-            MergeGroup(members=tuple(some), text=f"Mia finished {chapter}.")
-            for chapter, some in found.items()
-            if len(some) > 1
-        )
-        return Verdict(parts=tuple(groups), usage=Usage(calls=1))
-
-    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        return readings(merges)
+def reader() -> PageModel:
+    model = PageModel(by_chapter)
+    model.page_size = 12
+    return model
 
 
 class Near(PlacedEmbedder):
@@ -75,24 +56,15 @@ class Near(PlacedEmbedder):
         return super().embed(texts)
 
 
-def _chapter(memory: Memory) -> str:
-    return "chapter " + memory.content.rstrip(".")[-3:]
+def _chapter(text: str) -> str:
+    return "chapter " + text.rstrip(".")[-3:]
 
 
 def work(path: str, statement: int) -> None:
     """One batch, killed at a statement or a commit."""
-    left = statement
-
-    def count(*_: object) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
     with opened(path) as store:
-        sa.event.listen(sa.Engine, "before_cursor_execute", count)
-        sa.event.listen(sa.Engine, "commit", count)
-        asyncio.run(MemoryDeduplicator(store, Reads()).deduplicate_all(thorough=True))
+        die_at_statement(statement)
+        asyncio.run(MemoryDeduplicator(store, reader()).deduplicate_all(thorough=True))
 
 
 def opened(path: str) -> MemoryStore:
@@ -116,11 +88,11 @@ def test_a_killed_page_is_read_again_and_no_decision_is_half_applied(tmp_path: P
             check(store)
     assert killed > KILLS // 4
     with opened(path) as store:
-        model = Reads()
+        model = reader()
         last = asyncio.run(MemoryDeduplicator(store, model).deduplicate_all(thorough=True))
         check(store)
         assert last.pages_left == 0
-        assert sorted(map(_chapter, store.memories())) == [
+        assert sorted(_chapter(one.content) for one in store.memories()) == [
             f"chapter {n:03}" for n in range(FACTS)
         ], "what was killed unread has been read"
         again = asyncio.run(MemoryDeduplicator(store, model).deduplicate_all(thorough=True))
@@ -134,7 +106,9 @@ def check(store: MemoryStore) -> None:
     live = {one.id: one for one in store.memories()}
     assert alive.keys() == {one.id for one in TOLD}
     for one in TOLD:
-        assert _chapter(live[alive[one.id]]) == _chapter(one), "stands for another fact"
+        assert _chapter(live[alive[one.id]].content) == _chapter(one.content), (
+            "stands for another fact"
+        )
     made = {
         name: set(ids)
         for decision in store.history()
