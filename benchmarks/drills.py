@@ -34,14 +34,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.assembly import build_deduplicator, open_store
-from memory.config import ChromaConfig, Config, LLMConfig, MemoryConfig
+from memory.config import ChromaConfig, Config, LLMConfig, MemoryConfig, SearchConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import CannotUndo, MemoryPipelineError
 from memory.ledger import REVERSIBLE
 from memory.models import Memory, new_memory_id
 from memory.protocols import Query
 from memory.providers import OfflineModel
-from memory.search import ChromaProcess, Following
+from memory.search import ChromaProcess, EmbeddedChroma
 from memory.store import MemoryStore, utc_now
 from memory.text import normalise, text_key
 from memory.upkeep import examine
@@ -55,7 +55,7 @@ THINGS = (
 PLACES = "attic barn cellar dunes embassy forest garage harbour island jungle kitchen".split()
 _AT_MOST_S = 1.0
 """How long a process may live; short, so that deaths fall on all kinds of work."""
-_CLOSELY = Following(lag=40, sync_threshold=20)
+_SYNC = 20
 """Small steps of Chroma's make its dangerous moments frequent."""
 
 
@@ -153,8 +153,7 @@ def a_memory(text: str) -> Memory:
 def work(folder: Path, seed: int, death: str) -> None:
     """Work until death: `clock` (somebody else's), `sql` (a statement's) or `index` (Chroma's)."""
     rng = random.Random(seed)
-    with open_store(config_for(folder), _CLOSELY) as store:
-        assert store.index.serving.name == "Chroma"
+    with open_closely(folder) as store:
         deduplicator = build_deduplicator(store, config_for(folder), OfflineModel())
         worker = Worker(store, deduplicator, rng, Notes(notes_of(folder)))
         if death == "sql":
@@ -189,12 +188,12 @@ def _die_inside_chroma(rng: random.Random) -> None:
         os.kill(chroma, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def dying(self: ChromaProcess, method: str, *args: Any, **kwargs: Any) -> Any:
+    def dying(self: ChromaProcess, method: str, *args: Any) -> Any:
         nonlocal left
-        left -= method in ("upsert", "delete")
+        left -= method in ("put", "remove")
         if left == 0:
             threading.Timer(rng.uniform(0.0001, 0.02), die, [self.pid]).start()
-        return ask(self, method, *args, **kwargs)
+        return ask(self, method, *args)
 
     setattr(ChromaProcess, "ask", dying)  # noqa: B010 - a drill's
 
@@ -203,8 +202,21 @@ def config_for(
     folder: Path, ledger_url: str | None = None, chroma_port: int | None = None
 ) -> Config:
     chroma = ChromaConfig(host="127.0.0.1", port=chroma_port) if chroma_port else ChromaConfig()
-    memory = MemoryConfig(data_dir=str(folder / "data"), ledger_url=ledger_url, chroma=chroma)
+    memory = MemoryConfig(
+        data_dir=str(folder / "data"),
+        ledger_url=ledger_url,
+        chroma=chroma,
+        search=SearchConfig(vectors_mb=0),  # so that Chroma is asked about everybody
+    )
     return Config(memory=memory, llm=LLMConfig(provider="offline"))
+
+
+def open_closely(folder: Path) -> MemoryStore:
+    """Open the store with a Chroma that rewrites its files after a few writes."""
+    chroma = folder / "data" / "chroma"
+    return open_store(
+        config_for(folder), index=lambda _: EmbeddedChroma(chroma, sync_threshold=_SYNC)
+    )
 
 
 def notes_of(folder: Path) -> Path:
@@ -271,7 +283,7 @@ def kill_drill(folder: Path, kills: int, seed: int, *, base: int = 0) -> KillRep
             said.clear()
             report.kills += 1
             check(folder, report)
-            report.index_damaged += sum("damaged" in line for line in said)
+            report.index_damaged += sum("closed in order" in line for line in said)
     report.acknowledged = MemoryView.read(notes_of(folder)).acknowledged
     return report
 
@@ -319,7 +331,7 @@ def _warnings() -> Iterator[list[str]]:
 def check(folder: Path, report: KillReport) -> None:
     """Open the store as any command does, and compare it with the notes."""
     told = MemoryView.read(notes_of(folder))
-    with open_store(config_for(folder), _CLOSELY) as store:
+    with open_closely(folder) as store:
         for finding in examine(store):
             if finding.kind != "yours":
                 _lose(report, f"doctor: {finding.what}")
@@ -360,7 +372,7 @@ def _find_all(store: MemoryStore, report: KillReport) -> None:
         assert new.vector is not None
         query = Query(new.vector, store.scope_of(new.memory), 5, 0.99)
         [near] = store.index.nearest([query])
-        if live[new.memory.id] not in {live.get(name) for name in near.ids}:
+        if live[new.memory.id] not in {live.get(name) for name in near}:
             report.holes += 1
             report.problems.append(f"not found: {new.memory.content}")
 

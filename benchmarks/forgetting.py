@@ -53,7 +53,7 @@ def measure(count: int) -> Forgot:
 
 
 def fill(folder: Path, count: int) -> None:
-    with open_store(config_of(folder), None, TimedEmbedder()) as store:
+    with open_store(config_of(folder), TimedEmbedder()) as store:
         told = [one.model_copy(update={"user": USER}) for one in memories(count, 1)]
         for start in range(0, count, AT_ONCE):
             store.add_batch(told[start : start + AT_ONCE])
@@ -82,7 +82,7 @@ def keep(store: MemoryStore, number: int) -> None:
 
 
 def forget(folder: Path) -> Forgot:
-    with open_store(config_of(folder), None, TimedEmbedder()) as store:
+    with open_store(config_of(folder), TimedEmbedder()) as store:
         with held() as transactions, watched() as resident:
             started = time.perf_counter()
             gone = forget_user(store.ledger, store.index, USER, datetime.now(UTC))

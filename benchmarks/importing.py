@@ -27,7 +27,6 @@ from memory.config import Config, MemoryConfig
 from memory.ledger import Ledger
 from memory.models import Memory, Vectors
 from memory.providers import OfflineModel, WordLlamaEmbedder
-from memory.search import Following
 
 USERS = 50
 WRITES = 300
@@ -121,7 +120,7 @@ def config_of(folder: Path, url: str | None = None) -> Config:
 def raw(config: Config, count: int) -> Imported:
     """As `import --raw` brings them in."""
     told, embedder = list(memories(count, USERS)), TimedEmbedder()
-    with open_store(config, Following(lag=count), embedder) as store, held() as transactions:
+    with open_store(config, embedder) as store, held() as transactions:
         started = time.perf_counter()
         for some in store.pace.parts(told):
             store.add_batch(some)
@@ -133,7 +132,7 @@ def raw(config: Config, count: int) -> Imported:
 def deduplicating(config: Config, count: int, onto: int = 0) -> Imported:
     """As `import` brings them in, through the offline model, onto a store of so many."""
     told, embedder = list(memories(onto + count, USERS)), TimedEmbedder()
-    with open_store(config, Following(lag=onto + count), embedder) as store:
+    with open_store(config, embedder) as store:
         for start in range(0, onto, AT_ONCE):
             store.add_batch(told[start : min(start + AT_ONCE, onto)])
         deduplicator = build_deduplicator(store, config, OfflineModel())

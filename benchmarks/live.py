@@ -29,7 +29,6 @@ from memory.assembly import build_chat_memory, build_model, open_store
 from memory.chat_memory import ChatMemory
 from memory.config import Config, LLMConfig, MemoryConfig
 from memory.models import ExtractionResult, Memory, Turn
-from memory.search import ChromaIndex
 from memory.store import MemoryStore
 from tests.gemini_server import Asked, GeminiServer, said
 from tests.loopback import Raw
@@ -117,10 +116,9 @@ class Bot:
             self.waited.append(now - self.heard_at[str(outcome.memory.metadata["turn"])])
 
     def watch(self, store: MemoryStore) -> None:
-        """Until the rows are copied."""
-        index = store.index.serving
-        assert isinstance(index, ChromaIndex)
-        index.settle()
+        """Fill an index with the rows beside the bot."""
+        if self.load.rows:
+            store.index.rebuild()
         self.copied_at = time.monotonic()
 
     async def run(self, memory: ChatMemory) -> None:
@@ -178,7 +176,6 @@ async def live(bot: Bot, config: Config) -> tuple[int, int, int]:
     """What the bot's life comes to: turns extracted while it ran, calls, judgements."""
     model = build_model(config)
     with open_store(config) as store:
-        _ = store.index.serving  # a bot that has run for a while has loaded Chroma
         store.add_batch(old(bot.load.rows))
         async with (
             aclosing(model),

@@ -25,7 +25,6 @@ from memory.assembly import build_deduplicator, open_store
 from memory.errors import EmbeddingError
 from memory.models import Memory, MemoryLink, Vectors
 from memory.providers import OfflineModel
-from memory.search import Following
 from memory.store import MemoryStore
 from memory.upkeep import reembed
 
@@ -58,7 +57,7 @@ def measure(count: int) -> list[Kept]:
     found = []
     with tempfile.TemporaryDirectory(prefix="upkeeping-") as folder:
         config, embedder = config_of(Path(folder)), Failing()
-        with open_store(config, Following(lag=count), embedder) as store:
+        with open_store(config, embedder) as store:
             add(store, memories(count, USERS))
             embedder.broken = False
             found.append(timed("missing vectors", count, store.embeddings.make_missing))
@@ -68,7 +67,7 @@ def measure(count: int) -> list[Kept]:
             found.append(timed("all vectors again", count, lambda: reembed(store.ledger, embedder)))
     with tempfile.TemporaryDirectory(prefix="upkeeping-") as folder:
         told = linked(list(memories(count, USERS)))
-        with open_store(config_of(Path(folder)), Following(lag=count), TimedEmbedder()) as store:
+        with open_store(config_of(Path(folder)), TimedEmbedder()) as store:
             found.append(timed("raw import, linked", count, lambda: add(store, told)))
     return found
 

@@ -64,7 +64,6 @@ def measure(folder: Path, count: int, users: int, writes: int = WRITES) -> list[
     with open_store(config) as store:
         for start in range(0, count, AT_ONCE):
             store.add_batch(told[start : min(start + AT_ONCE, count)])
-        store.index.serving.rebuild()
         vectors = _vectors(store, told)
         add = _plain(folder / "plain", told, vectors, count)
         deduplicator = build_deduplicator(store, config, OfflineModel())

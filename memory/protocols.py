@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -108,53 +107,48 @@ class Query(NamedTuple):
     """Those less alike may be left out."""
 
 
-@dataclass(frozen=True)
-class Shortlist:
-    """Ids of live memories in scope, nearest first, for exact comparison by the ledger.
+class VectorIndex(Protocol):
+    """An approximate index of vectors by id, for users whose vectors do not fit into memory.
 
-    `complete` is False where the index cannot rule out a nearer one it did not see.
+    It is told no text. The store keeps it up with the ledger, compares what it names with the
+    ledger's vectors, and can fill it again at any time. It is called by one thread at a time; each
+    method raises IndexFault where it fails, and then all is searched without it.
     """
-
-    ids: tuple[str, ...]
-    complete: bool = True
-
-
-class Index(Protocol):
-    """Nearest neighbours over the ledger's live memories, as of the latest commit."""
-
-    def nearest(self, queries: Sequence[Query]) -> list[Shortlist]:
-        """The answer to each query; many at once cost much less than one by one.
-
-        Raises: IndexFault.
-        """
-
-    def follow(self) -> None:
-        """Take in what the ledger has committed, so that the next query need not.
-
-        Raises: IndexFault, LedgerError.
-        """
 
     @property
     def name(self) -> str:
         """As people are shown it."""
 
-    def disagreement(self) -> str:
-        """How it differs from the ledger; empty where it does not.
+    @property
+    def place(self) -> str:
+        """Where it is: the same text each time it is opened there."""
 
-        Raises: IndexFault.
+    @property
+    def id(self) -> str:
+        """Which making of it this is: another text once it was cleared; "" where there is none."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether several processes use it at once.
+
+        Of one that is shared, forgotten vectors are removed. One of a single process is cleared
+        instead, so that no file of its own keeps them.
         """
 
-    def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
-        """Make it again from the ledger's vectors; told how much is done, and of how much.
+    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
+        """Store unit vectors (n, dim) under these ids, in place of those that have the ids now."""
 
-        Raises: IndexFault.
-        """
+    def remove(self, ids: Sequence[str]) -> None:
+        """Delete vectors; ids that are not there are ignored."""
 
-    def scrub(self) -> None:
-        """Clear what is held on disk of forgotten memories, where this process may write it.
+    def nearest(self, vector: Vector, k: int) -> Sequence[tuple[str, float]]:
+        """The ids of about the k nearest with their cosines, nearest first."""
 
-        Raises: IndexFault.
-        """
+    def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:
+        """All ids and vectors, some at a time."""
+
+    def clear(self) -> None:
+        """Hold nothing any more, also on disk; vectors of any dimension may follow."""
 
     def close(self) -> None:
         """Leave what is on disk complete. May be called twice."""

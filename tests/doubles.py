@@ -19,14 +19,12 @@ from memory.models import (
     Question,
     Reply,
     Rereading,
-    Scope,
     Turn,
     Usage,
     Vector,
     Vectors,
     Verdict,
 )
-from memory.protocols import Query, Shortlist
 from memory.store import Known, MemoryStore
 from memory.text import normalise
 from memory.trial import TRIAL
@@ -182,38 +180,36 @@ class HangingModel(ScriptedModel):
 class BrokenIndex:
     """An index that fails at every question."""
 
+    name = "broken"
+    place = "nowhere"
+    id = ""
+    shared = False
+
     def __init__(self) -> None:
         self.asked = 0
 
-    def nearest(self, queries: Sequence[Query]) -> list[Shortlist]:
+    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
+        self._fail()
+
+    def remove(self, ids: Sequence[str]) -> None:
+        self._fail()
+
+    def nearest(self, vector: Vector, k: int) -> Sequence[tuple[str, float]]:
+        self._fail()
+        return ()
+
+    def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:
+        self._fail()
+        yield from ()
+
+    def clear(self) -> None:
+        self._fail()
+
+    def close(self) -> None: ...
+
+    def _fail(self) -> None:
         self.asked += 1
         raise IndexFault("the index is broken")
-
-    def begin(self, *, often: bool) -> None: ...
-
-    def keep_up(self) -> None: ...
-
-    def answers_at_once(self, scope: Scope) -> bool:
-        return False
-
-    def follow(self) -> None:
-        self.asked += 1
-        raise IndexFault("the index is broken")
-
-    @property
-    def name(self) -> str:
-        return "broken"
-
-    def disagreement(self) -> str:
-        return ""
-
-    def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None: ...
-
-    def scrub(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def ticking(step: timedelta = timedelta(minutes=1)) -> Callable[[], datetime]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memory.config import MemoryConfig
 from memory.decide import Chosen
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import ModelError, ModelUnavailable
+from memory.errors import LedgerError, ModelError, ModelUnavailable
 from memory.ledger import Ledger, Lineage, Snapshot
 from memory.models import (
     Action,
@@ -31,13 +31,12 @@ from memory.models import (
 )
 from memory.providers import CircuitBreaker, OfflineModel
 from memory.review import cards_of
-from memory.search import similarity
+from memory.search import VectorsByUser, similarity
 from memory.store import Anyway, Applied, Asker, MemoryStore, reopen_pending
 from memory.text import compare
 from tests.conftest import Tell
 from tests.doubles import (
     START,
-    BrokenIndex,
     HangingModel,
     PlacedEmbedder,
     ScriptedModel,
@@ -551,8 +550,11 @@ def test_when_no_query_answers_the_memory_is_stored_anyway(
     ledger: Ledger, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel,
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("memory.store.store.ExactIndex", lambda _ledger: BrokenIndex())
-    with MemoryStore(ledger, embedder, lambda _store: BrokenIndex()) as store:
+    def fail(*_: object) -> None:
+        raise LedgerError("the vectors cannot be read")
+
+    monkeypatch.setattr(VectorsByUser, "nearest", fail)
+    with MemoryStore(ledger, embedder) as store:
         store.add(tell(DOG))
         write(MemoryDeduplicator(store, model), tell(CAT))
         assert live(store) == {CAT, DOG}

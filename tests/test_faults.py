@@ -103,14 +103,14 @@ def test_connections_that_postgresql_closed_are_made_again(
 
 
 def test_a_chroma_server_that_goes_away_is_searched_around_and_nothing_is_lost(
-    tmp_path: Path, tell: Tell, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tell: Tell, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("memory.search.exact._READ_AT_ONCE", 0)
     with servers.chroma_server() as port:
         chroma = {"host": "127.0.0.1", "port": port}
-        config = _config(tmp_path, chroma=chroma)
+        config = _config(tmp_path, chroma=chroma, search={"vectors_mb": 0})
         store = open_store(config)
-        assert store.index.serving.name == "Chroma server"
+        store.index.rebuild()
+        assert store.index.name == "Chroma server"
         store.add(tell("Mia keeps a parrot.", user="Mia"))
     with store:
         deduplicator = build_deduplicator(store, config, OfflineModel())
@@ -126,12 +126,12 @@ def test_two_processes_on_one_chroma_server_find_what_the_other_wrote(
     tmp_path: Path, postgres_url: str, chroma_port: int, tell: Tell
 ) -> None:
     chroma = {"host": "127.0.0.1", "port": chroma_port}
-    config = _config(tmp_path, chroma=chroma, ledger_url=postgres_url)
+    config = _config(tmp_path, chroma=chroma, ledger_url=postgres_url, search={"vectors_mb": 0})
     with open_store(config) as one, open_store(config) as two:
         memory = one.add(tell("Mia keeps a parrot.", user="Mia"))
         for store in (one, two):
-            store.index.serving.rebuild()
-            assert store.index.serving.disagreement() == ""
+            store.index.rebuild()
+            assert store.index.disagreement() == ""
         found = two.find_similar("Mia keeps a parrot. Yes.", 0.5, user="Mia")
         assert found is not None
         assert found.memory.id == memory.id
@@ -144,13 +144,13 @@ def test_two_processes_on_one_chroma_server_find_what_the_other_wrote(
 
 
 def test_who_comes_second_searches_exactly_and_both_see_each_others_writes_at_once(
-    tmp_path: Path, tell: Tell
+    tmp_path: Path, tell: Tell, caplog: pytest.LogCaptureFixture
 ) -> None:
-    config = _config(tmp_path)
+    config = _config(tmp_path, search={"vectors_mb": 0})
     with open_store(config) as owner:
-        assert owner.index.serving.name == "Chroma"
+        owner.index.rebuild()
+        assert owner.index.name == "Chroma"
         with open_store(config) as guest:
-            assert guest.index.serving.name == "exact search"
             for writer, reader, text in (
                 (owner, guest, "Mia keeps a parrot."),
                 (guest, owner, "Jonas bakes bread."),
@@ -159,8 +159,11 @@ def test_who_comes_second_searches_exactly_and_both_see_each_others_writes_at_on
                 found = reader.find_similar(text + " Yes.", 0.5, user="Mia")
                 assert found is not None
                 assert found.memory.id == written.id
+            assert guest.index.name == "exact search"
+            assert caplog.text.count("is in use by another process") == 1
     with open_store(config) as next_owner:
-        assert next_owner.index.serving.name == "Chroma"
+        assert next_owner.index.disagreement() == ""
+        assert next_owner.index.name == "Chroma"
 
 
 def test_a_chat_a_batch_and_imports_side_by_side_lose_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from memory.errors import LedgerError
 from memory.ledger import Ledger, Writer
 from memory.models import PERSON, Action, Decision, Memory, MemoryLink, Scope, Survivor, Turn
 from memory.providers import WordLlamaEmbedder
-from memory.search import ChromaIndex
+from memory.search import EmbeddedChroma
 from memory.store import (
     Anyway,
     Applied,
@@ -34,14 +34,12 @@ from tests.doubles import START, PlacedEmbedder, ScriptedModel, living_for
 def open_it(tmp_path: Path, embedder: PlacedEmbedder) -> Callable[[], MemoryStore]:
     """Opens a store with a real Chroma beside its ledger."""
 
-    def open_index(ledger: Ledger) -> ChromaIndex:
-        index = ChromaIndex.embedded(tmp_path / "data" / "chroma", ledger)
-        assert index is not None
-        return index
+    def open_index(_: Ledger) -> EmbeddedChroma:
+        return EmbeddedChroma(tmp_path / "data" / "chroma")
 
     def open_store() -> MemoryStore:
         ledger = Ledger.create(f"sqlite:///{tmp_path / 'data' / 'ledger.db'}")
-        return MemoryStore(ledger, embedder, open_index)
+        return MemoryStore(ledger, embedder, open_index, vectors_mb=0)
 
     return open_store
 
@@ -88,7 +86,7 @@ def test_text_vector_and_reasons_are_gone_whatever_happened_after_chroma_copied_
 ) -> None:  # fmt: skip
     memory, other = store.add(tell("Mia sails.")), store.add(tell("Mia sails a boat."))
     vectors = [vector_of(store, memory)]
-    store.index.serving.rebuild()
+    store.index.rebuild()
     if change is not None:
         change(store, memory, other)
         [*_, now] = [row for row in store.memories() if row.id == memory.id]
@@ -105,7 +103,7 @@ def test_what_another_process_forgot_is_cleared_by_whoever_has_chroma(
     with open_it() as owner:
         memory = owner.add(tell("Mia sails."))
         vector = vector_of(owner, memory)
-        owner.index.serving.rebuild()
+        owner.index.rebuild()
         with MemoryStore(Ledger.create(f"sqlite:///{owner.ledger.name}"), embedder) as other:
             assert not other.forget(memory.id).erased
     assert holders(tmp_path / "data", vector) == []
@@ -118,7 +116,7 @@ def test_a_folder_that_was_deleted_leaves_nothing_pending(
 ) -> None:
     with open_it() as store:
         memory = store.add(tell("Mia sails."))
-        store.index.serving.rebuild()
+        store.index.rebuild()
     (tmp_path / "data" / "chroma").rename(tmp_path / "elsewhere")
     with open_it() as store:
         assert store.forget(memory.id).erased

@@ -18,7 +18,6 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.models import Memory, MemoryLink, Outcome, Scale
 from memory.providers import OfflineModel, WordLlamaEmbedder
-from memory.search import ExactIndex
 from memory.store import (
     Applied,
     Arrival,
@@ -164,7 +163,7 @@ def test_an_import_makes_no_text_that_a_person_told_from_one_it_would_stand_for(
     embedder = PlacedEmbedder()
     whole, longer = "Mia sails on Sundays. Mia has a cat.", "Mia sails on Sundays with Jo."
     embedder.place(longer, 0.96, to=whole)
-    with MemoryStore(ledger, embedder, ExactIndex, clock=ticking()) as store:
+    with MemoryStore(ledger, embedder, clock=ticking()) as store:
         stored = store.add(store.new_memory(whole))
         made = "Mia sails on Sundays with Jo. Mia has a cat."
         with store.ledger.writing() as writer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
@@ -12,31 +11,28 @@ from pydantic import TypeAdapter, ValidationError
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.models import Action, Memory, Scope, ScopeField
-from memory.search import ChromaIndex, ExactIndex, Following
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ScriptedModel, ticking
+from tests.search.vectors import BruteForce
 
 TEXT = "Mia is allergic to nuts."
 
 
-@pytest.fixture(params=["exact", "chroma"])
+@pytest.fixture(params=["in memory", "by an index"])
 def by_agent(
-    request: pytest.FixtureRequest, ledger_url: str, tmp_path: Path, embedder: PlacedEmbedder
+    request: pytest.FixtureRequest, ledger_url: str, embedder: PlacedEmbedder
 ) -> Iterator[MemoryStore]:
-    """A store that keeps the agents apart, on each database and with each index."""
-
-    def open_chroma(ledger: Ledger) -> ChromaIndex:
-        index = ChromaIndex.embedded(tmp_path / "chroma", ledger, Following(lag=1))
-        assert index is not None
-        return index
-
-    opener = open_chroma if request.param == "chroma" else ExactIndex
-    ledger = Ledger.create(ledger_url)
+    """A store that keeps the agents apart, on each database, in memory and beyond it."""
+    index = BruteForce()
     with MemoryStore(
-        ledger, embedder, opener, scope_fields=("user", "agent"), clock=ticking()
+        Ledger.create(ledger_url),
+        embedder,
+        lambda _: index,
+        vectors_mb=512 if request.param == "in memory" else 0,
+        scope_fields=("user", "agent"),
+        clock=ticking(),
     ) as store:
-        assert store.index.serving.name  # it is open
         yield store
 
 
@@ -75,13 +71,13 @@ def test_what_a_person_kept_apart_stays_apart_in_scopes_of_other_fields(
     black, dark = "Mia owns a black cat.", "Mia owns a dark cat."
     embedder.place(dark, 0.97, to=black)
     model = ScriptedModel()
-    with MemoryStore(Ledger.create(ledger_url), embedder, ExactIndex, clock=ticking()) as store:
+    with MemoryStore(Ledger.create(ledger_url), embedder, clock=ticking()) as store:
         store.add_batch([told_to("a", tell, black), told_to("a", tell, dark)])
         scope = store.scope_of(next(store.memories()))
         with store.ledger.writing() as writer:
             writer.distinct.mark(scope, black, dark, "kept by a person", "person")
     with MemoryStore(
-        Ledger.create(ledger_url), embedder, ExactIndex, scope_fields=fields, clock=ticking()
+        Ledger.create(ledger_url), embedder, scope_fields=fields, clock=ticking()
     ) as store:
         deduplicator = MemoryDeduplicator(store, model)
         report = asyncio.run(deduplicator.deduplicate_all())
@@ -98,7 +94,7 @@ def test_an_import_too_keeps_apart_what_a_person_did_in_scopes_of_other_fields(
     black, dark = "Mia owns a cat.", "Mia owns a dark cat."
     embedder.place(dark, 0.97, to=black)
     with MemoryStore(
-        Ledger.create(ledger_url), embedder, ExactIndex, scope_fields=fields, clock=ticking()
+        Ledger.create(ledger_url), embedder, scope_fields=fields, clock=ticking()
     ) as store:
         store.add(told_to("a", tell, black))
         here = Scope.of(next(store.memories()), ("user",))

@@ -30,7 +30,7 @@ SHELLS = {
 }  # fmt: skip
 """Files that stand above `assembly` though their room does not."""
 HOME_OF = {
-    "chromadb": {"search.chroma_client"},
+    "chromadb": {"search.chroma.client"},
     "wordllama": {"providers.embeddings"},
     "google": {"providers.gemini", "adapters.adk"},
     "mcp": {"agent.server"},
@@ -126,7 +126,7 @@ def test_the_map_of_the_house_lists_every_room_in_its_rank_and_every_file() -> N
     listed: list[str] = []
     room = ""
     for cell in re.findall(r"^\| (\**`.*?`\**) \|", page.partition("\n\n")[0], re.MULTILINE):
-        names = [name.strip("/") for name in re.findall(r"`([\w/]+)`", cell)]
+        names = [name.strip("/") for name in re.findall(r"`([\w./]+)`", cell)]
         if cell.startswith("**"):
             [room] = names
             listed += [] if room in FOLDERS else [room]

@@ -1,8 +1,7 @@
 """The MCP server: the only `mcp` import. Over stdio, stdout belongs to the protocol.
 
-It shakes hands and lists its tools while the store is opened, answers before Chroma is loaded, and
-ends well: at the end of input, at SIGTERM and at Ctrl-C it
-finishes the calls under way, closes the store and goes.
+It shakes hands and lists its tools while the store is opened, and ends well: at the end of input,
+at SIGTERM and at Ctrl-C it finishes the calls under way, closes the store and goes.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from memory.agent.catalog import TOOLS, Tool
 from memory.agent.schemas import told_schema
 from memory.errors import MemoryPipelineError
 from memory.signals import stop_event
-from memory.threads import in_thread
 
 if TYPE_CHECKING:
     from memory.agent.tools import AgentTools, Answer
@@ -35,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
 """How long the end waits for calls under way; what is cut off then is wholly undone."""
-_IDLE_S = 0.5
-"""So that the first answer is out, and often the second, before a slow import takes the GIL."""
 USER = "memory_dedup.user"
 """Where an HTTP request's scope says whose token it carries."""
 INSTRUCTIONS = (
@@ -52,8 +48,6 @@ class Opened:
     tools_of: Callable[[str | None], AgentTools]
     """Those of the user whose token a call carries; None where none is asked for."""
     close: Callable[[], None]
-    when_idle: Callable[[], None] = lambda: None
-    """Called in a thread, soon after answers."""
 
 
 class AgentServer:
@@ -61,7 +55,6 @@ class AgentServer:
 
     def __init__(self, opening: Future[Opened]) -> None:
         self._opening = opening
-        self._resting: asyncio.Task[None] | None = None
         self._under_way: set[asyncio.Task[Any]] = set()
         self.protocol: Server[Any] = Server(
             "memory-dedup",
@@ -82,9 +75,6 @@ class AgentServer:
 
     async def finish(self) -> None:
         """Wait, not for ever, for the calls under way."""
-        if self._resting is not None:
-            self._resting.cancel()
-            self._under_way.add(self._resting)
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
 
@@ -125,8 +115,6 @@ class AgentServer:
             logger.error("%s failed: %s", params.name, type(exc).__name__)
             logger.debug("where %s failed", params.name, exc_info=exc)
             return _failure(f"{params.name} failed: {type(exc).__name__}; see the server's log")
-        finally:
-            self._answered()
         return wire.CallToolResult(
             content=[wire.TextContent(type="text", text=answer.text)],
             structured_content=answer.data.model_dump(mode="json"),
@@ -139,17 +127,6 @@ class AgentServer:
     async def _answer(self, caller: str | None, params: wire.CallToolRequestParams) -> Answer:
         opened = await self.opened()
         return await opened.tools_of(caller).call(params.name, params.arguments or {})
-
-    def _answered(self) -> None:
-        if self._resting is None or self._resting.done():
-            self._resting = asyncio.create_task(self._rest())
-
-    async def _rest(self) -> None:
-        await asyncio.sleep(_IDLE_S)
-        try:
-            await in_thread((await self.opened()).when_idle)
-        except MemoryPipelineError as exc:
-            logger.warning("left for later: %s", exc)
 
 
 def run_and_exit(server: AgentServer) -> None:

@@ -6,7 +6,6 @@ from .language import build_model as build_model
 from .stores import open_existing_ledger as open_existing_ledger
 from .stores import open_existing_store as open_existing_store
 from .stores import open_store as open_store
-from .stores import open_store_to_import as open_store_to_import
 from .stores import open_to_examine as open_to_examine
 from .stores import read_ledger as read_ledger
 from .stores import read_store as read_store

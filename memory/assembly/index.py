@@ -1,4 +1,4 @@
-"""The index of a store: Chroma, or exact search."""
+"""The approximate index of a store: Chroma, embedded or a server."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from memory.assembly.access import chroma_headers
 if TYPE_CHECKING:
     from memory.config import Config
     from memory.ledger import Ledger
-    from memory.protocols import Index
-    from memory.search import Following
+    from memory.protocols import VectorIndex
 
 
-def open_index(ledger: Ledger, config: Config, following: Following | None) -> Index | None:
-    """Chroma, embedded or served; None, exact search, where another process owns the embedded."""
-    from memory.search import ChromaIndex, ChromaServer, Following
+def open_index(ledger: Ledger, config: Config) -> VectorIndex:
+    """Open the configured index, for users whose vectors do not fit into memory.
 
-    following = following or Following()
+    Raises: IndexFault where another process has the folder, or no server answers.
+    """
+    from memory.search import ChromaServer, EmbeddedChroma, ServedChroma
+
     chroma = config.memory.chroma
     if chroma.host is not None:
         server = ChromaServer(
@@ -29,6 +30,13 @@ def open_index(ledger: Ledger, config: Config, following: Following | None) -> I
             database=chroma.database,
             headers=chroma_headers(),
         )
-        return ChromaIndex.served(server, ledger, ledger.store_id(), following)
-    folder = Path(config.memory.data_dir) / "chroma"
-    return ChromaIndex.embedded(folder, ledger, following)
+        return ServedChroma(server, ledger.store_id())
+    folder = chroma_folder(config)
+    with ledger.reading() as reader:
+        is_ours = reader.followers.knows(str(folder.absolute()))
+    return EmbeddedChroma(folder, is_ours=is_ours)
+
+
+def chroma_folder(config: Config) -> Path:
+    """Where an embedded Chroma is, once it is needed."""
+    return Path(config.memory.data_dir) / "chroma"

@@ -16,30 +16,27 @@ from memory.errors import LedgerError, LedgerOutdated
 if TYPE_CHECKING:
     from memory.config import Config
     from memory.ledger import Ledger
-    from memory.protocols import Embedder, Index
-    from memory.search import Following
+    from memory.protocols import Embedder, VectorIndex
     from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)
 
-_WHILE_IMPORTING = 100_000
-"""Memories that an import leaves to exact search: copying them costs as much as deciding."""
-
 
 def open_store(
-    config: Config, following: Following | None = None, embedder: Embedder | None = None
+    config: Config,
+    embedder: Embedder | None = None,
+    index: Callable[[Ledger], VectorIndex] | None = None,
 ) -> MemoryStore:
-    """The store at the configured place, made where there is none; Chroma opens at first need.
+    """The store at the configured place, made where there is none.
 
-    `embedder` is one's own, else the configured one. `following` says how closely Chroma follows;
-    drills want it closer than users do.
+    `embedder` is one's own, else the configured one. `index` opens one's own index for users whose
+    vectors do not fit into `memory.search.vectors_mb`, else Chroma does.
 
     Raises: LedgerError, EmbedderMismatch.
     """
     own = own_embedder(embedder) if embedder is not None else None
-    store = _store(
-        open_ledger(config), config, lambda ledger: open_index(ledger, config, following), own
-    )
+    opener = index or (lambda ledger: open_index(ledger, config))
+    store = _store(open_ledger(config), config, opener, own)
     try:
         with store.ledger.reading() as reader:
             store.embeddings.check(reader)
@@ -48,16 +45,6 @@ def open_store(
         store.close()
         raise
     return store
-
-
-def open_store_to_import(config: Config) -> MemoryStore:
-    """The same, which searches exactly what comes in: the next process copies it, beside its work.
-
-    Raises: LedgerError, EmbedderMismatch.
-    """
-    from memory.search import Following
-
-    return open_store(config, Following(lag=_WHILE_IMPORTING))
 
 
 def open_existing_store(config: Config) -> MemoryStore:
@@ -158,7 +145,7 @@ def read_ledger(config: Config) -> Ledger:
 def _store(
     ledger: Ledger,
     config: Config,
-    open_index: Callable[[Ledger], Index | None] | None,
+    open_index: Callable[[Ledger], VectorIndex] | None,
     own: Embedder | None = None,
 ) -> MemoryStore:
     from memory.store import MemoryStore
@@ -170,6 +157,7 @@ def _store(
             embedder,
             open_index,
             index_at_once=config.memory.chroma.host is not None,
+            vectors_mb=config.memory.search.vectors_mb,
             scope_fields=config.memory.dedup_scope,
             scale=build_scale(config, embedder),
         )

@@ -56,7 +56,7 @@ def import_(
     brought = _brought(file, source)
     config: Config = context.obj
     warn_of_agents(config, brought.memories)
-    with assembly.open_store_to_import(config) as store:
+    with assembly.open_store(config) as store:
         before = store.counts()
         bring_in = _add_raw if raw else _add_deduplicated
         actions = bring_in(store, brought.memories, config.with_calls_per_run(max_calls))

@@ -229,7 +229,7 @@ def doctor(
             raise typer.Exit(EXIT_PROBLEM)
         counts = store.counts()
         held = f"{counts.live:,} memories live, {counts.retired:,} retired"
-        err().print(f"nothing is damaged: {held}, searched by {store.index.serving.name}")
+        err().print(f"nothing is damaged: {held}, searched by {store.index.name}")
 
 
 def backup(

@@ -158,9 +158,4 @@ def _opened(store: MemoryStore, config: Config, tokens: Tokens | None) -> Opened
     own: dict[str | None, AgentTools]
     own = {user: tools_of(user) for user in (tokens.users if tokens else ())}
     shared = tools_of(config.agent.user)
-    store.index.postpone()
-
-    def when_idle() -> None:
-        store.index.open_in_background(store.scrub)
-
-    return Opened(own.__getitem__ if tokens else lambda _user: shared, store.close, when_idle)
+    return Opened(own.__getitem__ if tokens else lambda _user: shared, store.close)

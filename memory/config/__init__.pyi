@@ -8,4 +8,5 @@ from .settings import Config as Config
 from .settings import EmbeddingConfig as EmbeddingConfig
 from .settings import LLMConfig as LLMConfig
 from .settings import MemoryConfig as MemoryConfig
+from .settings import SearchConfig as SearchConfig
 from .settings import server_url as server_url

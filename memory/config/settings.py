@@ -58,13 +58,20 @@ ServerUrl = Annotated[str | None, AfterValidator(server_url)]
 
 
 class ChromaConfig(Frozen):
-    """Where the index runs: in this process, or on a server when `host` is set."""
+    """Where Chroma runs: in a process of its own, or on a server when `host` is set."""
 
     host: str | None = None
     port: int = Field(default=8000, ge=1, le=65535)
     ssl: bool = False
     tenant: str = "default_tenant"
     database: str = "default_database"
+
+
+class SearchConfig(Frozen):
+    """How memories are found."""
+
+    vectors_mb: int = Field(default=512, ge=0)
+    """Memory for vectors, of the users who were asked about last."""
 
 
 class EmbeddingConfig(Frozen):
@@ -104,6 +111,7 @@ class MemoryConfig(Frozen):
     data_dir: str = "data"
     """Absolute once loaded."""
     ledger_url: str | None = None
+    search: SearchConfig = SearchConfig()
     chroma: ChromaConfig = ChromaConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
 

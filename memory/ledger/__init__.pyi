@@ -6,7 +6,6 @@ from .links import seen_from as seen_from
 from .memories import strangers as strangers
 from .readings import ScopedText as ScopedText
 from .records import FORGOTTEN_REASON as FORGOTTEN_REASON
-from .records import RESTORED as RESTORED
 from .records import REVERSIBLE as REVERSIBLE
 from .records import Attempt as Attempt
 from .records import Change as Change
@@ -14,6 +13,7 @@ from .records import Counts as Counts
 from .records import DecisionRecord as DecisionRecord
 from .records import IndexState as IndexState
 from .records import Lease as Lease
+from .records import LiveRow as LiveRow
 from .records import PendingTurn as PendingTurn
 from .records import Row as Row
 from .records import Run as Run

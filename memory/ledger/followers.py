@@ -3,50 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.among import among
 from memory.ledger.prepared import Prepared
-from memory.ledger.records import Change, IndexState, LiveRows, ScopeValues
+from memory.ledger.records import Change, IndexState, LiveRow, ScopeValues
 from memory.ledger.transaction import TableGroup
-from memory.models import SCOPE_FIELDS, scope_values
+from memory.models import SCOPE_FIELDS, Scope, scope_values
 
-_OF_A_CHANGE = (
-    *(t.memories.c[name] for name in ("id", "live", "revision", "metadata")),
-    t.vectors.c.vector,
-    *(t.memories.c[name] for name in SCOPE_FIELDS),
+_CHANGED = tuple(
+    t.memories.c[name] for name in ("id", "live", "revision", "text_key", "metadata", *SCOPE_FIELDS)
 )
-
-
 _ABOVE = t.memories.c.revision > sa.bindparam("after")
 _REVISIONS = sa.select(t.memories.c.revision).where(_ABOVE).order_by(t.memories.c.revision)
 _NO_END = 2**63 - 1
 _CHANGES = Prepared(
-    sa.select(*_OF_A_CHANGE)
-    .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
+    sa.select(*_CHANGED)
     .where(_ABOVE, t.memories.c.revision <= sa.bindparam("last"))
     .order_by(t.memories.c.revision, t.memories.c.seq)
 )
-_LIVE = Prepared(
-    sa.select(
-        *(t.memories.c[name] for name in ("seq", "id", "metadata")),
-        t.vectors.c.vector,
-        *(t.memories.c[name] for name in SCOPE_FIELDS),
-    )
-    .join(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
-    .where(t.memories.c.live, t.memories.c.seq > sa.bindparam("after"))
-    .order_by(t.memories.c.seq)
-    .limit(sa.bindparam("count", type_=sa.Integer))
-)
+_PAGE = 5_000
+"""Rows that are read in one go."""
 _SCOPES = Prepared(
     sa.select(
         t.memories.c.id, t.memories.c.metadata, *(t.memories.c[name] for name in SCOPE_FIELDS)
-    ).where(among(t.memories.c.id, "ids"))
+    ).where(among(t.memories.c.id, "ids"), t.memories.c.live)
 )
 _STATE = Prepared(
     sa.select(t.index_state).where(t.index_state.c.collection == sa.bindparam("collection"))
@@ -56,37 +42,51 @@ _STATE = Prepared(
 class Followers(TableGroup):
     """What a follower asks."""
 
-    def changes(self, after: int, limit: int | None = None) -> list[Change]:
+    def changes(
+        self, after: int, limit: int | None = None, fields: Collection[str] = ()
+    ) -> list[Change]:
         """The current state of the rows above a revision, lowest revision first.
 
-        With `limit`, at least that many where there are, and never part of a revision.
+        With `limit`, at least that many where there are, and never part of a revision. Of the
+        metadata only the given fields are among the values.
         """
         last = None
         if limit is not None:
             at_limit = _REVISIONS.offset(limit - 1).limit(1)
             last = self._connection.scalar(at_limit, {"after": after})
         rows = _CHANGES.rows(self._connection, after=after, last=last or _NO_END)
-        return [_to_change(*row) for row in rows]
+        return [
+            Change(name, live, _values(metadata, tuple(scope), fields), key, revision)
+            for name, live, revision, key, metadata, *scope in rows
+        ]
 
-    def count(self) -> int:
-        """How many rows are live."""
-        return self._transaction.count(t.memories, t.memories.c.live)
+    def count(self, owner: Scope) -> int:
+        """How many rows of an owner are live."""
+        return self._transaction.count(t.memories, sa.and_(*_live_of(owner)))
 
-    def live(self, after: int, limit: int) -> LiveRows | None:
-        """The next live rows with a vector behind a place, in order of arrival; None at the end."""
-        rows = _LIVE.rows(self._connection, after=after, count=limit)
-        if not rows:
-            return None
-        return LiveRows(
-            [row.id for row in rows],
-            [np.frombuffer(row.vector, np.float32) for row in rows],
-            [_scope_values(row.metadata, row[4:]) for row in rows],
-            rows[-1].seq,
-        )
+    def last_seq(self) -> int:
+        """The place of the last row that ever arrived: at least as many as there are rows."""
+        return int(self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0)
 
-    def scope_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
-        """What scopes compare of these memories, live or not, by id."""
-        found = _SCOPES.rows(self._connection, ids=ids)
+    def live(self, owner: Scope, fields: Collection[str] = ()) -> Iterator[list[LiveRow]]:
+        """The live rows of an owner in order of arrival, page by page."""
+        known: dict[tuple[Any, ...], ScopeValues] = {}
+        told = {name: value for name, value in owner.values if value is not None}
+        missing = frozenset(name for name, value in owner.values if value is None)
+        statement = _live(frozenset(told), missing, bool(fields))
+        for page in statement.pages(self._connection, _PAGE, **told):
+            found = []
+            for name, key, metadata, *scope in page:
+                row = (metadata, *scope)
+                values = known.get(row)
+                if values is None:
+                    values = known[row] = _values(metadata, row[1:], fields)
+                found.append(LiveRow(name, key, values))
+            yield found
+
+    def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
+        """What scopes compare of those of these memories that live, by id."""
+        found = _SCOPES.rows(self._connection, ids=ids) if ids else ()
         return {name: _scope_values(metadata, scope) for name, metadata, *scope in found}
 
     def lag(self, after: int) -> int:
@@ -98,12 +98,9 @@ class Followers(TableGroup):
         found = _STATE.rows(self._connection, collection=collection)
         return IndexState(found[0].watermark, found[0].stale) if found else None
 
-    def others(self, place: str, collection: str) -> list[IndexState]:
-        """Of the collections that were at this place before this one."""
-        state = t.index_state.c
-        query = sa.select(t.index_state).where(state.place == place, state.collection != collection)
-        found = self._connection.execute(query)
-        return [IndexState(row.watermark, row.stale) for row in found]
+    def knows(self, place: str) -> bool:
+        """Whether an index at this place has ever followed."""
+        return self._transaction.count(t.index_state, t.index_state.c.place == place) > 0
 
     def stale(self) -> int:
         """How many may still hold the vector of what was forgotten."""
@@ -141,12 +138,27 @@ class FollowersWriter(Followers):
         self._connection.execute(gone)
 
 
-def _to_change(
-    name: str, live: bool, revision: int, metadata: str, vector: bytes | None, *scope: Any
-) -> Change:
-    values = _scope_values(metadata, scope)
-    known = None if vector is None else np.frombuffer(vector, dtype=np.float32)
-    return Change(name, live, values, known, revision)
+@cache
+def _live(given: frozenset[str], missing: frozenset[str], with_metadata: bool) -> Prepared:
+    """Live rows with given values in some columns and none in others, in order of arrival."""
+    c = t.memories.c
+    metadata = c.metadata if with_metadata else sa.literal_column("'{}'").label("metadata")
+    where = [*(c[name] == sa.bindparam(name) for name in given), *(c[x].is_(None) for x in missing)]
+    columns = (c.id, c.text_key, metadata, *(c[name] for name in SCOPE_FIELDS))
+    return Prepared(sa.select(*columns).where(c.live, *where).order_by(c.seq))
+
+
+def _live_of(owner: Scope) -> list[sa.ColumnElement[bool]]:
+    return [t.memories.c.live, *(t.memories.c[name] == value for name, value in owner.values)]
+
+
+def _values(metadata: str, scope: tuple[Any, ...], fields: Collection[str]) -> ScopeValues:
+    """What scopes of these fields compare."""
+    values = dict(zip(SCOPE_FIELDS, scope, strict=True))
+    if not fields:
+        return values
+    told = scope_values(json.loads(metadata))
+    return values | {name: told.get(name) for name in fields}
 
 
 def _scope_values(metadata: str, scope: Sequence[Any]) -> ScopeValues:

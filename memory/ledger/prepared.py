@@ -6,9 +6,11 @@ takes to answer, and a write has some thirty. Those that every write has are pre
 
 from __future__ import annotations
 
+import contextlib
 from collections import namedtuple
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Dialect
@@ -27,6 +29,13 @@ class Prepared:
         """The rows of its answer, each a tuple with the columns' names."""
         form = self._form(connection.dialect)
         return form.read(form.execute(connection, values))
+
+    def pages(self, connection: Connection, size: int, **values: Any) -> Iterator[list[Any]]:
+        """Its answer as the driver gives it, so many rows at a time; the rest stays over there."""
+        form = self._form(connection.dialect)
+        with contextlib.closing(form.execute(connection, values, streamed=True)) as cursor:
+            while page := cursor.fetchmany(size):
+                yield page
 
     def scalars(self, connection: Connection, **values: Any) -> list[Any]:
         """The first column of its answer."""
@@ -70,9 +79,13 @@ class _Form:
         self._dialect = dialect
         self._reading: _Reading | None = None
 
-    def execute(self, connection: Connection, values: Mapping[str, Any]) -> Any:
-        """A cursor that has the answer."""
-        cursor = connection.connection.cursor()
+    def execute(
+        self, connection: Connection, values: Mapping[str, Any], *, streamed: bool = False
+    ) -> Any:
+        """A cursor that has the answer; streamed, PostgreSQL keeps it and gives it bit by bit."""
+        on_server = streamed and self._dialect.name == "postgresql"
+        named = {"name": f"pages_{uuid4().hex}"} if on_server else {}
+        cursor = connection.connection.cursor(**named)
         told = self._told(values)
         self._announce(connection, cursor, told, many=False)
         cursor.execute(self._text, told)

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from memory.models import PERSON, Action, KeptCandidate, Memory, Turn, Usage, Vector
+from memory.models import PERSON, Action, KeptCandidate, Memory, Turn, Usage
 
-RESTORED = "restored"
-"""Set in a ledger that came from a backup until it has an index: what lies there is its own."""
 REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 """What retires something, and can be taken back."""
 
@@ -68,24 +66,23 @@ class Row:
 
 
 class Change(NamedTuple):
-    """The current state of a row, for whoever follows; no vector where none could be made."""
+    """The current state of a row that was written, for whoever follows."""
 
     id: str
     live: bool
     values: ScopeValues
     """The fields a scope can be made of."""
-    vector: Vector | None
+    text_key: str
+    """By which its vector is found; empty where it was forgotten."""
     revision: int
 
 
-class LiveRows(NamedTuple):
-    """Some live rows: their ids, their vectors, and the fields a scope can be made of."""
+class LiveRow(NamedTuple):
+    """A live row, and the fields a scope can be made of."""
 
-    ids: list[str]
-    vectors: list[Vector]
-    values: list[ScopeValues]
-    last: int
-    """The place of the last of them."""
+    id: str
+    text_key: str
+    values: ScopeValues
 
 
 @dataclass(frozen=True)

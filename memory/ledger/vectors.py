@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,12 @@ from memory.ledger.transaction import TableGroup
 from memory.models import Vector, Vectors
 
 _PAGE = 500
+_READ = 5_000
+"""Vectors that are read in one go where all are."""
+_MANY = 4
+"""From the share of one in so many on, all are read: it costs less than to look each up."""
 _OF_KEYS = Prepared(sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys")))
+_ALL = Prepared(sa.select(t.vectors.c.text_key, t.vectors.c.vector))
 _KNOWN = Prepared(sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys")))
 _INSERT = Prepared(t.vectors.insert())
 _HOLDERS = Prepared(
@@ -83,6 +89,35 @@ class TextVectors(TableGroup):
         rows = _OF_KEYS.rows(self._connection, keys=wanted) if wanted else ()
         return {key: np.frombuffer(vector, dtype=np.float32) for key, vector in rows}
 
+    def fill(self, matrix: Vectors, keys: Sequence[str]) -> list[int]:
+        """Read the vectors of these keys into the first rows; gives the rows that have none.
+
+        Raises: ValueError where one has another length than the matrix's rows.
+        """
+        rows = {key: row for row, key in enumerate(keys)}
+        is_known = np.zeros(len(keys), np.bool_)
+        for page in self._pages_of(rows):
+            found = [(rows[key], vector) for key, vector in page if key in rows]
+            if found:
+                positions = [row for row, _ in found]
+                matrix[positions] = _matrix([vector for _, vector in found], matrix.shape[1])
+                is_known[positions] = True
+        if len(rows) < len(keys):  # a text that several have
+            for row, key in enumerate(keys):
+                matrix[row], is_known[row] = matrix[rows[key]], is_known[rows[key]]
+        missing: list[int] = np.flatnonzero(~is_known).tolist()
+        return missing
+
+    def _pages_of(self, keys: Collection[str]) -> Iterator[Sequence[Any]]:
+        """Where many are wanted, all in the order in which they lie on the disk."""
+        last = self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0
+        if _MANY * len(keys) > last:
+            yield from _ALL.pages(self._connection, _READ)
+            return
+        wanted = list(keys)
+        for start in range(0, len(wanted), _PAGE):
+            yield _OF_KEYS.rows(self._connection, keys=wanted[start : start + _PAGE])
+
     def missing_texts(self) -> list[str]:
         """One text for each key that no vector is known for."""
         query = (
@@ -141,6 +176,13 @@ class TextVectorsWriter(TextVectors):
         unused = set(keys) - set(self._connection.scalars(used))
         self._connection.execute(t.vectors.delete().where(among(t.vectors.c.text_key, unused)))
         return unused
+
+
+def _matrix(vectors: Sequence[bytes], dim: int) -> Vectors:
+    """Raises: ValueError where one has another length."""
+    if any(len(vector) != 4 * dim for vector in vectors):
+        raise ValueError("vectors of different lengths")
+    return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), dim)
 
 
 def _blob(vector: Vector) -> bytes:

@@ -1,118 +1,127 @@
-"""Live vectors in memory, by scope, as they come and go in the ledger."""
+"""The live vectors of one user, or of everybody, in memory."""
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 import numpy as np
+import numpy.typing as npt
 
 from memory.errors import IndexFault
-from memory.ledger import Change, Reader, ScopeValues
-from memory.models import Scope, Vector
+from memory.ledger import Change, LiveRow, Reader, ScopeValues
+from memory.models import Scope, Vector, Vectors
 from memory.protocols import Query
-from memory.search.bounded import BoundedRows
-from memory.search.products import Ints
+from memory.search.products import Ints, multiplied
+
+_PRODUCTS = 4_000_000
+"""Products that are held at once where many queries are answered together."""
+_SPARSE = 4
+"""Where fewer than one in so many rows is in the scope, only those are multiplied."""
+_REMEMBERED = 16
+"""Scopes of which it is remembered who is in them."""
 
 
 class LiveVectors:
-    """The live vectors of the rows that changed after a revision.
+    """A matrix of the vectors of one owner's live memories, changed in place.
 
-    From revision 0 on these are all; later, the part that another index does not know yet. Not safe
-    to share between threads, and of no use after an exception.
+    The owner is a scope: of one user, or of nothing, which is everybody. Safe to share between
+    threads once it is loaded.
     """
 
-    def __init__(self, since: int = 0) -> None:
-        self._revision = since
-        self._read_to = 0
-        """The place of the last row that `read_page` has read."""
+    def __init__(self, owner: Scope) -> None:
+        self.owner = owner
+        self.lock = threading.Lock()
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
-        self._scopes = _RowsByScope()
-        self._rows = BoundedRows()
-        self.is_whole = False
-        """Whether it has had all that the ledger had."""
-        self.changed: set[str] = set()
-        """Ids of every memory, live or retired, that `catch_up` saw change."""
-
-    def read_page(self, reader: Reader, limit: int) -> int:
-        """Take in so many more of all live rows; how many to take next, 0 once none is left.
-
-        What changes meanwhile, `catch_up` takes in: it must follow.
-        """
-        if not self._read_to:
-            self._revision = reader.revision()
-        some = reader.followers.live(self._read_to, limit)
-        if some is None:
-            return 0
-        self._append(some.ids, some.vectors, some.values)
-        self._read_to = some.last
-        return limit
-
-    def catch_up(self, reader: Reader) -> None:
-        """Take in what the ledger has committed."""
-        revision = reader.revision()
-        if revision != self._revision:
-            self._apply(reader.followers.changes(self._revision))
-        self._revision, self.is_whole = revision, True
+        self._matrix: Vectors = np.empty((0, 0), np.float32)
+        self._scopes = _ScopeNumbers()
 
     @property
-    def numbers(self) -> int:
-        """In all of them."""
-        return int(self._rows.matrix.size)
+    def nbytes(self) -> int:
+        return self._matrix.nbytes
 
-    def are_all_of(self, scope: Scope) -> bool:
-        return self._scopes.count(scope) == len(self._ids)
-
-    def read_for(self, scope: Scope) -> int:
-        """About how many numbers are read to answer a query of this scope."""
-        return self._scopes.count(scope) * self._rows.width
-
-    def nearest(self, queries: Sequence[Query]) -> list[list[tuple[str, float]]]:
-        """For each query the ids, nearest first, with their float32 cosines."""
-        places: dict[Scope, list[int]] = {}
-        for place, query in enumerate(queries):
-            places.setdefault(query.scope, []).append(place)
-        found: list[list[tuple[str, float]]] = [[] for _ in queries]
-        for scope, some in places.items():
-            rows = self._scopes.rows(scope)
-            if not len(rows):
-                continue
-            probes = np.stack([queries[place].vector for place in some])
-            most = max(queries[place].k for place in some)
-            least = min(queries[place].min_cosine for place in some)
-            near = self._rows.nearest(probes, most, rows, least)
-            for place, (hits, cosines) in zip(some, near, strict=True):
-                wanted = queries[place].k
-                names = (self._ids[row] for row in hits[:wanted])
-                found[place] = list(zip(names, cosines[:wanted].tolist(), strict=True))
-        return found
-
-    def _apply(self, changes: Sequence[Change]) -> None:
-        for change in changes:
-            self.changed.add(change.id)
-            self._remove(change.id)
-        fresh = [one for one in changes if one.live and one.vector is not None]
-        if fresh:
-            vectors = [one.vector for one in fresh if one.vector is not None]
-            self._append([one.id for one in fresh], vectors, [one.values for one in fresh])
-
-    def _append(
-        self, ids: Sequence[str], vectors: Sequence[Vector], values: Sequence[ScopeValues]
-    ) -> None:
-        """Rows of which none is there.
+    def load(self, reader: Reader, fields: Sequence[str], count: int) -> None:
+        """Read all of them into one array; `fields` are keys of the metadata that scopes name.
 
         Raises: IndexFault where the vectors have different dimensions.
         """
-        dims = {len(vector) for vector in vectors} | ({self._rows.dim} if self._ids else set())
-        if len(dims) > 1:
-            raise IndexFault("its vectors have different dimensions", "run `memory-dedup doctor`")
-        self._rows.append(np.stack(vectors))
-        self._row_of.update(zip(ids, range(len(self._ids), len(self._ids) + len(ids)), strict=True))
-        self._ids += ids
-        self._scopes.append(values)
+        keys: list[str] = []
+        self._matrix = np.empty((count + count // 16 + 1, reader.vectors.dim() or 0), np.float32)
+        for rows in reader.followers.live(self.owner, fields):
+            keys += [row.text_key for row in rows]
+            self._note(rows)
+        try:
+            missing = reader.vectors.fill(self._matrix, keys)
+        except ValueError as exc:
+            raise _mixed() from exc
+        for row in reversed(missing):
+            self._remove(self._ids[row])
+
+    def held(self, ids: Set[str]) -> Set[str]:
+        """Those of the ids that are here."""
+        return self._row_of.keys() & ids
+
+    def apply(self, changes: Iterable[Change], vectors: Mapping[str, Vector]) -> None:
+        """Take in what the ledger has committed; `vectors` are by text key.
+
+        Raises: IndexFault where the vectors have another dimension than those here.
+        """
+        by_id = {change.id: change for change in changes}
+        for name in by_id:
+            self._remove(name)
+        fresh = [
+            one
+            for one in by_id.values()
+            if one.live and one.text_key in vectors and self.owner.holds(one.values)
+        ]
+        if not fresh:
+            return
+        if not self._ids:
+            self._matrix = np.empty((0, len(vectors[fresh[0].text_key])), np.float32)
+        start = len(self._ids)
+        self._note(fresh)
+        self._make_room()
+        try:
+            self._matrix[start : len(self._ids)] = [vectors[one.text_key] for one in fresh]
+        except ValueError as exc:
+            raise _mixed() from exc
+
+    def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
+        """The ids for each query, nearest first; of equally near ones those that came first."""
+        by_scope: dict[Scope, list[int]] = {}
+        for position, query in enumerate(queries):
+            by_scope.setdefault(query.scope, []).append(position)
+        found: list[list[str]] = [[] for _ in queries]
+        for scope, positions in by_scope.items():
+            rows = self._scopes.rows(scope)
+            if not len(self._ids if rows is None else rows):
+                continue
+            for position, scores in zip(
+                positions, self._scores([queries[n].vector for n in positions], rows), strict=True
+            ):
+                best = best_of(scores, queries[position].k)
+                hits = best if rows is None else rows[best]
+                found[position] = [self._ids[row] for row in hits]
+        return found
+
+    def _scores(self, vectors: Sequence[Vector], rows: Ints | None) -> Iterator[Vectors]:
+        """The products of each vector with these rows; None is all of them."""
+        matrix = self._matrix[: len(self._ids)]
+        sparse = rows is not None and _SPARSE * len(rows) < len(matrix)
+        inside = matrix[rows] if sparse else matrix
+        at_once = max(1, _PRODUCTS // max(1, len(inside)))
+        for start in range(0, len(vectors), at_once):
+            some = np.stack(vectors[start : start + at_once])
+            products = multiplied(inside, some[0])[None] if len(some) == 1 else some @ inside.T
+            yield from products if sparse or rows is None else products[:, rows]
+
+    def _note(self, rows: Sequence[LiveRow | Change]) -> None:
+        """More rows, whose vectors follow."""
+        start = len(self._ids)
+        self._ids += [row.id for row in rows]
+        self._row_of.update(zip(self._ids[start:], range(start, len(self._ids)), strict=True))
+        self._scopes.append([row.values for row in rows])
 
     def _remove(self, memory_id: str) -> None:
         """The last row takes the place of the removed one."""
@@ -120,86 +129,74 @@ class LiveVectors:
         if row is None:
             return
         last_id = self._ids.pop()
+        self._matrix[row] = self._matrix[len(self._ids)]
         self._scopes.move_last_to(row)
-        self._rows.move_last_to(row)
         if last_id != memory_id:
             self._ids[row] = last_id
             self._row_of[last_id] = row
 
+    def _make_room(self) -> None:
+        """Grow by an eighth, where the system can in place: no other array holds these rows."""
+        count, (room, dim) = len(self._ids), self._matrix.shape
+        if count > room:
+            self._matrix.resize((count + count // 8 + 8, dim), refcheck=False)
 
-class _RowsByScope:
-    """Which rows are in a scope."""
+
+class _ScopeNumbers:
+    """The values that scopes compare, one number for each row: few rows differ in them."""
 
     def __init__(self) -> None:
+        self._number_of: dict[tuple[object, ...], int] = {}
         self._values: list[ScopeValues] = []
-        self._groups: dict[tuple[str, ...], _Groups] = {}
-        """By the fields that scopes are made of, as they are asked for."""
+        """Of each number."""
+        self._numbers: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        self._count = 0
+        self._held: dict[Scope, list[bool]] = {}
+        """Whether a scope holds the values of each number, as far as that was asked."""
 
     def append(self, some: Sequence[ScopeValues]) -> None:
-        """More rows, each with the values of its fields."""
-        self._values += some
-        for fields, groups in self._groups.items():
-            groups.append([_of(values, fields) for values in some])
+        if self._count + len(some) > len(self._numbers):
+            grown = np.empty(2 * (self._count + len(some)), np.int32)
+            grown[: self._count] = self._numbers[: self._count]
+            self._numbers = grown
+        numbers = {id(values): self._number(values) for values in {id(x): x for x in some}.values()}
+        fresh = [numbers[id(values)] for values in some]
+        self._numbers[self._count : self._count + len(some)] = fresh
+        self._count += len(some)
 
     def move_last_to(self, row: int) -> None:
         """The last row takes the place of a removed one, which may be itself."""
-        self._values[row] = self._values[-1]
-        self._values.pop()
-        for groups in self._groups.values():
-            groups.move_last_to(row)
+        self._count -= 1
+        self._numbers[row] = self._numbers[self._count]
 
-    def rows(self, scope: Scope) -> Ints:
-        """In order."""
-        return self._of_fields(scope).rows(_told(scope))
+    def rows(self, scope: Scope) -> Ints | None:
+        """The rows in a scope, in order; None where all are."""
+        if len(self._held) > _REMEMBERED:
+            self._held.clear()
+        held = self._held.setdefault(scope, [])
+        held += [scope.holds(values) for values in self._values[len(held) :]]
+        if all(held):
+            return None
+        return np.flatnonzero(np.array(held)[self._numbers[: self._count]])
 
-    def count(self, scope: Scope) -> int:
-        return self._of_fields(scope).sizes[_told(scope)]
-
-    def _of_fields(self, scope: Scope) -> _Groups:
-        fields = tuple(name for name, _ in scope.values)
-        if fields not in self._groups:
-            self._groups[fields] = groups = _Groups()
-            groups.append([_of(values, fields) for values in self._values])
-        return self._groups[fields]
-
-
-class _Groups:
-    """The rows that have the same values in some fields: one number for each row."""
-
-    def __init__(self) -> None:
-        self._number_of: dict[tuple[Any, ...], int] = {}
-        self._values: list[tuple[Any, ...]] = []
-        """Of each number."""
-        self._numbers = array("q")
-        """Of each row the number of its values."""
-        self.sizes: Counter[tuple[Any, ...]] = Counter()
-        """How many rows have these values."""
-
-    def append(self, some: Sequence[tuple[Any, ...]]) -> None:
-        """The values of more rows."""
-        for values in some:
-            if values not in self._number_of:
-                self._number_of[values] = len(self._values)
-                self._values.append(values)
-            self._numbers.append(self._number_of[values])
-        self.sizes.update(some)
-
-    def move_last_to(self, row: int) -> None:
-        """The last row takes the place of a removed one, which may be itself."""
-        self.sizes[self._values[self._numbers[row]]] -= 1
-        self._numbers[row] = self._numbers[-1]
-        self._numbers.pop()
-
-    def rows(self, values: tuple[Any, ...]) -> Ints:
-        """In order."""
-        number = self._number_of.get(values, -1)
-        return np.flatnonzero(np.frombuffer(self._numbers, np.int64) == number)
+    def _number(self, values: ScopeValues) -> int:
+        key = tuple(values.items())
+        number = self._number_of.setdefault(key, len(self._values))
+        if number == len(self._values):
+            self._values.append(values)
+        return number
 
 
-def _told(scope: Scope) -> tuple[Any, ...]:
-    return tuple(value for _, value in scope.values)
+def best_of(scores: Vectors, k: int) -> Ints:
+    """The positions of the k highest, highest first; of equal ones the first."""
+    if 0 < k < len(scores):
+        least = np.partition(scores, -k)[-k]
+        likely = np.flatnonzero(scores >= least)
+    else:
+        likely = np.arange(len(scores))
+    best: Ints = likely[np.argsort(-scores[likely], kind="stable")[: max(k, 0)]]
+    return best
 
 
-def _of(values: ScopeValues, fields: tuple[str, ...]) -> tuple[Any, ...]:
-    """What a row has there; a missing value reads as None."""
-    return tuple(values.get(name) for name in fields)
+def _mixed() -> IndexFault:
+    return IndexFault("its vectors have different dimensions", "run `memory-dedup doctor`")

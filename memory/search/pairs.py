@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +19,6 @@ _SHARES = (0.125, 0.1875, 0.25, 0.3125, 0.375, 0.5, 0.625)
 """How many of all axes a bound may be made of."""
 
 
-_PRODUCTS = 4_000_000
-"""Products that are held at once where many queries are answered together."""
 _TOGETHER = 8
 """Tiles whose candidates are looked at together: enough that the work is numpy's, not Python's."""
 
@@ -144,10 +142,10 @@ def _cheapest(some: Vectors, axes: Floats, floor: float) -> int:
 def _shortened(unit: Vectors, axes: Floats) -> Floats:
     """The rows along these axes, and the length of what they leave out as one more."""
     wide = unit.astype(np.float64)
-    return with_rest(wide, wide @ axes)
+    return _with_rest(wide, wide @ axes)
 
 
-def with_rest(rows: Floats, leading: Floats) -> Floats:
+def _with_rest(rows: Floats, leading: Floats) -> Floats:
     """What rows are along some axes, and the length of what these leave out: (n, m + 1)."""
     rest = np.vecdot(rows, rows) - np.vecdot(leading, leading)
     return np.column_stack([leading, np.sqrt(np.maximum(rest, 0))])
@@ -161,17 +159,3 @@ def _at_least(vectors: Vectors, unit: Vectors, i: Ints, j: Ints, threshold: floa
     i, j = i[likely], j[likely]
     scores = scores_of(vectors, i, j)
     return chosen(Pairs(i, j, scores), scores >= threshold)
-
-
-def nearest(
-    vectors: Vectors, queries: Vectors, k: int, among: Ints
-) -> Iterator[tuple[Ints, Vectors]]:
-    """For each query the rows most like it among some, and their products, at most k."""
-    all_of_them = len(among) == len(vectors)
-    inside = vectors if all_of_them else vectors[among]
-    at_once = max(1, _PRODUCTS // max(1, len(among)))
-    for start in range(0, len(queries), at_once):
-        for scores in queries[start : start + at_once] @ inside.T:
-            best = np.argpartition(-scores, min(k, len(scores)) - 1)[:k]
-            best = best[np.argsort(-scores[best], kind="stable")]
-            yield among[best], scores[best]

@@ -39,8 +39,8 @@ from memory.models import (
     first_problem,
     new_memory_id,
 )
-from memory.protocols import Clock, Embedder, Index, Query
-from memory.search import ExactIndex, IndexSlot
+from memory.protocols import Clock, Embedder, Query, VectorIndex
+from memory.search import SearchRouter
 from memory.store import undoing
 from memory.store.applying import (
     Anyway,
@@ -122,17 +122,19 @@ class MemoryStore:
         self,
         ledger: Ledger,
         embedder: Embedder,
-        open_index: Callable[[Ledger], Index | None] | None = None,
+        open_index: Callable[[Ledger], VectorIndex] | None = None,
         *,
         index_at_once: bool = False,
+        vectors_mb: int = 512,
         scope_fields: tuple[ScopeField, ...] = ("user",),
         scale: Scale = PLAIN,
         clock: Clock = utc_now,
         new_id: Callable[[], str] = new_memory_id,
     ) -> None:
-        """`open_index` is called when the index is first needed, or at the first query.
+        """`vectors_mb` bounds the memory for vectors: those of the users asked about last stay.
 
-        Where it is None, or gives None, all is searched exactly.
+        `open_index` is called for users whose vectors do not fit, with `index_at_once` at the first
+        query. Where it is None, those are searched in the ledger, exactly and slowly.
 
         `scale` is what similarity is, of the embedder's cosine.
         Whatever compares or stores vectors raises EmbedderMismatch where the ledger's come from
@@ -142,8 +144,7 @@ class MemoryStore:
         self.clock = clock
         self.new_id = new_id
         self.embeddings = EmbeddingCache(ledger, embedder)
-        opener = None if open_index is None else lambda: open_index(ledger)
-        self.index = IndexSlot(ExactIndex(ledger), opener, at_once=index_at_once)
+        self.index = SearchRouter(ledger, vectors_mb << 20, open_index, at_once=index_at_once)
         self.scale = scale
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
         """Which memories one may be compared with."""
@@ -154,8 +155,7 @@ class MemoryStore:
 
     def close(self) -> None:
         self._watched.stop()
-        self.index.wait_until_open()
-        if not self.index.is_exact:
+        if self.index.has_index:
             with contextlib.suppress(LedgerError):  # the next start does it
                 self.scrub()
         self.index.close()
@@ -241,9 +241,9 @@ class MemoryStore:
         vector = self.embeddings.query(*wordings(clean(query), scope.user))
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
-        shortlist = self.index.exactly(Query(vector, scope, k))
+        [names] = self.index.nearest([Query(vector, scope, k)])
         with self.ledger.reading() as reader:
-            found = reader.memories.rows(shortlist.ids).values()
+            found = reader.memories.rows(names).values()
             hits = ranked(reader, Probe(clean(query), vector), filter(_is_live, found), PLAIN)
         return [hit for hit in hits if min_score is None or hit.score >= min_score]
 
@@ -309,9 +309,7 @@ class MemoryStore:
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
         """Store memories as they are, all or none; gives how many were not there before."""
-        added = sum(isinstance(one, Applied) for one in self._add_all(memories, run))
-        self.index.follow()
-        return added
+        return sum(isinstance(one, Applied) for one in self._add_all(memories, run))
 
     def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Known | Applied]:
         stored: list[Known | Applied] = []
@@ -481,7 +479,7 @@ class MemoryStore:
 
     def _shortlists(
         self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
-    ) -> list[tuple[str, ...]]:
+    ) -> list[Sequence[str]]:
         """Who may be near each, where the same text does not suffice."""
         queries: dict[int, Query] = {}
         for place, (look, one) in enumerate(zip(looks, new, strict=True)):
@@ -492,7 +490,7 @@ class MemoryStore:
                 queries[place] = Query(one.vector, look.scope, wanted + 1, min_cosine)
         answers = self.index.nearest(list(queries.values())) if queries else []
         found = dict(zip(queries, answers, strict=True))
-        return [found[place].ids if place in found else () for place in range(len(new))]
+        return [found.get(place, ()) for place in range(len(new))]
 
 
 def _one_scope(user: str | None, scope: Scope | None, everyone: bool) -> Scope:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memory.errors import InputError, LedgerDamaged, LedgerError, LedgerMissing, LedgerOutdated
 from memory.files import replacing_alone, temporary_folder
-from memory.ledger import RESTORED, UPGRADE_COPIES, Ledger, set_aside
+from memory.ledger import UPGRADE_COPIES, Ledger, set_aside
 
 _NOT_COPIED = ("store_id", UPGRADE_COPIES)
 """A restored ledger is a store of its own: the other one's index and files are not its."""
@@ -108,4 +108,3 @@ def _copy(source: Ledger, target: Ledger) -> None:
             writer.load(table, rows)
         for key in _NOT_COPIED:
             writer.drop_meta(key)
-        writer.set_meta(RESTORED, "index")

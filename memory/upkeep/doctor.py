@@ -76,8 +76,8 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
     store.embeddings.make_missing()
     with store.ledger.writing() as writer:
         writer.episodes.forget_summaries(_telling_of_forgotten(writer))
-    if store.index.serving.disagreement():
-        store.index.serving.rebuild(on_progress)
+    if store.index.disagreement():
+        store.index.rebuild(on_progress)
     store.scrub()
 
 
@@ -184,7 +184,7 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 def _index(store: MemoryStore) -> Iterator[Finding]:
     try:
-        difference = store.index.serving.disagreement()
+        difference = store.index.disagreement()
     except IndexFault as exc:
         yield Finding(
             f"the index cannot be read: {exc}", "until it can be, search is exact and slower"

@@ -30,7 +30,6 @@ from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange import Reading, langgraph_at, note_reading
 from memory.models import Action, Decision, Survivor
-from memory.search import IndexFolder
 from memory.store import Anyway
 from orchestrator import app as chat
 from tests import commands
@@ -415,8 +414,8 @@ def test_while_another_process_has_chroma_forget_says_what_is_left(
     run("memory-dedup", "import", lines(tmp_path, *COPIES))
     [first, *_] = exported(run)
     with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as owner:
-        assert owner.index.serving.name == "Chroma"
-        owner.index.serving.rebuild()
+        owner.index.rebuild()
+        assert owner.index.name == "Chroma"
         said = run("memory-dedup", "forget", str(first["id"])).stderr
         assert said.startswith("index pending: gone from the ledger")
         assert len(exported(run)) == 3
@@ -982,8 +981,7 @@ def test_a_signal_ends_an_import_cleanly_and_keeps_what_was_stored(
     assert said == "interrupted: what was decided is kept, the rest is untouched\n"
     kept = len(exported(run))
     assert 0 < kept < 8_000
-    chroma = tmp_path / "data" / "chroma"
-    assert IndexFolder(chroma).closed_whole(), "nothing has to be looked at again"
+    assert not (tmp_path / "data" / "chroma").exists(), "few vectors need no index"
 
 
 def test_versions_are_said(run: Run) -> None:

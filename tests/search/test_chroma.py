@@ -1,200 +1,175 @@
-"""Real Chroma, embedded: it agrees with exact search, and whatever is wrong with it is mended."""
+"""Real Chroma, embedded and served: what goes in is found; whatever ends it, nothing is lost."""
 
 from __future__ import annotations
 
-import logging
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import chromadb
 import numpy as np
 import pytest
 
 from memory.errors import IndexFault, InputError
 from memory.interchange import read_collection
 from memory.ledger import Ledger
-from memory.models import Memory
-from memory.search.chroma import ChromaIndex
-from memory.search.chroma_client import ChromaServer
-from memory.text import text_key
-from tests.doubles import START
-from tests.search.vectors import MIA, agree, client_of, nearest, opened, unit, write
+from memory.protocols import Query
+from memory.search import ChromaServer, EmbeddedChroma, SearchRouter, ServedChroma
+from memory.search.chroma.process import ChromaProcess, alone_at
+from memory.search.follower import Follower
+from tests.search import children
+from tests.search.vectors import DIM, MIA, unit, write
 
-
-def test_it_agrees_with_exact_search_while_memories_come_and_go(
-    folder: Path, ledger: Ledger, rng: np.random.Generator
-) -> None:
-    index = opened(folder, ledger)
-    kept = write(ledger, rng, 90)
-    agree(index, ledger, rng, MIA)
-    write(ledger, rng, 20)
-    agree(index, ledger, rng, MIA)
-    with ledger.writing() as writer:
-        for name in kept[:45]:
-            writer.memories.retire([(name, kept[-1])])
-    agree(index, ledger, rng, MIA)
-    index.close()
-    again = opened(folder, ledger)
-    agree(again, ledger, rng, MIA)
-    again.close()
-
-
-def test_where_all_that_chroma_names_is_out_of_scope_it_says_so(
-    folder: Path, ledger: Ledger, rng: np.random.Generator
-) -> None:
-    write(ledger, rng, 60, user="Jonas")
-    index = opened(folder, ledger)
-    mine = write(ledger, rng, 1)
-    nearest(index, unit(rng), MIA, 5, 0.9)
-    write(ledger, rng, 60, user="Jonas")
-    shortlist = nearest(index, unit(rng), MIA, 1, -1.0)
-    assert not shortlist.complete or set(shortlist.ids) == set(mine)
-    index.close()
-
-
-def test_the_folder_belongs_to_one_at_a_time(folder: Path, ledger: Ledger) -> None:
-    index = opened(folder, ledger)
-    assert ChromaIndex.embedded(folder, ledger) is None
-    index.close()
-    opened(folder, ledger).close()
-
-
-def test_a_damaged_folder_is_set_aside_and_made_again_from_the_ledger(
-    folder: Path, ledger: Ledger, rng: np.random.Generator, caplog: pytest.LogCaptureFixture
-) -> None:
-    index = opened(folder, ledger)
-    write(ledger, rng, 60)
-    index.close()
-    (folder / "chroma.sqlite3").write_bytes(b"not a database" * 1_000)
-    with caplog.at_level(logging.WARNING):
-        again = opened(folder, ledger)
-    assert "set aside" in caplog.text
-    agree(again, ledger, rng, MIA)
-    again.close()
-    assert (folder.with_name("chroma.damaged-1") / "chroma.sqlite3").is_file()
-
-
-def test_a_folder_that_was_deleted_is_made_again(
-    folder: Path, ledger: Ledger, rng: np.random.Generator
-) -> None:
-    index = opened(folder, ledger)
-    write(ledger, rng, 60)
-    index.close()
-    folder.rename(folder.with_name("gone"))
-    again = opened(folder, ledger)
-    agree(again, ledger, rng, MIA)
-    again.close()
-
-
-def test_a_process_that_cannot_be_started_is_no_damage(
-    folder: Path, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened(folder, ledger).close()
-    for python in (str(tmp_path / "nowhere"), python_that(tmp_path, "exit 1")):
-        monkeypatch.setattr(sys, "executable", python)
-        with pytest.raises(IndexFault, match="process"):
-            ChromaIndex.embedded(folder, ledger)
-    assert folder.is_dir()
-    assert not folder.with_name("chroma.damaged-1").exists()
+AXES = np.eye(DIM, dtype=np.float32)
 
 
 @pytest.fixture
-def unclean(folder: Path, ledger: Ledger, rng: np.random.Generator) -> Path:
-    """A healthy folder that nobody noted as closed, so that it is looked at first."""
-    index = opened(folder, ledger)
-    write(ledger, rng, 60)
+def index(folder: Path) -> Iterator[EmbeddedChroma]:
+    opened = EmbeddedChroma(folder)
+    opened.clear()
+    yield opened
+    opened.close()
+
+
+def content(index: EmbeddedChroma) -> dict[str, list[float]]:
+    return {
+        name: vector.round(4).tolist()
+        for ids, vectors in index.pages()
+        for name, vector in zip(ids, vectors, strict=True)
+    }
+
+
+def test_vectors_go_in_are_found_replaced_and_deleted(index: EmbeddedChroma) -> None:
+    index.put(["a", "b", "c"], AXES[:3])
+    index.remove(["c", "unknown"])
+    index.put(["a", "b"], AXES[[4, 1]])
+    assert content(index) == {"a": AXES[4].tolist(), "b": AXES[1].tolist()}
+    near = (0.6 * AXES[4] + 0.8 * AXES[1]).astype(np.float32)
+    found = index.nearest(near, 2)
+    assert [name for name, _ in found] == ["b", "a"]
+    assert [cosine for _, cosine in found] == pytest.approx([0.8, 0.6])
+    with pytest.raises(IndexFault, match="Chroma failed"):
+        index.put(["d"], np.ones((1, DIM + 1), np.float32))
+    assert content(index).keys() == {"a", "b"}, "its process goes on"
+
+
+def test_closed_in_order_it_is_there_again_and_its_process_starts_when_needed(
+    index: EmbeddedChroma, folder: Path
+) -> None:
+    index.put(["a"], AXES[:1])
+    making = index.id
+    with pytest.raises(IndexFault, match="in use by another process"):
+        EmbeddedChroma(folder)
     index.close()
-    folder.with_suffix(".closed").unlink()
-    return folder
+    others = children.pids()
+    again = EmbeddedChroma(folder)
+    assert (again.id, children.pids()) == (making, others)
+    assert content(again).keys() == {"a"}
+    again.clear()
+    assert (again.id == making, content(again)) == (False, {})
+    again.close()
 
 
-def test_looking_at_a_folder_runs_nothing_of_the_current_one(
-    unclean: Path, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_its_death_is_a_fault_and_what_was_not_closed_in_order_is_made_again(
+    folder: Path, ledger: Ledger, rng: np.random.Generator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here = tmp_path / "here"
-    here.mkdir()
-    for name in ("memory.py", "json.py", "chromadb.py"):
-        (here / name).write_text("open('executed', 'w').close()")
-    monkeypatch.chdir(here)
-    monkeypatch.setattr(sys, "path", ["", *sys.path])
-    opened(unclean, ledger).close()
-    assert not (here / "executed").exists()
-    assert not unclean.with_name("chroma.damaged-1").exists()
+    names = write(ledger, rng, 50)
+    follower = Follower(EmbeddedChroma(folder), ledger)
+    follower.copy_all()
+    children.send(signal.SIGSEGV)
+    with pytest.raises(IndexFault, match="ended with code -11"):
+        follower.nearest([Query(unit(rng), MIA, 5)])
+    follower.close()
+    assert children.pids() == []
+    index = EmbeddedChroma(folder)
+    assert "was not closed in order" in caplog.text
+    again = Follower(index, ledger)
+    again.copy_all()
+    assert content(index).keys() == {*names}
+    assert again.disagreement() == ""
+    again.close()
 
 
-def python_that(tmp_path: Path, does: str) -> str:
-    script = tmp_path / "python"
-    script.write_text(f"#!/bin/sh\n{does}\n")
-    script.chmod(0o755)
-    return str(script)
-
-
-@pytest.mark.parametrize(
-    "does", ["exit 1", "echo 'No module named memory' >&2; exit 1", "kill -SEGV $$", None]
-)
-def test_a_folder_that_could_not_be_looked_at_is_not_called_damaged(
-    unclean: Path,
-    ledger: Ledger,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    does: str | None,
+def test_a_router_searches_by_it_beyond_the_limit(
+    folder: Path, ledger: Ledger, rng: np.random.Generator
 ) -> None:
-    python = str(tmp_path / "nowhere") if does is None else python_that(tmp_path, does)
-    monkeypatch.setattr(sys, "executable", python)
-    with pytest.raises(IndexFault, match="could not be looked at"):
-        ChromaIndex.embedded(unclean, ledger)
-    monkeypatch.undo()
-    opened(unclean, ledger).close()
-    assert not unclean.with_name("chroma.damaged-1").exists()
+    write(ledger, rng, 600)
+    with_index = SearchRouter(ledger, 0, lambda _: EmbeddedChroma(folder))
+    with_index.rebuild()
+    in_memory = SearchRouter(ledger, 1 << 20)
+    for _ in range(20):
+        write(ledger, rng, 1)
+        query = Query(unit(rng), MIA, 5)
+        [names] = with_index.nearest([query])
+        assert in_memory.nearest([query])[0][0] in names
+    assert with_index.name == "Chroma"
+    with_index.close()
 
 
-@pytest.mark.parametrize(
-    "told", ["(code: 13) database or disk is full", "No space left on device (os error 28)"]
-)
-def test_a_full_disk_is_no_damage(
-    unclean: Path, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_folder_of_an_earlier_version_goes_and_somebody_elses_is_only_renamed(
+    folder: Path, is_ours: bool
 ) -> None:
-    said = python_that(tmp_path, f"echo looking; echo 'Chroma failed: {told}'; exit 1")
-    monkeypatch.setattr(sys, "executable", said)
-    with pytest.raises(IndexFault, match=r"^its disk is full; make room and try again$"):
-        ChromaIndex.embedded(unclean, ledger)
-    monkeypatch.undo()
-    opened(unclean, ledger).close()
-    assert not unclean.with_name("chroma.damaged-1").exists()
-
-
-def test_a_folder_of_another_store_is_set_aside_untouched(
-    folder: Path, ledger: Ledger, tmp_path: Path, rng: np.random.Generator
-) -> None:
-    with Ledger.create(f"sqlite:///{tmp_path / 'other' / 'ledger.db'}") as other:
-        theirs = opened(folder, other)
-        write(other, rng, 50)
-        theirs.close()
-    mine = write(ledger, rng, 3)
-    index = opened(folder, ledger)
+    client: Any = chromadb.PersistentClient(str(folder))
+    client.create_collection("memories", embedding_function=None)
+    client.close()
+    index = EmbeddedChroma(folder, is_ours=is_ours)
+    assert not folder.exists()
+    assert folder.with_name("chroma.foreign-1").exists() is not is_ours
     index.close()
-    client = client_of(folder)
-    collection = client.get_collection("memories", embedding_function=None)
-    assert set(collection.get(include=[])["ids"]) == set(mine)
-    client.close()
-    client = client_of(folder.with_name("chroma.foreign-1"))
-    assert client.get_collection("memories", embedding_function=None).count() == 50
-    client.close()
 
 
-def test_chroma_holds_no_text(folder: Path, ledger: Ledger, rng: np.random.Generator) -> None:
-    with ledger.writing() as writer:
-        writer.memories.insert(Memory(content="the secret of Mia", user="Mia", timestamp=START))
-        writer.vectors.put({text_key("the secret of Mia"): unit(rng)})
-    opened(folder, ledger).close()
-    found = [path for path in folder.rglob("*") if path.is_file()]
-    assert found
-    assert not any(b"secret" in path.read_bytes() for path in found)
+def test_a_process_that_cannot_be_started_is_a_fault(
+    index: EmbeddedChroma, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = tmp_path / "python"
+    failing.write_text("#!/bin/sh\nexit 1\n")
+    failing.chmod(0o755)
+    for python in (tmp_path / "nowhere", failing):
+        monkeypatch.setattr(sys, "executable", str(python))
+        with pytest.raises(IndexFault, match="process"):
+            index.put(["a"], AXES[:1])
+    monkeypatch.undo()
+    index.put(["a"], AXES[:1])
+    assert content(index).keys() == {"a"}
 
 
-def test_a_server_that_is_not_there_is_a_fault_not_a_crash(ledger: Ledger) -> None:
+def test_nobody_else_has_the_folder_until_its_process_has_closed_it(folder: Path) -> None:
+    folder.mkdir()
+    process = ChromaProcess(folder)
+    with pytest.raises(IndexFault, match="still open"), alone_at(folder, patience_s=0):
+        pass
+    process.close()
+    with alone_at(folder, patience_s=0):
+        pass
+    with pytest.raises(IndexFault, match="closed"):
+        process.ask("page", 0)
+
+
+def test_an_interrupted_question_leaves_no_answer_for_the_next(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir()
+    process = ChromaProcess(folder)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(process, "_received", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            process.ask("page", 0)
+    with pytest.raises(IndexFault, match="closed"):
+        process.ask("page", 0)
+    process.close()
+
+
+def test_a_server_that_is_not_there_is_a_fault_with_a_remedy() -> None:
     server = ChromaServer("127.0.0.1", 9, False, "t", "d", {})
-    with pytest.raises(IndexFault):
-        ChromaIndex.served(server, ledger, "0")
+    with pytest.raises(IndexFault, match=r"check memory\.chroma\.host"):
+        ServedChroma(server, "0")
 
 
 # --- other people's collections -----------------------------------------------------------------
@@ -203,7 +178,7 @@ def test_a_server_that_is_not_there_is_a_fault_not_a_crash(ledger: Ledger) -> No
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
     path = tmp_path / "theirs"
-    client = client_of(path)
+    client: Any = chromadb.PersistentClient(str(path))
     collection = client.create_collection("notes", embedding_function=None)
     collection.add(
         ids=["a", "b"],

@@ -23,12 +23,14 @@ from memory.assembly import open_store
 from memory.config import MemoryConfig
 from memory.ledger import Ledger
 from memory.models import new_memory_id
-from memory.search import ChromaIndex, Following
+from memory.protocols import Query
+from memory.search import EmbeddedChroma
+from memory.search.follower import Follower
 from memory.store import MemoryStore
 from memory.text import text_key
 from tests.doubles import START
 from tests.search import children
-from tests.search.vectors import DIM, MIA, nearest, opened, unit, write
+from tests.search.vectors import DIM, MIA, unit
 
 WORD = "juniperberry"
 
@@ -54,7 +56,7 @@ def test_chromas_process_never_holds_a_text_nor_a_key(
     others = children.pids()
     before = f"Mia keeps {WORD} before the process starts."
     ids = []
-    index = None
+    follower = Follower(EmbeddedChroma(folder), ledger)
     for number in range(3):
         texts = [before, *(f"Mia keeps {WORD} number {number} {n}." for n in range(60))]
         with ledger.writing() as writer:
@@ -63,15 +65,13 @@ def test_chromas_process_never_holds_a_text_nor_a_key(
                 writer.memories.insert(memory)
                 writer.vectors.put({text_key(text): unit(rng)})
                 ids.append(memory.id)
-        index = index or opened(folder, ledger)
-        nearest(index, unit(rng), MIA, 5, -1.0)
-        index.settle()
-    assert index is not None
+        follower.copy_all()
+        follower.nearest([Query(unit(rng), MIA, 5)])
     [pid] = set(children.pids()) - set(others)
     held = b"\0".join(held_by(pid))
     assert ids[5].encode() in held, "it is looked at rightly"
     assert WORD.encode() not in held
-    index.close()
+    follower.close()
 
 
 @pytest.mark.drill
@@ -80,8 +80,7 @@ def test_under_load_no_word_of_a_memory_gets_into_a_file_of_chroma(
     folder: Path, ledger: Ledger, seed: int
 ) -> None:
     """Threads write, search and forget while Chroma rewrites its files again and again."""
-    index = ChromaIndex.embedded(folder, ledger, Following(lag=20, sync_threshold=50))
-    assert index is not None
+    follower = Follower(EmbeddedChroma(folder, sync_threshold=50), ledger, lag=20)
     words: list[str] = []
     faults: list[BaseException] = []
 
@@ -99,12 +98,12 @@ def test_under_load_no_word_of_a_memory_gets_into_a_file_of_chroma(
                     writer.memories.insert_all(memories)
                     writer.vectors.put(vectors)
                 words.extend(word for text in told for word in text.split() if len(word) > 10)
-                nearest(index, unit(rng), MIA, 5, -1.0)
+                follower.nearest([Query(unit(rng), MIA, 5)])
                 if number == 0:
                     with ledger.writing() as writer:
                         writer.memories.bury([memories[0].id])
                         writer.followers.mark_all_stale()
-                    index.follow()
+                    follower.scrub()
         except BaseException as exc:
             faults.append(exc)
 
@@ -113,8 +112,8 @@ def test_under_load_no_word_of_a_memory_gets_into_a_file_of_chroma(
         thread.start()
     for thread in threads:
         thread.join()
-    index.settle()
-    index.close()
+    follower.copy_all()
+    follower.close()
     assert faults == []
     files = [path for path in folder.parent.rglob("*") if path.is_file() and "chroma" in str(path)]
     assert any(path.name == "data_level0.bin" for path in files)
@@ -132,8 +131,7 @@ def test_every_file_of_the_data_folder_is_its_owners_alone(tmp_path: Path) -> No
     try:
         with open_store(Config(memory=MemoryConfig(data_dir=str(data)))) as store:
             fill(store)
-            assert store.index.serving.name == "Chroma"
-            store.index.serving.rebuild()
+            store.index.rebuild()
             while_open = modes_below(data)
         assert while_open.keys() >= {"ledger.db", "ledger.db-wal", "chroma", "chroma.lock"}
         after = modes_below(data)
@@ -167,9 +165,10 @@ def modes_below(folder: Path) -> dict[str, tuple[int, bool]]:
 OWNER = """
 import sys, time
 from pathlib import Path
-from memory.search.chroma_process import ChromaProcess
+from memory.search.chroma.process import ChromaProcess
 from tests.search import children
-process = ChromaProcess().open(Path(sys.argv[1]))
+Path(sys.argv[1]).mkdir()
+process = ChromaProcess(Path(sys.argv[1]))
 print(*children.pids(), flush=True)
 time.sleep(600)
 """
@@ -196,11 +195,12 @@ def test_it_ends_with_its_owner_however_that_ends(folder: Path) -> None:
 
 
 def test_what_died_is_no_zombie_once_the_index_is_closed(
-    folder: Path, ledger: Ledger, rng: np.random.Generator
+    folder: Path,
 ) -> None:
     others = children.pids()
-    index = opened(folder, ledger)
-    write(ledger, rng, DIM)
+    index = EmbeddedChroma(folder)
+    index.clear()
+    index.put(["a"], np.eye(1, DIM, dtype=np.float32))
     pids = set(children.pids()) - set(others)
     children.send(signal.SIGKILL)
     index.close()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory.decide import cohesive, connected
 from memory.models import Vectors
-from memory.search.pairs import Pairs, bounding_rows, nearest, similar_pairs, similarity, slack
+from memory.search.pairs import Pairs, bounding_rows, similar_pairs, similarity, slack
 from memory.search.products import Blocks
 
 
@@ -116,20 +116,6 @@ def test_a_pair_built_at_a_cosine_has_that_similarity(cosine: float) -> None:
         b = np.array([np.cos(turned), np.sin(turned)], dtype=np.float32)
         assert similarity(a, b) == cosine
         assert len(similar_pairs(np.stack([a, b]), cosine).i) == 1
-
-
-@given(st.integers(0, 10_000), st.integers(1, 30), st.integers(0, 40))
-def test_nearest_are_the_best_of_a_full_sort(seed: int, n: int, k: int) -> None:
-    vectors = clustered(seed, n)
-    queries = clustered(seed + 1, 3)
-    for among in (np.arange(n), np.arange(0, n, 2)):
-        answers = list(nearest(vectors, queries, k, among))
-        assert len(answers) == len(queries)
-        for query, (found, products) in zip(queries, answers, strict=True):
-            scores = vectors[among] @ query
-            assert set(found) <= set(among)
-            assert np.allclose(vectors[found] @ query, products, atol=1e-6)
-            assert np.allclose(products, np.sort(scores)[::-1][:k], atol=1e-6)
 
 
 edges_of = st.integers(1, 15).flatmap(

@@ -1,25 +1,57 @@
-"""Memories with random vectors in a ledger, and a Chroma folder that follows it."""
+"""Memories with random vectors in a ledger, and an index of another kind than Chroma."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
+from uuid import uuid4
 
-import chromadb
 import numpy as np
-from chromadb.config import Settings
 
 from memory.ledger import Ledger
-from memory.models import Memory, Scope, Vector, new_memory_id
-from memory.protocols import Index, Query, Shortlist
-from memory.search.chroma import ChromaIndex, Following
-from memory.search.exact import ExactIndex
+from memory.models import Memory, Scope, Vector, Vectors, new_memory_id
 from memory.text import text_key
 from tests.doubles import START
 
 MIA = Scope((("is_private", False), ("user", "Mia")))
 DIM = 16
-LAG = 40
+
+
+class BruteForce:
+    """An index as somebody might add one: all vectors in a numpy array, compared one by one."""
+
+    name = "brute force"
+    place = "memory"
+    shared = False
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.queries = 0
+        self._vectors: dict[str, Vector] = {}
+
+    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
+        self._vectors.update(zip(ids, vectors, strict=True))
+
+    def remove(self, ids: Sequence[str]) -> None:
+        for name in ids:
+            self._vectors.pop(name, None)
+
+    def nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
+        self.queries += 1
+        if not self._vectors:
+            return []
+        ids, rows = zip(*self._vectors.items(), strict=True)
+        cosines = np.stack(rows) @ vector
+        return [(ids[n], float(cosines[n])) for n in np.argsort(-cosines)[:k]]
+
+    def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:
+        if self._vectors:
+            yield list(self._vectors), np.stack(list(self._vectors.values()))
+
+    def clear(self) -> None:
+        self._vectors.clear()
+        self.id = uuid4().hex
+
+    def close(self) -> None: ...
 
 
 def unit(rng: np.random.Generator) -> Vector:
@@ -39,33 +71,3 @@ def write(ledger: Ledger, rng: np.random.Generator, n: int, user: str | None = "
             writer.vectors.put({text_key(memory.content): unit(rng)})
             ids.append(memory.id)
     return ids
-
-
-def opened(folder: Path, ledger: Ledger) -> ChromaIndex:
-    index = ChromaIndex.embedded(folder, ledger, Following(lag=LAG))
-    assert index is not None
-    return index
-
-
-def client_of(folder: Path) -> Any:
-    settings = Settings(anonymized_telemetry=False, chroma_server_ssl_verify=True)
-    return chromadb.PersistentClient(str(folder), settings=settings)
-
-
-def nearest(index: Index, vector: Vector, scope: Scope, k: int, min_cosine: float) -> Shortlist:
-    [found] = index.nearest([Query(vector, scope, k, min_cosine)])
-    return found
-
-
-def agree(index: ChromaIndex, ledger: Ledger, rng: np.random.Generator, scope: Scope) -> None:
-    exact = ExactIndex(ledger)
-    complete = 0
-    nearest(index, unit(rng), scope, 5, -1.0)
-    index.settle()
-    for _ in range(20):
-        query = unit(rng)
-        [best] = nearest(exact, query, scope, 1, -1.0).ids
-        shortlist = nearest(index, query, scope, 5, -1.0)
-        complete += shortlist.complete
-        assert not shortlist.complete or best in shortlist.ids
-    assert complete >= 15, "it answers by itself, and does not leave everything to exact search"

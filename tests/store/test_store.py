@@ -136,13 +136,11 @@ def test_a_broken_index_is_said_once_and_exact_search_goes_on(
     embedder: PlacedEmbedder,
     tell: Tell,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("memory.search.exact._READ_AT_ONCE", 0)
     index = BrokenIndex()
     embedder.place("Mia has a cat.")
     embedder.place("Mia owns a cat.", 0.95, "Mia has a cat.")
-    with MemoryStore(ledger, embedder, lambda _store: index) as store:
+    with MemoryStore(ledger, embedder, lambda _: index, vectors_mb=0) as store:
         store.add(tell("Mia has a cat."))
         with caplog.at_level(logging.WARNING):
             assert store.find_similar("Mia owns a cat.") is not None

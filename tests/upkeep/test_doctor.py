@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from memory.config import Config, LLMConfig, MemoryConfig
 from memory.errors import LedgerDamaged
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Survivor
-from memory.search import ChromaIndex
+from memory.search import EmbeddedChroma
 from memory.store import Anyway, Applied, MemoryStore
 from memory.upkeep.doctor import examine, mend
 from tests.conftest import Tell
@@ -80,32 +79,31 @@ def test_missing_vectors_are_made_again(healthy: MemoryStore) -> None:
 
 
 @pytest.fixture
-def indexed(tmp_path: Path, embedder: PlacedEmbedder, tell: Tell) -> Iterator[MemoryStore]:
+def indexed(
+    tmp_path: Path, embedder: PlacedEmbedder, tell: Tell
+) -> Iterator[tuple[MemoryStore, EmbeddedChroma]]:
     """A store on a real Chroma that has copied all."""
     ledger = Ledger.create(f"sqlite:///{tmp_path / 'ledger.db'}")
 
-    def open_index(ledger: Ledger) -> ChromaIndex:
-        index = ChromaIndex.embedded(tmp_path / "chroma", ledger)
-        assert index is not None
-        return index
-
-    with MemoryStore(ledger, embedder, open_index) as store:
+    chroma = EmbeddedChroma(tmp_path / "chroma")
+    with MemoryStore(ledger, embedder, lambda _: chroma, vectors_mb=0) as store:
         store.add_batch([tell(f"Mia knows word {n}.") for n in range(5)])
-        store.index.serving.rebuild()
+        store.index.rebuild()
         assert examine(store) == []
-        yield store
+        yield store, chroma
 
 
-def test_an_index_that_differs_is_said_and_made_again(indexed: MemoryStore) -> None:
-    serving: Any = indexed.index.serving
-    collection = serving._place.rows  # only its own process may have the folder open
-    first, second, *_ = collection.get(include=[])["ids"]
-    collection.delete(ids=[first])
-    collection.upsert(ids=["stray", second], embeddings=np.eye(2, 64)[::-1].astype(np.float32))
+def test_an_index_that_differs_is_said_and_made_again(
+    indexed: tuple[MemoryStore, EmbeddedChroma],
+) -> None:
+    store, chroma = indexed
+    [([first, second, *_], _)] = chroma.pages()
+    chroma.remove([first])
+    chroma.put(["stray", second], np.eye(2, 64)[::-1].astype(np.float32))
     told = "the index differs from the ledger: 1 missing, 1 surplus, 1 with a different vector"
-    assert said(indexed) == told
-    mend(indexed)
-    assert examine(indexed) == []
+    assert said(store) == told
+    mend(store)
+    assert examine(store) == []
 
 
 def test_a_ledger_that_is_no_database_is_damage_and_says_what_to_do(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypedDict
 from uuid import UUID
 
-import httpx2
-
 from memory.errors import IndexFault
 from memory.models import Vector, Vectors
 
@@ -43,8 +41,11 @@ class Nearest(TypedDict, total=False):
     distances: list[list[float]]
 
 
-class Rows(Protocol):
-    """As much of Chroma's collection as an index uses."""
+class Collection(Protocol):
+    """As much of Chroma's as is used here."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def id(self) -> UUID: ...
@@ -63,20 +64,9 @@ class Rows(Protocol):
         include: Sequence[str],
     ) -> Page: ...
 
-    def query(
-        self, *, query_embeddings: Sequence[Vector], n_results: int, include: Sequence[str]
-    ) -> Nearest: ...
-
     def upsert(self, *, ids: Sequence[str], embeddings: Vectors) -> None: ...
 
     def delete(self, *, ids: Sequence[str]) -> None: ...
-
-
-class Collection(Rows, Protocol):
-    """As much of Chroma's as is used here."""
-
-    @property
-    def name(self) -> str: ...
 
     def query(
         self,
@@ -107,19 +97,7 @@ class Collection(Rows, Protocol):
     def modify(self, *, configuration: Mapping[str, Any]) -> None: ...
 
 
-class Holder(Protocol):
-    """As much of Chroma's client as an index uses."""
-
-    def get_or_create_collection(
-        self, name: str, *, configuration: Mapping[str, Any], embedding_function: None
-    ) -> Rows: ...
-
-    def delete_collection(self, name: str) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class Client(Holder, Protocol):
+class Client(Protocol):
     """As much of Chroma's as is used here."""
 
     def list_collections(self) -> Sequence[Collection]: ...
@@ -129,6 +107,10 @@ class Client(Holder, Protocol):
     def get_or_create_collection(
         self, name: str, *, configuration: Mapping[str, Any], embedding_function: None
     ) -> Collection: ...
+
+    def delete_collection(self, name: str) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -157,10 +139,8 @@ def persistent_client(folder: Path) -> Client:
 
 def http_client(server: ChromaServer) -> Client:
     """Raises: IndexFault where nothing answers there."""
+    heartbeat(server)
     with chroma_faults():
-        scheme = "https" if server.ssl else "http"
-        beat = f"{scheme}://{server.host}:{server.port}/api/v2/heartbeat"
-        httpx2.get(beat, headers=server.headers, timeout=_PATIENCE_S).raise_for_status()
         chromadb, settings = load_chroma()
         client: Client = chromadb.HttpClient(
             host=server.host,
@@ -176,7 +156,17 @@ def http_client(server: ChromaServer) -> Client:
         return client
 
 
-def close_client(client: Holder) -> None:
+def heartbeat(server: ChromaServer) -> None:
+    """Raises: IndexFault where nothing answers there."""
+    import httpx2  # a tenth of a second that stores without a server do without
+
+    with chroma_faults():
+        scheme = "https" if server.ssl else "http"
+        beat = f"{scheme}://{server.host}:{server.port}/api/v2/heartbeat"
+        httpx2.get(beat, headers=server.headers, timeout=_PATIENCE_S).raise_for_status()
+
+
+def close_client(client: Client) -> None:
     """Let go of files and connections, whatever state they are in."""
     with contextlib.suppress(Exception):  # nothing is left to save
         client.close()
@@ -212,7 +202,7 @@ def chroma_faults() -> Iterator[None]:
         raise IndexFault(f"Chroma failed: {first_line}") from exc
 
 
-def open_collection(client: Holder, name: str, sync_threshold: int | None) -> Rows:
+def open_collection(client: Client, name: str, sync_threshold: int | None) -> Collection:
     """One that measures cosine; a new one rewrites its files after so many writes.
 
     Raises: IndexFault.

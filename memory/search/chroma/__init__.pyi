@@ -1,0 +1,12 @@
+from .client import ChromaServer as ChromaServer
+from .client import Client as Client
+from .client import Collection as Collection
+from .client import chroma_faults as chroma_faults
+from .client import close_client as close_client
+from .client import http_client as http_client
+from .client import load_minilm as load_minilm
+from .client import own_embedding as own_embedding
+from .client import persistent_client as persistent_client
+from .index import EmbeddedChroma as EmbeddedChroma
+from .index import ServedChroma as ServedChroma
+from .process import ChromaProcess as ChromaProcess

@@ -1,0 +1,233 @@
+"""Keeps an index up with the ledger, and asks it together with what it does not have yet."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from memory.errors import IndexFault, LedgerError
+from memory.ledger import Change, IndexState, Ledger, Reader
+from memory.models import SCOPE_FIELDS, Scope, Vector
+from memory.protocols import Query, VectorIndex
+
+logger = logging.getLogger(__name__)
+
+_WIDER = 4
+"""How many more neighbours than wanted are asked for at first: some are of other scopes."""
+_WIDEST = 4_000
+"""How many are asked for at most before the index counts as no help."""
+_PAGE = 500
+"""Rows that are copied at once: about as long as that takes may a search have to wait."""
+_PAUSE_S = 0.02
+"""Between two pages those who search come first."""
+
+
+class Follower:
+    """An index that follows one ledger. Safe to share between threads."""
+
+    def __init__(self, index: VectorIndex, ledger: Ledger, lag: int = 200) -> None:
+        """Up to `lag` changes are searched exactly before they are copied into the index."""
+        self.index = index
+        self._ledger = ledger
+        self._lag = lag
+        self._lock = threading.RLock()
+        """Held by whoever uses the index."""
+        self._stopped = threading.Event()
+        self._copying: threading.Thread | None = None
+
+    def nearest(self, queries: Sequence[Query], *, fill: bool = True) -> list[list[str] | None]:
+        """Candidates for the nearest of each query; None where the index cannot tell.
+
+        Where it is far behind the ledger and `fill` is set, it is filled in the background.
+
+        Raises: IndexFault, LedgerError.
+        """
+        with self._lock:
+            watermark = self._state().watermark
+            with self._ledger.reading() as reader:
+                behind = reader.followers.lag(watermark)
+                changes = reader.followers.changes(watermark) if behind <= self._lag else []
+                known = reader.vectors.of([one.text_key for one in changes if one.live])
+            if fill and 2 * behind > self._lag:
+                self._copy_in_background()
+            if behind > self._lag:
+                return [None] * len(queries)
+            return [self._found(query, changes, known) for query in queries]
+
+    def copy_all(
+        self, on_progress: Callable[[int, int], None] | None = None, pause_s: float = 0.0
+    ) -> None:
+        """Copy every change into the index, resting after each page.
+
+        Raises: IndexFault, LedgerError.
+        """
+        done, left = 0, 1
+        while left and not self._stopped.is_set():
+            copied, left = self._copy_page()
+            done += copied
+            if on_progress is not None:
+                on_progress(done, done + left)
+            self._stopped.wait(pause_s)
+
+    def scrub(self) -> None:
+        """Leave no vector of a forgotten memory in the index.
+
+        Raises: IndexFault, LedgerError.
+        """
+        with self._lock:
+            if not self.index.shared:
+                self.index.clear()
+                with self._ledger.writing() as writer:
+                    writer.followers.drop_others(self.index.place, self.index.id)
+                return
+            self.copy_all()
+            with self._ledger.writing() as writer:
+                writer.followers.mark_clean(self.index.id)
+
+    def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
+        """Fill the index again from the ledger's vectors.
+
+        Raises: IndexFault, LedgerError.
+        """
+        with self._lock:
+            self._clear()
+            self.copy_all(on_progress)
+
+    def disagreement(self) -> str:
+        """How the index differs from what it has copied of the ledger; empty where it does not.
+
+        Raises: IndexFault, LedgerError.
+        """
+        with self._lock, self._ledger.reading() as reader:
+            watermark = self._state().watermark
+            newer = {one.id for one in reader.followers.changes(watermark)}
+            keys = {
+                row.id: row.text_key
+                for rows in reader.followers.live(Scope(()))
+                for row in rows
+                if row.id not in newer
+            }
+            wrong = surplus = 0
+            for ids, vectors in self.index.pages() if watermark else ():
+                known = reader.vectors.of([keys[name] for name in ids if name in keys])
+                for name, held in zip(ids, vectors, strict=True):
+                    expected = known.get(keys.pop(name, ""))
+                    surplus += expected is None and name not in newer
+                    wrong += expected is not None and not np.allclose(held, expected, atol=1e-5)
+            missing = len(keys) if watermark else 0
+        told = {"missing": missing, "surplus": surplus, "with a different vector": wrong}
+        return ", ".join(f"{count:,} {what}" for what, count in told.items() if count)
+
+    def close(self) -> None:
+        """Stop copying after the page that is under way, and let go of the index."""
+        self._stopped.set()
+        if self._copying is not None:
+            self._copying.join()
+        with self._lock:
+            self.index.close()
+
+    # --- how far it is ---
+
+    def _state(self) -> IndexState:
+        """How far the index has followed; one that the ledger does not know is begun anew."""
+        with self._ledger.reading() as reader:
+            state = reader.followers.state(self.index.id)
+        keeps = self.index.shared and state is not None and state.watermark > 0
+        if state is None or (state.stale and not keeps):
+            self._clear()
+            return IndexState(0, stale=False)
+        return state
+
+    def _clear(self) -> None:
+        self.index.clear()
+        with self._ledger.writing() as writer:
+            writer.followers.note(self.index.id, self.index.place, 0)
+            writer.followers.drop_others(self.index.place, self.index.id)
+
+    # --- what it names ---
+
+    def _found(
+        self, query: Query, changes: Sequence[Change], known: Mapping[str, Vector]
+    ) -> list[str] | None:
+        newer = {change.id for change in changes}
+        near = self._nearest_of(query, changes, known)
+        wanted = _WIDER * query.k
+        while True:
+            named = self.index.nearest(query.vector, wanted)
+            fits = self._fitting(query.scope, [name for name, _ in named if name not in newer])
+            least = named[-1][1] if len(named) >= wanted else -2.0
+            if len(fits) >= query.k or least < query.min_cosine:
+                return fits + near
+            if wanted >= _WIDEST:
+                return None
+            wanted = min(4 * wanted, _WIDEST)
+
+    def _fitting(self, scope: Scope, ids: Sequence[str]) -> list[str]:
+        """Those of a scope, in their order; whether they live the ledger's rows tell later."""
+        with self._ledger.reading() as reader:
+            values = reader.followers.live_values(ids)
+        return [name for name in ids if name in values and scope.holds(values[name])]
+
+    def _nearest_of(
+        self, query: Query, changes: Sequence[Change], known: Mapping[str, Vector]
+    ) -> list[str]:
+        """The nearest of what was written since."""
+        inside = [one for one in changes if one.live and one.text_key in known]
+        if any(name not in SCOPE_FIELDS for name, _ in query.scope.values):
+            fits = {*self._fitting(query.scope, [one.id for one in inside])}
+            inside = [one for one in inside if one.id in fits]
+        else:
+            inside = [one for one in inside if query.scope.holds(one.values)]
+        scored = [(float(known[one.text_key] @ query.vector), one.id) for one in inside]
+        return [name for _, name in sorted(scored, reverse=True)[: query.k]]
+
+    # --- what it copies ---
+
+    def _copy_in_background(self) -> None:
+        if self._copying is None or not self._copying.is_alive():
+            self._copying = threading.Thread(target=self._copy_on, name="index", daemon=True)
+            self._copying.start()
+
+    def _copy_on(self) -> None:
+        try:
+            self.copy_all(pause_s=_PAUSE_S)
+        except (IndexFault, LedgerError) as exc:
+            logger.warning("the index is behind (%s)", exc)
+
+    def _copy_page(self) -> tuple[int, int]:
+        """How many changes were copied, and how many are left; 0 where another process copies."""
+        with self._lock, self._only_one() as mine:
+            if not mine:
+                return 0, 0
+            watermark = self._state().watermark
+            with self._ledger.reading() as reader:
+                left = reader.followers.lag(watermark)
+                changes = reader.followers.changes(watermark, limit=_PAGE)
+                if changes:
+                    self._write(reader, changes, is_new=not watermark)
+            if changes:
+                with self._ledger.writing() as writer:
+                    writer.followers.note(self.index.id, self.index.place, changes[-1].revision)
+            return len(changes), left - len(changes)
+
+    def _only_one(self) -> contextlib.AbstractContextManager[bool]:
+        """Of those that share an index, one at a time copies."""
+        if not self.index.shared:
+            return contextlib.nullcontext(True)
+        return self._ledger.exclusive(f"index-{self.index.place}")
+
+    def _write(self, reader: Reader, changes: Sequence[Change], *, is_new: bool) -> None:
+        for start in range(0, len(changes), _PAGE):
+            some = changes[start : start + _PAGE]
+            known = reader.vectors.of([one.text_key for one in some if one.live])
+            live = [one for one in some if one.live and one.text_key in known]
+            gone = {one.id for one in some} - {one.id for one in live}
+            if gone and not is_new:
+                self.index.remove(sorted(gone))
+            if live:
+                vectors = np.stack([known[one.text_key] for one in live])
+                self.index.put([one.id for one in live], vectors)

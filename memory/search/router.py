@@ -1,0 +1,153 @@
+"""Who answers a query: the vectors in memory, an approximate index, or the ledger in parts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from memory.errors import IndexFault
+from memory.ledger import Ledger
+from memory.models import Scope
+from memory.protocols import Query, VectorIndex
+from memory.search.by_user import VectorsByUser, nearest_in_parts
+from memory.search.follower import Follower
+
+logger = logging.getLogger(__name__)
+
+_REMEDY = "raise memory.search.vectors_mb, or set memory.chroma.host"
+
+
+class SearchRouter:
+    """Nearest neighbours over the ledger's live memories, as of the latest commit.
+
+    Safe to share between threads.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        limit: int,
+        open_index: Callable[[Ledger], VectorIndex] | None = None,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """Vectors take up to `limit` bytes; `open_index` is called for users with more of them.
+
+        `at_once` calls it at the first query, needed or not: whoever names a server wants to hear
+        that it is not there.
+        """
+        self._ledger = ledger
+        self._by_user = VectorsByUser(ledger, limit)
+        self._open_index = open_index
+        self._at_once = at_once
+        self._lock = threading.Lock()
+        self._follower: Follower | None = None
+        self._asked = 0
+        """How many times users were asked about whose vectors do not fit."""
+        self._is_told = False
+
+    @property
+    def name(self) -> str:
+        """As people are shown it."""
+        return "exact search" if self._follower is None else self._follower.index.name
+
+    @property
+    def has_index(self) -> bool:
+        """Whether an index can be opened here."""
+        return self._open_index is not None
+
+    def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
+        """For each query the ids of its nearest, for comparison by the ledger's vectors.
+
+        Raises: MemoryPipelineError where the ledger cannot be searched.
+        """
+        if self._at_once:
+            self._at_once = False
+            self._approximately([])
+        owners: dict[Scope, list[int]] = {}
+        for position, query in enumerate(queries):
+            owners.setdefault(self._by_user.owner(query.scope), []).append(position)
+        found: list[list[str]] = [[] for _ in queries]
+        for owner, positions in owners.items():
+            some = [queries[n] for n in positions]
+            answers = self._by_user.nearest(owner, some) or self._beyond(owner, some)
+            for position, names in zip(positions, answers, strict=True):
+                found[position] = names
+        return found
+
+    def scrub(self) -> None:
+        """Clear what an index holds of forgotten memories, where this process may write it.
+
+        Raises: IndexFault, LedgerError.
+        """
+        follower = self._opened()
+        if follower is not None:
+            follower.scrub()
+
+    def disagreement(self) -> str:
+        """How the index differs from the ledger; empty where it does not, or is not needed.
+
+        Raises: IndexFault, LedgerError.
+        """
+        follower = self._opened() if self._by_user.has_too_large() else None
+        return "" if follower is None else follower.disagreement()
+
+    def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
+        """Fill the index again from the ledger's vectors.
+
+        Raises: IndexFault, LedgerError.
+        """
+        self._by_user.forget_all()
+        follower = self._opened()
+        if follower is not None:
+            follower.rebuild(on_progress)
+
+    def close(self) -> None:
+        """Let go of the vectors and the index. May be called twice."""
+        self._by_user.forget_all()
+        with self._lock:
+            follower, self._follower, self._open_index = self._follower, None, None
+        if follower is not None:
+            follower.close()
+
+    def _beyond(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
+        """The index's answers, and those of the ledger in parts where it cannot tell."""
+        self._asked += 1
+        answers = self._approximately(queries)
+        left = [query for query, names in zip(queries, answers, strict=True) if names is None]
+        exact = iter(nearest_in_parts(self._ledger, owner, left) if left else ())
+        return [next(exact) if names is None else names for names in answers]
+
+    def _approximately(self, queries: Sequence[Query]) -> list[list[str] | None]:
+        try:
+            follower = self._opened()
+            if follower is not None:
+                # One question, as a command asks it, is not worth filling an index.
+                return follower.nearest(queries, fill=self._asked > 1) if queries else []
+        except IndexFault as exc:
+            self._give_up()
+            self._tell_once(f"similarity query failed, searching exactly from here on: {exc}")
+        if queries:
+            self._tell_once("these memories do not fit into memory, and no index is open for them")
+        return [None] * len(queries)
+
+    def _tell_once(self, problem: str) -> None:
+        if not self._is_told:
+            self._is_told = True
+            logger.warning("%s; in large scopes that takes seconds: %s", problem, _REMEDY)
+
+    def _opened(self) -> Follower | None:
+        """Raises: IndexFault."""
+        with self._lock:
+            if self._follower is None and self._open_index is not None:
+                index = self._open_index(self._ledger)
+                self._follower = Follower(index, self._ledger)
+            return self._follower
+
+    def _give_up(self) -> None:
+        """Search without the index from here on."""
+        with self._lock:
+            follower, self._follower, self._open_index = self._follower, None, None
+        if follower is not None:
+            follower.close()

@@ -1,0 +1,180 @@
+"""Beyond the memory limit an index answers, kept up with the ledger; without one, the ledger."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from memory.ledger import Ledger
+from memory.models import Memory, Scope, new_memory_id
+from memory.protocols import Query
+from memory.search import SearchRouter
+from memory.search.follower import Follower
+from memory.text import text_key
+from tests.doubles import START, BrokenIndex
+from tests.search.vectors import MIA, BruteForce, unit, write
+
+
+@pytest.fixture
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    """Each test runs on SQLite and on PostgreSQL."""
+    with Ledger.create(ledger_url) as opened:
+        yield opened
+
+
+def exactly(ledger: Ledger, query: Query) -> list[str]:
+    return SearchRouter(ledger, 1 << 30).nearest([query])[0]
+
+
+def filled(ledger: Ledger) -> tuple[BruteForce, Follower]:
+    index = BruteForce()
+    follower = Follower(index, ledger)
+    follower.copy_all()
+    return index, follower
+
+
+def test_what_fits_into_memory_opens_no_index(ledger: Ledger, rng: np.random.Generator) -> None:
+    def fail(_: Ledger) -> BruteForce:
+        raise AssertionError("it was opened")
+
+    mia = write(ledger, rng, 3)
+    router = SearchRouter(ledger, 1 << 20, fail)
+    assert {*router.nearest([Query(unit(rng), MIA, 5)])[0]} == {*mia}
+
+
+def test_an_index_agrees_with_exact_search_while_memories_come_and_go(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
+    kept = write(ledger, rng, 300)
+    write(ledger, rng, 100, user="Jonas")
+    index, follower = filled(ledger)
+    for step in range(6):
+        write(ledger, rng, 40)
+        with ledger.writing() as writer:
+            writer.memories.retire([(name, kept[-1]) for name in kept[30 * step : 30 * step + 20]])
+        if step == 3:
+            follower.copy_all()
+        query = Query(unit(rng), MIA, 5)
+        [names] = follower.nearest([query], fill=False)
+        assert names is not None
+        assert {*exactly(ledger, query)} <= {*names}
+    assert index.queries > 0
+    follower.copy_all()
+    assert follower.disagreement() == ""
+    follower.close()
+
+
+def test_where_what_it_names_is_out_of_scope_it_is_asked_for_more(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
+    mia = write(ledger, rng, 6)
+    write(ledger, rng, 400, user="Jonas")
+    index, follower = filled(ledger)
+    [names] = follower.nearest([Query(unit(rng), MIA, 6)], fill=False)
+    assert {*(names or ())} == {*mia}
+    assert index.queries > 1
+    follower.close()
+
+
+def test_an_index_far_behind_leaves_the_answer_to_the_ledger_and_is_filled(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
+    write(ledger, rng, 600)
+    index = BruteForce()
+    router = SearchRouter(ledger, 0, lambda _: index)
+    for _ in range(200):
+        query = Query(unit(rng), MIA, 5)
+        [names] = router.nearest([query])
+        assert names[:5] == exactly(ledger, query)
+        if index.queries:
+            break
+    assert index.queries, "it was filled beside those who search"
+    router.close()
+
+
+def test_one_question_is_no_reason_to_fill_an_index(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
+    write(ledger, rng, 600)
+    index = BruteForce()
+    router = SearchRouter(ledger, 0, lambda _: index)
+    router.nearest([Query(unit(rng), MIA, 5)])
+    router.close()
+    assert list(index.pages()) == []
+
+
+def test_scopes_of_metadata_are_told_apart_beyond_the_limit(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
+    told = [
+        Memory(
+            id=new_memory_id(),
+            content=f"text {n}",
+            user="Mia",
+            metadata={"channel": "ab"[n % 2]},
+            timestamp=START,
+        )
+        for n in range(60)
+    ]
+    with ledger.writing() as writer:
+        writer.memories.insert_all(told[:40])
+        writer.vectors.put({text_key(one.content): unit(rng) for one in told})
+    _, follower = filled(ledger)
+    with ledger.writing() as writer:
+        writer.memories.insert_all(told[40:])
+    scope = Scope((("channel", "a"), ("user", "Mia")))
+    query = Query(unit(rng), scope, 30)
+    [names] = follower.nearest([query], fill=False)
+    expected = {one.id for one in told[::2]}
+    assert {*(names or ())} == expected
+    [in_parts] = SearchRouter(ledger, 0).nearest([query])
+    assert {*in_parts} == expected
+    follower.close()
+
+
+def test_forgotten_vectors_leave_the_index(ledger: Ledger, rng: np.random.Generator) -> None:
+    names = write(ledger, rng, 50)
+    index, follower = filled(ledger)
+    with ledger.writing() as writer:
+        writer.memories.bury(names[:1])
+        writer.followers.mark_all_stale()
+    follower.scrub()
+    assert list(index.pages()) == []
+    with ledger.reading() as reader:
+        assert reader.followers.stale() == 0
+    follower.copy_all()
+    [(held, _)] = index.pages()
+    assert {*held} == {*names[1:]}
+    follower.close()
+
+
+def test_an_index_that_was_cleared_elsewhere_is_filled_again(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
+    names = write(ledger, rng, 50)
+    index, follower = filled(ledger)
+    index.clear()
+    follower.copy_all()
+    assert {*next(iter(index.pages()))[0]} == {*names}
+    index.remove(names[:2])
+    assert follower.disagreement() == "2 missing"
+    follower.rebuild()
+    assert follower.disagreement() == ""
+    follower.close()
+
+
+def test_an_index_that_fails_is_given_up_and_said_once_with_a_remedy(
+    ledger: Ledger, rng: np.random.Generator, caplog: pytest.LogCaptureFixture
+) -> None:
+    mia = write(ledger, rng, 3)
+    router = SearchRouter(ledger, 0, lambda _: BrokenIndex())
+    with caplog.at_level(logging.WARNING):
+        for _ in range(5):
+            assert {*router.nearest([Query(unit(rng), MIA, 5)])[0]} == {*mia}
+    [message] = caplog.messages
+    assert "searching exactly from here on: the index is broken" in message
+    assert "raise memory.search.vectors_mb" in message
+    router.close()
