@@ -109,7 +109,7 @@ class EmbeddedChroma:
             shutil.rmtree(aside, ignore_errors=True)
         try:
             self._folder.mkdir(mode=0o700)
-            (self._folder / _ID).write_text(uuid4().hex)
+            files.write_whole(self._folder / _ID, uuid4().hex.encode())
         except OSError as exc:
             raise IndexFault(f"{self._folder} cannot be made: {exc.strerror}") from exc
 
