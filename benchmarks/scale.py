@@ -37,7 +37,7 @@ from memory.models import Memory, Scope, Vectors, new_memory_id
 from memory.protocols import Query
 from memory.providers import OfflineModel, WordLlamaEmbedder
 from memory.search.by_user import nearest_in_parts
-from memory.store import MemoryStore, Pace, utc_now
+from memory.store import MemoryStore, utc_now
 
 TURNS = 200
 """Recalls, and as many writes, in turn."""
@@ -85,14 +85,14 @@ class MadeUpEmbedder:
 
 def fill(folder: Path, count: int, users: int, *, made_up: bool) -> None:
     """A new store of so many memories."""
-    embedder, pace, some = MadeUpEmbedder() if made_up else None, Pace(), list[Memory]()
+    embedder, some = MadeUpEmbedder() if made_up else None, list[Memory]()
     with open_store(config_of(folder), embedder) as store:
         for memory in memories(count, users):
             some.append(memory)
             if len(some) == 5 * AT_ONCE:
-                store.add_batch(some, pace=pace)
+                store.add_batch(some)
                 some = []
-        store.add_batch(some, pace=pace)
+        store.add_batch(some)
 
 
 def fill_index(config: Config) -> None:
