@@ -36,7 +36,7 @@ from memory.config import Config, SearchConfig
 from memory.models import Memory, Scope, Vectors, new_memory_id
 from memory.protocols import Query
 from memory.providers import OfflineModel, WordLlamaEmbedder
-from memory.search.by_user import nearest_in_parts
+from memory.search import SearchRouter
 from memory.store import MemoryStore, utc_now
 
 TURNS = 200
@@ -153,7 +153,7 @@ def _found(store: MemoryStore, user: str, drawn: random.Random) -> float:
     scope = Scope.of_user(user)
     vectors = [store.embeddings.query(sentence(drawn)) for _ in range(COMPARED)]
     queries = [Query(vector, scope, 5) for vector in vectors]
-    exact = nearest_in_parts(store.ledger, scope, queries)
+    exact = SearchRouter(store.ledger, 0).nearest(queries)  # in parts
     named = store.index.nearest(queries)
     hits = sum(len({*one} & {*other}) for one, other in zip(exact, named, strict=True))
     return round(hits / (5 * COMPARED), 4)
