@@ -22,7 +22,6 @@ from memory.models import (
     Decision,
     Embedded,
     Extracted,
-    Judge,
     ProposedMerge,
     Question,
     Rules,
@@ -127,10 +126,9 @@ class Judging:
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
     async def _proposed(self, text: str, named: Named) -> Part:
-        keeper: Judge | None = "person" if named.kept_apart else None
         merge = ProposedMerge(named.members, text.strip())
         texts = [text, *(one.content for one in named.members)]
-        return await in_thread_if_long(texts, part_alone, merge, lambda _: keeper)
+        return await in_thread_if_long(texts, part_alone, merge, lambda _: named.keeper)
 
     async def _read_all(
         self, parts: tuple[Part, ...], asking: Asking

@@ -121,7 +121,7 @@ def test_a_reading_that_fails_loses_nothing_and_leaves_the_question_open(
     model.extractions, model.readings = [[naming(0)]], [ModelUnavailable("503")]
     result = hook(extractor, turn("The doctor says the allergy is gone.", 30))
     assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
-    assert (result.pending, is_open(store)) == (0, True)
+    assert (result.pending, result.extracted, is_open(store)) == (1, 1, True), "the question"
     assert "DEDUP_FAIL: LLM merge failed, falling back to keep both (503)" in caplog.text
     assert "DEDUP_REFUSED" not in caplog.text
 
@@ -411,7 +411,7 @@ def test_a_window_that_is_extracted_again_replaces_nothing_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """It ended after its first memory was stored: its candidates are not asked for again."""
-    apply = store.apply
+    apply = store.apply_all
 
     def then_freed(*args: Any, **rest: Any) -> Any:
         done = apply(*args, **rest)
@@ -422,7 +422,7 @@ def test_a_window_that_is_extracted_again_replaces_nothing_twice(
     row = Candidate(content="Mia rows.", turns=(0,))
     model.extractions = [[naming(0), row]]
     with monkeypatch.context() as patched:
-        patched.setattr(store, "apply", then_freed)
+        patched.setattr(store, "apply_all", then_freed)
         asyncio.run(extractor.keep([turn("It is gone, and I row.", 30)]))
         assert asyncio.run(extractor.extract_conversation("c")) is None
     assert live(store) == [("Mia", BOTH)]

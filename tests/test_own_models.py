@@ -48,8 +48,9 @@ class House(BaseHTTPRequestHandler):
 
     def _answer(self, data: dict[str, Any]) -> dict[str, Any]:
         if "known" in data:
-            rows = [{"content": f"{who} {text[2:]}", "turn": n} for n, who, text in data["turns"]]
-            return {"memories": [row for row in rows if row["content"].startswith("Mia")]}
+            said = [(n, f"{who} {text[2:]}") for n, who, text in data["turns"]]
+            found = [(n, text) for n, text in said if text.startswith("Mia")]
+            return {"memories": [{"content": text, "turns": [n]} for n, text in found]}
         if "merges" in data:
             lost = [[WRONG[one["text"]]] if one["text"] in WRONG else [] for one in data["merges"]]
             return {"readings": [{"lost": some, "added": []} for some in lost]}

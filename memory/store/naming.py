@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from memory.ledger import Reader
-from memory.models import Embedded, Extracted, Memory, Scope
+from memory.models import Embedded, Extracted, Judge, Memory, Scope
 from memory.store.applying import Probe, ranked
 from memory.store.store import MemoryStore
 from memory.text import text_key
@@ -20,8 +20,8 @@ class Named:
     members: tuple[Memory, ...]
     similarity: float | None
     """Of the new memory and the named one that is least like it; None without vectors."""
-    kept_apart: bool
-    """Whether a person keeps two of them apart, or what they were made from."""
+    keeper: Judge | None
+    """Who keeps two of them apart, or what they were made from."""
 
 
 def find_named(
@@ -60,23 +60,27 @@ def _found(
     return Named(
         tuple(members),
         min((hit.similarity for hit in hits), default=None),
-        _kept_apart(reader, store.scope_of(new.memory), members),
+        _keeper(reader, store.scope_of(new.memory), members),
     )
 
 
-def _kept_apart(reader: Reader, scope: Scope, members: Sequence[Memory]) -> bool:
+def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | None:
     stand_for = [
         {text_key(one.content), *_keys(reader, reader.memories.ancestors(one.id))}
         for one in members
     ]
     keys = sorted(set().union(*stand_for))
-    apart = reader.distinct.of_all([(scope, key) for key in keys], ("person",))
-    distinct = dict(zip(keys, apart, strict=True))
-    return any(
-        not distinct[key].isdisjoint(other)
-        for one, other in combinations(stand_for, 2)
-        for key in one
-    )
+    judges: tuple[Judge, ...] = ("person", "model")
+    for judge in judges:
+        apart = reader.distinct.of_all([(scope, key) for key in keys], (judge,))
+        distinct = dict(zip(keys, apart, strict=True))
+        if any(
+            not distinct[key].isdisjoint(other)
+            for one, other in combinations(stand_for, 2)
+            for key in one
+        ):
+            return judge
+    return None
 
 
 def _keys(reader: Reader, ids: Sequence[str]) -> set[str]:
