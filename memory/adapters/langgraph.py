@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -35,12 +36,14 @@ from memory import assembly
 from memory.config import Config, configured
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryNotFound, StillStatedBy
-from memory.ledger import Reader, Row, StoredItem, Writer
+from memory.ledger import ItemPlace, Reader, Row, StoredItem, Writer
 from memory.models import MAX_CONTENT, MAX_NAME, Action, Decision, Memory, Survivor
 from memory.protocols import Embedder, LanguageModel
-from memory.store import Conflict, MemoryStore, WhileUnchanged, erase, nearest_of
+from memory.store import Conflict, MemoryStore, WhileUnchanged, cosines_to, erase
 from memory.text import clean, text_key
 from memory.threads import LoopThread, in_thread
+
+logger = logging.getLogger(__name__)
 
 Namespace = tuple[str, ...]
 Field = tuple[str, ...]
@@ -92,14 +95,16 @@ class DedupStore(BaseStore):
     ) -> None:
         """Values in these namespaces, and inside them, are deduplicated by the text of a field.
 
-        A label `*` is any one. A field is a path (`content.content`); of several, the first that a
-        value has. `release` closes what is not needed after.
+        A label `*` is any one. A field is a key, or a path to one (`content.content`); of several,
+        the first that a value has. `release` closes what is not needed after.
         """
         self._store = store
         self._deduplicator = deduplicator
         self._namespaces = [tuple(prefix) for prefix in namespaces]
         self._fields = [tuple(field.split(".")) for field in fields]
         self._release = release
+        self._is_silent = True
+        """Until it has said that its fields match nothing."""
         self._locks: WeakValueDictionary[Namespace, asyncio.Lock] = WeakValueDictionary()
         self._loop = LoopThread("langgraph-store")
 
@@ -162,11 +167,7 @@ class DedupStore(BaseStore):
 
     def _read(self, ops: Sequence[Op]) -> list[Result]:
         with self._store.ledger.reading() as reader:
-            found = [self._found(reader, op) for op in ops]
-        return [
-            self._page(op, answers) if isinstance(op, SearchOp) else answers
-            for op, answers in zip(ops, found, strict=True)
-        ]
+            return [self._found(reader, op) for op in ops]
 
     def _found(self, reader: Reader, op: Op) -> Any:
         if isinstance(op, GetOp):
@@ -174,8 +175,7 @@ class DedupStore(BaseStore):
             answers = self._answers(reader, [item]) if item is not None else []
             return next(map(_as_item, answers), None)
         if isinstance(op, SearchOp):
-            answers = self._answers(reader, reader.items.under(op.namespace_prefix))
-            return _each_once([one for one in answers if _matches(one.value, op.filter or {})])
+            return self._page(reader, op)
         if isinstance(op, ListNamespacesOp):
             return _listed(reader.items.namespaces(), op)
         return None
@@ -198,16 +198,32 @@ class DedupStore(BaseStore):
             value = _with_text(value, path, row.memory.content)
         return _Answer(item, value, row.memory.id)
 
-    def _page(self, op: SearchOp, answers: Sequence[_Answer]) -> list[SearchItem]:
-        """The nearest first where there is a query, then what has no memory, the last put first."""
-        scores: dict[str | None, float] = {}
-        if op.query:
-            ids = [one.living for one in answers if one.living is not None]
-            hits = nearest_of(self._store, op.query, ids)
-            scores = {hit.memory.id: hit.similarity for hit in hits}
-        inner = sorted(answers, key=lambda one: -scores.get(one.living, -2.0))
-        some = inner[op.offset : op.offset + op.limit]
-        return [_as_search_item(one, scores.get(one.living)) for one in some]
+    def _page(self, reader: Reader, op: SearchOp) -> list[SearchItem]:
+        """The nearest first where there is a query, then what has no memory, the last put first.
+
+        Values are read of the items of the page alone, of all only for a filter.
+        """
+        places = reader.items.under(op.namespace_prefix)
+        if op.filter:
+            matching = {
+                name
+                for name, one in self._answers_at(reader, [place.id for place in places]).items()
+                if _matches(one.value, op.filter)
+            }
+            places = [place for place in places if place.id in matching]
+        living, text_keys = _living(reader, places)
+        scores = cosines_to(self._store, reader, op.query or "", text_keys)
+        ids = [
+            (place.id, living.get(place.memory_id or "")) for place in _each_once(places, living)
+        ]
+        ids.sort(key=lambda one: -scores.get(one[1] or "", -2.0))
+        some = ids[op.offset : op.offset + op.limit]
+        answers = self._answers_at(reader, [name for name, _ in some])
+        return [_as_search_item(answers[name], scores.get(end or "")) for name, end in some]
+
+    def _answers_at(self, reader: Reader, ids: Sequence[str]) -> dict[str, _Answer]:
+        items = reader.items.at(ids)
+        return dict(zip(items, self._answers(reader, list(items.values())), strict=True))
 
     # --- writing ---
 
@@ -238,12 +254,28 @@ class DedupStore(BaseStore):
         path, text = self._text(value)
         memory_id = None
         if self._is_deduplicated(op, path, text):
+            self._is_silent = False
             memory_id = self._kept(writer, before, text)
             if memory_id is None:
                 new.append(self._memory(op.namespace, op.key, text))
                 memory_id = new[-1].id
+        elif not path:
+            self._warn_of_fields(op, value)
         writer.items.put(op.namespace, op.key, json.dumps(value), memory_id, at)
         return memory_id
+
+    def _warn_of_fields(self, op: PutOp, value: Mapping[str, Any]) -> None:
+        """Say once that no value has had any of the fields: nothing would be deduplicated."""
+        here = any(_starts_with(op.namespace, prefix) for prefix in self._namespaces)
+        if self._is_silent and here and op.index is not False:
+            self._is_silent = False
+            logger.warning(
+                "nothing is deduplicated: a value in %s has none of the fields %s; its keys are "
+                "%s: name the one with the text, fields=[...]",
+                ".".join(op.namespace),
+                ", ".join(".".join(field) for field in self._fields),
+                ", ".join(_paths(value)) or "none",
+            )
 
     def _kept(self, writer: Writer, before: StoredItem | None, text: str) -> str | None:
         """The memory of a key whose text stays what it was, or what it answered with."""
@@ -384,15 +416,25 @@ def _alone(reader: Reader, memory_id: str) -> Memory | None:
     return living.memory
 
 
-def _each_once(answers: Sequence[_Answer]) -> list[_Answer]:
+def _living(reader: Reader, places: Sequence[ItemPlace]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return who lives for each memory of these items, and the keys of the living ones' texts."""
+    text_keys = {one.memory_id: one.text_key for one in places if one.memory_id and one.text_key}
+    living = {name: name for name in text_keys}
+    retired = [one.memory_id for one in places if one.memory_id and not one.text_key]
+    ends = reader.memories.living_ids(retired)
+    rows = reader.memories.rows(list(dict.fromkeys(ends.values())))
+    return living | ends, text_keys | {name: row.text_key for name, row in rows.items()}
+
+
+def _each_once(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[ItemPlace]:
     """One key for each memory: its own, else the last put of those that it stands for."""
-    chosen: dict[str, _Answer] = {}
-    for one in answers:
-        if one.living is not None and (
-            one.living not in chosen or one.item.memory_id == one.living
-        ):
-            chosen[one.living] = one
-    return [one for one in answers if one.living is None or chosen[one.living] is one]
+    chosen: dict[str, ItemPlace] = {}
+    for one in places:
+        end = living.get(one.memory_id or "")
+        if end is not None and (end not in chosen or one.memory_id == end):
+            chosen[end] = one
+    ends = ((one, living.get(one.memory_id or "")) for one in places)
+    return [one for one, end in ends if end is None or chosen[end] is one]
 
 
 def _as_item(one: _Answer) -> Item:
@@ -468,6 +510,13 @@ def _with_text(value: dict[str, Any], path: Field, text: str) -> dict[str, Any]:
     name, *deeper = path
     inner = _with_text(value[name], tuple(deeper), text) if deeper else text
     return {**value, name: inner}
+
+
+def _paths(value: Mapping[str, Any]) -> list[str]:
+    """The fields of a value that are texts, as paths."""
+    inner = ((name, one) for name, one in value.items() if isinstance(one, Mapping))
+    deeper = [f"{name}.{path}" for name, one in inner for path in _paths(one)]
+    return [name for name, one in value.items() if isinstance(one, str)] + deeper
 
 
 def _scope_name(namespace: Namespace) -> str:

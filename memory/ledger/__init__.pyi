@@ -1,6 +1,7 @@
 from .attempts import BATCH_PAUSE as BATCH_PAUSE
 from .copies import UPGRADE_COPIES as UPGRADE_COPIES
 from .distinct import TextPair as TextPair
+from .items import ItemPlace as ItemPlace
 from .ledger import Ledger as Ledger
 from .links import seen_from as seen_from
 from .memories import strangers as strangers

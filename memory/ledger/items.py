@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -19,16 +20,39 @@ Namespace = tuple[str, ...]
 _BETWEEN = "."
 
 
+class ItemPlace(NamedTuple):
+    """An item without its value."""
+
+    id: str
+    memory_id: str | None
+    text_key: str | None
+    """Of that memory's text, where it is live."""
+
+
 class Items(TableGroup):
     """What is there under which key."""
 
     def get(self, namespace: Namespace, key: str) -> StoredItem | None:
         return next(self._found(t.items.c.id == _id(namespace, key)), None)
 
-    def under(self, prefix: Namespace) -> list[StoredItem]:
+    def under(self, prefix: Namespace) -> list[ItemPlace]:
         """Those of this namespace and of all inside it, the last put first."""
-        found = sorted(self._found(_inside(prefix)), key=lambda item: (item.namespace, item.key))
-        return sorted(found, key=lambda item: item.updated_at, reverse=True)
+        query = (
+            sa.select(
+                t.items.c.id,
+                t.items.c.memory_id,
+                sa.case((t.memories.c.live, t.memories.c.text_key)).label("text_key"),
+            )
+            .outerjoin(t.memories, t.memories.c.id == t.items.c.memory_id)
+            .where(_inside(prefix))
+            .order_by(t.items.c.updated_at.desc(), t.items.c.namespace, t.items.c.key)
+        )
+        return [ItemPlace(*row) for row in self._connection.execute(query)]
+
+    def at(self, ids: Collection[str]) -> dict[str, StoredItem]:
+        """Return the items of these places, by their ids."""
+        query = sa.select(t.items).where(among(t.items.c.id, ids))
+        return {row.id: _as_item(row) for row in self._connection.execute(query)}
 
     def namespaces(self) -> list[Namespace]:
         """Each that has an item, in order."""
@@ -45,17 +69,8 @@ class Items(TableGroup):
         return list(self._found(sa.and_(t.items.c.memory_id.is_not(None), ~arrived.exists())))
 
     def _found(self, condition: sa.ColumnElement[bool]) -> Iterator[StoredItem]:
-        for row in self._connection.execute(sa.select(t.items).where(condition)):
-            with t.naming_damage(f"item {row.key!r}"):
-                item = StoredItem(
-                    namespace=_labels(row.namespace),
-                    key=_unescaped(row.key),
-                    value=row.value,
-                    memory_id=row.memory_id,
-                    created_at=datetime.fromisoformat(row.created_at),
-                    updated_at=datetime.fromisoformat(row.updated_at),
-                )
-            yield item
+        rows = self._connection.execute(sa.select(t.items).where(condition))
+        return map(_as_item, rows)
 
 
 class ItemsWriter(Items):
@@ -81,6 +96,18 @@ class ItemsWriter(Items):
     def forget(self, memory_ids: Collection[str]) -> None:
         """Take away those whose text was one of these memories."""
         self._connection.execute(t.items.delete().where(among(t.items.c.memory_id, memory_ids)))
+
+
+def _as_item(row: sa.Row[Any]) -> StoredItem:
+    with t.naming_damage(f"item {row.key!r}"):
+        return StoredItem(
+            namespace=_labels(row.namespace),
+            key=_unescaped(row.key),
+            value=row.value,
+            memory_id=row.memory_id,
+            created_at=datetime.fromisoformat(row.created_at),
+            updated_at=datetime.fromisoformat(row.updated_at),
+        )
 
 
 def _id(namespace: Namespace, key: str) -> str:

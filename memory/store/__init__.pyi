@@ -19,7 +19,7 @@ from .lineage import is_like_all_of as is_like_all_of
 from .naming import Named as Named
 from .naming import find_named as find_named
 from .pace import Pace as Pace
-from .ranking import nearest_of as nearest_of
+from .ranking import cosines_to as cosines_to
 from .store import Arrival as Arrival
 from .store import Known as Known
 from .store import MemoryStore as MemoryStore

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from memory.models import PLAIN, SearchResult
-from memory.store.applying import Probe, ranked
+import numpy as np
+
+from memory.ledger import Reader
+from memory.search import similarities
 from memory.store.store import MemoryStore
 from memory.text import clean
 
 
-def nearest_of(store: MemoryStore, query: str, ids: Sequence[str]) -> list[SearchResult]:
-    """Of these memories the live ones, nearest to the query first, by the plain cosine.
+def cosines_to(
+    store: MemoryStore, reader: Reader, query: str, text_keys: Mapping[str, str]
+) -> dict[str, float]:
+    """Return the cosine of each memory, given by the key of its text, to a query.
 
     Raises: EmbeddingError.
     """
-    if not clean(query) or not ids:
-        return []
-    probe = Probe(clean(query), store.embeddings.query(clean(query)))
-    with store.ledger.reading() as reader:
-        store.embeddings.check(reader)
-        rows = reader.memories.rows(ids).values()
-        return ranked(reader, probe, (row for row in rows if row.live), PLAIN)
+    if not clean(query) or not text_keys:
+        return {}
+    asked = store.embeddings.query(clean(query))
+    store.embeddings.check(reader)
+    known = reader.vectors.of(text_keys.values())
+    names = [name for name, key in text_keys.items() if key in known]
+    if not names:
+        return {}
+    vectors = np.stack([known[text_keys[name]] for name in names])
+    found = similarities(vectors, np.broadcast_to(asked, vectors.shape))
+    return dict(zip(names, found.tolist(), strict=True))
