@@ -47,6 +47,10 @@ FRAMEWORKS = {
     "strands": Framework(
         "strands-agents", "examples/strands_memory.py", "tests/adapters/test_strands.py"
     ),
+    "agent-framework": Framework(
+        "agent-framework-core", None, "tests/adapters/test_agent_framework.py"
+    ),
+    "autogen": Framework("autogen-core", None, "tests/adapters/test_autogen.py"),
     "langgraph-stores": Framework(
         "langgraph-checkpoint-postgres",
         None,

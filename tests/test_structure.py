@@ -27,6 +27,7 @@ RANKS = [
 """The rooms bottom up, as ARCHITECTURE.md lists them: each may import those before it."""
 SHELLS = {
     "agent.server", "adapters.opening", "adapters.langgraph", "adapters.adk", "adapters.strands",
+    "adapters.agent_framework", "adapters.autogen",
 }  # fmt: skip
 """Files that stand above `assembly` though their room does not."""
 HOME_OF = {
@@ -36,6 +37,8 @@ HOME_OF = {
     "mcp": {"agent.server"},
     "langgraph": {"adapters.langgraph", "interchange.langgraph_back"},
     "strands": {"adapters.strands"},
+    "agent_framework": {"adapters.agent_framework"},
+    "autogen_core": {"adapters.autogen"},
     "qdrant_client": {"interchange.qdrant"},
     "sqlite3": {"ledger.sqlite", "interchange.copies", "interchange.langgraph_tables"},
     "psycopg": {"interchange.postgres"},

@@ -98,6 +98,27 @@ def texts_in(store: DedupStore, *prefix: str) -> list[str]:
 # --- one text under several keys ------------------------------------------------------------------
 
 
+def test_a_store_whose_fields_match_nothing_says_so_once_and_names_the_keys(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(sqlite_url, fields=["content.content"]) as store:
+        store.put(FILES, "plan.md", {"content": "not in a chosen namespace"})
+        assert caplog.records == []
+        for key in "ab":
+            store.put(MIA, key, {"content": CAT, "kind": {"name": "fact"}})
+        [record] = caplog.records
+        assert "none of the fields content.content; its keys are content, kind.name" in (
+            record.getMessage()
+        )
+    with opened(sqlite_url, fields=["content"]) as store:
+        store.put(MIA, "c", {"content": CAT})
+        store.put(MIA, "d", {"content": CAT_AGAIN})
+        store.put(MIA, "e", {"number": 7})
+        assert len(caplog.records) == 1, "a value without a text beside others is no mistake"
+        found = [item.key for item in store.search(MIA, query=CAT) if item.score is not None]
+        assert len(found) == 1
+
+
 def test_a_key_whose_memory_was_absorbed_answers_with_its_successor(store: DedupStore) -> None:
     store.put(MIA, "a", {"text": CAT, "source": "chat 1"})
     store.put(MIA, "b", {"text": TABBY, "source": "chat 2"})

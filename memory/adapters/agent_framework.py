@@ -1,0 +1,119 @@
+"""Microsoft Agent Framework's `ContextProvider`: recall before a run, extract after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
+
+from memory.adapters.opening import conversation_of
+from memory.assembly import open_chat_memory
+from memory.chat_memory import ChatMemory
+from memory.config import Config, configured
+from memory.models import Turn
+from memory.protocols import Embedder, LanguageModel
+from memory.store import utc_now
+from memory.text import clean
+from memory.threads import in_thread
+
+_INTRODUCTION = "What is remembered about the user:"
+
+
+class DedupContextProvider(ContextProvider):
+    """What one user says and is told about, on a store of one's own; `await close()` closes it."""
+
+    def __init__(
+        self,
+        *,
+        user: str,
+        source_id: str = "memory-dedup",
+        k: int = 10,
+        config: Config | Path | None = None,
+        model: LanguageModel | None = None,
+        embedder: Embedder | None = None,
+        **settings: Any,
+    ) -> None:
+        """`settings` are single keys of the configuration (`data_dir="..."`).
+
+        Raises: ConfigError, InputError where users are not kept apart.
+        """
+        super().__init__(source_id)
+        self._user = user
+        self._k = k
+        self._config = configured(config, settings)
+        self._config.memory.check_users_apart("open the store without an adapter")
+        self._model = model
+        self._embedder = embedder
+        self._memory: ChatMemory | None = None
+
+    async def before_run(
+        self,
+        *,
+        agent: SupportsAgentRun,  # noqa: ARG002 - the framework's signature
+        session: AgentSession,  # noqa: ARG002
+        context: SessionContext,
+        state: dict[str, Any],  # noqa: ARG002
+    ) -> None:
+        """Add what is remembered about the new messages.
+
+        Raises: LedgerError, EmbedderMismatch.
+        """
+        asked = clean(" ".join(one.text for one in context.input_messages if one.role == "user"))
+        if not asked:
+            return
+        found = await (await self._opened()).recall(asked, user=self._user, k=self._k)
+        if found:
+            lines = [_INTRODUCTION, *(f"- {one.content}" for one in found)]
+            context.extend_messages(self, [Message("user", ["\n".join(lines)])])
+
+    async def after_run(
+        self,
+        *,
+        agent: SupportsAgentRun,
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
+        """Keep what was said in the ledger; it is extracted in the background.
+
+        A message is known by its session, its number in it and its text.
+
+        Raises: LedgerError where the messages could not be kept.
+        """
+        answers = context.response.messages if context.response is not None else []
+        spoken = [*context.input_messages, *answers]
+        heard = int(state.get("heard", 0))
+        turns = [
+            Turn(
+                speaker=self._user if one.role == "user" else agent.name or "assistant",
+                text=one.text,
+                at=utc_now(),
+                is_bot=one.role != "user",
+                id=str(number),
+                conversation=conversation_of(self.source_id, self._user, session.session_id),
+            )
+            for number, one in enumerate(spoken, start=heard)
+            if one.role in ("user", "assistant") and clean(one.text)
+        ]
+        if turns:
+            await (await self._opened()).hear_all(turns)
+        state["heard"] = heard + len(spoken)
+
+    async def settle(self) -> None:
+        """Wait until everything that was heard has been extracted."""
+        await (await self._opened()).settle()
+
+    async def close(self) -> None:
+        """What was heard and not extracted is extracted after the next start."""
+        if self._memory is not None:
+            opened, self._memory = self._memory, None
+            await opened.close()
+
+    async def _opened(self) -> ChatMemory:
+        if self._memory is None:
+            self._memory = await in_thread(self._open)
+        return self._memory
+
+    def _open(self) -> ChatMemory:
+        return open_chat_memory(self._config, model=self._model, embedder=self._embedder)

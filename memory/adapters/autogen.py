@@ -1,0 +1,121 @@
+"""AutoGen's `Memory`: what is added is kept once, and recalled into the model's context."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from autogen_core import CancellationToken
+from autogen_core.memory import (
+    Memory,
+    MemoryContent,
+    MemoryMimeType,
+    MemoryQueryResult,
+    UpdateContextResult,
+)
+from autogen_core.model_context import ChatCompletionContext
+from autogen_core.models import SystemMessage, UserMessage
+
+from memory.assembly import open_chat_memory
+from memory.chat_memory import ChatMemory
+from memory.config import Config, configured
+from memory.errors import InputError
+from memory.protocols import Embedder, LanguageModel
+from memory.threads import in_thread
+
+_INTRODUCTION = "What is remembered about the user:"
+
+
+class DedupMemory(Memory):
+    """What is remembered of one user, on a store of one's own; `await close()` closes it."""
+
+    def __init__(
+        self,
+        *,
+        user: str,
+        k: int = 10,
+        config: Config | Path | None = None,
+        model: LanguageModel | None = None,
+        embedder: Embedder | None = None,
+        **settings: Any,
+    ) -> None:
+        """`settings` are single keys of the configuration (`data_dir="..."`).
+
+        Raises: ConfigError, InputError where users are not kept apart.
+        """
+        self._user = user
+        self._k = k
+        self._config = configured(config, settings)
+        self._config.memory.check_users_apart("open the store without an adapter")
+        self._model = model
+        self._embedder = embedder
+        self._memory: ChatMemory | None = None
+
+    async def add(
+        self,
+        content: MemoryContent,
+        cancellation_token: CancellationToken | None = None,  # noqa: ARG002 - AutoGen's signature
+    ) -> None:
+        """Remember a text; the same again adds nothing.
+
+        Raises: InputError where it is no text, LedgerError.
+        """
+        await (await self._opened()).remember(
+            _text(content), user=self._user, metadata=content.metadata
+        )
+
+    async def query(
+        self,
+        query: str | MemoryContent,
+        cancellation_token: CancellationToken | None = None,  # noqa: ARG002 - AutoGen's signature
+        **kwargs: Any,  # noqa: ARG002
+    ) -> MemoryQueryResult:
+        """Return what is remembered about a text, best first, each with its id and score."""
+        text = query if isinstance(query, str) else _text(query)
+        found = await (await self._opened()).recall(text, user=self._user, k=self._k)
+        return MemoryQueryResult(
+            results=[
+                MemoryContent(
+                    content=one.content,
+                    mime_type=MemoryMimeType.TEXT,
+                    metadata={**one.metadata, "id": one.id, "score": one.score},
+                )
+                for one in found
+            ]
+        )
+
+    async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
+        """Add what is remembered about the user's last message."""
+        messages = await model_context.get_messages()
+        asked = next((one for one in reversed(messages) if isinstance(one, UserMessage)), None)
+        if asked is None or not isinstance(asked.content, str):
+            return UpdateContextResult(memories=MemoryQueryResult(results=[]))
+        found = await self.query(asked.content)
+        if found.results:
+            lines = [_INTRODUCTION, *(f"- {one.content}" for one in found.results)]
+            await model_context.add_message(SystemMessage(content="\n".join(lines)))
+        return UpdateContextResult(memories=found)
+
+    async def clear(self) -> None:
+        """Erase everything that is remembered of the user, for good."""
+        await (await self._opened()).forget_user(self._user)
+
+    async def close(self) -> None:
+        if self._memory is not None:
+            opened, self._memory = self._memory, None
+            await opened.close()
+
+    async def _opened(self) -> ChatMemory:
+        if self._memory is None:
+            self._memory = await in_thread(self._open)
+        return self._memory
+
+    def _open(self) -> ChatMemory:
+        return open_chat_memory(self._config, model=self._model, embedder=self._embedder)
+
+
+def _text(content: MemoryContent) -> str:
+    """Raises: InputError."""
+    if isinstance(content.content, str):
+        return content.content
+    raise InputError("memory", f"is no text but {content.mime_type}", "add a text")
