@@ -33,7 +33,7 @@ def open_index(ledger: Ledger, config: Config) -> VectorIndex:
         return ServedChroma(server, ledger.store_id())
     folder = chroma_folder(config)
     with ledger.reading() as reader:
-        is_ours = reader.followers.knows(str(folder.absolute()))
+        is_ours = str(folder.absolute()) in reader.followers.places()
     return EmbeddedChroma(folder, is_ours=is_ours)
 
 

@@ -98,9 +98,9 @@ class Followers(TableGroup):
         found = _STATE.rows(self._connection, collection=collection)
         return IndexState(found[0].watermark, found[0].stale) if found else None
 
-    def knows(self, place: str) -> bool:
-        """Whether an index at this place has ever followed."""
-        return self._transaction.count(t.index_state, t.index_state.c.place == place) > 0
+    def places(self) -> list[str]:
+        """Where an index has followed."""
+        return list(self._connection.scalars(sa.select(t.index_state.c.place).distinct()))
 
     def stale(self) -> int:
         """How many may still hold the vector of what was forgotten."""

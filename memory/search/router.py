@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from memory.errors import IndexFault
 from memory.ledger import Ledger
@@ -92,6 +93,13 @@ class SearchRouter:
         """
         follower = self._opened() if self._by_user.has_too_large() else None
         return "" if follower is None else follower.disagreement()
+
+    def unneeded(self) -> list[str]:
+        """The folders of indexes that nobody needs: all vectors fit into memory."""
+        if self._by_user.has_too_large():
+            return []
+        with self._ledger.reading() as reader:
+            return [place for place in reader.followers.places() if Path(place).is_dir()]
 
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Fill the index again from the ledger's vectors.

@@ -192,6 +192,9 @@ def _index(store: MemoryStore) -> Iterator[Finding]:
         return
     if difference:
         yield Finding(f"the index differs from the ledger: {difference}", _FIX, kind="mendable")
+    for place in store.index.unneeded():
+        remedy = "delete the folder to free its room, or leave it"
+        yield Finding(f"the index in {place} is not needed any more", remedy, "yours")
     with store.ledger.reading() as reader:
         if reader.followers.stale():
             yield Finding(

@@ -20,6 +20,7 @@ from memory.store import Anyway, Applied, MemoryStore
 from memory.upkeep.doctor import examine, mend
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder
+from tests.search.vectors import BruteForce
 
 
 @pytest.fixture
@@ -104,6 +105,21 @@ def test_an_index_that_differs_is_said_and_made_again(
     assert said(store) == told
     mend(store)
     assert examine(store) == []
+
+
+def test_an_index_that_is_not_needed_any_more_is_said_and_is_no_damage(
+    tmp_path: Path, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    url, index = f"sqlite:///{tmp_path / 'ledger.db'}", BruteForce()
+    index.place = str(tmp_path)
+    with MemoryStore(Ledger.create(url), embedder, lambda _: index, vectors_mb=0) as store:
+        store.add(tell("Mia sails."))
+        store.index.rebuild()
+        assert examine(store) == []
+    with MemoryStore(Ledger.create(url), embedder) as store:
+        [finding] = examine(store)
+    assert finding.what == f"the index in {tmp_path} is not needed any more"
+    assert finding.kind == "yours"
 
 
 def test_a_ledger_that_is_no_database_is_damage_and_says_what_to_do(tmp_path: Path) -> None:
