@@ -87,7 +87,6 @@ _PIECES = re.compile(
     rf"|[$€£¥%°§&+^\u2600-\u27bf\U0001f300-\U0001faff]|{_STOP_SIGNS}"
 ).findall
 _GENITIVE = re.compile(r"['’]s?$")
-_CONTRACTED_NOT = re.compile(r"n['’]t$")
 _CONTRACTED = re.compile(r"['’](?:ll|d|ve|re|m)$")
 _KANA = re.compile("[\u3041-\u30fa]")
 
@@ -208,7 +207,6 @@ COUNTERS = frozenset(
     "件足着皿艘校州番種种倍組组対双つヶか"
 )
 _HAN_ZH_FILLERS = frozenset("的了着地得在正是")
-_HAN_ZH_MEASURES = frozenset("个個名位只条條张張辆輛件块")
 
 
 _DONE = {"した": "た", "してた": "した", "だた": "た", "た": "た", "いた": "た", "あった": "た"}

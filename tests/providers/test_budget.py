@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from memory.errors import ModelUnavailable
-from memory.providers.budget import Budget
+from memory.providers.budget import Budget, CallBudget, HourlyCalls
 
 
 class HandClock:
@@ -70,3 +70,28 @@ def test_a_time_out_of_another_is_passed_on() -> None:
 
     with pytest.raises(TimeoutError, match="its own"):
         asyncio.run(Budget(5.0).wait_for(impatient))
+
+
+def test_calls_of_the_last_hour_are_limited_and_a_free_answer_counts_none() -> None:
+    clock = HandClock()
+    calls = HourlyCalls(2, clock)
+    assert [calls.take(), calls.take(), calls.take()] == [True, True, False]
+    calls.settle(1, 0)
+    assert (calls.left, calls.take(), calls.left) == (1, True, 0)
+    clock.now_s += 3_600.0
+    assert calls.left == 2
+    calls.take()
+    calls.settle(1, 3)
+    assert calls.left == 0
+
+
+def test_a_part_takes_of_the_whole_once_its_own_is_spent_and_gives_back_what_is_left() -> None:
+    whole = CallBudget(5)
+    part, other = whole.part(2), whole.part(9)
+    assert (part.left, other.left, whole.left) == (2, 3, 0)
+    assert [part.take(), part.take(), part.take()] == [True, True, False]
+    other.close()
+    assert whole.left == 3
+    assert (part.take(), whole.left) == (True, 2)
+    part.close()
+    assert whole.left == 2
