@@ -12,8 +12,8 @@ import typer
 
 from memory import assembly
 from memory.cli.shell import err, show
-from memory.cli.sources import sorted_out
-from memory.errors import InputError, WrongArgument
+from memory.cli.sources import say_left_out
+from memory.errors import InputError
 from memory.text import shortened
 
 if TYPE_CHECKING:
@@ -90,19 +90,11 @@ def _planned(config: Config, across: Sequence[str], dump: Path | None = None) ->
 
     rows = None
     if dump is not None:
-        memories, _ = sorted_out(read_memories(dump))
-        rows = {str(memory.external_id): memory.content for memory in memories}
+        brought = assembly.sorted_out(read_memories(dump))
+        say_left_out(brought)
+        rows = {str(memory.external_id): memory.content for memory in brought.memories}
     with assembly.read_store(config) as store:
-        return plan_changes(store.ledger, checked_across(across), rows)
-
-
-def checked_across(across: Sequence[str]) -> Sequence[str]:
-    from memory.interchange import ACROSS
-
-    for name in across:
-        if name not in ACROSS:
-            raise WrongArgument("--across", f"{name!r} is none of {', '.join(ACROSS)}")
-    return across
+        return plan_changes(store.ledger, assembly.checked_across(across), rows)
 
 
 def show_plan(plan: WriteBackPlan) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import difflib
 import sys
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +25,7 @@ from memory.cli.shell import (
     show_json,
     show_paged,
 )
-from memory.cli.sources import Source, brought_from, warn_of_agents, with_source
+from memory.cli.sources import brought_from, with_source
 from memory.errors import LedgerMissing, MemoryNotFound, WrongArgument
 from memory.text import shortened
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from memory.batch import Audit
+    from memory.assembly import Source
     from memory.config import Config
     from memory.decide import Chosen
     from memory.ledger import DecisionRecord, Reader
@@ -154,16 +153,18 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
     show(table(rows))
 
 
-def warn_of_missing_vectors(store: MemoryStore) -> int:
-    """Their embedder failed: nothing is found near them until they have some; gives how many."""
+def warn_of_missing_vectors(store: MemoryStore) -> None:
+    """Their embedder failed: nothing is found near them until they have some."""
     with store.ledger.reading() as reader:
-        missing = len(reader.vectors.missing_texts())
+        say_missing_vectors(len(reader.vectors.missing_texts()))
+
+
+def say_missing_vectors(missing: int) -> None:
     if missing:
         err().print(
             f"warning: {missing:,} texts have no vector: their memories are kept, but nothing is "
             "found near them; run `memory-dedup doctor --fix`"
         )
-    return missing
 
 
 @dataclass(frozen=True)
@@ -224,15 +225,14 @@ def audit(
 def _show_foreign_audit(config: Config, source: Source, showing: Showing) -> None:
     """The plan for somebody else's store, made in a ledger that is gone afterwards."""
     check_report(showing.report)
-    brought = brought_from(source)
-    warn_of_agents(config, brought.memories)
+    brought = brought_from(source, config)
     with TemporaryDirectory(prefix="memory-audit-") as folder:
         elsewhere = config.at(folder)
         with assembly.open_store(elsewhere) as store, progress("reading"):
             store.add_batch(brought.memories)
         show_audit(elsewhere, showing)
     if brought.left_out:
-        err().print(f"{brought.left_out:,} left out; the reasons are above")
+        err().print(f"{len(brought.left_out):,} left out; the reasons are above")
         raise typer.Exit(EXIT_PROBLEM)
 
 
@@ -248,15 +248,11 @@ def show_audit(config: Config, showing: Showing | None = None) -> None:
         err().print(f"{exc}")
         return
 
-    async def look() -> Audit:
-        async with aclosing(assembly.build_model(config)) as model:
-            deduplicator = assembly.build_deduplicator(store, config, model)
-            return await deduplicator.audit(showing.chosen, compared(tell))
-
     with store:
         warn_of_missing_vectors(store)
         with progress("looking") as tell:
-            found = asyncio.run(look())
+            looking = assembly.audit_store(store, config, showing.chosen, compared(tell))
+            found = asyncio.run(looking)
         if showing.report is not None:
             report_audit(showing.report, store, found, config.memory.rules)
     if showing.as_json:

@@ -44,6 +44,7 @@ from .undo_file import UndoFile as UndoFile
 from .undo_file import read_undo_file as read_undo_file
 from .undo_file import write_lines as write_lines
 from .vectors import with_vectors as with_vectors
+from .write_back import TakenBack as TakenBack
 from .write_back import finish_write_back as finish_write_back
 from .write_back import own_work_in as own_work_in
 from .write_back import undo_write_back as undo_write_back

@@ -1,0 +1,204 @@
+"""What a script does with a whole store: audit it, or import another one into it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from memory.assembly.language import build_model
+from memory.assembly.sources import Brought, Source, read_source
+from memory.assembly.stores import open_store, read_store
+from memory.assembly.wiring import build_deduplicator
+from memory.batch import Audit, new_run
+from memory.config import Config, configured
+from memory.decide import Chosen
+from memory.errors import InputError
+from memory.models import DeduplicationReport, Memory, Usage
+from memory.protocols import LanguageModel
+from memory.store import MemoryStore
+from memory.threads import Progress, in_thread
+
+if TYPE_CHECKING:
+    from memory.ledger import Counts
+
+NO_USAGE = Usage()
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What a clean-up would do, and what of the source could not be read."""
+
+    report: DeduplicationReport
+    left_out: tuple[InputError, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import did."""
+
+    read: int
+    """Memories that were read."""
+    actions: Mapping[str, int]
+    """How many were added, replaced, merged, ...: the name of each action with its number."""
+    memories_before: int
+    memories: int
+    waiting: int
+    """New questions that wait for the model: `memory-dedup retry` asks them."""
+    without_vector: int
+    """Texts of the store that nothing is found near: `memory-dedup doctor --fix`."""
+    left_out: tuple[InputError, ...]
+    notes: tuple[str, ...]
+    model: str = ""
+    usage: Usage = NO_USAGE
+    """Calls of the model, and their tokens."""
+
+
+async def audit(
+    source: Source | None = None,
+    config: Config | Path | None = None,
+    *,
+    groups: int | None = None,
+    user: str | None = None,
+    model: LanguageModel | None = None,
+    on_progress: Progress | None = None,
+    **settings: Any,
+) -> AuditReport:
+    """Return what a clean-up would do with the configured store, or with a source; change nothing.
+
+    Of a source a copy is planned, in a folder that is gone afterwards. `groups` is how many groups
+    the report has, all where it is None; `on_progress` hears of the texts that were compared.
+
+    Raises: ConfigError, InputError, LedgerError (LedgerMissing where there is no store).
+    """
+    config = configured(config, settings)
+    chosen = Chosen(groups, "certain", user)
+    if source is None:
+        store = await in_thread(read_store, config)
+        return AuditReport((await _planned(store, config, chosen, model, on_progress)).report)
+    brought = await in_thread(read_source, source, config)
+    with TemporaryDirectory(prefix="memory-audit-") as folder:
+        store = await in_thread(open_store, config.at(folder))
+        planned = await _planned(store, config, chosen, model, on_progress, brought.memories)
+    return AuditReport(planned.report, brought.left_out, brought.notes)
+
+
+async def _planned(
+    store: MemoryStore,
+    config: Config,
+    chosen: Chosen,
+    model: LanguageModel | None,
+    on_progress: Progress | None,
+    memories: Sequence[Memory] = (),
+) -> Audit:
+    try:
+        if memories:
+            await in_thread(store.add_batch, memories)
+        return await audit_store(store, config, chosen, on_progress, model)
+    finally:
+        await in_thread(store.close)
+
+
+async def audit_store(
+    store: MemoryStore,
+    config: Config,
+    chosen: Chosen,
+    on_progress: Progress | None = None,
+    model: LanguageModel | None = None,
+) -> Audit:
+    """Plan a clean-up of an open store."""
+    async with aclosing(build_model(config, model)) as language:
+        return await build_deduplicator(store, config, language).audit(chosen, on_progress)
+
+
+async def import_memories(
+    source: Source | Sequence[Memory],
+    config: Config | Path | None = None,
+    *,
+    raw: bool = False,
+    max_calls: int | None = None,
+    model: LanguageModel | None = None,
+    on_progress: Progress | None = None,
+    **settings: Any,
+) -> ImportReport:
+    """Bring memories in through the deduplicator; with `raw` they are stored as they are.
+
+    What is there already is added no second time. `on_progress` hears of the memories done.
+
+    Raises: ConfigError, InputError, LedgerError.
+    """
+    config = configured(config, settings).with_calls_per_run(max_calls)
+    if isinstance(source, Source):
+        brought = await in_thread(read_source, source, config)
+    else:
+        brought = Brought(list(source))
+    store = await in_thread(open_store, config)
+    try:
+        if raw:
+            return await in_thread(import_raw, store, brought, on_progress)
+        return await import_deduplicated(store, brought, config, on_progress, model)
+    finally:
+        await in_thread(store.close)
+
+
+def import_raw(store: MemoryStore, brought: Brought, on_progress: Progress | None) -> ImportReport:
+    """Store memories as they are, a part at a time."""
+    memories, before = brought.memories, store.counts()
+    added = done = 0
+    for some in store.pace.parts(memories):
+        added += store.add_batch(some)
+        done += len(some)
+        if on_progress is not None:
+            on_progress(done, len(memories))
+    actions = Counter({"add": added, "already there": len(memories) - added}) + Counter()
+    return _imported(store, brought, actions, before)
+
+
+async def import_deduplicated(
+    store: MemoryStore,
+    brought: Brought,
+    config: Config,
+    on_progress: Progress | None = None,
+    model: LanguageModel | None = None,
+) -> ImportReport:
+    """Bring memories into an open store, as a run of its own."""
+    before = store.counts()
+    async with aclosing(build_model(config, model)) as language:
+        deduplicator = build_deduplicator(store, config, language)
+        outcomes = await deduplicator.check_and_merge_all(
+            brought.memories, run=new_run(), on_progress=on_progress
+        )
+    actions = Counter(outcome.action.value for outcome in outcomes)
+    usage = sum((outcome.usage for outcome in outcomes), NO_USAGE)
+    return _imported(store, brought, actions, before, language.name, usage)
+
+
+def _imported(
+    store: MemoryStore,
+    brought: Brought,
+    actions: Counter[str],
+    before: Counts,
+    model: str = "",
+    usage: Usage = NO_USAGE,
+) -> ImportReport:
+    brought.keep_origin(store)
+    after = store.counts()
+    with store.ledger.reading() as reader:
+        missing = len(reader.vectors.missing_texts())
+    return ImportReport(
+        read=len(brought.memories),
+        actions=dict(actions.most_common()),
+        memories_before=before.live,
+        memories=after.live,
+        waiting=max(after.pending - before.pending, 0),
+        without_vector=missing,
+        left_out=brought.left_out,
+        notes=brought.notes,
+        model=model,
+        usage=usage,
+    )

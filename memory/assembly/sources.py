@@ -1,0 +1,187 @@
+"""Somebody else's store, read: which one it is, what it holds as memories, and what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+
+from memory.assembly.theirs import mem0_store, their_collection
+from memory.config import Config
+from memory.errors import InputError
+from memory.interchange import (
+    MEM0_COLLECTION,
+    ForeignRow,
+    Found,
+    Kind,
+    Reading,
+    Theirs,
+    as_memories,
+    choose_namespaces,
+    note_reading,
+    read_graph,
+    read_memories,
+    unexpired,
+    unexpired_items,
+    users_of_several_agents,
+    with_history,
+    with_links_resolved,
+)
+from memory.models import Memory
+from memory.store import MemoryStore
+
+_NAMED = 20
+"""Namespaces in a note."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One store of somebody else's, or a file of ours, and how it is to be read.
+
+    `Source(mem0="./mem0-store")`, `Source(chroma="./chroma", collection="notes")`, ...
+    """
+
+    reading: Reading = field(default_factory=Reading)
+    collection: str | None = None
+    chroma: str | None = None
+    mem0: str | None = None
+    qdrant: str | None = None
+    pgvector: str | None = None
+    langgraph: str | None = None
+    mcp_memory: Path | str | None = None
+    namespaces: tuple[str, ...] = ()
+    file: Path | str | None = None
+    """JSON Lines, as `memory-dedup export` writes them."""
+
+    @property
+    def stores(self) -> int:
+        places = (*self.collections.values(), self.mem0, self.mcp_memory, self.file)
+        return sum(place is not None for place in places)
+
+    @property
+    def collections(self) -> dict[Kind, str | None]:
+        """The stores of which one collection is named, by their kinds."""
+        return {
+            "chroma": self.chroma,
+            "qdrant": self.qdrant,
+            "pgvector": self.pgvector,
+            "langgraph": self.langgraph,
+        }
+
+    def opened(self) -> tuple[Theirs, str]:
+        """Return the collection, to be read or written to, and its place as messages name it.
+
+        Raises: InputError where not exactly one collection is named.
+        """
+        named = [(kind, place) for kind, place in self.collections.items() if place is not None]
+        default = "memories"
+        if self.mem0 is not None:
+            named, default = [*named, mem0_store(self.mem0)], MEM0_COLLECTION
+        if len(named) != 1:
+            raise InputError("source", "needs exactly one store", "name its folder or address")
+        [(kind, place)] = named
+        theirs = their_collection(kind, place, self.collection or default)
+        given = self.mem0 or place
+        return theirs, theirs.address if "://" in given else given
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What a store gave; `collection_id` is the lasting name of what can be written back to."""
+
+    memories: list[Memory]
+    left_out: tuple[InputError, ...] = ()
+    """One for each memory that could not be read, with the reason."""
+    notes: tuple[str, ...] = ()
+    """What else was not read, in a line each."""
+    collection_id: str | None = None
+    reading: Reading | None = None
+
+    def keep_origin(self, store: MemoryStore) -> None:
+        """Note how a collection was read, for whoever writes back to it."""
+        if self.collection_id is not None and self.reading is not None:
+            note_reading(store.ledger, self.collection_id, self.reading)
+
+
+def read_source(source: Source, config: Config) -> Brought:
+    """Read all that a store or a file holds.
+
+    Raises: InputError.
+    """
+    brought = _read(source)
+    several = users_of_several_agents(brought.memories)
+    if several and "agent_id" not in config.memory.dedup_scope:
+        note = (
+            f"{several:,} users have memories of several agents, which may be merged: "
+            "memory.dedup_scope: [user, agent_id] keeps them apart"
+        )
+        return replace(brought, notes=(*brought.notes, note))
+    return brought
+
+
+def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
+    """The memories, their links resolved, and the problems."""
+    memories: list[Memory] = []
+    problems: list[InputError] = []
+    for item in items:
+        if isinstance(item, InputError):
+            problems.append(item)
+        else:
+            memories.append(item)
+    return Brought(with_links_resolved(memories), tuple(problems))
+
+
+def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
+    """Name the namespaces that are neither read nor written, the first of them with their size."""
+    if not left:
+        return []
+    named = ", ".join(f"{name} ({count:,})" for name, count in sorted(left.items())[:_NAMED])
+    more = f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else ""
+    why, remedy = ", since they do not look like memories", "; --namespace NAME takes one"
+    if by_choice:
+        why = remedy = ""
+    return [f"namespaces left alone{why}: {named}{more}{remedy}"]
+
+
+def _read(source: Source) -> Brought:
+    reading = source.reading
+    if source.file is not None:
+        return sorted_out(read_memories(Path(source.file), assume_utc=reading.assume_utc))
+    if source.mcp_memory is not None:
+        rows, problems = read_graph(Path(source.mcp_memory))
+        return sorted_out(chain(problems, as_memories(rows, str(source.mcp_memory), reading)))
+    theirs, said = source.opened()
+    found = theirs.found()
+    if source.langgraph is not None:
+        by_namespace = reading.model_copy(update={"user_key": reading.user_key or "namespace"})
+        return _langgraph(found, said, by_namespace, source.namespaces)
+    notes: list[str] = []
+    if source.mem0 is not None:
+        if Path(source.mem0).is_dir():
+            found = with_history(found, Path(source.mem0))
+        # what has expired mem0 itself shows no more
+        found, notes = _without_expired(found, unexpired(found.rows, datetime.now(UTC).date()))
+    return _collection(found, said, reading, notes)
+
+
+def _langgraph(found: Found, said: str, reading: Reading, wanted: Sequence[str]) -> Brought:
+    found, notes = _without_expired(found, unexpired_items(found.rows, datetime.now(UTC)))
+    choice = choose_namespaces(found.rows, said, reading, wanted)
+    notes += left_namespaces(choice.left, bool(wanted))
+    chosen = reading.model_copy(update={"namespaces": choice.chosen})
+    return _collection(replace(found, rows=choice.rows), said, chosen, notes)
+
+
+def _without_expired(found: Found, current: Iterable[ForeignRow]) -> tuple[Found, list[str]]:
+    rows = list(current)
+    gone = len(found.rows) - len(rows)
+    notes = [f"{gone:,} have expired, and are left where they are"] if gone else []
+    return replace(found, rows=rows), notes
+
+
+def _collection(found: Found, source: str, reading: Reading, notes: Sequence[str]) -> Brought:
+    brought = sorted_out(as_memories(found.rows, source, reading))
+    origin = found.collection_id or None
+    return replace(brought, notes=tuple(notes), collection_id=origin, reading=reading)
