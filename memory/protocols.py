@@ -67,7 +67,9 @@ class LanguageModel(Protocol):
         """
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """List what each merged text loses and adds; at most 16 merges, all of one scope.
+        """List what each merged text loses and adds; at most 16 merges.
+
+        All are of one scope, or of those who speak in one extraction.
 
         Raises: ModelError, with the reason.
         """
@@ -79,9 +81,11 @@ class LanguageModel(Protocol):
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
-        """What is worth remembering in these turns, oldest first; the bot's give context only.
+        """Find what is worth remembering in these turns, oldest first; the bot's give context only.
 
-        `context` was said just before and is extracted already; `remembered` is known already.
+        `context` was said just before and is extracted already; `remembered` is known already. A
+        candidate may name, by position, remembered memories of its own user that it repeats,
+        updates or extends, with one text for all.
 
         Raises: ModelError, with the reason.
         """

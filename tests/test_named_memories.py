@@ -249,6 +249,17 @@ def test_what_a_person_keeps_apart_is_not_joined(
     assert not is_open(store), "another text would be no better"
 
 
+def test_a_models_earlier_verdict_binds_until_a_batch_asks_again(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory
+) -> None:
+    with store.ledger.writing() as writer:
+        writer.distinct.mark(store.scope_of(peanuts), PEANUTS, OUTGROWN, "two facts", "model")
+    model.extractions = [[naming(0)]]
+    hook(extractor, turn("It is gone.", 30))
+    assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
+    assert (model.reread_merges, is_open(store)) == ([], True)
+
+
 # --- what comes between the model's answer and the commit ----------------------------------------
 
 
