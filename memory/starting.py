@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 from typing import Any
+
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8
+"""Parameters of glibc's `mallopt`."""
 
 
 def dedup() -> None:
     """`memory-dedup`."""
     loading = _quietly()
+    keep_heap_small()
     from memory.cli import main
 
     signal.signal(signal.SIGINT, loading)
@@ -18,6 +23,7 @@ def dedup() -> None:
 def chat() -> None:
     """`memory-chat`."""
     loading = _quietly()
+    keep_heap_small()
     from orchestrator import main
 
     signal.signal(signal.SIGINT, loading)
@@ -30,3 +36,17 @@ def _quietly() -> Any:
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     return before
+
+
+def keep_heap_small() -> None:
+    """Have freed arrays go back to the system, where the C library is glibc.
+
+    By itself it keeps them after the first large one, scattered between what lives on: the plan of
+    50,000 memories took 1.2 GB instead of 0.7.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return
+    mallopt(_MMAP_THRESHOLD, 128 * 1024)
+    mallopt(_ARENA_MAX, 2)
