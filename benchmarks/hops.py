@@ -136,9 +136,11 @@ class Bench:
         """What the second of two new memories enters: its executor's threads are new."""
         asyncio.run(self.deduplicator.check_and_merge(_memory("Lea bakes bread.", 91)))
 
+        new = _memory("Aiko draws maps.", 92)
+
         async def write() -> set[Function]:
             with entered() as found:
-                await self.deduplicator.check_and_merge(_memory("Aiko draws maps.", 92))
+                await self.deduplicator.check_and_merge(new)
             return found
 
         return asyncio.run(write())

@@ -278,12 +278,11 @@ class MemoryDeduplicator:
         if said.merge is not None:
             condition = WhileMergeable(said.joining.revision, self._asker.bound_by)
             return [Decided(said.merge, condition, new[0].embedded)]
-        prepared = await in_thread(self._prepare, [one.embedded or one.memory for one in new])
-        return await self._decide(prepared, [one.said for one in new], effort, calls)
-
-    def _prepare(self, new: Sequence[Memory | Embedded]) -> list[Known | Arrival]:
         k = self._config.dedup_candidates if self._config.dedup_enabled else 0
-        return self._store.prepare(new, k, self._rules.lower, self._asker)
+        memories = [one.embedded or one.memory for one in new]
+        prepare = self._store.prepare
+        prepared = await in_thread(prepare, memories, k, self._rules.lower, self._asker)
+        return await self._decide(prepared, [one.said for one in new], effort, calls)
 
     async def _decide(
         self,

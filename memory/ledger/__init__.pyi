@@ -7,6 +7,7 @@ from .links import seen_from as seen_from
 from .memories import strangers as strangers
 from .readings import ScopedText as ScopedText
 from .records import FORGOTTEN_REASON as FORGOTTEN_REASON
+from .records import NOTHING_BEFORE as NOTHING_BEFORE
 from .records import REVERSIBLE as REVERSIBLE
 from .records import Attempt as Attempt
 from .records import Change as Change

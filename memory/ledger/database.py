@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -24,6 +25,10 @@ RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir 
 class Database(ABC):
     """An open database; safe to share between threads."""
 
+    _reads: Mapping[str, Any] = {}
+    """Options of a connection for a transaction that reads."""
+    _writes: Mapping[str, Any] = {}
+
     def __init__(self, engine: Engine, name: str, *, read_only: bool) -> None:
         """Use `open_database`; `name` is shown to people."""
         self.engine = engine
@@ -36,8 +41,10 @@ class Database(ABC):
 
         Raises: LedgerError.
         """
-        with self._mapped(), self._for_reading() as connection, connection.begin():
-            yield connection
+        with self._mapped(), self.engine.connect() as opened:
+            connection = opened.execution_options(**self._reads) if self._reads else opened
+            with connection.begin():
+                yield connection
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -45,10 +52,10 @@ class Database(ABC):
 
         Raises: LedgerError, also where the commit went to files that are no longer at their path.
         """
-        with self._mapped(), self._for_writing() as connection:
+        with self._mapped(), self.engine.connect() as opened:
+            connection = opened.execution_options(**self._writes)
             with connection.begin():
-                self._become_the_writer(connection)
-                self._check_place()
+                self._begin_writing(connection)
                 yield connection
             self._check_place()
 
@@ -88,13 +95,11 @@ class Database(ABC):
         """What the database finds wrong with its own files."""
 
     @abstractmethod
-    def _for_reading(self) -> Connection: ...
+    def _begin_writing(self, connection: Connection) -> None:
+        """Wait until those before have ended.
 
-    @abstractmethod
-    def _for_writing(self) -> Connection: ...
-
-    @abstractmethod
-    def _become_the_writer(self, connection: Connection) -> None: ...
+        Raises: LedgerError where what is open is not what is found at the ledger's path.
+        """
 
     @abstractmethod
     def _check_place(self) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.among import among
-from memory.ledger.prepared import Prepared
+from memory.ledger.prepared import Prepared, among
 from memory.ledger.records import (
     FORGOTTEN_REASON,
+    NOTHING_BEFORE,
     REVERSIBLE,
     VERDICTS,
     DecisionRecord,
@@ -349,7 +349,7 @@ _OPEN_ABOUT = Prepared(
 _SCRUBBED = sa.and_(
     t.decisions.c.reason == FORGOTTEN_REASON,
     sa.not_(t.decisions.c.pending),
-    t.decisions.c.before == json.dumps({"rows": {}, "links": []}),
+    t.decisions.c.before == NOTHING_BEFORE,
 )
 """Nothing of a memory is left in it, but who was involved."""
 _SCRUB = Prepared(

@@ -8,8 +8,7 @@ from functools import cache
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.among import among
-from memory.ledger.prepared import Prepared
+from memory.ledger.prepared import Prepared, among
 from memory.ledger.records import FORGOTTEN_REASON, KnownPair
 from memory.ledger.transaction import TableGroup, upsert
 from memory.models import JUDGES, Judge, Scope

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.among import among
+from memory.ledger.prepared import among
 from memory.ledger.records import StoredItem
 from memory.ledger.transaction import TableGroup
 

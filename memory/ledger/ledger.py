@@ -124,10 +124,11 @@ class Ledger:
         Raises: LedgerError, also where a later version has upgraded the ledger meanwhile.
         """
         with self._database.writing() as connection:
-            self._check_version(migrations.stored_version(connection))
             writer = Writer(connection)
+            if (stored := writer.meta("schema_version")) != t.SCHEMA_VERSION:
+                self._check_version(stored)
             yield writer
-            writer.take_revision()
+            writer.transaction.take_revision()
 
     def store_id(self) -> str:
         """A name for this store that no other store has; made once."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.among import among
 from memory.ledger.links import Links, LinksWriter
-from memory.ledger.prepared import Prepared
+from memory.ledger.prepared import Prepared, among
 from memory.ledger.records import Row
 from memory.ledger.succession import State, end_of, inherited, lived_for, resolved_link
-from memory.ledger.transaction import TableGroup, Transaction
+from memory.ledger.transaction import TableGroup
 from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
 
 _PAGE = 2_000
@@ -50,9 +49,9 @@ _UPDATE = t.memories.update().where(_AMONG_IDS)
 class Memories(TableGroup):
     """What is remembered; each row comes with its links."""
 
-    def __init__(self, transaction: Transaction) -> None:
-        super().__init__(transaction)
-        self._links = Links(transaction)
+    @cached_property
+    def _links(self) -> Links:
+        return Links(self._transaction)
 
     def row(self, memory_id: str) -> Row | None:
         return self.rows([memory_id]).get(memory_id)
@@ -91,7 +90,9 @@ class Memories(TableGroup):
     def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
         """Live memories of the scope with one of these texts, newest first."""
         query = _with_texts(_fields(scope))
-        found = _held(scope, self._prepared(query, keys=keys, **_told(scope)))
+        found = self._prepared(query, keys=keys, **_told(scope))
+        if scope.of_metadata:
+            found = _held(scope, found)
         return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
 
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
@@ -123,7 +124,7 @@ class Memories(TableGroup):
         if scope.of_metadata:
             return len(self.live_with_texts(wanted, scope))
         counted = _count_with_texts(_fields(scope))
-        return int(counted.scalar(self._connection, keys=wanted, **_told(scope)))
+        return int(counted.scalars(self._connection, keys=wanted, **_told(scope))[0])
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """The row of an earlier arrival of each of these very memories, and if its id is taken.
@@ -259,9 +260,9 @@ class Memories(TableGroup):
 class MemoriesWriter(Memories):
     """Memories, to be stored, changed and retired; each one counts as touched."""
 
-    def __init__(self, transaction: Transaction) -> None:
-        super().__init__(transaction)
-        self._links: LinksWriter = LinksWriter(transaction)
+    @cached_property
+    def _links(self) -> LinksWriter:
+        return LinksWriter(self._transaction)
 
     def insert(self, memory: Memory) -> None:
         """A new live memory, with its links."""

@@ -34,8 +34,7 @@ def version_of(connection: Connection) -> str | None:
 
 def stored_version(connection: Connection) -> str | None:
     """The same where the tables are known to be there: one look, cheap enough for every write."""
-    version: str | None = _STORED_VERSION.scalar(connection)
-    return version
+    return next(iter(_STORED_VERSION.scalars(connection)), None)
 
 
 def make_schema(connection: Connection) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection
+from sqlalchemy.engine import URL, Connection, Engine
 
 from memory.errors import LedgerError
 from memory.ledger.database import PATIENCE_S, Database
@@ -19,6 +19,13 @@ _WRITER_LOCK = 0x6D656D6F7279
 
 class PostgresDatabase(Database):
     """A database on a server, for many processes on many machines."""
+
+    _reads: Mapping[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+
+    def __init__(self, engine: Engine, name: str, *, read_only: bool) -> None:
+        """Use `open`."""
+        super().__init__(engine, name, read_only=read_only)
+        self._writes = {"isolation_level": "READ COMMITTED", "postgresql_readonly": read_only}
 
     @classmethod
     def open(cls, url: URL, *, create: bool) -> PostgresDatabase:
@@ -65,18 +72,8 @@ class PostgresDatabase(Database):
         """The server looks after its own files."""
         return []
 
-    def _for_reading(self) -> Connection:
-        return self.engine.connect().execution_options(
-            isolation_level="REPEATABLE READ", postgresql_readonly=True
-        )
-
-    def _for_writing(self) -> Connection:
+    def _begin_writing(self, connection: Connection) -> None:
         """Each statement sees what was committed before it, so after the lock all is seen."""
-        return self.engine.connect().execution_options(
-            isolation_level="READ COMMITTED", postgresql_readonly=self.read_only
-        )
-
-    def _become_the_writer(self, connection: Connection) -> None:
         connection.execute(_AS_WRITER)
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
 

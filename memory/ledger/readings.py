@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.among import among
-from memory.ledger.prepared import Prepared
+from memory.ledger.prepared import Prepared, among
 from memory.ledger.transaction import TableGroup, upsert
 
 ScopedText = tuple[str, str]

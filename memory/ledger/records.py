@@ -35,6 +35,8 @@ class KnownPair(NamedTuple):
 
 ScopeValues = Mapping[str, Any]
 """What scopes compare of a memory, by the names of their fields."""
+NOTHING_BEFORE = '{"rows": {}, "links": []}'
+"""The image of what was before a decision that nothing need be taken back of."""
 FORGOTTEN_REASON = "forgotten"
 """The reason that stays of a decision about a memory since forgotten."""
 VERDICTS = "distinct"

@@ -34,6 +34,8 @@ _PAGES_OF_A_TRANSACTION = 12
 class SqliteDatabase(Database):
     """One file on one machine, with a write-ahead log beside it."""
 
+    _writes: Mapping[str, Any] = {"ledger_writes": True}
+
     def __init__(self, path: Path, *, read_only: bool) -> None:
         """Use `open`."""
         self._path = path
@@ -55,14 +57,16 @@ class SqliteDatabase(Database):
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
-        self._look_again()
+        if self._view.query["mode"] == "ro":
+            self._look_again()
         try:
             with super().reading() as connection:
                 yield connection
         except LedgerDamaged as exc:
             self._check_unchanged(exc)
             raise
-        self._check_unchanged()
+        if self._view.unwritten is not None:
+            self._check_unchanged()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -95,12 +99,11 @@ class SqliteDatabase(Database):
 
     def _look_again(self) -> None:
         """Where the file was taken for one that nobody writes, somebody may write it by now."""
-        if self._view.query["mode"] == "ro":
-            view = _view_of(self._path, read_only=True)
-            if view != self._view:
-                self._view = view
-                self.engine.dispose()
-                self.engine = self._new_engine(read_only=True)
+        view = _view_of(self._path, read_only=True)
+        if view != self._view:
+            self._view = view
+            self.engine.dispose()
+            self.engine = self._new_engine(read_only=True)
 
     def _check_unchanged(self, cause: LedgerDamaged | None = None) -> None:
         """Raises: LedgerError where what was read may be half old and half new."""
@@ -162,14 +165,8 @@ class SqliteDatabase(Database):
             assert isinstance(raw.driver_connection, sqlite3.Connection)
             yield raw.driver_connection
 
-    def _for_reading(self) -> Connection:
-        return self.engine.connect()
-
-    def _for_writing(self) -> Connection:
-        return self.engine.connect().execution_options(ledger_writes=True)
-
-    def _become_the_writer(self, connection: Connection) -> None:
-        """BEGIN IMMEDIATE has waited already."""
+    def _begin_writing(self, connection: Connection) -> None:  # noqa: ARG002 - BEGIN IMMEDIATE waited
+        self._check_place()
 
     def _new_engine(self, *, read_only: bool) -> Engine:
         engine = _engine_of(self._path, self._view.query, read_only=read_only)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -25,50 +25,53 @@ from memory.ledger.transaction import Transaction
 from memory.ledger.turns import Turns, TurnsWriter
 from memory.ledger.vectors import TextVectors, TextVectorsWriter
 
+G = TypeVar("G")
 _PAGE = 2_000
 _META = Prepared(sa.select(t.meta.c.value).where(t.meta.c.key == sa.bindparam("key")))
+
+
+class _Group(Generic[G]):
+    """A table group of a state, made when it is first asked for."""
+
+    def __init__(self, kind: Callable[[Transaction], G]) -> None:
+        self._kind = kind
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, state: Reader, _owner: type) -> G:
+        """Called once of each state, which has the group itself from then on."""
+        group = state.__dict__[self._name] = self._kind(state.transaction)
+        return group
 
 
 class Reader:
     """One committed state: every question to it gets the answer of the same moment."""
 
-    memories: Memories
-    vectors: TextVectors
-    links: Links
-    distinct: DistinctPairs
-    attempts: Attempts
-    decisions: Decisions
-    turns: Turns
-    leases: Leases
-    episodes: Episodes
-    followers: Followers
-    items: Items
-    readings: Readings
+    memories = _Group(Memories)
+    vectors = _Group(TextVectors)
+    links = _Group(Links)
+    distinct = _Group(DistinctPairs)
+    attempts = _Group(Attempts)
+    decisions = _Group(Decisions)
+    turns = _Group(Turns)
+    leases = _Group(Leases)
+    episodes = _Group(Episodes)
+    followers = _Group(Followers)
+    items = _Group(Items)
+    readings = _Group(Readings)
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._transaction = transaction = Transaction(connection)
-        self.memories = Memories(transaction)
-        self.vectors = TextVectors(transaction)
-        self.links = Links(transaction)
-        self.distinct = DistinctPairs(transaction)
-        self.attempts = Attempts(transaction)
-        self.decisions = Decisions(transaction)
-        self.turns = Turns(transaction)
-        self.leases = Leases(transaction)
-        self.episodes = Episodes(transaction)
-        self.followers = Followers(transaction)
-        self.items = Items(transaction)
-        self.readings = Readings(transaction)
+        self.transaction = Transaction(connection)
 
     def revision(self) -> int:
         """The latest committed transaction's number, 0 for a new ledger."""
-        return self._transaction.latest
+        return self.transaction.latest
 
     def meta(self, key: str) -> str | None:
         """A fact about the store itself; None where it was never set."""
-        value: str | None = _META.scalar(self._connection, key=key)
-        return value
+        return next(iter(_META.scalars(self._connection, key=key)), None)
 
     def external_ids_behind(self) -> dict[str, list[str]]:
         """For each live memory, the external ids of what it stands for, oldest time first."""
@@ -97,11 +100,11 @@ class Reader:
         count = sa.func.count()
         live = sa.select(t.memories.c.user, count).where(t.memories.c.live)
         users = live.group_by(t.memories.c.user).order_by(count.desc())
-        by_user = self._transaction.counted(users)
+        by_user = self.transaction.counted(users)
         retired = sa.and_(sa.not_(t.memories.c.live), t.memories.c.text_key != t.FORGOTTEN_KEY)
         return Counts(
             live=sum(by_user.values()),
-            retired=self._transaction.count(t.memories, retired),
+            retired=self.transaction.count(t.memories, retired),
             users=by_user,
             decisions=self.decisions.counts(),
             pending=self.decisions.count_pending(),
@@ -127,37 +130,21 @@ def _last_of(name: str, successors: dict[str, str | None]) -> str:
 class Writer(Reader):
     """One transaction: wholly or not at all, numbered by its revision."""
 
-    memories: MemoriesWriter
-    vectors: TextVectorsWriter
-    links: LinksWriter
-    distinct: DistinctPairsWriter
-    attempts: AttemptsWriter
-    decisions: DecisionsWriter
-    turns: TurnsWriter
-    leases: LeasesWriter
-    episodes: EpisodesWriter
-    followers: FollowersWriter
-    items: ItemsWriter
-    readings: ReadingsWriter
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
-        transaction = self._transaction
-        self.memories = MemoriesWriter(transaction)
-        self.vectors = TextVectorsWriter(transaction)
-        self.links = LinksWriter(transaction)
-        self.distinct = DistinctPairsWriter(transaction)
-        self.attempts = AttemptsWriter(transaction)
-        self.decisions = DecisionsWriter(transaction)
-        self.turns = TurnsWriter(transaction)
-        self.leases = LeasesWriter(transaction)
-        self.episodes = EpisodesWriter(transaction)
-        self.followers = FollowersWriter(transaction)
-        self.items = ItemsWriter(transaction)
-        self.readings = ReadingsWriter(transaction)
+    memories = _Group(MemoriesWriter)
+    vectors = _Group(TextVectorsWriter)
+    links = _Group(LinksWriter)
+    distinct = _Group(DistinctPairsWriter)
+    attempts = _Group(AttemptsWriter)
+    decisions = _Group(DecisionsWriter)
+    turns = _Group(TurnsWriter)
+    leases = _Group(LeasesWriter)
+    episodes = _Group(EpisodesWriter)
+    followers = _Group(FollowersWriter)
+    items = _Group(ItemsWriter)
+    readings = _Group(ReadingsWriter)
 
     def set_meta(self, key: str, value: str) -> None:
-        statement = self._transaction.upsert(t.meta).values(key=key, value=value)
+        statement = self.transaction.upsert(t.meta).values(key=key, value=value)
         self._connection.execute(
             statement.on_conflict_do_update(index_elements=["key"], set_={"value": value})
         )
@@ -175,16 +162,7 @@ class Writer(Reader):
         if table in (t.meta, t.counter):
             self._connection.execute(table.delete())
         self._connection.execute(table.insert(), rows)
-        if self._transaction.dialect == "postgresql" and "seq" in table.c:
+        if self.transaction.dialect == "postgresql" and "seq" in table.c:
             last = sa.select(sa.func.max(table.c.seq)).scalar_subquery()
             sequence = sa.func.pg_get_serial_sequence(table.name, "seq")
             self._connection.execute(sa.select(sa.func.setval(sequence, last)))
-
-    def take_revision(self) -> None:
-        """Number what this transaction wrote; the last step before the commit."""
-        self._transaction.take_revision()
-
-    @property
-    def has_written(self) -> bool:
-        """Whether this transaction has changed anything that a revision counts."""
-        return self._transaction.has_written

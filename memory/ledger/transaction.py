@@ -10,8 +10,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection
 
 from memory.ledger import tables as t
-from memory.ledger.among import among
-from memory.ledger.prepared import Prepared
+from memory.ledger.prepared import Prepared, among
 
 _NOW_S = {
     "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",
@@ -41,7 +40,7 @@ class Transaction:
     @cached_property
     def latest(self) -> int:
         """The number of the last transaction that was committed, 0 for a new ledger."""
-        return int(_LATEST.scalar(self.connection) or 0)
+        return int(next(iter(_LATEST.scalars(self.connection)), 0))
 
     @property
     def revision(self) -> int:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter
 
 from memory.ledger import tables as t
-from memory.ledger.among import among
+from memory.ledger.prepared import among
 from memory.ledger.records import PendingTurn, Waiting
 from memory.ledger.transaction import TableGroup
 from memory.models import KeptCandidate, Turn

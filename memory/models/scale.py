@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
@@ -45,7 +47,7 @@ class Scale(Frozen):
 
     def similarity(self, cosine: float, a: str, b: str) -> float:
         """How alike two texts are whose vectors have this cosine, rounded to 6 places."""
-        return self._one(cosine, has_kana_or_han(a) or has_kana_or_han(b))
+        return self.one(cosine, has_kana_or_han(a) or has_kana_or_han(b))
 
     def similarities(self, cosines: Floats, strict: Flags | bool) -> Floats:
         """The same for many (n,); `strict` where kana or Han stands in either text of the pair.
@@ -65,26 +67,30 @@ class Scale(Frozen):
         For a text that is compared with any other; without one, for whatever texts. A cosine of 6
         places reaches it exactly where its similarity reaches `similarity`.
         """
-        return self._least(similarity, text is not None and has_kana_or_han(text))
+        return _least(self, similarity, text is not None and has_kana_or_han(text))
 
     def cosines(self, similarity: float, strict: Flags) -> Floats:
         """The same for many texts (n,), of which these are the strict ones."""
-        return np.where(strict, self._least(similarity, True), self._least(similarity, False))
+        return np.where(strict, _least(self, similarity, True), _least(self, similarity, False))
 
-    def _least(self, similarity: float, strict: bool) -> float:
-        if similarity < 0.0 or similarity >= NEAR_COPY:
-            return similarity
-        anchor = self.strict_anchor if strict else self.anchor
-        near = float(np.interp(similarity, _SIMILARITIES, (0.0, anchor, NEAR_COPY)))
-        found = round(near, _PLACES)
-        while self._one(found, strict) < similarity:
-            found = round(found + _STEP, _PLACES)
-        while self._one(round(found - _STEP, _PLACES), strict) >= similarity:
-            found = round(found - _STEP, _PLACES)
-        return found
-
-    def _one(self, cosine: float, strict: bool) -> float:
+    def one(self, cosine: float, strict: bool) -> float:
+        """Of one cosine."""
         return float(self.similarities(np.array([cosine]), strict)[0])
+
+
+@lru_cache(maxsize=256)
+def _least(scale: Scale, similarity: float, strict: bool) -> float:
+    """The least cosine of 6 places that counts as this similarity."""
+    if similarity < 0.0 or similarity >= NEAR_COPY:
+        return similarity
+    anchor = scale.strict_anchor if strict else scale.anchor
+    near = float(np.interp(similarity, _SIMILARITIES, (0.0, anchor, NEAR_COPY)))
+    found = round(near, _PLACES)
+    while scale.one(found, strict) < similarity:
+        found = round(found + _STEP, _PLACES)
+    while scale.one(round(found - _STEP, _PLACES), strict) >= similarity:
+        found = round(found - _STEP, _PLACES)
+    return found
 
 
 PLAIN = Scale(anchor=LOWER)

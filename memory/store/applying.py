@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory.ledger import BATCH_PAUSE, Reader, Row, Writer, with_verdicts
+from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Reader, Row, Writer, with_verdicts
 from memory.models import (
     JUDGES,
     PERSON,
@@ -99,6 +99,12 @@ class Decided:
         return self.decision.members[-1] if self.arrival is None else self.arrival.memory
 
     @property
+    def stays(self) -> bool:
+        """Whether its arrival is stored just as it came; a link may lead to another end."""
+        new = self.arrival
+        return new is not None and not self.decision.survivors and not new.memory.linked_ids
+
+    @property
     def names(self) -> set[str]:
         """Ids of the members."""
         return {member.id for member in self.decision.members}
@@ -150,11 +156,14 @@ class Applier:
         Decisions about stored memories alone are independent of each other.
         """
         answers: list[Conflict | None] = []
+        revision, written = writer.revision(), writer.transaction.has_written
         for one in decided:
-            latest = _is_latest(writer, one)
+            as_of = one.condition.revision if isinstance(one.condition, WhileNearest) else None
+            latest = as_of == revision and not written
             if answers and one.arrival is not None and not latest:
                 break
-            why = self._conflict(writer, one, latest)
+            free = latest and not one.decision.survivors
+            why = "" if free else self._conflict(writer, one, latest)
             answers.append(Conflict(why) if why else None)
             if one.arrival is not None and (why or not latest):
                 break
@@ -172,19 +181,18 @@ class Applier:
         """Apply decisions, in order, whatever came meanwhile; no arrival is there already."""
         parts = [decided] if len(decided) == 1 else _without_effect(writer, decided)
         numbers = [number for some in parts for number in self._write(writer, some, made, run)]
-        moved = [one.newest.id for one in decided if not _stays(one)]
+        newest = [one.newest for one in decided]
+        moved = [new.id for new, one in zip(newest, decided, strict=True) if not one.stays]
         alive = _living_for(writer, moved) if moved else {}
         return [
-            Applied(number, alive.get(one.newest.id, one.newest))
-            for number, one in zip(numbers, decided, strict=True)
+            Applied(number, alive.get(new.id, new))
+            for number, new in zip(numbers, newest, strict=True)
         ]
 
     # --- what must hold ---
 
     def _conflict(self, writer: Writer, one: Decided, latest: bool) -> str:
         """Say what has come first that the condition names; "" where nothing has."""
-        if latest and not one.decision.survivors:
-            return ""
         if not latest and one.arrival and writer.memories.has_arrived(one.arrival.memory):
             return "it arrived meanwhile"
         return next(filter(None, self._moved(writer, one, one.condition, latest)), "")
@@ -279,14 +287,19 @@ class Applier:
         vectors += [one.arrival for one in some if one.arrival is not None]
         if vectors:
             self._cache.keep(writer, vectors)
-        images = writer.memories.images([one.undone_from for one in some])
+        by_person = any(one.decision.model == PERSON for one in some)
+        images = [NOTHING_BEFORE] * len(some)
+        if survivors or by_person:
+            images = writer.memories.images([one.undone_from for one in some])
         if survivors:
             _let_live(writer, survivors)
-        self._mark_distinct(writer, [one.decision for one in some if one.decision.distinct])
-        recorded = [
-            (one.decision, self._told_by_person(writer, one.decision, before))
-            for one, before in zip(some, images, strict=True)
-        ]
+        if distinct := [one.decision for one in some if one.decision.distinct]:
+            self._mark_distinct(writer, distinct)
+        recorded = [(one.decision, before) for one, before in zip(some, images, strict=True)]
+        if by_person:
+            recorded = [
+                (one, self._told_by_person(writer, one, before)) for one, before in recorded
+            ]
         for one in some:
             if one.decision.pending and one.decision.model not in (None, PERSON):
                 self._count_failure(writer, one)
@@ -336,20 +349,6 @@ class Applier:
         for a, b in combinations(one.decision.members, 2):
             scope = self._scope_of(a)
             writer.attempts.count(scope, a.content, b.content, model, now, pause)
-
-
-def _is_latest(writer: Writer, one: Decided) -> bool:
-    """Whether nothing at all was written since a new memory was prepared."""
-    condition = one.condition
-    as_of = condition.revision if isinstance(condition, WhileNearest) else None
-    return as_of == writer.revision() and not writer.has_written
-
-
-def _stays(one: Decided) -> bool:
-    """Whether its arrival is stored just as it came; a link may lead to another end."""
-    return (
-        one.arrival is not None and not one.decision.survivors and not one.arrival.memory.linked_ids
-    )
 
 
 def _without_effect(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from functools import cached_property
 
 from memory.ledger import Reader, ScopedText, TextPair
 from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
@@ -27,7 +28,7 @@ class Asker:
     thorough: bool = False
     """Whether a page need not show again only what it was shown thoroughly."""
 
-    @property
+    @cached_property
     def bound_by(self) -> tuple[Judge, ...]:
         """Whose word it does not question: what the offline judge told apart binds itself alone."""
         if self.insistence is Insistence.AGAIN:

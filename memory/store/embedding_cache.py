@@ -101,8 +101,7 @@ class EmbeddingCache:
             text_key(one.memory.content): one.vector for one in new if one.vector is not None
         }
         if vectors:
-            self._claim(writer)
-            writer.vectors.put(vectors)
+            self._put(writer, vectors)
 
     def make_missing(self) -> int:
         """Make the vectors that an earlier fault left out; gives how many.
@@ -117,14 +116,14 @@ class EmbeddingCache:
             keys = [text_key(text) for text in some]
             for part in pace.parts(list(zip(keys, self._embed(some), strict=True))):
                 with pace.writing(self._ledger, len(part)) as writer:
-                    self._claim(writer)
-                    writer.vectors.put(dict(part))
+                    self._put(writer, dict(part))
                     writer.drop_unused_texts({key for key, _ in part})  # forgotten meanwhile
         return len(texts)
 
-    def _claim(self, writer: Writer) -> None:
+    def _put(self, writer: Writer, vectors: Mapping[str, Vector]) -> None:
         if not self.check(writer):
             writer.set_meta(_EMBEDDER, self._embedder.fingerprint)
+        writer.vectors.put(vectors)
 
     def _embed(self, texts: Iterable[str]) -> Vectors:
         """Raises: EmbeddingError."""

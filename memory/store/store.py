@@ -365,8 +365,12 @@ class MemoryStore:
 
         Raises: LeaseLost where the lease, if given, is not held any more: nothing is done then.
         """
-        made = self.applier.vectors_of_made(decided)
-        with self.pace.writing(self.ledger, len(decided)) as writer:
+        made = {}
+        if any(one.decision.survivors for one in decided):
+            made = self.applier.vectors_of_made(decided)
+        count = len(decided)
+        writing = self.ledger.writing() if count == 1 else self.pace.writing(self.ledger, count)
+        with writing as writer:
             if lease is not None:
                 writer.leases.check(lease)
             done = self.applier.apply(writer, decided, made, run)

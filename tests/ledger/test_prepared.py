@@ -15,9 +15,8 @@ from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.ledger import tables as t
-from memory.ledger.among import among
 from memory.ledger.opening import open_database
-from memory.ledger.prepared import Prepared
+from memory.ledger.prepared import Prepared, among
 from memory.models import Verdict
 from memory.store import MemoryStore
 from tests.conftest import Tell
@@ -52,7 +51,7 @@ def test_every_value_is_read_as_sqlalchemy_reads_it(connection: Connection) -> N
     assert [type(row.pending) for row in rows] == [bool] * len(TEXTS)
     blob = Prepared(t.vectors.insert())
     blob.run_all(connection, [{"text_key": "k", "vector": bytes(range(256))}])
-    assert Prepared(sa.select(t.vectors.c.vector)).scalar(connection) == bytes(range(256))
+    assert Prepared(sa.select(t.vectors.c.vector)).scalars(connection) == [bytes(range(256))]
 
 
 @pytest.mark.parametrize("wanted", [[], TEXTS, [*TEXTS, *map(str, range(40_000))]], ids=len)
