@@ -126,6 +126,7 @@ class _New:
     embedded: Embedded | None
     """None where it is embedded when it is prepared."""
     said: _Said
+    names_others: bool = False
 
 
 class MemoryDeduplicator:
@@ -239,7 +240,9 @@ class MemoryDeduplicator:
         asking = Asking(calls, Budget(self._budget_s))
         joined = iter(await self._judging.join_named(naming, asking) if naming else ())
         return [
-            _New(one.memory, new, _Said(one.shown, next(joined) if one.named else Joining()))
+            _New(one.memory, new, _Said(one.shown, next(joined)), names_others=True)
+            if one.named
+            else _New(one.memory, new, _Said(one.shown))
             for one, new in zip(extracted, embedded, strict=True)
         ]
 
@@ -252,7 +255,7 @@ class MemoryDeduplicator:
     ) -> list[Outcome]:
         """Prepare, decide and apply the first of these, at least one; again after a conflict."""
         size = self._store.pace.size if self._many else 1
-        plain = takewhile(lambda one: one.said.joining == Joining(), new[1:size])
+        plain = takewhile(lambda one: not one.names_others, new[1:size])
         new, effort = [new[0], *plain], _Effort(lost=new[0].said.joining.usage)
         with telemetry.span("write") as seen:
             while True:

@@ -24,14 +24,14 @@ class Links(TableGroup):
         """The links of each of these memories that lead to a live one."""
         ends: dict[str, list[MemoryLink]] = {}
         wanted = set(ids)
-        for link in self._touching(_LIVE, ids):
+        for link in sorted(_LIVE.rows(self._connection, ids=ids)) if ids else ():
             for source in wanted & {link.low_id, link.high_id}:
                 ends.setdefault(source, []).append(seen_from(source, link))
         return {source: tuple(found) for source, found in ends.items()}
 
     def touching(self, ids: Sequence[str]) -> list[Any]:
         """The rows of all their links, of those too that lead to what has not arrived yet."""
-        return self._touching(_ALL, ids)
+        return sorted(_ALL.rows(self._connection, ids=ids)) if ids else []
 
     def between(self, a: str, b: str) -> sa.Row[Any] | None:
         low, high = sorted((a, b))
@@ -43,11 +43,6 @@ class Links(TableGroup):
         retired = sa.select(t.memories.c.id).where(sa.not_(t.memories.c.live))
         ends = sa.or_(t.links.c.low_id.in_(retired), t.links.c.high_id.in_(retired))
         return self._transaction.count(t.links, ends)
-
-    def _touching(self, links: Prepared, ids: Sequence[str]) -> list[Any]:
-        if not ids:
-            return []
-        return sorted(links.rows(self._connection, ids=ids))
 
 
 class LinksWriter(Links):

@@ -89,8 +89,8 @@ class Memories(TableGroup):
 
     def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
         """Live memories of the scope with one of these texts, newest first."""
-        query = _with_texts(_fields(scope))
-        found = self._prepared(query, keys=keys, **_told(scope))
+        values = _values_of(scope)
+        found = self._prepared(_with_texts(tuple(values)), keys=keys, **values)
         if scope.of_metadata:
             found = _held(scope, found)
         return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
@@ -100,8 +100,9 @@ class Memories(TableGroup):
 
         They are few, however many the scope has: in no order, SQLite finds them by the revision.
         """
-        newer = _written_after(_fields(scope))
-        names = newer.scalars(self._connection, after=revision, **_told(scope))
+        values = _values_of(scope)
+        newer = _written_after(tuple(values))
+        names = newer.scalars(self._connection, after=revision, **values)
         return _held(scope, list(self.rows(names).values()))
 
     def newest(self, limit: int | None, scope: Scope, since: datetime | None = None) -> list[Row]:
@@ -123,8 +124,9 @@ class Memories(TableGroup):
             return 0
         if scope.of_metadata:
             return len(self.live_with_texts(wanted, scope))
-        counted = _count_with_texts(_fields(scope))
-        return int(counted.scalars(self._connection, keys=wanted, **_told(scope))[0])
+        values = _values_of(scope)
+        counted = _count_with_texts(tuple(values))
+        return int(counted.scalars(self._connection, keys=wanted, **values)[0])
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """The row of an earlier arrival of each of these very memories, and if its id is taken.
@@ -418,17 +420,14 @@ def _have_texts(fields: tuple[str, ...]) -> Iterator[sa.ColumnElement[bool]]:
 def _same_in(fields: tuple[str, ...]) -> Iterator[sa.ColumnElement[bool]]:
     """By no index: another condition finds fewer rows; SQLite takes every user for a rare one."""
     for name in fields:
-        column: sa.ColumnElement[Any] = t.memories.c[name]
+        column: sa.ColumnElement[Any] = t.memories.c[name.removeprefix("scope_")]
         if isinstance(column.type, sa.Text):
             column = column.concat("")
-        yield column.is_not_distinct_from(sa.bindparam(f"scope_{name}", type_=column.type))
+        yield column.is_not_distinct_from(sa.bindparam(name, type_=column.type))
 
 
-def _fields(scope: Scope) -> tuple[str, ...]:
-    return tuple(name for name, _ in scope.values if name in SCOPE_FIELDS)
-
-
-def _told(scope: Scope) -> dict[str, str | bool | None]:
+def _values_of(scope: Scope) -> dict[str, str | bool | None]:
+    """The values of the columns that it names, as parameters of statements on those."""
     return {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
 
 

@@ -55,12 +55,8 @@ class Prepared:
         """The first column of its answer."""
         return [row[0] for row in self.rows(connection, **values)]
 
-    def run(self, connection: Connection, **values: Any) -> None:
-        """Execute what has no answer."""
-        self._executed(connection, [values])
-
     def run_all(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """The same for each of these values."""
+        """Execute what has no answer, for each of these values."""
         self._executed(connection, rows, many=True)
 
     def _executed(

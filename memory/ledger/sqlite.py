@@ -78,9 +78,10 @@ class SqliteDatabase(Database):
             raise LedgerError(f"the ledger {self.name} is busy", "try again")
         try:
             with super().writing() as connection:
-                before = _rows_changed(connection)
+                driver: Any = connection.connection.driver_connection
+                before = driver.total_changes
                 yield connection
-                rows = _rows_changed(connection) - before
+                rows = driver.total_changes - before
             self._log_pages += rows + _PAGES_OF_A_TRANSACTION if rows else 0
         finally:
             self._turn_to_write.release()
@@ -194,13 +195,6 @@ class SqliteDatabase(Database):
             if part in told:
                 return problem, remedy
         return f"failed: {told}", ""
-
-
-def _rows_changed(connection: Connection) -> int:
-    """How many this connection has changed since it was made."""
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver.total_changes
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:

@@ -259,17 +259,6 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def _to_memory(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Memory:
-    return Memory.model_construct(
-        **{name: values[name] for name in _PLAIN},
-        timestamp=datetime.fromisoformat(values["timestamp"]),
-        tags=_texts(values["tags"]),
-        merged_from=_texts(values["merged_from"]),
-        metadata=json.loads(values["metadata"]),
-        linked_ids=links,
-    )
-
-
 def _texts(told: str) -> tuple[str, ...]:
     """A JSON array; most are empty."""
     return () if told == "[]" else tuple(json.loads(told))
@@ -291,7 +280,14 @@ def naming_damage(of: str) -> Iterator[None]:
 def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
     """Raises: LedgerDamaged where a value is none that was ever written."""
     try:
-        memory = _to_memory(values, links)
+        memory = Memory.model_construct(
+            **{name: values[name] for name in _PLAIN},
+            timestamp=datetime.fromisoformat(values["timestamp"]),
+            tags=_texts(values["tags"]),
+            merged_from=_texts(values["merged_from"]),
+            metadata=json.loads(values["metadata"]),
+            linked_ids=links,
+        )
     except NEVER_WRITTEN as exc:
         raise LedgerDamaged(
             f"the ledger's row of {values.get('id')!r} is damaged", RESTORE

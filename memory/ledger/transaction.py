@@ -56,9 +56,11 @@ class Transaction:
         """Number what it wrote; the last step before the commit."""
         if not self.has_written:
             return
-        _NUMBER.run(self.connection, number=self.revision)
+        _NUMBER.run_all(self.connection, [{"number": self.revision}])
         if self.touched:
-            _TOUCH.run(self.connection, ids=sorted(self.touched), number=self.revision)
+            _TOUCH.run_all(
+                self.connection, [{"ids": sorted(self.touched), "number": self.revision}]
+            )
 
     def now_s(self) -> float:
         """The database's clock, in seconds since 1970: one for all processes and machines."""

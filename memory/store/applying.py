@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Reader, Row, Writer, with_verdicts
 from memory.models import (
@@ -99,10 +98,12 @@ class Decided:
         return self.decision.members[-1] if self.arrival is None else self.arrival.memory
 
     @property
-    def stays(self) -> bool:
-        """Whether its arrival is stored just as it came; a link may lead to another end."""
+    def stays(self) -> Memory | None:
+        """The arrival, if it is stored just as it came; a link may lead to another end."""
         new = self.arrival
-        return new is not None and not self.decision.survivors and not new.memory.linked_ids
+        if new is None or self.decision.survivors or new.memory.linked_ids:
+            return None
+        return new.memory
 
     @property
     def names(self) -> set[str]:
@@ -181,12 +182,12 @@ class Applier:
         """Apply decisions, in order, whatever came meanwhile; no arrival is there already."""
         parts = [decided] if len(decided) == 1 else _without_effect(writer, decided)
         numbers = [number for some in parts for number in self._write(writer, some, made, run)]
-        newest = [one.newest for one in decided]
-        moved = [new.id for new, one in zip(newest, decided, strict=True) if not one.stays]
+        stays = [one.stays for one in decided]
+        moved = [one.newest.id for one, new in zip(decided, stays, strict=True) if new is None]
         alive = _living_for(writer, moved) if moved else {}
         return [
-            Applied(number, alive.get(new.id, new))
-            for number, new in zip(numbers, newest, strict=True)
+            Applied(number, new or alive.get(one.newest.id, one.newest))
+            for number, new, one in zip(numbers, stays, decided, strict=True)
         ]
 
     # --- what must hold ---
@@ -440,16 +441,11 @@ def ranked_by(
         return []
     others = np.stack([known[row.text_key] for row in candidates])
     cosines = similarities(others, np.broadcast_to(probe.vector, others.shape))
-    scores = scale.similarities(cosines, _strict(probe.text, candidates))
+    strict = has_kana_or_han(probe.text)
+    either = np.array([strict or has_kana_or_han(row.memory.content) for row in candidates])
+    scores = scale.similarities(cosines, either)
     found = [
         SearchResult(row.memory, score, cosine)
         for row, score, cosine in zip(candidates, scores.tolist(), cosines.tolist(), strict=True)
     ]
     return sorted(found, key=lambda hit: (-hit.similarity, -hit.memory.timestamp.timestamp()))
-
-
-def _strict(text: str, rows: Sequence[Row]) -> npt.NDArray[np.bool_]:
-    """Where kana or Han stands in either text."""
-    if has_kana_or_han(text):
-        return np.ones(len(rows), np.bool_)
-    return np.array([has_kana_or_han(row.memory.content) for row in rows])

@@ -368,9 +368,9 @@ class MemoryStore:
         made = {}
         if any(one.decision.survivors for one in decided):
             made = self.applier.vectors_of_made(decided)
-        count = len(decided)
-        writing = self.ledger.writing() if count == 1 else self.pace.writing(self.ledger, count)
-        with writing as writer:
+        count, pace = len(decided), self.pace
+        paced = count > 1 or pace.size == 1  # else a single one teaches nothing
+        with pace.writing(self.ledger, count) if paced else self.ledger.writing() as writer:
             if lease is not None:
                 writer.leases.check(lease)
             done = self.applier.apply(writer, decided, made, run)
