@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.hops import measure
+from benchmarks.hops import functions_of_a_new_memory, measure
 
 
 def test_a_new_memory_costs_two_looks_and_one_write() -> None:
@@ -19,3 +19,9 @@ def test_a_consolidation_reads_one_state_and_writes_once() -> None:
 
 def test_a_call_without_turns_writes_nothing() -> None:
     assert measure(["a call without turns"])["a call without turns"].writes == 0
+
+
+def test_a_new_memory_can_be_followed_through_the_code() -> None:
+    entered = functions_of_a_new_memory()
+    assert len(entered) <= 130
+    assert len({file for file, _, _ in entered}) <= 31
