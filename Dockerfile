@@ -3,7 +3,7 @@ FROM python:3.12-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE orchestrator.py ./
 COPY memory ./memory
-RUN python -m venv /opt/memory && /opt/memory/bin/pip install --no-cache-dir ".[openai,postgres]"
+RUN python -m venv /opt/memory && /opt/memory/bin/pip install --no-cache-dir ".[agent,openai,postgres]"
 
 FROM python:3.12-slim
 RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin memory \

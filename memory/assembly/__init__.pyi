@@ -1,3 +1,4 @@
+from .access import installed as installed
 from .embedders import build_embedder as build_embedder
 from .embedders import build_scale as build_scale
 from .executor import open_executor as open_executor

@@ -73,7 +73,8 @@ def installed(extra: str, setting: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as exc:
-        problem, remedy = f"{exc.name} is not installed", f"pip install '.[{extra}]'"
+        library = (exc.name or extra).partition(".")[0]
+        problem, remedy = f"{library} is not installed", f"pip install '.[{extra}]'"
         raise ConfigError(setting, "", problem, remedy) from exc
 
 

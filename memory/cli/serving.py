@@ -79,7 +79,8 @@ def _keep_workspace(config: Config, store: MemoryStore) -> None:
 
 def _over_stdio(config: Config) -> None:
     gc.disable()  # loading makes no garbage, and collecting it takes a tenth of the first answer
-    from memory.agent import AgentServer, run_and_exit
+    with assembly.installed("agent", "memory-dedup serve"):
+        from memory.agent import AgentServer, run_and_exit
 
     def opened() -> Opened:
         store = assembly.open_store(config)
@@ -93,7 +94,8 @@ def _over_stdio(config: Config) -> None:
 
 
 def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -> None:
-    from memory.agent import AgentServer, Gate, called, serve_over_http
+    with assembly.installed("agent", "memory-dedup serve"):
+        from memory.agent import AgentServer, Gate, called, serve_over_http
     from memory.listening import Address, WholeBody
 
     address = Address.read(http)

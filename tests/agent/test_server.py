@@ -593,6 +593,24 @@ def test_the_handshake_loads_nothing_of_the_store() -> None:
     assert run.stdout == "[]\n"
 
 
+@pytest.mark.parametrize("where", [[], ["--http", "127.0.0.1:0"]])
+def test_without_its_extra_the_server_names_it_in_one_line(
+    tmp_path: Path, where: list[str]
+) -> None:
+    code = (
+        f"import sys; sys.modules['mcp'] = None; sys.argv = ['memory-dedup', 'serve', *{where}]\n"
+        "from memory.starting import dedup; dedup()"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 1
+    assert run.stderr == (
+        "error: memory-dedup serve: mcp is not installed; pip install '.[agent]'\n"
+    )
+
+
 def test_a_store_that_cannot_be_opened_ends_the_server_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "ledger.db").write_bytes(b"no database at all, only text" * 99)
