@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from memory.errors import LedgerError
 from memory.ledger import Ledger, Writer
+from memory.ledger.terms import listed
 from memory.models import PERSON, Action, Decision, Memory, MemoryLink, Scope, Survivor, Turn
 from memory.providers import WordLlamaEmbedder
 from memory.search import EmbeddedChroma
@@ -92,9 +94,18 @@ def test_text_vector_and_reasons_are_gone_whatever_happened_after_chroma_copied_
         [*_, now] = [row for row in store.memories() if row.id == memory.id]
         vectors.append(vector_of(store, now))
     assert holders(tmp_path / "data", vectors[0])
+    [sails] = Counter(listed("sails"))
+    with store.ledger.reading() as reader:
+        assert reader.terms.postings(["sail"], None, everyone=True).of_terms
     assert store.forget(memory.id).erased
     for needle in (b"Mia sails.", b"Mia rows.", b"secret reason", *vectors):
         assert holders(tmp_path / "data", needle) == []
+    with store.ledger.reading() as reader:
+        left = [row.memory.content for row in reader.memories.live()]
+        found = reader.terms.postings(["sail"], None, everyone=True).of_terms
+    assert len(found) == any("sails" in text for text in left)
+    if not any("sails" in text for text in left):
+        assert holders(tmp_path / "data", sails.encode()) == []
 
 
 def test_what_another_process_forgot_is_cleared_by_whoever_has_chroma(

@@ -159,6 +159,7 @@ def _store(
             index_at_once=config.memory.chroma.host is not None,
             vectors_mb=config.memory.search.vectors_mb,
             scope_fields=config.memory.dedup_scope,
+            hybrid=config.memory.search.hybrid,
             scale=build_scale(config, embedder),
         )
     except BaseException:  # Ctrl-C too must not leave the ledger open

@@ -70,6 +70,8 @@ class ChromaConfig(Frozen):
 class SearchConfig(Frozen):
     """How memories are found."""
 
+    hybrid: bool = True
+    """Whether a question is compared by its words too, not only by its vector."""
     vectors_mb: int = Field(default=512, ge=0)
     """Memory for vectors, of the users who were asked about last."""
 

@@ -86,7 +86,7 @@ class Followers(TableGroup):
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
         """What scopes compare of those of these memories that live, by id."""
         found = _SCOPES.rows(self._connection, ids=ids) if ids else ()
-        return {name: _scope_values(metadata, scope) for name, metadata, *scope in found}
+        return {name: row_scope_values(metadata, scope) for name, metadata, *scope in found}
 
     def lag(self, after: int) -> int:
         """How many rows are above a revision."""
@@ -160,7 +160,7 @@ def _values(metadata: str, scope: tuple[Any, ...], fields: Collection[str]) -> S
     return values | {name: told.get(name) for name in fields}
 
 
-def _scope_values(metadata: str, scope: Sequence[Any]) -> ScopeValues:
+def row_scope_values(metadata: str, scope: Sequence[Any]) -> ScopeValues:
     values = dict(zip(SCOPE_FIELDS, scope, strict=True))
     if metadata == "{}":
         return values

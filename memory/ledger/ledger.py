@@ -128,6 +128,7 @@ class Ledger:
             if (stored := writer.meta("schema_version")) != t.SCHEMA_VERSION:
                 self._check_version(stored)
             yield writer
+            writer.terms.follow(writer.transaction.reworded)
             writer.transaction.take_revision()
 
     def store_id(self) -> str:

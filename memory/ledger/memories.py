@@ -280,6 +280,7 @@ class MemoriesWriter(Memories):
         ]
         _INSERT.run_all(self._connection, rows)
         transaction.numbered = True
+        transaction.reworded |= {memory.id for memory in memories}
         links = [(memory.id, link) for memory in memories for link in memory.linked_ids]
         if not links:
             return
@@ -355,6 +356,7 @@ class MemoriesWriter(Memories):
     def _update(self, ids: Sequence[str], values: dict[str, Any]) -> None:
         self._connection.execute(_UPDATE.values(values), {"ids": ids})
         self._transaction.touched |= set(ids)
+        self._transaction.reworded |= set(ids)
 
     def _update_each(self, values: Mapping[str, Mapping[str, Any]]) -> None:
         """Values of the same columns for each id, in one statement."""
@@ -362,6 +364,7 @@ class MemoriesWriter(Memories):
             update = t.memories.update().where(t.memories.c.id == sa.bindparam("of_id"))
             self._connection.execute(update, [{"of_id": name, **values[name]} for name in values])
         self._transaction.touched |= values.keys()
+        self._transaction.reworded |= values.keys()
 
 
 def strangers(new: Sequence[Memory]) -> Iterator[slice]:

@@ -21,6 +21,7 @@ from memory.ledger.copies import note_copy
 from memory.ledger.database import Database
 from memory.ledger.prepared import Prepared
 from memory.ledger.rekeying import make_keys_anew
+from memory.ledger.terms import fill_terms
 
 _PAGE = 1_000
 _VERSION = t.meta.c.key == "schema_version"
@@ -281,6 +282,29 @@ def _to_7(connection: Connection) -> None:
         )
 
 
+def _to_8(connection: Connection) -> None:
+    """Keep the terms of live memories, for ranking by words. Version 7 looks before each write."""
+    words = {
+        "sqlite": {"$blob": "BLOB", "$keyed": " WITHOUT ROWID"},
+        "postgresql": {"$blob": "BYTEA", "$keyed": ""},
+    }[connection.dialect.name]
+    for statement in _TO_8:
+        for word, told in words.items():
+            statement = statement.replace(word, told)
+        connection.exec_driver_sql(statement)
+    fill_terms(connection)
+
+
+_TO_8 = (
+    "CREATE TABLE postings (owner TEXT NOT NULL, term TEXT NOT NULL, block INTEGER NOT NULL, "
+    "entries $blob NOT NULL, PRIMARY KEY (owner, term, block))$keyed",
+    "CREATE TABLE term_lists (memory INTEGER NOT NULL PRIMARY KEY, owner TEXT NOT NULL, "
+    "terms TEXT NOT NULL)",
+    "CREATE TABLE term_totals (owner TEXT NOT NULL PRIMARY KEY, memories INTEGER NOT NULL, "
+    "terms BIGINT NOT NULL)",
+)  # fmt: skip
+
+
 STEPS: Mapping[str, Callable[[Connection], None]] = {
     "1": _to_2,
     "2": _to_3,
@@ -288,5 +312,6 @@ STEPS: Mapping[str, Callable[[Connection], None]] = {
     "4": _to_5,
     "5": _to_6,
     "6": _to_7,
+    "7": _to_8,
 }
 """By the version that each starts from."""

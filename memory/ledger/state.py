@@ -21,6 +21,7 @@ from memory.ledger.memories import Memories, MemoriesWriter
 from memory.ledger.prepared import Prepared
 from memory.ledger.readings import Readings, ReadingsWriter
 from memory.ledger.records import Counts
+from memory.ledger.terms import Terms, TermsWriter
 from memory.ledger.transaction import Transaction
 from memory.ledger.turns import Turns, TurnsWriter
 from memory.ledger.vectors import TextVectors, TextVectorsWriter
@@ -60,6 +61,7 @@ class Reader:
     followers = _Group(Followers)
     items = _Group(Items)
     readings = _Group(Readings)
+    terms = _Group(Terms)
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -142,6 +144,7 @@ class Writer(Reader):
     followers = _Group(FollowersWriter)
     items = _Group(ItemsWriter)
     readings = _Group(ReadingsWriter)
+    terms = _Group(TermsWriter)
 
     def set_meta(self, key: str, value: str) -> None:
         statement = self.transaction.upsert(t.meta).values(key=key, value=value)

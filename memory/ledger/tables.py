@@ -17,7 +17,7 @@ from memory.ledger.records import Row
 from memory.models import Memory, MemoryLink
 from memory.text import text_key
 
-SCHEMA_VERSION = "7"
+SCHEMA_VERSION = "8"
 """Whoever changes a table below adds the step from the version before it to `migrations`."""
 
 FORGOTTEN_KEY = ""
@@ -209,6 +209,32 @@ items = sa.Table(
     sa.Column("updated_at", sa.Text, nullable=False),
 )
 """What was put under a key, as it was put; `memory_id` where its text is a memory too."""
+postings = sa.Table(
+    "postings",
+    schema,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("term", sa.Text, primary_key=True),
+    sa.Column("block", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("entries", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Which live memories have a term, by blocks of their numbers; owners and terms are hashes."""
+term_lists = sa.Table(
+    "term_lists",
+    schema,
+    sa.Column("memory", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("terms", sa.Text, nullable=False),
+)
+"""Under which terms a live memory stands in the postings."""
+term_totals = sa.Table(
+    "term_totals",
+    schema,
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("memories", sa.Integer, nullable=False),
+    sa.Column("terms", sa.BigInteger, nullable=False),
+)
+"""How many live memories each owner has, and how many terms these have together."""
 index_state = sa.Table(
     "index_state",
     schema,

@@ -30,6 +30,8 @@ class Transaction:
         self.connection = connection
         self.touched: set[str] = set()
         """Ids of the memories whose revision is to be raised."""
+        self.reworded: set[str] = set()
+        """Ids of the memories that are found by other terms now: new, changed or retired."""
         self.numbered = False
         """Whether rows were written that have this transaction's revision already."""
 

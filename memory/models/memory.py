@@ -94,10 +94,13 @@ class SearchResult:
     cosine: float | None = None
     """Before the scale; None where that is the similarity."""
 
+    relevance: float | None = None
+    """By words and by vector, in standard deviations; None where only the similarity counts."""
+
     @property
     def score(self) -> float:
         """What the found are ranked by."""
-        return self.similarity
+        return self.similarity if self.relevance is None else self.relevance
 
     @property
     def distance(self) -> float:

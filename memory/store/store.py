@@ -41,7 +41,7 @@ from memory.models import (
 )
 from memory.protocols import Clock, Embedder, Query, VectorIndex
 from memory.search import SearchRouter
-from memory.store import undoing
+from memory.store import recalling, undoing
 from memory.store.applying import (
     Anyway,
     Applied,
@@ -128,6 +128,7 @@ class MemoryStore:
         vectors_mb: int = 512,
         scope_fields: tuple[ScopeField, ...] = ("user",),
         scale: Scale = PLAIN,
+        hybrid: bool = True,
         clock: Clock = utc_now,
         new_id: Callable[[], str] = new_memory_id,
     ) -> None:
@@ -136,7 +137,8 @@ class MemoryStore:
         `open_index` is called for users whose vectors do not fit, with `index_at_once` at the first
         query. Where it is None, those are searched in the ledger, exactly and slowly.
 
-        `scale` is what similarity is, of the embedder's cosine.
+        `scale` is what similarity is, of the embedder's cosine. With `hybrid`, `search` ranks by
+        words and by the cosine.
         Whatever compares or stores vectors raises EmbedderMismatch where the ledger's come from
         another embedder.
         """
@@ -146,6 +148,7 @@ class MemoryStore:
         self.embeddings = EmbeddingCache(ledger, embedder)
         self.index = SearchRouter(ledger, vectors_mb << 20, open_index, at_once=index_at_once)
         self.scale = scale
+        self._hybrid = hybrid
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
         """Which memories one may be compared with."""
         self.scope_fields = scope_fields
@@ -227,24 +230,29 @@ class MemoryStore:
         everyone: bool = False,
         min_score: float | None = None,
     ) -> list[SearchResult]:
-        """Return the k live memories nearest to the query, nearest first.
+        """Return the k live memories that answer a query best, best first.
 
         It takes one of `user`, `scope` and `everyone=True`, which searches the memories of all
-        users. How alike they are is the plain cosine: a question is no statement. With
-        `min_score`, those that score less are left out.
+        users. They are ranked by their `score`; how alike they are is the plain cosine: a question
+        is no statement. With `min_score`, those that score less are left out.
 
         Raises: InputError where none or several of them are given, EmbeddingError.
         """
         scope = _one_scope(user, scope, everyone)
         if not clean(query):
             return []
-        vector = self.embeddings.query(*wordings(clean(query), scope.user))
+        told = wordings(clean(query), scope.user)
+        probe = Probe(told[-1], self.embeddings.query(*told))
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
-        [names] = self.index.nearest([Query(vector, scope, k)])
+        shown = max(k, recalling.SHORTLIST) if self._hybrid else k
+        [near] = self.index.nearest([Query(probe.vector, scope, shown)])
         with self.ledger.reading() as reader:
-            found = reader.memories.rows(names).values()
-            hits = ranked(reader, Probe(clean(query), vector), filter(_is_live, found), PLAIN)
+            if self._hybrid:
+                hits = recalling.best(reader, probe, near, scope, k)
+            else:
+                found = reader.memories.rows(near).values()
+                hits = ranked(reader, probe, filter(_is_live, found), PLAIN)
         return [hit for hit in hits if min_score is None or hit.score >= min_score]
 
     def find_similar(

@@ -27,6 +27,7 @@ from .statements import Statement as Statement
 from .statements import retold as retold
 from .statements import statements as statements
 from .telling import telling_words as telling_words
+from .terms import search_terms as search_terms
 from .verification import Belief as Belief
 from .verification import Verification as Verification
 from .verification import verify as verify

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from memory.text.tokens import Kind, tokens
 
-_TELLING = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.TURNING})
+TELLING = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.TURNING})
 _REPORTING = frozenset(
     "say mention state note tell share reveal explain add express describe talk discuss report "
     "claim emphasize acknowledge recently currently remember".split()
@@ -26,7 +26,7 @@ def telling_words(text: str, user: str | None = None) -> tuple[str, ...]:
     Without the parts of the user's name, which stand in all memories of that user.
     """
     known = _REPORTING | name_parts(user)
-    words = (token.key for token in tokens(text) if token.kind in _TELLING)
+    words = (token.key for token in tokens(text) if token.kind in TELLING)
     return tuple(dict.fromkeys(word for word in words if word not in known))
 
 

@@ -18,8 +18,10 @@ LEDGER = FOLDER / "version_1.db"
 BACKUP = FOLDER / "version_1_backup.db"
 DUMP = FOLDER / "version_1.json"
 Dump = dict[str, list[dict[str, Any]]]
-NEWEST = "7"
+NEWEST = "8"
 """The version that an upgrade leads to."""
+TERMS = ("postings", "term_lists", "term_totals")
+"""What follows from the memories alone: `tests/ledger/test_terms.py` compares it."""
 BY = {
     "kept by a person": "person",
     "values conflict": "offline",
@@ -128,7 +130,7 @@ def comparable(dump: Dump) -> Dump:
     return {
         name: sorted((dict(sorted(row.items())) for row in rows), key=_stable)
         for name, rows in sorted(dump.items())
-        if name != "sqlite_sequence"
+        if name not in {"sqlite_sequence", *TERMS}
     }
 
 

@@ -1,0 +1,294 @@
+"""Which memories have a term, for ranking by words: an inverted index.
+
+An owner is a user, a term a word, both as hashes: no word stands in it. What a term is found in
+lies in blocks of 128 memories in order of arrival; an entry says which of them, how often the term
+stands in it, and how many terms it has in all.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from memory.ledger import tables as t
+from memory.ledger.followers import row_scope_values
+from memory.ledger.prepared import Prepared, among
+from memory.ledger.records import ScopeValues
+from memory.ledger.transaction import TableGroup
+from memory.models import SCOPE_FIELDS, Vector
+from memory.text import search_terms
+
+_HASH = 8
+_BLOCK = 128
+_MOST_OFTEN, _LONGEST = 2**8 - 1, 2**17 - 1
+_READ_AT_ONCE = 50_000
+"""Memories of one owner up to which all postings are read: of more, first how many there are."""
+_MOST_ENTRIES = 150_000
+"""Entries that are read for one question; its most frequent terms tell least."""
+
+_TOTAL = Prepared(sa.select(t.term_totals).where(among(t.term_totals.c.owner, "owners")))
+_OF = (among(t.postings.c.owner, "owners"), among(t.postings.c.term, "terms"))
+_SIZES = Prepared(
+    sa.select(t.postings.c.term, sa.func.sum(sa.func.length(t.postings.c.entries)))
+    .where(*_OF)
+    .group_by(t.postings.c.term)
+)
+_READ = Prepared(sa.select(t.postings.c.term, t.postings.c.block, t.postings.c.entries).where(*_OF))
+_STATES = Prepared(
+    sa.select(
+        *(t.memories.c[name] for name in ("seq", "live", "user", "content")),
+        t.term_lists.c.owner,
+        t.term_lists.c.terms,
+    )
+    .outerjoin(t.term_lists, t.term_lists.c.memory == t.memories.c.seq)
+    .where(among(t.memories.c.id, "ids"))
+)
+
+
+_LIVE = (
+    sa.select(
+        *(t.memories.c[name] for name in ("seq", "id", "metadata")),
+        t.vectors.c.vector,
+        *(t.memories.c[name] for name in SCOPE_FIELDS),
+    )
+    .join(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
+    .where(t.memories.c.live)
+)
+
+
+class Posting(NamedTuple):
+    """The memories that have a term: their numbers, how often, and how many terms each has."""
+
+    numbers: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+
+
+class Candidate(NamedTuple):
+    """A live memory as ranking sees it."""
+
+    number: int
+    id: str
+    values: ScopeValues
+    """The fields a scope can be made of."""
+    vector: Vector
+
+
+class Postings(NamedTuple):
+    """What is known of some terms among the memories of some owners."""
+
+    memories: int
+    """How many these owners have."""
+    mean_length: float
+    """Terms of one memory."""
+    of_terms: Sequence[Posting]
+
+
+class Terms(TableGroup):
+    """What memories are found by."""
+
+    def postings(self, terms: Collection[str], user: str | None, *, everyone: bool) -> Postings:
+        """The memories of a user, or of everyone, that have these terms; rare terms first.
+
+        Of a very large store the terms that most memories have are left out.
+        """
+        owners = self._owners() if everyone else [_owner(user)]
+        totals = _TOTAL.rows(self._connection, owners=owners)
+        memories, length = sum(row.memories for row in totals), sum(row.terms for row in totals)
+        if not memories or not terms:
+            return Postings(memories, 0.0, ())
+        wanted = sorted({_hashed(term) for term in terms})
+        if memories > _READ_AT_ONCE:
+            wanted = self._rare(owners, wanted)
+        blocks: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        for term, block, entries in _READ.rows(self._connection, owners=owners, terms=wanted):
+            blocks[term].append((block, entries))
+        found = [_posting(blocks[term]) for term in wanted if term in blocks]
+        return Postings(memories, length / memories, found)
+
+    def _owners(self) -> list[str]:
+        return list(self._connection.scalars(sa.select(t.term_totals.c.owner)))
+
+    def _rare(self, owners: Sequence[str], terms: Sequence[str]) -> list[str]:
+        """The rarest, as many as may be read; one in any case."""
+        sizes = _SIZES.rows(self._connection, owners=owners, terms=terms)
+        left, kept = 4 * _MOST_ENTRIES, list[str]()
+        for term, size in sorted(sizes, key=lambda one: int(one[1])):
+            left -= int(size)
+            if left < 0 and kept:
+                break
+            kept.append(term)
+        return kept
+
+    def candidates(self, ids: Collection[str], numbers: Collection[int]) -> list[Candidate]:
+        """Live memories with a vector that have one of these ids or numbers."""
+        named = self._connection.execute(_LIVE.where(among(t.memories.c.id, ids))).all()
+        known = {row.seq for row in named}
+        others = [number for number in numbers if number not in known]
+        if others:
+            named = [
+                *named,
+                *self._connection.execute(_LIVE.where(t.memories.c.seq.in_(others))),
+            ]
+        return list(map(_candidate, named))
+
+    def sample(self, size: int, user: str | None, *, everyone: bool) -> list[Candidate]:
+        """Some live memories of a user, or of everyone."""
+        query = _LIVE.limit(size)
+        if not everyone:
+            query = query.where(t.memories.c.user == user)
+        return list(map(_candidate, self._connection.execute(query)))
+
+
+class TermsWriter(Terms):
+    """Terms, to be kept as memories come, change and go."""
+
+    def follow(self, ids: Collection[str]) -> None:
+        """Take in what became of these memories; the last step of a transaction."""
+        if ids:
+            _take_in(self._connection, _STATES.rows(self._connection, ids=ids))
+
+
+def fill_terms(connection: sa.Connection) -> None:
+    """Take in all live memories of a ledger that has no terms yet."""
+    memories = sa.table("memories", *map(sa.column, ("seq", "live", "user", "content")))
+    last = -1
+    end = int(connection.scalar(sa.select(sa.func.max(memories.c.seq))) or 0)
+    while last < end:
+        here = sa.and_(memories.c.seq > last, memories.c.seq <= last + 16 * _BLOCK)
+        rows = connection.execute(sa.select(memories).where(here, memories.c.live)).all()
+        _take_in(connection, ((*row, None, None) for row in rows))
+        last += 16 * _BLOCK
+
+
+def _take_in(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None:
+    """Rows of a memory's number, life, user and text, and its owner and terms so far."""
+    old, lists = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
+    for number, live, user, content, owner_before, before in states:
+        owner, terms = _owner(user), listed(content) if live else None
+        if (owner_before, before) == (owner, terms) or before is terms is None:
+            continue
+        if before is not None:
+            old.append((number, owner_before, before))
+        if terms is not None:
+            lists.append((number, owner, terms))
+    if old:
+        _remove(connection, old)
+    new: dict[tuple[str, str, int], bytes] = defaultdict(bytes)
+    for number, owner, terms in lists:
+        block = number // _BLOCK
+        for term, entry in _entries(number % _BLOCK, terms):
+            new[owner, term, block] += entry
+    _put(connection, _APPEND, [(*key, new[key]) for key in sorted(new)])
+    _put(connection, _NOTE, lists)
+    _count(connection, old, lists)
+
+
+def _count(
+    connection: sa.Connection,
+    old: Sequence[tuple[int, str, str]],
+    new: Sequence[tuple[int, str, str]],
+) -> None:
+    totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for sign, some in ((-1, old), (1, new)):
+        for _, owner, terms in some:
+            totals[owner][0] += sign
+            totals[owner][1] += sign * (len(terms) // _HASH)
+    changed = sorted(owner for owner, total in totals.items() if any(total))
+    _put(connection, _ADD, [(owner, *totals[owner]) for owner in changed])
+    if any(totals[owner][0] < 0 for owner in changed):
+        connection.execute(t.term_totals.delete().where(t.term_totals.c.memories <= 0))
+
+
+def _remove(connection: sa.Connection, old: Sequence[tuple[int, str, str]]) -> None:
+    """Take the entries of memories out of the postings, and forget their lists."""
+    leaving: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for number, owner, terms in old:
+        for term in _cut(terms):
+            leaving[owner, number // _BLOCK][term].add(number % _BLOCK)
+    table = t.postings
+    for (owner, block), of_terms in leaving.items():
+        here = sa.and_(table.c.owner == owner, table.c.block == block)
+        query = sa.select(table.c.term, table.c.entries).where(
+            here, among(table.c.term, list(of_terms))
+        )
+        for term, entries in connection.execute(query).all():
+            known = np.frombuffer(entries, "<u4")
+            kept = known[~np.isin(known >> 25, list(of_terms[term]))]
+            this = sa.and_(here, table.c.term == term)
+            if len(kept):
+                connection.execute(table.update().where(this).values(entries=kept.tobytes()))
+            else:
+                connection.execute(table.delete().where(this))
+    _put(connection, "DELETE FROM term_lists WHERE memory = ?", [(one[0],) for one in old])
+
+
+def _put(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Rows by the driver's own means: there are some ten for each memory."""
+    if rows:
+        if connection.dialect.name == "postgresql":
+            statement = statement.replace("?", "%s").replace("BLOB", "BYTEA")
+        connection.exec_driver_sql(statement, list(rows))
+
+
+_APPEND = (
+    "INSERT INTO postings VALUES (?, ?, ?, ?) ON CONFLICT (owner, term, block) "
+    "DO UPDATE SET entries = CAST(postings.entries || excluded.entries AS BLOB)"
+)
+_NOTE = "INSERT INTO term_lists VALUES (?, ?, ?)"
+_ADD = (
+    "INSERT INTO term_totals VALUES (?, ?, ?) ON CONFLICT (owner) DO UPDATE SET "
+    "memories = term_totals.memories + excluded.memories, "
+    "terms = term_totals.terms + excluded.terms"
+)
+
+
+def _candidate(row: Any) -> Candidate:
+    vector = np.frombuffer(row.vector, np.float32)
+    return Candidate(row.seq, row.id, row_scope_values(row.metadata, row[4:]), vector)
+
+
+# --- what stands in the tables ------------------------------------------------------------------
+
+
+@lru_cache(maxsize=65_536)
+def _hashed(term: str) -> str:
+    """8 letters and digits for a term: what somebody said is not to be read from an index."""
+    return b64encode(blake2b(term.encode(), digest_size=6).digest()).decode()
+
+
+def _owner(user: str | None) -> str:
+    return "" if user is None else _hashed(user)
+
+
+def listed(text: str) -> str:
+    """The hashes of all terms of a text, as often as they stand in it."""
+    return "".join(map(_hashed, search_terms(text)))
+
+
+def _cut(hashes: str) -> list[str]:
+    return [hashes[start : start + _HASH] for start in range(0, len(hashes), _HASH)]
+
+
+def _entries(place: int, hashes: str) -> Iterator[tuple[str, bytes]]:
+    """7 bits say which of the block, 8 how often, 17 how many terms there are."""
+    terms = _cut(hashes)
+    rest = place << 25 | min(len(terms), _LONGEST)
+    for term, count in Counter(terms).items():
+        yield term, (rest | min(count, _MOST_OFTEN) << 17).to_bytes(4, "little")
+
+
+def _posting(blocks: Sequence[tuple[int, bytes]]) -> Posting:
+    """Entries of all blocks as arrays."""
+    entries = np.frombuffer(b"".join(part for _, part in blocks), "<u4").astype(np.int64)
+    sizes = [len(part) // 4 for _, part in blocks]
+    first = np.repeat(np.array([block * _BLOCK for block, _ in blocks], np.int64), sizes)
+    return Posting(first + (entries >> 25), entries >> 17 & _MOST_OFTEN, entries & _LONGEST)
