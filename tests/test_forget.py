@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tracemalloc
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -94,7 +93,7 @@ def test_text_vector_and_reasons_are_gone_whatever_happened_after_chroma_copied_
         [*_, now] = [row for row in store.memories() if row.id == memory.id]
         vectors.append(vector_of(store, now))
     assert holders(tmp_path / "data", vectors[0])
-    [sails] = Counter(listed("sails"))
+    sails = listed("sails")
     with store.ledger.reading() as reader:
         assert reader.terms.postings(["sail"], None, everyone=True).of_terms
     assert store.forget(memory.id).erased
