@@ -60,10 +60,12 @@ def look(memory: Any, users: list[str]) -> dict[str, object]:
         filters = {"user_id": user}
         everything = memory.get_all(filters=filters, top_k=10_000)["results"]
         everything.sort(key=lambda one: one["id"])
-        hits = memory.search(everything[0]["memory"], filters=filters, top_k=5)["results"]
+        asked = everything[0]["memory"]
+        hits = memory.search(asked, filters=filters, top_k=5, explain=True)["results"]
         found[user] = {
             "all": everything,
             "scores": [round(one["score"], 6) for one in hits],
+            "similarity": round(hits[0]["score_details"]["semantic_score"], 6),
             "first": hits[0]["memory"].rstrip(".").lower(),
         }
     return found
