@@ -44,13 +44,14 @@ You are shown memories of a chatbot, oldest first, under the days on which they 
 with its number and its text. Find those that tell the same fact.
 
 They do where one text can stand for all of them, so that its reader misses none:
-- one says again, in other words, what another says;
-- one adds a detail to the same event, plan, possession, opinion or habit;
+- one says again, in other words or more generally, what another says, thinks, feels or does;
+- one adds a detail to the same event, trip, course, project, plan, possession, opinion or habit, or
+  tells another part of it;
 - one says what has become of what another told: then the newer one holds.
 
-Another day, event of its kind, person, number, name, place, or a "not" makes a different fact of
-the same subject: two visits are two facts. Where you are not sure, leave them apart. Most are in
-no group; no groups at all is a good answer.
+Another event of its kind, person, number, name, place, or a "not" makes a different fact of the
+same subject: two visits are two facts. Where you are not sure, leave them apart. Many are in no
+group; no groups at all is a good answer.
 
 For each group give the numbers of its memories, two to twelve, and one text that replaces them:
 - It states everything that any of them states: every name, number, date, place, reason and feeling.
