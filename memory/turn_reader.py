@@ -7,8 +7,10 @@ others.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from calendar import month_name
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
 from functools import cached_property
 from itertools import chain, zip_longest
 
@@ -82,7 +84,8 @@ class Shown:
 
         Its words that no turn holds all stand in one such memory, and they are at least half of
         its words or hold a digit. So a turn that orders the model to repeat what it remembers
-        cannot move a memory from one user to another.
+        cannot move a memory from one user to another. Days near the turns count as spoken: a
+        model writes them in place of "yesterday".
         """
         others = [known for user, known in self._remembered_words if user != speaker]
         if not others:
@@ -108,7 +111,8 @@ class Shown:
 
     @cached_property
     def _spoken_words(self) -> frozenset[str]:
-        return frozenset(chain.from_iterable(telling_words(turn.text) for turn in self.turns))
+        spoken = chain.from_iterable(telling_words(turn.text) for turn in self.turns)
+        return frozenset(spoken) | _words_of_days({turn.at.date() for turn in self.turns})
 
     @cached_property
     def _remembered_words(self) -> list[tuple[str | None, frozenset[str]]]:
@@ -120,6 +124,19 @@ class Shown:
         speakers = {turn.speaker for turn in self.turns}
         names = {word for speaker in speakers for word in telling_words(speaker)}
         return frozenset(telling_words(text)) - names
+
+
+def _words_of_days(dates: Set[date]) -> frozenset[str]:
+    """How days within two weeks of these dates are written, in words of the languages read."""
+    days = {day + timedelta(n) for day in dates for n in range(-_DAYS_AROUND, _DAYS_AROUND + 1)}
+    written = (
+        f"{month_name[day.month]} {day.day} {day.year} {day} {day.year}年{day.month}月{day.day}日"
+        for day in days
+    )
+    return frozenset(chain.from_iterable(map(telling_words, written)))
+
+
+_DAYS_AROUND = 14
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 
@@ -183,6 +184,23 @@ def test_a_turn_cannot_make_the_model_copy_another_speakers_memory(
     assert (result.extracted, result.pending) == (2, 0)
     assert "it copies a memory of another speaker" in caplog.text
     assert "7788" not in caplog.text
+
+
+@pytest.mark.parametrize("day", ["May 18, 2023", "May 12, 2023", "2023-05-18", "2023年5月18日"])
+def test_a_day_near_the_turns_is_no_copy(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
+    embedder: PlacedEmbedder, tell: Tell, day: str,
+) -> None:  # fmt: skip
+    other = f"Mia bought a boat on {day}, as she told Eve."
+    store.add(tell(other, user="Mia"))
+    said = embedder.place("Hello Eve.", 0.6, other)
+    content = f"On {day}, Eve painted a harbour."
+    model.extractions = [[Candidate(content=content, user="Eve", turns=(1,))]]
+    turns = [turn(said, 0), turn("I painted a harbour.", 1, "Eve")]
+    at = datetime(2023, 5, 18, 12, tzinfo=UTC)
+    hook(extractor, *(one.model_copy(update={"at": at}) for one in turns))
+    assert model.remembered == [(other,)]
+    assert ("Eve", content) in live(store)
 
 
 @pytest.mark.parametrize(
