@@ -61,7 +61,8 @@ class Followers(TableGroup):
 
     def count(self, owner: Scope) -> int:
         """How many rows of an owner are live."""
-        return self._transaction.count(t.memories, sa.and_(*_live_of(owner)))
+        given, missing, told = _fields_of(owner)
+        return int(_count(given, missing).scalars(self._connection, **told)[0])
 
     def last_seq(self) -> int:
         """The place of the last row that ever arrived: at least as many as there are rows."""
@@ -70,9 +71,8 @@ class Followers(TableGroup):
     def live(self, owner: Scope, fields: Collection[str] = ()) -> Iterator[list[LiveRow]]:
         """The live rows of an owner in order of arrival, page by page."""
         known: dict[tuple[Any, ...], ScopeValues] = {}
-        told = {name: value for name, value in owner.values if value is not None}
-        missing = frozenset(name for name, value in owner.values if value is None)
-        statement = _live(frozenset(told), missing, bool(fields))
+        given, missing, told = _fields_of(owner)
+        statement = _live(given, missing, bool(fields))
         for page in statement.pages(self._connection, _PAGE, **told):
             found = []
             for name, key, metadata, *scope in page:
@@ -142,13 +142,30 @@ def _live(given: frozenset[str], missing: frozenset[str], with_metadata: bool) -
     """Live rows with given values in some columns and none in others, in order of arrival."""
     c = t.memories.c
     metadata = c.metadata if with_metadata else sa.literal_column("'{}'").label("metadata")
-    where = [*(c[name] == sa.bindparam(name) for name in given), *(c[x].is_(None) for x in missing)]
     columns = (c.id, c.text_key, metadata, *(c[name] for name in SCOPE_FIELDS))
-    return Prepared(sa.select(*columns).where(c.live, *where).order_by(c.seq))
+    return Prepared(sa.select(*columns).where(*_where(given, missing)).order_by(c.seq))
 
 
-def _live_of(owner: Scope) -> list[sa.ColumnElement[bool]]:
-    return [t.memories.c.live, *(t.memories.c[name] == value for name, value in owner.values)]
+@cache
+def _count(given: frozenset[str], missing: frozenset[str]) -> Prepared:
+    query = sa.select(sa.func.count().label("rows")).select_from(t.memories)
+    return Prepared(query.where(*_where(given, missing)))
+
+
+def _where(given: frozenset[str], missing: frozenset[str]) -> list[sa.ColumnElement[bool]]:
+    c = t.memories.c
+    return [
+        c.live,
+        *(c[name] == sa.bindparam(name) for name in given),
+        *(c[name].is_(None) for name in missing),
+    ]
+
+
+def _fields_of(owner: Scope) -> tuple[frozenset[str], frozenset[str], dict[str, Any]]:
+    """The columns that have a value, those that have none, and the values."""
+    told = {name: value for name, value in owner.values if value is not None}
+    missing = frozenset(name for name, value in owner.values if value is None)
+    return frozenset(told), missing, told
 
 
 def _values(metadata: str, scope: tuple[Any, ...], fields: Collection[str]) -> ScopeValues:

@@ -109,10 +109,11 @@ class TextVectors(TableGroup):
 
     def _pages_of(self, keys: Collection[str]) -> Iterator[Sequence[Any]]:
         """Where many are wanted, all in the order in which they lie on the disk."""
-        last = self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0
-        if _MANY * len(keys) > last:
-            yield from _ALL.pages(self._connection, _READ)
-            return
+        if len(keys) > _PAGE:
+            last = self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0
+            if _MANY * len(keys) > last:
+                yield from _ALL.pages(self._connection, _READ)
+                return
         wanted = list(keys)
         for start in range(0, len(wanted), _PAGE):
             yield _OF_KEYS.rows(self._connection, keys=wanted[start : start + _PAGE])

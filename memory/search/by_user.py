@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -11,11 +12,10 @@ import numpy as np
 from memory.ledger import Change, Ledger, Reader
 from memory.models import SCOPE_FIELDS, Scope
 from memory.protocols import Query
-from memory.search.live import LiveVectors, best_of
+from memory.search.live import LiveVectors, best_of, bytes_of
 
 EVERYBODY = Scope(())
 _NOBODY = Scope((("user", None),))
-_FLOAT = np.dtype(np.float32).itemsize
 
 
 class VectorsByUser:
@@ -31,6 +31,8 @@ class VectorsByUser:
         self._lock = threading.Lock()
         """Held while the fields below change; never while anything is loaded."""
         self._loaded: OrderedDict[Scope, LiveVectors] = OrderedDict()
+        self._used = 0
+        """The bytes of all that is loaded."""
         self._loading: dict[Scope, threading.Lock] = {}
         self._too_large: set[Scope] = set()
         self._revision = 0
@@ -62,7 +64,7 @@ class VectorsByUser:
         Raises: IndexFault, LedgerError.
         """
         self._keep_fields(queries)
-        vectors = self._current(owner)
+        vectors = self._current(owner, len(queries[0].vector))
         if vectors is None:
             return None
         with vectors.lock:
@@ -72,7 +74,7 @@ class VectorsByUser:
         """Whether any user's vectors, or everybody's where they have no user, do not fit."""
         with self._ledger.reading() as reader:
             most = max(reader.counts().users.values(), default=0)
-            return self._bytes(reader, most) > self._limit
+            return bytes_of(most, reader.vectors.dim() or 0) > self._limit
 
     def loaded(self) -> dict[Scope, int]:
         """How many bytes each owner's vectors take, those asked about last at the end."""
@@ -82,7 +84,7 @@ class VectorsByUser:
     def forget_all(self) -> None:
         """Let go of all vectors."""
         with self._lock:
-            self._loaded.clear()
+            self._drop_all()
             self._too_large.clear()
 
     def _keep_fields(self, queries: Sequence[Query]) -> None:
@@ -91,65 +93,59 @@ class VectorsByUser:
         if fresh := named.difference(SCOPE_FIELDS, self._fields):
             with self._lock:
                 self._fields = (*self._fields, *sorted(fresh))
-                self._loaded.clear()
+                self._drop_all()
 
-    def _current(self, owner: Scope) -> LiveVectors | None:
+    def _current(self, owner: Scope, dim: int) -> LiveVectors | None:
+        """The owner's vectors as of now; None where they are too many."""
         while True:
             with self._lock:
-                if owner in self._too_large:
-                    return None
-                loading = self._loading.setdefault(owner, threading.Lock())
-                is_loaded = owner in self._loaded
-            if not is_loaded:
-                with loading:
-                    self._load(owner)
-            with self._lock:
-                if owner in self._loaded:
-                    self._catch_up(owner)
-                if owner in self._loaded:
-                    self._loaded.move_to_end(owner)
-                    return self._loaded[owner]
+                is_known = owner in self._loaded or owner in self._too_large
+                loading = None if is_known else self._loading.setdefault(owner, threading.Lock())
+            with loading or contextlib.nullcontext(), contextlib.ExitStack() as stack:
+                with self._lock:
+                    if owner in self._too_large:
+                        return None
+                    # Opened under the lock: no later question sees an earlier state.
+                    reader = stack.enter_context(self._ledger.reading())
+                    revision = self._catch_up(reader)
+                    if owner in self._loaded:
+                        self._loaded.move_to_end(owner)
+                        self._make_room(0)
+                        return self._loaded[owner]
+                if loading and (vectors := self._load(reader, owner, dim, revision)):
+                    return vectors
 
-    def _load(self, owner: Scope) -> None:
-        """Unless another thread has done it meanwhile."""
-        if owner in self._loaded or owner in self._too_large:
-            return
+    def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
+        """None where they are too many, or scopes have named other fields meanwhile."""
         vectors, fields = LiveVectors(owner), self._fields
-        with self._ledger.reading() as reader:
-            revision, count = reader.revision(), reader.followers.count(owner)
-            expected = self._bytes(reader, count)
-            with self._lock:
-                if expected > self._limit:
-                    self._too_large.add(owner)
-                    return
-                self._make_room(expected)
-            vectors.load(reader, fields, count)
+        count = reader.followers.count(owner)
+        expected = bytes_of(count, dim)
         with self._lock:
-            if fields == self._fields:
-                self._revision = min(self._revision, revision) if self._loaded else revision
-                self._loaded[owner] = vectors
-                self._loading.pop(owner, None)
+            if expected > self._limit:
+                self._too_large.add(owner)
+                return None
+            self._make_room(expected)
+        vectors.load(reader, fields, count, dim)
+        with self._lock:
+            if fields != self._fields:
+                return None
+            self._revision = min(self._revision, revision)
+            self._loaded[owner] = vectors
+            self._used += vectors.nbytes
+            self._loading.pop(owner, None)
+        return vectors
 
-    def _bytes(self, reader: Reader, count: int) -> int:
-        return count * _FLOAT * (reader.vectors.dim() or 0)
-
-    def _catch_up(self, owner: Scope) -> None:
-        """Take in what the ledger has committed; an owner that is too large now is let go of."""
+    def _catch_up(self, reader: Reader) -> int:
+        """Take in what the ledger has committed; gives its revision."""
+        revision = reader.revision()
         try:
-            with self._ledger.reading() as reader:
-                revision = reader.revision()
-                if revision != self._revision:
-                    self._take_in(reader)
-            self._revision = revision
+            if self._loaded and revision != self._revision:
+                self._take_in(reader)
         except BaseException:  # half of what has changed is worse than nothing
-            self._loaded.clear()
+            self._drop_all()
             raise
-        if self._loaded[owner].nbytes > self._limit:
-            del self._loaded[owner]
-            self._too_large.add(owner)
-        else:
-            self._loaded.move_to_end(owner)
-            self._make_room(0)
+        self._revision = revision
+        return revision
 
     def _take_in(self, reader: Reader) -> None:
         changes = reader.followers.changes(self._revision, fields=self._fields)
@@ -157,20 +153,30 @@ class VectorsByUser:
         of: dict[Scope, list[Change]] = {EVERYBODY: changes}
         for one in changes:
             of.setdefault(Scope((("user", one.values["user"]),)), []).append(one)
-        keys = {one.text_key for owner in self._loaded for one in of.get(owner, ()) if one.live}
-        known = reader.vectors.of(keys) if keys else {}
-        for owner, vectors in self._loaded.items():
+        # What is somebody else's now, or was forgotten with its user, is still with its last owner.
+        holders = {name for name, one in self._loaded.items() if one.has_any(by_id.keys())}
+        touched = holders.union(owner for owner in of if owner in self._loaded)
+        keys = {one.text_key for owner in touched for one in of.get(owner, ()) if one.live}
+        known = reader.vectors.of(keys)
+        for owner in touched:
+            vectors = self._loaded[owner]
             with vectors.lock:
-                # What is somebody else's now, or was forgotten with its user, is still here.
                 left = [by_id[name] for name in vectors.held(by_id.keys())]
+                self._used -= vectors.nbytes
                 vectors.apply([*left, *of.get(owner, ())], known)
+                self._used += vectors.nbytes
+            if vectors.nbytes > self._limit:
+                self._used -= self._loaded.pop(owner).nbytes
+                self._too_large.add(owner)
 
     def _make_room(self, expected: int) -> None:
         """Let go of those asked about longest ago, until so many bytes fit; one stays for none."""
-        used = sum(one.nbytes for one in self._loaded.values()) + expected
-        while used > self._limit and len(self._loaded) > (not expected):
-            _, gone = self._loaded.popitem(last=False)
-            used -= gone.nbytes
+        while self._used + expected > self._limit and len(self._loaded) > (not expected):
+            self._used -= self._loaded.popitem(last=False)[1].nbytes
+
+    def _drop_all(self) -> None:
+        self._loaded.clear()
+        self._used = 0
 
 
 def nearest_in_parts(ledger: Ledger, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:

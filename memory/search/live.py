@@ -39,15 +39,15 @@ class LiveVectors:
 
     @property
     def nbytes(self) -> int:
-        return self._matrix.nbytes
+        return bytes_of(*self._matrix.shape)
 
-    def load(self, reader: Reader, fields: Sequence[str], count: int) -> None:
+    def load(self, reader: Reader, fields: Sequence[str], count: int, dim: int) -> None:
         """Read all of them into one array; `fields` are keys of the metadata that scopes name.
 
-        Raises: IndexFault where the vectors have different dimensions.
+        Raises: IndexFault where a vector has another dimension.
         """
         keys: list[str] = []
-        self._matrix = np.empty((count + count // 16 + 1, reader.vectors.dim() or 0), np.float32)
+        self._matrix = np.empty((count + count // 16 + 1, dim), np.float32)
         for rows in reader.followers.live(self.owner, fields):
             keys += [row.text_key for row in rows]
             self._note(rows)
@@ -57,6 +57,9 @@ class LiveVectors:
             raise _mixed() from exc
         for row in reversed(missing):
             self._remove(self._ids[row])
+
+    def has_any(self, ids: Set[str]) -> bool:
+        return not self._row_of.keys().isdisjoint(ids)
 
     def held(self, ids: Set[str]) -> Set[str]:
         """Those of the ids that are here."""
@@ -185,6 +188,11 @@ class _ScopeNumbers:
         if number == len(self._values):
             self._values.append(values)
         return number
+
+
+def bytes_of(rows: int, dim: int) -> int:
+    """The memory that so many rows take."""
+    return rows * dim * np.dtype(np.float32).itemsize
 
 
 def best_of(scores: Vectors, k: int) -> Ints:

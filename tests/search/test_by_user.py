@@ -184,6 +184,25 @@ def test_however_many_ask_at_once_vectors_are_loaded_once(
     assert len(found[0] or ()) == 50
 
 
+def test_a_write_of_one_user_changes_the_vectors_of_no_other(
+    ledger: Ledger, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = VectorsByUser(ledger, PLENTY)
+    for n in range(5):
+        write(ledger, rng, 4, user=f"user {n}")
+        assert ids(vectors, Query(unit(rng), of(f"user {n}"), 9)) is not None
+    changed, apply = [], LiveVectors.apply
+
+    def noted(self: LiveVectors, *args: object) -> None:
+        changed.append(self.owner)
+        apply(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LiveVectors, "apply", noted)
+    write(ledger, rng, 1, user="user 3")
+    assert len(ids(vectors, Query(unit(rng), of("user 3"), 9)) or ()) == 5
+    assert changed == [of("user 3")]
+
+
 def test_those_asked_about_last_stay_within_the_limit(
     ledger: Ledger, rng: np.random.Generator
 ) -> None:
