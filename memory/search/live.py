@@ -12,12 +12,15 @@ from memory.errors import IndexFault
 from memory.ledger import Change, LiveRow, Reader, ScopeValues
 from memory.models import Scope, Vector, Vectors
 from memory.protocols import Query
+from memory.search.bounds import MIN_ROWS, Bounds, bytes_of
 from memory.search.products import Ints, multiplied
 
 _PRODUCTS = 4_000_000
 """Products that are held at once where many queries are answered together."""
 _SPARSE = 4
 """Where fewer than one in so many rows is in the scope, only those are multiplied."""
+_TOGETHER = 8
+"""From so many queries on, all products at once cost less than bounds one by one."""
 _REMEMBERED = 16
 """Scopes of which it is remembered who is in them."""
 
@@ -36,6 +39,7 @@ class LiveVectors:
         self._row_of: dict[str, int] = {}
         self._matrix: Vectors = np.empty((0, 0), np.float32)
         self._scopes = _ScopeNumbers()
+        self._bounds = Bounds()
 
     @property
     def nbytes(self) -> int:
@@ -82,6 +86,7 @@ class LiveVectors:
             return
         if not self._ids:
             self._matrix = np.empty((0, len(vectors[fresh[0].text_key])), np.float32)
+            self._bounds = Bounds()
         start = len(self._ids)
         self._note(fresh)
         self._make_room()
@@ -98,7 +103,12 @@ class LiveVectors:
         found: list[list[str]] = [[] for _ in queries]
         for scope, positions in by_scope.items():
             rows = self._scopes.rows(scope)
-            if not len(self._ids if rows is None else rows):
+            inside = len(self._ids if rows is None else rows)
+            if not inside:
+                continue
+            if inside >= MIN_ROWS and len(positions) < _TOGETHER:
+                for position in positions:
+                    found[position] = self._nearest_of_many(queries[position], rows)
                 continue
             for position, scores in zip(
                 positions, self._scores([queries[n].vector for n in positions], rows), strict=True
@@ -107,6 +117,13 @@ class LiveVectors:
                 hits = best if rows is None else rows[best]
                 found[position] = [self._ids[row] for row in hits]
         return found
+
+    def _nearest_of_many(self, query: Query, rows: Ints | None) -> list[str]:
+        matrix = self._matrix[: len(self._ids)]
+        likely = self._bounds.likely(matrix, query.vector, query.k, rows)
+        scores = multiplied(matrix if likely is None else matrix[likely], query.vector)
+        best = best_of(scores, query.k)
+        return [self._ids[row] for row in (best if likely is None else likely[best])]
 
     def _scores(self, vectors: Sequence[Vector], rows: Ints | None) -> Iterator[Vectors]:
         """The products of each vector with these rows; None is all of them."""
@@ -134,6 +151,7 @@ class LiveVectors:
         last_id = self._ids.pop()
         self._matrix[row] = self._matrix[len(self._ids)]
         self._scopes.move_last_to(row)
+        self._bounds.replace(row, self._matrix[: len(self._ids)])
         if last_id != memory_id:
             self._ids[row] = last_id
             self._row_of[last_id] = row
@@ -188,11 +206,6 @@ class _ScopeNumbers:
         if number == len(self._values):
             self._values.append(values)
         return number
-
-
-def bytes_of(rows: int, dim: int) -> int:
-    """The memory that so many rows take."""
-    return rows * dim * np.dtype(np.float32).itemsize
 
 
 def best_of(scores: Vectors, k: int) -> Ints:
