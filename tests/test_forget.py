@@ -96,13 +96,13 @@ def test_text_vector_and_reasons_are_gone_whatever_happened_after_chroma_copied_
     assert holders(tmp_path / "data", vectors[0])
     sails = b64encode(blake2b(b"sail", digest_size=6).digest())
     with store.ledger.reading() as reader:
-        assert reader.terms.postings(["sail"], None, everyone=True).of_terms
+        assert reader.terms.postings(["sail"], None, everyone=True).numbers.tolist()
     assert store.forget(memory.id).erased
     for needle in (b"Mia sails.", b"Mia rows.", b"secret reason", *vectors):
         assert holders(tmp_path / "data", needle) == []
     with store.ledger.reading() as reader:
         left = [row.memory.content for row in reader.memories.live()]
-        found = reader.terms.postings(["sail"], None, everyone=True).of_terms
+        found = reader.terms.postings(["sail"], None, everyone=True).numbers.tolist()
     assert len(found) == any("sails" in text for text in left)
     if not any("sails" in text for text in left):
         assert holders(tmp_path / "data", sails) == []

@@ -16,7 +16,8 @@ from memory.ledger.transaction import TableGroup
 from memory.models import SCOPE_FIELDS, Scope, scope_values
 
 _CHANGED = tuple(
-    t.memories.c[name] for name in ("id", "live", "revision", "text_key", "metadata", *SCOPE_FIELDS)
+    t.memories.c[name]
+    for name in ("id", "live", "revision", "seq", "text_key", "metadata", *SCOPE_FIELDS)
 )
 _ABOVE = t.memories.c.revision > sa.bindparam("after")
 _REVISIONS = sa.select(t.memories.c.revision).where(_ABOVE).order_by(t.memories.c.revision)
@@ -55,8 +56,8 @@ class Followers(TableGroup):
             last = self._connection.scalar(at_limit, {"after": after})
         rows = _CHANGES.rows(self._connection, after=after, last=last or _NO_END)
         return [
-            Change(name, live, _values(metadata, tuple(scope), fields), key, revision)
-            for name, live, revision, key, metadata, *scope in rows
+            Change(name, live, _values(metadata, tuple(scope), fields), key, revision, number)
+            for name, live, revision, number, key, metadata, *scope in rows
         ]
 
     def count(self, owner: Scope) -> int:
@@ -75,12 +76,12 @@ class Followers(TableGroup):
         statement = _live(given, missing, bool(fields))
         for page in statement.pages(self._connection, _PAGE, **told):
             found = []
-            for name, key, metadata, *scope in page:
+            for name, number, key, metadata, *scope in page:
                 row = (metadata, *scope)
                 values = known.get(row)
                 if values is None:
                     values = known[row] = _values(metadata, row[1:], fields)
-                found.append(LiveRow(name, key, values))
+                found.append(LiveRow(name, key, values, number))
             yield found
 
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
@@ -142,7 +143,7 @@ def _live(given: frozenset[str], missing: frozenset[str], with_metadata: bool) -
     """Live rows with given values in some columns and none in others, in order of arrival."""
     c = t.memories.c
     metadata = c.metadata if with_metadata else sa.literal_column("'{}'").label("metadata")
-    columns = (c.id, c.text_key, metadata, *(c[name] for name in SCOPE_FIELDS))
+    columns = (c.id, c.seq, c.text_key, metadata, *(c[name] for name in SCOPE_FIELDS))
     return Prepared(sa.select(*columns).where(*_where(given, missing)).order_by(c.seq))
 
 

@@ -44,6 +44,12 @@ class Prepared:
                     row[position] = read(row[position])
         return list(map(form.record, found))
 
+    def tuples(self, connection: Connection, **values: Any) -> list[tuple[Any, ...]]:
+        """Its answer as the driver gives it, for many rows that need no names."""
+        _, cursor = self._executed(connection, [values])
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
+
     def pages(self, connection: Connection, size: int, **values: Any) -> Iterator[list[Any]]:
         """Its answer as the driver gives it, so many rows at a time; the rest stays over there."""
         _, opened = self._executed(connection, [values], streamed=True)

@@ -77,6 +77,8 @@ class Change(NamedTuple):
     text_key: str
     """By which its vector is found; empty where it was forgotten."""
     revision: int
+    number: int
+    """Order of arrival."""
 
 
 class LiveRow(NamedTuple):
@@ -85,6 +87,8 @@ class LiveRow(NamedTuple):
     id: str
     text_key: str
     values: ScopeValues
+    number: int
+    """Order of arrival."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from memory.ledger.transaction import TableGroup
 from memory.models import SCOPE_FIELDS, Vector
 from memory.text import search_terms
 
+Ints = npt.NDArray[np.int64]
 _HASH = 8
 _BLOCK = 128
 _MOST_OFTEN, _LONGEST = 2**8 - 1, 2**17 - 1
@@ -64,14 +65,6 @@ _LIVE = (
 )
 
 
-class Posting(NamedTuple):
-    """The memories that have a term: their numbers, how often, and how many terms each has."""
-
-    numbers: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
-
-
 class Candidate(NamedTuple):
     """A live memory as ranking sees it."""
 
@@ -89,7 +82,14 @@ class Postings(NamedTuple):
     """How many these owners have."""
     mean_length: float
     """Terms of one memory."""
-    of_terms: Sequence[Posting]
+    terms: Ints
+    """Of each entry, which of the terms it is of, from 0; those without an entry have none."""
+    numbers: Ints
+    """The memory that has it."""
+    counts: Ints
+    """How often."""
+    lengths: Ints
+    """How many terms that memory has."""
 
 
 class Terms(TableGroup):
@@ -104,15 +104,27 @@ class Terms(TableGroup):
         totals = _TOTAL.rows(self._connection, owners=owners)
         memories, length = sum(row.memories for row in totals), sum(row.terms for row in totals)
         if not memories or not terms:
-            return Postings(memories, 0.0, ())
+            return Postings(memories, 0.0, *[np.empty(0, np.int64)] * 4)
         wanted = sorted({_hashed(term) for term in terms})
         if memories > _READ_AT_ONCE:
             wanted = self._rare(owners, wanted)
-        blocks: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
-        for term, block, entries in _READ.rows(self._connection, owners=owners, terms=wanted):
-            blocks[term].append((block, entries))
-        found = [_posting(blocks[term]) for term in wanted if term in blocks]
-        return Postings(memories, length / memories, found)
+        term_of: dict[str, int] = {}
+        terms_of, blocks, parts = list[int](), list[int](), list[bytes]()
+        for term, block, part in _READ.tuples(self._connection, owners=owners, terms=wanted):
+            terms_of.append(term_of.setdefault(term, len(term_of)))
+            blocks.append(block)
+            parts.append(part)
+        entries = np.frombuffer(b"".join(parts), "<u4").astype(np.int64)
+        sizes = [len(part) // 4 for part in parts]
+        first = np.repeat(np.array(blocks, np.int64) * _BLOCK, sizes)
+        return Postings(
+            memories,
+            length / memories,
+            np.repeat(np.array(terms_of, np.int64), sizes),
+            first + (entries >> 25),
+            entries >> 17 & _MOST_OFTEN,
+            entries & _LONGEST,
+        )
 
     def _owners(self) -> list[str]:
         return list(self._connection.scalars(sa.select(t.term_totals.c.owner)))
@@ -284,11 +296,3 @@ def _entries(place: int, hashes: str) -> Iterator[tuple[str, bytes]]:
     rest = place << 25 | min(len(terms), _LONGEST)
     for term, count in Counter(terms).items():
         yield term, (rest | min(count, _MOST_OFTEN) << 17).to_bytes(4, "little")
-
-
-def _posting(blocks: Sequence[tuple[int, bytes]]) -> Posting:
-    """Entries of all blocks as arrays."""
-    entries = np.frombuffer(b"".join(part for _, part in blocks), "<u4").astype(np.int64)
-    sizes = [len(part) // 4 for _, part in blocks]
-    first = np.repeat(np.array([block * _BLOCK for block, _ in blocks], np.int64), sizes)
-    return Posting(first + (entries >> 25), entries >> 17 & _MOST_OFTEN, entries & _LONGEST)

@@ -15,8 +15,10 @@ from .chroma import http_client as http_client
 from .chroma import load_minilm as load_minilm
 from .chroma import own_embedding as own_embedding
 from .chroma import persistent_client as persistent_client
+from .hybrid import Best as Best
+from .hybrid import Spread as Spread
+from .hybrid import WordScores as WordScores
 from .hybrid import bm25 as bm25
-from .hybrid import standard as standard
 from .pairs import Pairs as Pairs
 from .pairs import chosen as chosen
 from .pairs import in_order as in_order

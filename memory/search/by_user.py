@@ -13,6 +13,7 @@ from memory.ledger import Change, Ledger, Reader
 from memory.models import SCOPE_FIELDS, Scope
 from memory.protocols import Query
 from memory.search.bounds import bytes_of
+from memory.search.hybrid import Best, WordScores
 from memory.search.live import LiveVectors, best_of
 
 EVERYBODY = Scope(())
@@ -70,6 +71,18 @@ class VectorsByUser:
             return None
         with vectors.lock:
             return vectors.nearest(queries)
+
+    def best(self, query: Query, words: WordScores) -> Best | None:
+        """Return the best by both; None where there are too many vectors to hold.
+
+        Raises: IndexFault, LedgerError.
+        """
+        self._keep_fields([query])
+        vectors = self._current(self.owner(query.scope), len(query.vector))
+        if vectors is None:
+            return None
+        with vectors.lock:
+            return vectors.best(query, words)
 
     def has_too_large(self) -> bool:
         """Whether any user's vectors, or everybody's where they have no user, do not fit."""

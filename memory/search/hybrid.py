@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,39 +40,62 @@ class WordScores(NamedTuple):
         variance = np.square(self.scores).sum() / self.memories - mean * mean
         if variance <= 1e-12:
             return np.zeros(len(numbers))
-        scores = np.zeros(len(numbers))
-        places = np.searchsorted(self.numbers, numbers)
-        places[places == len(self.numbers)] = 0
-        known = self.numbers[places] == numbers
-        scores[known] = self.scores[places[known]]
+        first, last = int(self.numbers[0]), int(self.numbers[-1])
+        if last - first < _SPARSE * len(numbers):
+            dense = np.zeros(last - first + 2)
+            dense[self.numbers - first] = self.scores
+            places = numbers - first
+            places[(places < 0) | (places > last - first)] = -1
+            scores = dense[places]
+        else:
+            places = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+            scores = np.where(self.numbers[places] == numbers, self.scores[places], 0.0)
         standard: Floats = (scores - mean) / np.sqrt(variance)
         return standard
 
 
 def bm25(postings: Postings) -> WordScores:
     """Score the memories by the terms that they have."""
-    if not postings.of_terms:
-        return WordScores(np.empty(0, np.int64), np.empty(0), max(postings.memories, 1))
-    weights = []
-    for _, counts, lengths in postings.of_terms:
-        rarity = np.log1p((postings.memories - len(counts) + 0.5) / (len(counts) + 0.5))
-        length = 1 - _BY_LENGTH + _BY_LENGTH * lengths / postings.mean_length
-        weights.append(rarity * counts * (_SATURATION + 1) / (counts + _SATURATION * length))
-    numbers = np.concatenate([one.numbers for one in postings.of_terms])
+    _, mean_length, terms, numbers, counts, lengths = postings
+    memories = max(postings.memories, 1)
+    if not len(numbers):
+        return WordScores(np.empty(0, np.int64), np.empty(0), memories)
+    having = np.bincount(terms)
+    rarity = np.log1p((memories - having + 0.5) / (having + 0.5))[terms]
+    length = 1 - _BY_LENGTH + _BY_LENGTH / mean_length * lengths
+    weights = rarity * counts * (_SATURATION + 1) / (counts + _SATURATION * length)
     first, last = int(numbers.min()), int(numbers.max())
     if last - first < _SPARSE * len(numbers):
-        scores: Floats = np.bincount(numbers - first, np.concatenate(weights)).astype(np.float64)
+        scores: Floats = np.bincount(numbers - first, weights).astype(np.float64)
         places = np.flatnonzero(scores)
-        return WordScores(places + first, scores[places], postings.memories)
+        return WordScores(places + first, scores[places], memories)
     known, places = np.unique(numbers, return_inverse=True)
-    scores = np.bincount(places, np.concatenate(weights)).astype(np.float64)
-    return WordScores(known, scores, postings.memories)
+    scores = np.bincount(places, weights).astype(np.float64)
+    return WordScores(known, scores, memories)
 
 
-def standard(cosines: Floats, among: Floats) -> Floats:
-    """The standard scores of cosines, among others; 0 where these are all the same."""
-    deviation = float(among.std())
-    if deviation < 1e-6:
-        return np.zeros(len(cosines))
-    scores: Floats = (cosines - among.mean()) / deviation
-    return scores
+class Spread(NamedTuple):
+    """The mean and the standard deviation of a question's cosines with the memories of a scope."""
+
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, cosines: npt.NDArray[np.floating[Any]]) -> Spread:
+        if not len(cosines):
+            return cls(0.0, 0.0)
+        return cls(float(cosines.mean(dtype=np.float64)), float(cosines.std(dtype=np.float64)))
+
+    def standard(self, cosines: npt.NDArray[np.floating[Any]]) -> Floats:
+        """Return the standard scores of cosines; 0 where all in the scope are the same."""
+        if self.deviation < 1e-6:
+            return np.zeros(len(cosines))
+        scores = (cosines - self.mean) / self.deviation
+        return scores.astype(np.float64)
+
+
+class Best(NamedTuple):
+    """The memories of a scope that answer a question best, best first."""
+
+    ids: Sequence[str]
+    spread: Spread

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from memory.ledger import Change, LiveRow, Reader, ScopeValues
 from memory.models import Scope, Vector, Vectors
 from memory.protocols import Query
 from memory.search.bounds import MIN_ROWS, Bounds, bytes_of
+from memory.search.hybrid import Best, Spread, WordScores
 from memory.search.products import Ints, multiplied
 
 _PRODUCTS = 4_000_000
@@ -36,6 +38,8 @@ class LiveVectors:
         self.owner = owner
         self.lock = threading.Lock()
         self._ids: list[str] = []
+        self._numbers: Ints = np.empty(0, np.int64)
+        """Of the rows, in their order of arrival; longer than the ids."""
         self._row_of: dict[str, int] = {}
         self._matrix: Vectors = np.empty((0, 0), np.float32)
         self._scopes = _ScopeNumbers()
@@ -125,6 +129,18 @@ class LiveVectors:
         best = best_of(scores, query.k)
         return [self._ids[row] for row in (best if likely is None else likely[best])]
 
+    def best(self, query: Query, words: WordScores) -> Best:
+        """Return the best by the cosine and by the scores of words, as standard scores, added."""
+        rows = self._scopes.rows(query.scope)
+        if not len(self._ids if rows is None else rows):
+            return Best([], Spread(0.0, 0.0))
+        [cosines] = self._scores([query.vector], rows)
+        spread = Spread.of(cosines)
+        numbers = self._numbers[: len(self._ids)]
+        scores = spread.standard(cosines) + words.of(numbers if rows is None else numbers[rows])
+        best = best_of(scores, query.k)
+        return Best([self._ids[row] for row in (best if rows is None else rows[best])], spread)
+
     def _scores(self, vectors: Sequence[Vector], rows: Ints | None) -> Iterator[Vectors]:
         """The products of each vector with these rows; None is all of them."""
         matrix = self._matrix[: len(self._ids)]
@@ -141,6 +157,11 @@ class LiveVectors:
         start = len(self._ids)
         self._ids += [row.id for row in rows]
         self._row_of.update(zip(self._ids[start:], range(start, len(self._ids)), strict=True))
+        if len(self._ids) > len(self._numbers):
+            self._numbers = np.concatenate(
+                [self._numbers[:start], np.empty(2 * len(self._ids), np.int64)]
+            )
+        self._numbers[start : len(self._ids)] = [row.number for row in rows]
         self._scopes.append([row.values for row in rows])
 
     def _remove(self, memory_id: str) -> None:
@@ -150,6 +171,7 @@ class LiveVectors:
             return
         last_id = self._ids.pop()
         self._matrix[row] = self._matrix[len(self._ids)]
+        self._numbers[row] = self._numbers[len(self._ids)]
         self._scopes.move_last_to(row)
         self._bounds.replace(row, self._matrix[: len(self._ids)])
         if last_id != memory_id:
@@ -208,7 +230,7 @@ class _ScopeNumbers:
         return number
 
 
-def best_of(scores: Vectors, k: int) -> Ints:
+def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
     """The positions of the k highest, highest first; of equal ones the first."""
     if 0 < k < len(scores):
         least = np.partition(scores, -k)[-k]

@@ -13,6 +13,7 @@ from memory.models import Scope
 from memory.protocols import Query, VectorIndex
 from memory.search.by_user import VectorsByUser, nearest_in_parts
 from memory.search.follower import Follower
+from memory.search.hybrid import Best, WordScores
 
 logger = logging.getLogger(__name__)
 
@@ -63,9 +64,7 @@ class SearchRouter:
 
         Raises: MemoryPipelineError where the ledger cannot be searched.
         """
-        if self._at_once:
-            self._at_once = False
-            self._approximately([])
+        self._open_where_named()
         owners: dict[Scope, list[int]] = {}
         for position, query in enumerate(queries):
             owners.setdefault(self._by_user.owner(query.scope), []).append(position)
@@ -76,6 +75,14 @@ class SearchRouter:
             for position, names in zip(positions, answers, strict=True):
                 found[position] = names
         return found
+
+    def best(self, query: Query, words: WordScores) -> Best | None:
+        """Return the best by vector and by words; None where their vectors are not in memory.
+
+        Raises: MemoryPipelineError where the ledger cannot be searched.
+        """
+        self._open_where_named()
+        return self._by_user.best(query, words)
 
     def scrub(self) -> None:
         """Clear what an index holds of forgotten memories, where this process may write it.
@@ -118,6 +125,11 @@ class SearchRouter:
             follower, self._follower, self._open_index = self._follower, None, None
         if follower is not None:
             follower.close()
+
+    def _open_where_named(self) -> None:
+        if self._at_once:
+            self._at_once = False
+            self._approximately([])
 
     def _beyond(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
         """The index's answers, and those of the ledger in parts where it cannot tell."""

@@ -9,49 +9,70 @@ import numpy as np
 
 from memory.ledger import Candidate, Reader
 from memory.models import PLAIN, Scope, SearchResult, Vector
-from memory.search import bm25, similarities, standard
+from memory.search import Best, Spread, WordScores, bm25, similarities
 from memory.store.applying import Probe, ranked
 from memory.text import search_terms
 
 SHORTLIST = 50
-"""Memories that are looked at for each of the two, at least, to find the best by both."""
+"""Memories that are looked at for each of the two, where the vectors are not in memory."""
+SPARE = 10
+"""Memories more than wanted that are compared exactly: those in memory are rounded."""
 _OF_A_PART = 4
 """So many times more by words, where not all of a user's memories are in the scope."""
 _SAMPLE = 256
-"""Memories of whom the spread of the cosine is taken, where there are many."""
+"""Memories of whom the spread of the cosine is taken, where the vectors are not in memory."""
 
 
-def best(
-    reader: Reader, probe: Probe, near: Sequence[str], scope: Scope, k: int
-) -> list[SearchResult]:
-    """Return the k best of a scope, best first; `near` are those whose vectors are nearest.
+def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
+    """Score the memories of the scope's user, or of everyone, by the words of a text."""
+    user, everyone = _whose(scope)
+    return bm25(reader.terms.postings(search_terms(text), user, everyone=everyone))
 
-    The score is the sum of two standard scores among the memories of the user: how far the cosine
-    and BM25 lie above their means, in standard deviations. One that does not tell the memories
-    apart counts 0. The similarity is the plain cosine.
-    """
-    whose = [value for name, value in scope.values if name == "user"]
-    everyone = not whose
-    user = None if everyone or whose[0] is None else str(whose[0])
-    words = bm25(reader.terms.postings(search_terms(probe.text), user, everyone=everyone))
+
+def best_of_shortlist(
+    reader: Reader, probe: Probe, near: Sequence[str], words: WordScores, scope: Scope, k: int
+) -> Best:
+    """Return the best of those whose vectors are nearest, `near`, and whose words score most."""
     wanted = max(k, SHORTLIST) * (_OF_A_PART if len(scope.values) > 1 else 1)
     found = reader.terms.candidates(near, words.best(wanted))
     found = [one for one in found if scope.holds(one.values)]
     if not found:
-        return []
-    cosines = _cosines(found, probe.vector)
-    spread = cosines
+        return Best([], Spread(0.0, 0.0))
+    spread = cosines = _cosines(found, probe.vector)
     if words.memories > len(found):
+        user, everyone = _whose(scope)
         sample = reader.terms.sample(_SAMPLE, user, everyone=everyone)
         spread = _cosines([one for one in sample if scope.holds(one.values)] or found, probe.vector)
-    numbers = np.array([one.number for one in found])
-    scores = standard(cosines, spread) + words.of(numbers)
-    order = np.lexsort((-numbers, -cosines, -scores))[:k]
-    score_of = {found[place].id: round(float(scores[place]), 6) for place in order}
-    rows = reader.memories.rows(list(score_of)).values()
+    among = Spread.of(spread)
+    scores = among.standard(cosines) + words.of(np.array([one.number for one in found]))
+    return Best([found[place].id for place in np.argsort(-scores)[: k + SPARE]], among)
+
+
+def results(
+    reader: Reader, probe: Probe, best: Best, words: WordScores, k: int
+) -> list[SearchResult]:
+    """Return the k best of these, best first; of equal ones the nearest, then the newest.
+
+    The score is the sum of two standard scores: how far the cosine and BM25 lie above their means,
+    in standard deviations, of the cosine among the memories of the scope, of BM25 among those of
+    the user. One that does not tell the memories apart counts 0. The similarity is the plain
+    cosine.
+    """
+    rows = [row for row in reader.memories.rows(best.ids).values() if row.live]
     hits = ranked(reader, probe, rows, PLAIN)
-    told = [replace(hit, relevance=score_of[hit.memory.id]) for hit in hits]
-    return sorted(told, key=lambda hit: -hit.score)
+    number_of = {row.memory.id: row.seq for row in rows}
+    numbers = np.array([number_of[hit.memory.id] for hit in hits], np.int64)
+    cosines = np.array([hit.similarity for hit in hits])
+    scores = np.round(best.spread.standard(cosines) + words.of(numbers), 6)
+    order = np.lexsort((-numbers, -cosines, -scores))[:k]
+    return [replace(hits[place], relevance=float(scores[place])) for place in order]
+
+
+def _whose(scope: Scope) -> tuple[str | None, bool]:
+    """The user of a scope, and whether it is everyone's."""
+    values = dict(scope.values)
+    user = values.get("user")
+    return None if user is None else str(user), "user" not in values
 
 
 def _cosines(

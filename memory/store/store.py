@@ -243,16 +243,7 @@ class MemoryStore:
             return []
         told = wordings(clean(query), scope.user)
         probe = Probe(told[-1], self.embeddings.query(*told))
-        with self.ledger.reading() as reader:
-            self.embeddings.check(reader)
-        shown = max(k, recalling.SHORTLIST) if self._hybrid else k
-        [near] = self.index.nearest([Query(probe.vector, scope, shown)])
-        with self.ledger.reading() as reader:
-            if self._hybrid:
-                hits = recalling.best(reader, probe, near, scope, k)
-            else:
-                found = reader.memories.rows(near).values()
-                hits = ranked(reader, probe, filter(_is_live, found), PLAIN)
+        hits = self._by_both(probe, scope, k) if self._hybrid else self._by_cosine(probe, scope, k)
         return [hit for hit in hits if min_score is None or hit.score >= min_score]
 
     def find_similar(
@@ -422,6 +413,28 @@ class MemoryStore:
         return scrub(self.ledger, self.index)
 
     # --- inside ---
+
+    def _by_cosine(self, probe: Probe, scope: Scope, k: int) -> list[SearchResult]:
+        with self.ledger.reading() as reader:
+            self.embeddings.check(reader)
+        [near] = self.index.nearest([Query(probe.vector, scope, k)])
+        with self.ledger.reading() as reader:
+            rows = reader.memories.rows(near).values()
+            return ranked(reader, probe, filter(_is_live, rows), PLAIN)
+
+    def _by_both(self, probe: Probe, scope: Scope, k: int) -> list[SearchResult]:
+        with self.ledger.reading() as reader:
+            self.embeddings.check(reader)
+            words = recalling.word_scores(reader, probe.text, scope)
+        best = self.index.best(Query(probe.vector, scope, k + recalling.SPARE), words)
+        near: Sequence[str] = ()
+        if best is None:
+            shown = max(k, recalling.SHORTLIST)
+            [near] = self.index.nearest([Query(probe.vector, scope, shown)])
+        with self.ledger.reading() as reader:
+            if best is None:
+                best = recalling.best_of_shortlist(reader, probe, near, words, scope, k)
+            return recalling.results(reader, probe, best, words, k)
 
     def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[Known | Memory]:
         """Each memory under an id of its own, or what lives for an earlier arrival of it.
