@@ -273,7 +273,7 @@ def kill_drill(folder: Path, kills: int, seed: int, *, base: int = 0) -> KillRep
     `base` memories are there before: the more, the longer Chroma's dangerous moments last.
     """
     report = KillReport()
-    context = _context()
+    context = fork_context()
     rng = random.Random(seed)
     with open_store(config_for(folder)) as store:
         store.add_batch([a_memory(a_fact(rng)) for _ in range(base)])
@@ -288,8 +288,8 @@ def kill_drill(folder: Path, kills: int, seed: int, *, base: int = 0) -> KillRep
     return report
 
 
-def _context() -> Any:
-    """Processes from a server that has imported everything slow and opened nothing."""
+def fork_context() -> Any:
+    """Return a context whose processes have imported everything slow and opened nothing."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["chromadb", "memory.upkeep.doctor", "memory.deduplicator", "wordllama"]
@@ -404,7 +404,7 @@ def race_drill(
 ) -> RaceReport:
     """Let processes write facts, each in several wordings, into one store at the same time."""
     started = time.monotonic()
-    context = _context()
+    context = fork_context()
     config = config_for(folder, ledger_url, chroma_port)
     crowd = [
         context.Process(target=_race, args=(config, seed, writes)) for seed in range(processes)

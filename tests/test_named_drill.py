@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import multiprocessing
 import os
 import random
 import re
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from benchmarks.drills import fork_context
 from memory.deduplicator import MemoryDeduplicator
 from memory.extractor import MemoryExtractor
 from memory.ledger import Ledger
@@ -28,7 +28,7 @@ from tests.doubles import START, ScriptedModel
 pytestmark = pytest.mark.drill
 
 ROUNDS = 10
-PARTS = 120
+PARTS = 48
 CHAPTERS = 6
 TALKS = 4
 
@@ -121,7 +121,7 @@ def test_of_killed_replacements_none_is_lost_or_applied_twice(ledger_url: str) -
     with opened(ledger_url) as store, store.ledger.writing() as writer:
         for one in turns():
             writer.turns.keep(one, str(one.id))
-    context = multiprocessing.get_context("forkserver")
+    context = fork_context()
     rng, killed = random.Random(25), 0
     for last in [False] * ROUNDS + [True]:
         ends = [0, 0] if last else [rng.randrange(60, 300) for _ in range(2)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import random
 import signal
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.drills import die_at_statement
+from benchmarks.drills import die_at_statement, fork_context
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.models import Action, Memory, Vectors
@@ -75,7 +74,7 @@ def test_a_killed_page_is_read_again_and_no_decision_is_half_applied(tmp_path: P
     path = str(tmp_path / "ledger.db")
     with MemoryStore(Ledger.create(f"sqlite:///{path}"), Near()) as store:
         store.add_batch(TOLD)
-    context = multiprocessing.get_context("forkserver")
+    context = fork_context()
     rng = random.Random(24)
     killed = 0
     for _ in range(KILLS):
