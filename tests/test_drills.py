@@ -24,11 +24,12 @@ from memory.assembly import open_store
 from memory.store import MemoryStore
 
 pytestmark = pytest.mark.drill
+MEMORIES = 120
 
 
 @pytest.mark.parametrize("seed", [11, 12, 13])
 def test_of_thirty_killed_writers_none_loses_anything(tmp_path: Path, seed: int) -> None:
-    report = kill_drill(tmp_path, kills=10, seed=seed, base=300)
+    report = kill_drill(tmp_path, kills=10, seed=seed, base=150)
     assert report.problems == []
     assert (report.kills, report.lost, report.holes) == (10, 0, 0)
     assert report.acknowledged > 10
@@ -59,7 +60,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
     rng = random.Random(1)
     with open_closely(folder) as store:
-        store.add_batch([a_memory(a_fact(rng)) for _ in range(300)])
+        store.add_batch([a_memory(a_fact(rng)) for _ in range(MEMORIES)])
         store.index.rebuild()
         assert store.index.name == "Chroma"
     return folder
@@ -88,7 +89,7 @@ def test_whatever_is_torn_in_chromas_folder_it_opens_and_nothing_is_lost(
     check(folder, report)
     assert report.problems == []
     with open_store(config_for(folder)) as store:
-        assert store.counts().live == 300
+        assert store.counts().live == MEMORIES
         find(store)
         assert store.index.disagreement() == ""
         assert store.index.name == "Chroma"
