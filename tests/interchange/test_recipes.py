@@ -215,10 +215,18 @@ def test_a_store_is_dumped_cleaned_changed_and_taken_back_by_its_recipe(
     assert held() == TEXTS | OTHER
     (tmp_path / "dump.jsonl").write_text(dump)
     ours = ("-m", "memory")
+    other = [json.loads(line) | {"user": "Ben"} for line in dump.splitlines()]
+    lines = [json.dumps(row | {"id": "other-" + row["id"]}) for row in other]
+    (tmp_path / "other.jsonl").write_text("\n".join(lines))
+    run(tmp_path, *ours, "import", "other.jsonl")
     run(tmp_path, *ours, "import", "dump.jsonl")
-    changes = run(tmp_path, *ours, "changes", "--format", "jsonl", "--undo-file", "undo.jsonl")
+    run(tmp_path, "-m", "orchestrator", "--deduplicate-memories")
+    options = ("--format", "jsonl", "--undo-file", "undo.jsonl")
+    changes = run(tmp_path, *ours, "changes", "dump.jsonl", *options)
+    assert "other-" not in changes + (tmp_path / "undo.jsonl").read_text()
     run(tmp_path, *ours, "write-back", "--to-jsonl", "changes.jsonl")
-    assert (tmp_path / "changes.jsonl").read_text() == changes
+    everything = (tmp_path / "changes.jsonl").read_text().splitlines()
+    assert [line for line in everything if "other-" not in line] == changes.splitlines()
     run(tmp_path, "recipe.py", "apply", given=changes)
     after = held()
     assert len(after) == 3
