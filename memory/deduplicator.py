@@ -232,6 +232,8 @@ class MemoryDeduplicator:
     ) -> Sequence[_New]:
         """Embed several together; one alone that names nothing is embedded when it is prepared."""
         extracted = [one if isinstance(one, Extracted) else Extracted(one) for one in some]
+        if not self._config.dedup_enabled:
+            extracted = [Extracted(one.memory) for one in extracted]
         if len(extracted) == 1 and not extracted[0].named:
             return [_New(extracted[0].memory, None, _Said(extracted[0].shown))]
         memories = [one.memory for one in extracted]

@@ -147,6 +147,8 @@ class Said:
     """The last of its turns that its user spoke: what names it, and says when."""
     names: tuple[str, ...] = ()
     """Names of all its turns that people spoke; empty where there is only one."""
+    is_guess: bool = False
+    """Whether the model named no turn that it was shown: then it may replace nothing."""
 
 
 class TurnReader:
@@ -254,14 +256,16 @@ class TurnReader:
     def _kept(self, said: Said, candidate: Candidate, shown: Shown) -> KeptCandidate:
         """The candidate with names in place of positions, without what it may not replace.
 
-        That is: whatever is not of its own user and scope, and what comes after the fifth.
+        That is: whatever is not of its own user and scope, and what comes after the fifth; all of
+        it where no turn is named, since then somebody else may have said it.
         """
         own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
         asked_for = list(dict.fromkeys(candidate.replaces))
         named = [
             shown.remembered[n]
             for n in asked_for
-            if 0 <= n < len(shown.remembered)
+            if not said.is_guess
+            and 0 <= n < len(shown.remembered)
             and shown.remembered[n].user == said.anchor.turn.speaker
             and self._store.scope_of(shown.remembered[n]) == own
         ]
@@ -493,7 +497,8 @@ def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> Said | None:
         return None
     own = [one for one in people if one.turn.speaker == candidate.user]
     anchor = (own or people)[-1]
-    return Said(anchor, tuple(one.name for one in people) if len(named) > 1 else ())
+    names = tuple(one.name for one in people) if len(named) > 1 else ()
+    return Said(anchor, names, is_guess=not named)
 
 
 def _limited(

@@ -159,6 +159,28 @@ def test_nobodys_words_retire_somebody_elses_memory(
     assert "peanuts" not in caplog.text
 
 
+@pytest.mark.parametrize("turns", [(), (7,)])
+def test_a_candidate_that_names_no_turn_replaces_nothing(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory,
+    turns: tuple[int, ...],
+) -> None:  # fmt: skip
+    """Only Ben spoke of it, and nothing but the turns that a model names could tell."""
+    model.extractions = [[naming(0, turns=turns)]]
+    hook(extractor, turn("Hello.", 30), turn("Her allergy is gone.", 31, "Ben"))
+    assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
+    assert (model.reread_merges, is_open(store)) == ([], False)
+
+
+def test_nothing_is_replaced_where_deduplication_is_off(
+    store: MemoryStore, model: ScriptedModel, peanuts: Memory
+) -> None:
+    off = MemoryDeduplicator(store, model, MemoryConfig(dedup_enabled=False))
+    model.extractions = [[naming(0)]]
+    hook(MemoryExtractor(store, off, model), turn("It is gone.", 30))
+    assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
+    assert (model.reread_merges, is_open(store)) == ([], False)
+
+
 def test_a_candidate_of_two_speakers_turns_is_of_the_one_whom_it_is_about(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory
 ) -> None:
