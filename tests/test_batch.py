@@ -9,9 +9,18 @@ import numpy as np
 from memory.decide import Matching, Planner
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
-from memory.models import Action, Decision, Memory, Rules, Verdict
+from memory.models import (
+    PERSON,
+    Action,
+    Decision,
+    Memory,
+    MergeGroup,
+    Question,
+    Rules,
+    Verdict,
+)
 from memory.providers import CircuitBreaker, OfflineModel
-from memory.store import Applied, Conflict, Decided, MemoryStore, WhileUnchanged
+from memory.store import Anyway, Applied, Conflict, Decided, MemoryStore, WhileUnchanged
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
 
@@ -44,6 +53,25 @@ def test_a_second_run_asks_no_model_and_writes_nothing(
     report = asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
     assert (report.rounds, report.usage.calls, model.asked) == (0, 0, [])
     assert revision(store) == before
+
+
+def test_what_a_person_keeps_apart_while_a_judge_is_asked_is_not_joined(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    first = embedder.place("Mia sails on the lake on Sundays.")
+    second = embedder.place("Mia sails on the lake on Sunday mornings with Jo.", 0.93, first)
+    a, b = (store.add(store.new_memory(text, user="Mia")) for text in (first, second))
+    merged = "On Sunday mornings Mia sails on the lake on Sundays with Jo."
+
+    def judge(_: Question) -> Verdict:
+        pairs = ((a.id, b.id),)
+        apart = Decision(Action.KEEP_BOTH, "two", (a, b), distinct=pairs, model=PERSON)
+        store.apply(apart, Anyway())
+        return Verdict(parts=(MergeGroup(members=(0, 1), text=merged),))
+
+    report = asyncio.run(MemoryDeduplicator(store, ScriptedModel(judge)).deduplicate_all())
+    assert [one.content for one in store.memories()] == [first, second]
+    assert (report.merged, report.usage.calls > 0) == (0, True)
 
 
 def test_what_was_read_since_is_what_would_be_read_anew(

@@ -20,6 +20,7 @@ from memory.errors import ModelUnavailable
 from memory.extractor import MemoryExtractor
 from memory.ledger import DecisionRecord, Ledger
 from memory.models import (
+    PERSON,
     Action,
     Candidate,
     Decision,
@@ -329,6 +330,24 @@ def test_a_named_memory_that_moved_after_it_was_read_is_a_conflict(
     else:
         assert is_open(store)
         assert len(texts) == 2
+
+
+def keep_apart(store: MemoryStore, a: Memory, b: Memory) -> None:
+    pairs = ((a.id, b.id),)
+    decision = Decision(Action.KEEP_BOTH, "two", (a, b), distinct=pairs, model=PERSON)
+    store.apply(decision, Anyway())
+
+
+def test_named_memories_that_a_person_keeps_apart_meanwhile_are_not_joined(
+    store: MemoryStore, peanuts: Memory, tell: Tell
+) -> None:
+    walnuts = store.add(tell("Mia is allergic to walnuts.", user="Mia"))
+    model = Interrupting(lambda: keep_apart(store, peanuts, walnuts))
+    extractor = MemoryExtractor(store, MemoryDeduplicator(store, model), model)
+    merged = "Mia was allergic to peanuts and walnuts, but has outgrown her allergy."
+    model.extractions = [[naming(0, 1).model_copy(update={"merged": merged})]]
+    hook(extractor, turn("They are gone.", 30))
+    assert [text for _, text in live(store)] == [PEANUTS, walnuts.content, OUTGROWN]
 
 
 @pytest.mark.parametrize("what", ["changed", "retired"])

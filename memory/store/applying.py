@@ -214,7 +214,7 @@ class Applier:
             yield self._newcomer(writer, one, condition)
 
     def _told_apart(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
-        """Whom somebody has told from what is to stand for it, if anyone."""
+        """Whom somebody has told from what is to stand for it, or a person from each other."""
         content = {member.id: member.content for member in one.members}
         for survivor in one.survivors:
             key = text_key(survivor.memory.content)
@@ -222,13 +222,22 @@ class Applier:
             for name in survivor.stands_for:
                 if name in content and text_key(content[name]) in distinct - {key}:
                     return f"{name} is distinct from {survivor.memory.id}"
+        joined = [{s.memory.id, *s.stands_for} & content.keys() for s in one.survivors]
+        if not any(
+            len(some - {s.memory.id}) > 1 for some, s in zip(joined, one.survivors, strict=True)
+        ):
+            return ""  # each pair was looked at
+        for a, b in self._kept_apart(writer, one.members):
+            together = any({a.id, b.id} <= some for some in joined)
+            if together and text_key(a.content) != text_key(b.content):
+                return f"a person keeps {a.id} and {b.id} apart"
         return ""
 
     def _answered(self, writer: Writer, decision: Decision) -> str:
         """What a person has said of these members; one who joins some is not to part them again."""
         if decision.pending and writer.decisions.left_for_later(decision.members):
             return "it is left for later already"
-        told = [pair for pair in combinations(decision.members, 2) if self._apart(writer, *pair)]
+        told = self._kept_apart(writer, decision.members)
         joined = [{s.memory.id, *s.stands_for} for s in decision.survivors]
         for a, b in told:
             if any({a.id, b.id} <= together for together in joined):
@@ -237,9 +246,16 @@ class Applier:
         whole = not joined and len(told) == count * (count - 1) // 2
         return "a person keeps them all apart already" if whole else ""
 
-    def _apart(self, writer: Writer, a: Memory, b: Memory) -> bool:
-        keys = text_key(a.content), text_key(b.content)
-        return keys[1] in writer.distinct.of(self._scope_of(a), keys[0], ("person",))
+    def _kept_apart(self, writer: Writer, members: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
+        """The pairs of these that a person keeps apart."""
+        keys = [text_key(one.content) for one in members]
+        places = [(self._scope_of(one), key) for one, key in zip(members, keys, strict=True)]
+        distinct = writer.distinct.of_all(places, ("person",))
+        return [
+            (members[n], members[m])
+            for n, m in combinations(range(len(members)), 2)
+            if keys[m] in distinct[n]
+        ]
 
     def _newcomer(self, writer: Writer, one: Decided, condition: WhileNearest) -> str:
         if one.arrival is None or one.arrival.vector is None:
