@@ -11,10 +11,22 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 
 from memory.errors import LedgerError
+from memory.ledger import tables as t
 from memory.ledger.database import PATIENCE_S, Database
 
 _WRITER_LOCK = 0x6D656D6F7279
 """The advisory lock that a writer holds until its commit: `memory` in ASCII."""
+
+
+def _keep_indexes_partial() -> None:
+    """Give the tables' indexes the conditions that SQLite's have.
+
+    `postgresql_where` in the tables would load this dialect for every SQLite ledger too.
+    """
+    for table in t.schema.sorted_tables:
+        for index in table.indexes:
+            where = index.dialect_options["sqlite"]["where"]
+            index.dialect_options["postgresql"]["where"] = where
 
 
 class PostgresDatabase(Database):
@@ -40,6 +52,7 @@ class PostgresDatabase(Database):
             raise LedgerError(
                 f"the ledger {name} needs psycopg", "pip install '.[postgres]'"
             ) from exc
+        _keep_indexes_partial()
         return cls(engine, name, read_only=not create)
 
     @contextlib.contextmanager

@@ -100,10 +100,7 @@ decisions = sa.Table(
     sqlite_autoincrement=True,
 )
 _by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")
-sa.Index(
-    "ix_decisions_by_person", decisions.c.seq,
-    sqlite_where=_by_person, postgresql_where=_by_person,
-)  # fmt: skip
+sa.Index("ix_decisions_by_person", decisions.c.seq, sqlite_where=_by_person)
 mentions = sa.Table(
     "mentions",
     schema,
@@ -163,7 +160,7 @@ turns = sa.Table(
 )
 """What was said; `heard_at` is in seconds of the database's clock. Few rows still have a text."""
 _told = turns.c.turn.is_not(None)
-sa.Index("ix_turns_told", turns.c.conversation, sqlite_where=_told, postgresql_where=_told)
+sa.Index("ix_turns_told", turns.c.conversation, sqlite_where=_told)
 leases = sa.Table(
     "leases",
     schema,

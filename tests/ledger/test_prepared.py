@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,3 +143,25 @@ def heard() -> Iterator[list[tuple[str, Any]]]:
         yield seen
     finally:
         sa.event.remove(sa.Engine, "before_cursor_execute", hear)
+
+
+def test_some_indexes_have_only_the_rows_that_are_looked_for(ledger_url: str) -> None:
+    """On both databases; only one of them loads what PostgreSQL needs."""
+    table = "pg_indexes" if ledger_url.startswith("postgresql") else "sqlite_master"
+    column = "indexdef" if table == "pg_indexes" else "sql"
+    name = "indexname" if table == "pg_indexes" else "name"
+    query = f"SELECT {name}, {column} FROM {table} WHERE {name} LIKE 'ix\\_%' ESCAPE '\\'"
+    with Ledger.create(ledger_url) as ledger, ledger.reading() as reader:
+        made = {row[0]: row[1] for row in reader._connection.execute(sa.text(query))}
+    partial = {name for name, statement in made.items() if " WHERE " in statement}
+    assert partial == {"ix_decisions_by_person", "ix_turns_told"}
+
+
+def test_a_sqlite_ledger_does_not_load_the_dialect_of_postgresql(tmp_path: Path) -> None:
+    code = (
+        "import sys; from memory.ledger import Ledger\n"
+        f"Ledger.create('sqlite:///{tmp_path / 'l.db'}').close()\n"
+        "print('sqlalchemy.dialects.postgresql' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
