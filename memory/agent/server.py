@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
 """How long the end waits for calls under way; what is cut off then is wholly undone."""
+_OPENING_S = 60.0
+"""How long calls under way at the end may wait for the store to open."""
 USER = "memory_dedup.user"
 """Where an HTTP request's scope says whose token it carries."""
 INSTRUCTIONS = (
@@ -74,8 +76,9 @@ class AgentServer:
             await talking
 
     async def finish(self) -> None:
-        """Wait, not for ever, for the calls under way."""
+        """Wait, not for ever, for the calls under way, and first for the store that they wait for."""
         if self._under_way:
+            await asyncio.wait([asyncio.wrap_future(self._opening)], timeout=_OPENING_S)
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
 
     def over_http(self, hosts: Sequence[str]) -> Any:

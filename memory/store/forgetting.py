@@ -188,4 +188,4 @@ def _scrub_index(index: SearchRouter) -> None:
     try:
         index.scrub()
     except IndexFault as exc:
-        logger.info("the index is not scrubbed yet: %s", exc)  # the answer says so too
+        logger.debug("the index is not scrubbed yet: %s", exc)  # the answer says so too

@@ -660,6 +660,7 @@ def test_the_doctor_names_an_index_that_cannot_be_opened_beside_the_rest(
     run: Run, tmp_path: Path
 ) -> None:
     run("memory-dedup", "import", lines(tmp_path, *COPIES))
+    (tmp_path / "config.yaml").write_text("memory: {data_dir: data, search: {vectors_mb: 0}}\n")
     (tmp_path / "data" / "chroma.lock").unlink(missing_ok=True)
     (tmp_path / "data" / "chroma.lock").mkdir()
     done = run("memory-dedup", "doctor", ok=False)
