@@ -76,7 +76,7 @@ class AgentServer:
             await talking
 
     async def finish(self) -> None:
-        """Wait, not for ever, for the calls under way, and first for the store that they wait for."""
+        """Wait, not for ever, for the store to open and then for the calls under way."""
         if self._under_way:
             await asyncio.wait([asyncio.wrap_future(self._opening)], timeout=_OPENING_S)
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
