@@ -4,8 +4,9 @@ A store of made-up memories, its index copied. In turn: a new memory goes throug
 with the offline model (embedded, looked up, compared, decided, committed to disk), and its vector,
 made before, through `collection.query` for the five nearest and `collection.add` of a collection
 that holds the same vectors. Both are in one process, ours in one event loop as in a bot; the clock
-covers one write of either. The first series begins with the process's first write: beside it the
-vectors of a store of up to 100,000 are read, to be searched exactly. The second follows it.
+covers one write of either. The first series begins with the
+process's first write, and so reads a user's vectors at the first write for that user; the second
+follows it.
 """
 
 from __future__ import annotations
