@@ -237,7 +237,7 @@ class ScopeReading:
                 decision = refusal(part, similarity, self._reader.model.name)
             decision, page.usage = replace(decision, usage=page.usage), Usage()
             living = await self._ground.apply(decision)
-            if living is None and decision.survivors:
+            if living is None and not part.is_final:
                 page.unread |= {text_key(one.content) for one in part.merge.members}
             elif living is not None and decision.survivors:
                 log_merges(decision)
@@ -257,7 +257,8 @@ class ScopeReading:
             model=self._reader.model.name,
             usage=page.usage,
         )
-        await self._ground.apply(decision)
+        if await self._ground.apply(decision) is None:
+            page.unread |= _keys(page.plan)
 
     async def _record(self, whole: PagePlan, pages: Sequence[_Page]) -> None:
         """Record the texts whose last page this was as read, and what was merged from them."""

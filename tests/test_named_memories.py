@@ -143,6 +143,17 @@ def test_one_reading_checks_all_that_a_window_proposes(
     assert [len(merges) for merges in model.reread_merges] == [2]
 
 
+def test_a_nul_in_a_merged_text_blocks_nothing(
+    ledger_url: str, embedder: PlacedEmbedder, model: ScriptedModel, tell: Tell
+) -> None:
+    with MemoryStore(Ledger.create(ledger_url), embedder) as store:
+        store.add(tell(PEANUTS, user="Mia"))
+        dirty = naming(0).model_dump() | {"merged": BOTH.replace(",", "\0,")}
+        model.extractions = [[Candidate.model_validate(dirty)]]
+        hook(MemoryExtractor(store, MemoryDeduplicator(store, model), model), turn("Gone.", 30))
+        assert live(store) == [("Mia", BOTH)]
+
+
 # --- who may be named -----------------------------------------------------------------------------
 
 

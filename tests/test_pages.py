@@ -12,6 +12,7 @@ import pytest
 from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelAnswerError, ModelUnavailable
+from memory.ledger import Ledger
 from memory.models import (
     Action,
     DeduplicationReport,
@@ -22,7 +23,7 @@ from memory.models import (
 )
 from memory.store import MemoryStore
 from tests.conftest import Tell
-from tests.doubles import START, Groups, PageModel, PlacedEmbedder, ScriptedModel
+from tests.doubles import START, Groups, PageModel, PlacedEmbedder, ScriptedModel, ticking
 
 NAMES = "Lydia Astra Berta Cora Dora Elsa Flora Greta Hilda Irma".split()
 
@@ -483,3 +484,48 @@ def test_of_groups_that_are_too_large_together_the_largest_stays_and_the_rest_is
     assert all(len(page) <= 9 for page in model.pages), "nobody is asked about too many"
     assert (report.pending, live(store)) == (0, ["Mia painted all of her boat Lydia."])
     assert batch(store, model).usage.calls == 0
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_refused_group_of_which_one_is_forgotten_meanwhile_is_read_again(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, forgets: bool
+) -> None:
+    texts = [
+        "Mia sails on the lake on Sundays.",
+        "On Sundays Mia is out sailing.",
+        "Mia goes sailing each Sunday.",
+        "Mia bakes bread.",
+    ]
+    for text in texts:
+        embedder.place(text, 0.7, embedder.place(texts[0]))
+    first, *_ = [store.add(tell(text, user="Mia")) for text in texts]
+    left = texts[1:3]
+
+    def sailing(shown: list[str]) -> Groups:
+        named = [n for n, text in enumerate(shown) if text in texts[:3]]
+        return [(named, "Mia sails on Sundays.")] if len(named) > 1 else []
+
+    def check(_: ProposedMerge) -> MergeReading:
+        if forgets and first in list(store.memories()):
+            store.forget(first.id)
+        return MergeReading(lost=("that it is on the lake",))
+
+    model = PageModel(sailing)
+    model.checked = check
+    report = batch(store, model)
+    assert sorted(set(left) & set(live(store))) == sorted(left)
+    assert (report.pending, store.counts().pending) == (1, 1), "the question stays open"
+
+
+def test_a_text_that_no_database_holds_is_cleaned(
+    ledger_url: str, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    with MemoryStore(Ledger.create(ledger_url), embedder, clock=ticking()) as store:
+        texts = "Mia sails on the lake on Sundays.", "On Sundays Mia is out sailing on the lake."
+        store.add_batch([tell(text, user="Mia") for text in texts])
+        model = PageModel(lambda shown: [([0, 1], "On Sundays Mia sails \0on the lake.")])
+        model.checked = lambda _: MergeReading(lost=("that she \0is \ud800 out",))
+        assert batch(store, model).pending == 1
+        model.checked = lambda _: MergeReading()
+        assert retry(store, model).merged == 1
+        assert live(store) == ["On Sundays Mia sails on the lake."]

@@ -15,7 +15,16 @@ from pydantic import (
 
 from memory.models.decision import Outcome, Usage
 from memory.models.memory import Memory
-from memory.models.values import MAX_CONTENT, MAX_NAME, Content, Frozen, Name, UtcTime, as_tuple
+from memory.models.values import (
+    MAX_CONTENT,
+    MAX_NAME,
+    Cleaned,
+    Content,
+    Frozen,
+    Name,
+    UtcTime,
+    as_tuple,
+)
 from memory.text import clean
 
 
@@ -62,7 +71,7 @@ class Candidate(Frozen):
     """Positions, from 0, of the turns that say it; empty where the model does not say."""
     replaces: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = ()
     """Positions, from 0, of the remembered memories that it repeats, updates or extends."""
-    merged: str = ""
+    merged: Cleaned = ""
     """One text for `content` and the memories that it replaces."""
     asked: bool = False
     """Whether somebody said "remember that ..."."""

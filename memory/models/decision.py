@@ -14,7 +14,7 @@ from pydantic import (
 
 from memory.errors import ModelError
 from memory.models.memory import Memory
-from memory.models.values import Frozen
+from memory.models.values import Cleaned, Frozen
 
 OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
@@ -183,14 +183,14 @@ class MergeGroup(Frozen):
     """Members that tell the same fact, by position from 0, and the one text that tells it."""
 
     members: tuple[int, ...] = Field(min_length=2)
-    text: str
+    text: Cleaned
 
 
 class Verdict(Frozen):
     """A model's answer: the members in no part stay as they are."""
 
     parts: tuple[MergeGroup, ...] = ()
-    reason: str = ""
+    reason: Cleaned = ""
     usage: Usage = Usage(calls=1)
 
 
@@ -209,9 +209,9 @@ class ProposedMerge:
 class MergeReading(Frozen):
     """What a model found on reading a proposed merge beside its members."""
 
-    lost: tuple[str, ...] = ()
+    lost: tuple[Cleaned, ...] = ()
     """What a reader of the merged text would not learn."""
-    added: tuple[str, ...] = ()
+    added: tuple[Cleaned, ...] = ()
     """What the merged text states and no member does."""
 
     @property

@@ -57,6 +57,8 @@ def _content(text: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(clean), Field(min_length=1, max_length=MAX_NAME)]
+Cleaned = Annotated[str, AfterValidator(clean)]
+"""Whatever a model writes: a store, a wire or a terminal need not hold all that JSON can."""
 Content = Annotated[str, AfterValidator(_content)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_valid_json)]
 UtcTime = Annotated[AwareDatetime, AfterValidator(_utc)]
