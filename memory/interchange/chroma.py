@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +15,12 @@ from memory.interchange.foreign import ForeignRow
 from memory.interchange.theirs import Found
 from memory.search import (
     ChromaServer,
-    Client,
-    Collection,
+    ExternalChroma,
+    ForeignClient,
+    ForeignCollection,
     chroma_faults,
     close_client,
     http_client,
-    persistent_client,
 )
 
 _PAGE = 1_000
@@ -43,8 +46,11 @@ def said(place: Place) -> str:
 
 
 @contextmanager
-def opened(place: Place, copy: Path | None = None) -> Iterator[Client]:
-    """Their own Chroma, or a copy of it; what fails there is an InputError that names theirs.
+def opened(place: Place, copy: Path | None = None) -> Iterator[ForeignClient]:
+    """Open their own Chroma, or a copy of it; what fails there is an InputError that names theirs.
+
+    A folder is opened in a process of its own: a crash of Chroma does not end ours, and nothing
+    that our memory holds gets into their files.
 
     Raises: InputError.
     """
@@ -55,10 +61,11 @@ def opened(place: Place, copy: Path | None = None) -> Iterator[Client]:
     else:
         raise InputError(place, "is not a Chroma folder", "give the folder with chroma.sqlite3")
     try:
+        client: ForeignClient
         if isinstance(place, ChromaServer):
             client = http_client(place)
         else:
-            client = persistent_client(copy or place)
+            client = ExternalChroma(copy) if copy else ExternalChroma(place, _lock_of(place))
         try:
             yield client
         finally:
@@ -70,8 +77,18 @@ def opened(place: Place, copy: Path | None = None) -> Iterator[Client]:
         raise InputError(said(place), exc.problem, remedy) from exc
 
 
+def _lock_of(folder: Path) -> Path:
+    """Return the lock on somebody's folder: not beside it, and another one for each user.
+
+    After a kill, the next process waits until the process of the killed one has closed the folder.
+    """
+    user = getattr(os, "getuid", int)()
+    name = hashlib.sha256(f"{user} {folder.resolve()}".encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"memory-dedup-{name}.open"
+
+
 @contextmanager
-def looking_into(place: Place) -> Iterator[Client]:
+def looking_into(place: Place) -> Iterator[ForeignClient]:
     """A copy of a folder, since opening it may write to it; a server as it is.
 
     Raises: InputError.
@@ -90,7 +107,7 @@ def _parts(folder: Path) -> list[Path]:
     return [*folder.glob("chroma.sqlite3*"), *dict.fromkeys(segments)]
 
 
-def named_collection(client: Client, place: Place, name: str) -> Collection:
+def named_collection(client: ForeignClient, place: Place, name: str) -> ForeignCollection:
     """Raises: InputError where there is none of this name, IndexFault."""
     with chroma_faults():
         names = [collection.name for collection in client.list_collections()]
@@ -101,7 +118,7 @@ def named_collection(client: Client, place: Place, name: str) -> Collection:
         return client.get_collection(name, embedding_function=None)
 
 
-def _rows(collection: Collection) -> Iterator[ForeignRow]:
+def _rows(collection: ForeignCollection) -> Iterator[ForeignRow]:
     with chroma_faults():
         total = collection.count()
     for offset in range(0, total, _PAGE):

@@ -5,9 +5,11 @@ from .candidates import nearest_of as nearest_of
 from .candidates import nearest_pairs as nearest_pairs
 from .chroma import ChromaProcess as ChromaProcess
 from .chroma import ChromaServer as ChromaServer
-from .chroma import Client as Client
-from .chroma import Collection as Collection
 from .chroma import EmbeddedChroma as EmbeddedChroma
+from .chroma import ExternalChroma as ExternalChroma
+from .chroma import ExternalCollection as ExternalCollection
+from .chroma import ForeignClient as ForeignClient
+from .chroma import ForeignCollection as ForeignCollection
 from .chroma import ServedChroma as ServedChroma
 from .chroma import chroma_faults as chroma_faults
 from .chroma import close_client as close_client

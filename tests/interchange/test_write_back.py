@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import os
+import signal
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +29,7 @@ from memory.interchange.plan_back import WriteBackPlan
 from memory.interchange.undo_file import read_undo_file
 from memory.interchange.vectors import vectors_as_theirs
 from memory.interchange.write_back import undo_write_back, write_back
-from memory.search import ChromaServer
+from memory.search import ChromaServer, ExternalCollection
 from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbedder, word_vector
 from tests.interchange.backs import (
@@ -343,6 +347,61 @@ def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
     after = held(theirs)
     assert len(after) == 3, "c or d: what was put back stands last"
     assert {"b", "e"} < set(after)
+
+
+def test_a_crash_of_chroma_while_it_writes_is_an_error_and_another_run_does_the_rest(
+    cleaned: MemoryStore, theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chroma runs in a process of its own, which is not the one that writes back."""
+    undo = tmp_path / "undo.jsonl"
+    delete = ExternalCollection.delete
+
+    def crashes(rows: ExternalCollection, *, ids: Sequence[str]) -> None:
+        os.kill(rows.process.pid, signal.SIGKILL)
+        delete(rows, ids=ids)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ExternalCollection, "delete", crashes)
+        with pytest.raises(InputError, match="Chroma's process ended with code -9"):
+            written(cleaned, mem0(theirs), undo)
+    run_again(cleaned, mem0(theirs), undo)
+    assert set(held(theirs)) == {"b", "d", "e"}
+    assert not list(tmp_path.rglob("theirs*.*")), "no lock beside it"
+
+
+def test_this_process_opens_no_folder_of_chroma_to_write_back_and_to_undo(
+    cleaned: MemoryStore, theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = held(theirs)
+    with monkeypatch.context() as patched:
+        patched.setattr(chromadb, "PersistentClient", None)
+        written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
+        taken_back(mem0(theirs), tmp_path / "undo.jsonl")
+    assert held(theirs) == before
+
+
+def test_new_files_in_their_folder_have_the_permissions_that_its_owner_gives(
+    cleaned: MemoryStore, theirs: Path, tmp_path: Path
+) -> None:
+    """Unlike those of our own index, which nobody else may read."""
+    locks = set(Path(tempfile.gettempdir()).glob("memory-dedup-*.open"))
+    before = os.umask(0o027)
+    try:
+        with mem0(theirs).opened() as rows:
+            names = [f"new{n}" for n in range(3)]
+            rows.collection.modify(configuration={"hnsw": {"batch_size": 2, "sync_threshold": 2}})
+        with mem0(theirs).opened() as rows:
+            vectors = np.stack([word_vector(name) for name in names])
+            rows.collection.add(
+                ids=names, embeddings=vectors, documents=None, metadatas=[{"data": "x"}] * 3
+            )
+            taken = set(Path(tempfile.gettempdir()).glob("memory-dedup-*.open")) - locks
+            modes = {stat.S_IMODE(path.stat().st_mode) for path in taken}
+    finally:
+        os.umask(before)
+    [made] = theirs.rglob("*.pickle")
+    assert stat.S_IMODE(made.stat().st_mode) == 0o640
+    assert modes == {0o600}, "the lock"
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])

@@ -41,8 +41,8 @@ class Nearest(TypedDict, total=False):
     distances: list[list[float]]
 
 
-class Collection(Protocol):
-    """As much of Chroma's as is used here."""
+class ForeignCollection(Protocol):
+    """As much of Chroma's as reading and writing back somebody's rows needs."""
 
     @property
     def name(self) -> str: ...
@@ -64,17 +64,7 @@ class Collection(Protocol):
         include: Sequence[str],
     ) -> Page: ...
 
-    def upsert(self, *, ids: Sequence[str], embeddings: Vectors) -> None: ...
-
     def delete(self, *, ids: Sequence[str]) -> None: ...
-
-    def query(
-        self,
-        *,
-        query_embeddings: Sequence[Vector] | Vectors,
-        n_results: int,
-        include: Sequence[str],
-    ) -> Nearest: ...
 
     def add(
         self,
@@ -97,20 +87,38 @@ class Collection(Protocol):
     def modify(self, *, configuration: Mapping[str, Any]) -> None: ...
 
 
-class Client(Protocol):
+class Collection(ForeignCollection, Protocol):
     """As much of Chroma's as is used here."""
 
-    def list_collections(self) -> Sequence[Collection]: ...
+    def upsert(self, *, ids: Sequence[str], embeddings: Vectors) -> None: ...
 
-    def get_collection(self, name: str, *, embedding_function: None) -> Collection: ...
+    def query(
+        self,
+        *,
+        query_embeddings: Sequence[Vector] | Vectors,
+        n_results: int,
+        include: Sequence[str],
+    ) -> Nearest: ...
+
+
+class ForeignClient(Protocol):
+    """As much of Chroma's as reading and writing back somebody's rows needs."""
+
+    def list_collections(self) -> Sequence[ForeignCollection]: ...
+
+    def get_collection(self, name: str, *, embedding_function: None) -> ForeignCollection: ...
+
+    def close(self) -> None: ...
+
+
+class Client(ForeignClient, Protocol):
+    """As much of Chroma's as is used here."""
 
     def get_or_create_collection(
         self, name: str, *, configuration: Mapping[str, Any], embedding_function: None
     ) -> Collection: ...
 
     def delete_collection(self, name: str) -> None: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,9 @@ class ChromaServer:
 
 
 def persistent_client(folder: Path) -> Client:
-    """A client in this process, whose memory may end up in Chroma's files: never for our index.
+    """Return a client in this process, whose memory may end up in Chroma's files.
+
+    Only for a process that has nothing else in its memory.
 
     Raises: IndexFault.
     """
@@ -166,7 +176,7 @@ def heartbeat(server: ChromaServer) -> None:
         httpx2.get(beat, headers=server.headers, timeout=_PATIENCE_S).raise_for_status()
 
 
-def close_client(client: Client) -> None:
+def close_client(client: ForeignClient) -> None:
     """Let go of files and connections, whatever state they are in."""
     with contextlib.suppress(Exception):  # nothing is left to save
         client.close()
@@ -226,7 +236,7 @@ def load_minilm() -> Any:
     return ONNXMiniLM_L6_V2()
 
 
-def own_embedding(collection: Collection) -> Any | None:
+def own_embedding(collection: ForeignCollection) -> Any | None:
     """What a collection says its texts are embedded with; None where it says nothing.
 
     Raises: IndexFault where it names what cannot be had here.
