@@ -28,13 +28,15 @@ class Ledger:
         self._database = database
 
     @classmethod
-    def open(cls, url: str) -> Ledger:
+    def open(cls, url: str, *, untouched: bool = False) -> Ledger:
         """An existing ledger, for reading only: nothing on disk is created or changed.
+
+        While it is open, SQLite keeps files beside it, which a kill leaves; not if `untouched`.
 
         Raises: LedgerMissing, LedgerOutdated, LedgerError.
         """
         with (
-            cls(open_database(url, create=False))._closed_on_fault() as ledger,
+            cls(open_database(url, create=False, untouched=untouched))._closed_on_fault() as ledger,
             ledger._database.reading() as connection,
         ):
             ledger._check_version(migrations.version_of(connection))
@@ -73,12 +75,14 @@ class Ledger:
         return None
 
     @classmethod
-    def upgraded_copy(cls, url: str, file: Path) -> Ledger:
+    def upgraded_copy(cls, url: str, file: Path, *, untouched: bool = False) -> Ledger:
         """A new file that holds an older ledger brought to this version; that one stays as it is.
+
+        `untouched` as in `open`.
 
         Raises: LedgerMissing, LedgerError.
         """
-        with closing(open_database(url, create=False)) as database:
+        with closing(open_database(url, create=False, untouched=untouched)) as database:
             copies.copy_as_it_is(database, file)
         with closing(open_database(f"sqlite:///{file}", create=True)) as copy:
             migrations.upgrade(copy, lambda _: Path(database.name))

@@ -13,8 +13,10 @@ from memory.ledger.postgresql import PostgresDatabase
 from memory.ledger.sqlite import SqliteDatabase
 
 
-def open_database(url: str, *, create: bool) -> Database:
+def open_database(url: str, *, create: bool, untouched: bool = False) -> Database:
     """The database at a URL: with `create` made where it is missing, else for reading only.
+
+    `untouched`: not even for a moment is a file made beside a SQLite file that has no log.
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -22,7 +24,8 @@ def open_database(url: str, *, create: bool) -> Database:
     if parsed.get_backend_name() == "postgresql":
         return PostgresDatabase.open(parsed, create=create)
     if parsed.get_backend_name() == "sqlite" and parsed.database:
-        return SqliteDatabase.open(Path(url.partition(":///")[2]), create=create)
+        file = Path(url.partition(":///")[2])
+        return SqliteDatabase.open(file, create=create, untouched=untouched)
     shown = parsed.render_as_string(hide_password=True)
     raise LedgerError(
         f"ledger URL {shown} is neither sqlite:///FILE nor postgresql+psycopg://...",

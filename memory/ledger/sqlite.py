@@ -36,11 +36,12 @@ class SqliteDatabase(Database):
 
     _writes: Mapping[str, Any] = {"ledger_writes": True}
 
-    def __init__(self, path: Path, *, read_only: bool) -> None:
+    def __init__(self, path: Path, *, read_only: bool, untouched: bool = False) -> None:
         """Use `open`."""
         self._path = path
+        self._untouched = untouched
         self._file = _file_at(path.absolute())
-        self._view = _view_of(path, read_only=read_only)
+        self._view = _view_of(path, read_only=read_only, untouched=untouched)
         self._turn_to_write = threading.Lock()
         self._log_pages = 0
         """About how many this process has written since it moved the log into the file."""
@@ -48,12 +49,12 @@ class SqliteDatabase(Database):
         super().__init__(engine, str(path), read_only=read_only)
 
     @classmethod
-    def open(cls, path: Path, *, create: bool) -> SqliteDatabase:
+    def open(cls, path: Path, *, create: bool, untouched: bool = False) -> SqliteDatabase:
         if create:
             _make_file(path)
         elif not path.is_file():
             raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
-        return cls(path, read_only=not create)
+        return cls(path, read_only=not create, untouched=untouched)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -100,7 +101,7 @@ class SqliteDatabase(Database):
 
     def _look_again(self) -> None:
         """Where the file was taken for one that nobody writes, somebody may write it by now."""
-        view = _view_of(self._path, read_only=True)
+        view = _view_of(self._path, read_only=True, untouched=self._untouched)
         if view != self._view:
             self._view = view
             self.engine.dispose()
@@ -238,7 +239,7 @@ class _View:
     unwritten: tuple[int, int] | None = None
 
 
-def _view_of(path: Path, *, read_only: bool) -> _View:
+def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
     """After an unclean end an ordinary connection would tidy up when it closes, and so write.
 
     A connection never makes the file: where it was deleted, an empty one is no ledger.
@@ -246,7 +247,7 @@ def _view_of(path: Path, *, read_only: bool) -> _View:
     state = _state_of(path)
     if read_only and path.with_name(path.name + "-wal").exists():
         return _View({"mode": "ro"})
-    if read_only and not os.access(path.parent, os.W_OK):
+    if untouched or (read_only and not os.access(path.parent, os.W_OK)):
         return _View({"mode": "ro", "immutable": "1"}, state)
     return _View({"mode": "rw"})
 

@@ -59,8 +59,8 @@ def _opened(file: Path, folder: Path) -> Ledger:
     url = f"sqlite:///{file}"
     try:
         with contextlib.suppress(LedgerOutdated):
-            return Ledger.open(url)
-        return Ledger.upgraded_copy(url, folder / "ledger.db")
+            return Ledger.open(url, untouched=True)
+        return Ledger.upgraded_copy(url, folder / "ledger.db", untouched=True)
     except LedgerError as exc:
         remedy = f"name a file that `memory-dedup backup` wrote ({exc.problem})"
         raise InputError(file, "is not a backup of a ledger", remedy) from exc
