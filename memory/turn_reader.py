@@ -233,7 +233,7 @@ class TurnReader:
 
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
-    ) -> tuple[dict[int, list[KeptCandidate]], Shown, ExtractionResult]:
+    ) -> tuple[dict[int, list[KeptCandidate | None]], Shown, ExtractionResult]:
         """What is worth remembering, by the turn that says it, kept before it is stored.
 
         Also what the model was shown, what finding it cost, and how much was left out.
@@ -351,7 +351,7 @@ class TurnReader:
     async def _store_found(
         self,
         chunk: Sequence[PendingTurn],
-        found: dict[int, list[KeptCandidate]],
+        found: dict[int, list[KeptCandidate | None]],
         shown: Shown,
         lease: Lease,
     ) -> ExtractionResult:
@@ -362,6 +362,7 @@ class TurnReader:
             (one, Extracted(self._memory(kept, one, position), one.named, one.merged, keys))
             for kept in chunk
             for position, one in enumerate(found[kept.seq])
+            if one is not None
         ]
         texts = [one.content for one in (*recalled, *(new.memory for _, new in every))]
         fresh = await in_thread_if_long(texts, _unstated, every, recalled)
@@ -398,7 +399,7 @@ class TurnReader:
 
     # --- each a transaction that only who holds the lease may make ---
 
-    def _keep_candidates(self, found: dict[int, list[KeptCandidate]], lease: Lease) -> None:
+    def _keep_candidates(self, found: dict[int, list[KeptCandidate | None]], lease: Lease) -> None:
         def keep(writer: Writer) -> None:
             for seq, candidates in found.items():
                 writer.turns.keep_candidates(seq, candidates)

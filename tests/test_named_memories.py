@@ -391,7 +391,8 @@ def test_a_named_memory_that_moved_before_it_was_read_is_not_read(
 
 def waiting(store: MemoryStore) -> list[KeptCandidate]:
     with store.ledger.reading() as reader:
-        return [found for one in reader.turns.waiting() for found in one.candidates or ()]
+        every = [found for one in reader.turns.waiting() for found in one.candidates or ()]
+    return [found for found in every if found is not None]
 
 
 def leave_waiting(store: MemoryStore, *found: KeptCandidate, at: int = -1) -> None:

@@ -200,14 +200,15 @@ class IndexState:
 class PendingTurn:
     """A turn that waits to be extracted, under the name that makes it known again.
 
-    `candidates` is what a model found in it, once one was asked.
+    `candidates` is what a model found in it, once one was asked; None stands for one that was
+    forgotten, so that the others keep their positions.
     """
 
     seq: int
     name: str
     turn: Turn
     attempts: int
-    candidates: tuple[KeptCandidate, ...] | None
+    candidates: tuple[KeptCandidate | None, ...] | None
 
 
 @dataclass(frozen=True)

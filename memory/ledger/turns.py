@@ -17,7 +17,7 @@ from memory.ledger.records import PendingTurn, Waiting
 from memory.ledger.transaction import TableGroup
 from memory.models import KeptCandidate, Turn
 
-_CANDIDATES = TypeAdapter(tuple[KeptCandidate, ...])
+_CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
 """Extracted, and its text is kept for a while."""
 _LAST_WITH_DEFAULTS = (
@@ -149,7 +149,7 @@ class TurnsWriter(Turns):
         moved = sa.select(t.turns.c.conversation).where(t.turns.c.seq <= _LAST_WITH_DEFAULTS)
         return set().union(self._connection.scalars(moved.distinct()), *self._users_of.values())
 
-    def keep_candidates(self, seq: int, candidates: Sequence[KeptCandidate]) -> None:
+    def keep_candidates(self, seq: int, candidates: Sequence[KeptCandidate | None]) -> None:
         """What a model found in a turn: after a crash it need not be asked again."""
         found = _CANDIDATES.dump_json(tuple(candidates)).decode()
         self._update(t.turns.c.seq == seq, candidates=found)

@@ -57,7 +57,7 @@ class _Change:
 
     seq: int
     turn: Turn | None
-    candidates: Sequence[KeptCandidate] | None = None
+    candidates: Sequence[KeptCandidate | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,11 @@ def forget_turns_of(writer: Writer, user: str) -> None:
             conversation = waiting.turn.conversation
             others = [
                 one
-                for one in waiting.candidates
-                if one.user != user
+                if one is not None
+                and one.user != user
                 and names.isdisjoint((conversation, name) for name in one.said_in)
+                else None
+                for one in waiting.candidates
             ]
             writer.turns.keep_candidates(waiting.seq, others)
     writer.turns.clear_extracted()
@@ -112,17 +114,18 @@ class TurnsToForget:
     """The turns of a ledger, and what was recorded about where some memories came from.
 
     Take out of waiting turns what states one of these memories, or what one was made from.
-    A person's turns lose the sentences, and the candidates found in them, that state a memory
-    of that person; a candidate that names one loses its merged text. A turn that a memory was made
-    from is not extracted again. What the bot said goes where it recalled a memory, or answered in
-    the conversation that a memory came from. Extracted turns of these conversations keep no text,
-    and whoever extracts one starts again.
+    A person's turns lose the sentences, and the candidates found in them, that state a memory of
+    that person; a candidate that names one, or what lives no more, loses its merged text. A turn
+    that a memory was made from is not extracted again. What the bot said goes where it recalled a
+    memory, or answered in the conversation that a memory came from. Extracted turns of these
+    conversations keep no text, and whoever extracts one starts again.
     """
 
     def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:
         self._waiting = reader.turns.waiting()
         self._last_shared = reader.turns.last_before_upgrade()
         self._ids = {memory.id for memory in gone}
+        self._unnamed = self._ids | _named_but_not_live(reader, self._waiting)
         self._candidates = {memory.external_id for memory in gone}
         self._turns = {turn for memory in gone for turn in _turns_of(memory)}
         self._memories: dict[str, list[Memory]] = {}
@@ -153,32 +156,36 @@ class TurnsToForget:
     def _of_person(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
         """What a person's turn keeps where it states a memory of that person."""
         turn, memories = waiting.turn, self._memories.get(waiting.turn.speaker, [])
-        if waiting.candidates is not None:
-            return self._of_candidates(waiting, waiting.candidates, memories, stated)
         is_source = memories and not self._turns.isdisjoint(self._names(waiting))
         text = "" if is_source else stated.left_of(turn, memories)
+        if waiting.candidates is not None:
+            return self._of_candidates(waiting, waiting.candidates, memories, text, stated)
         return None if text == turn.text else _Change(waiting.seq, _reworded(turn, text))
 
     def _of_candidates(
         self,
         waiting: PendingTurn,
-        found: Sequence[KeptCandidate],
+        found: Sequence[KeptCandidate | None],
         memories: Sequence[Memory],
+        text: str,
         stated: Stated,
     ) -> _Change | None:
+        """The turn with this text, and its candidates with None for each one that goes."""
         left = [
-            _without_named(one, self._ids)
-            for n, one in enumerate(found)
-            if self._candidates.isdisjoint(
+            _without_named(one, self._unnamed)
+            if one is not None
+            and self._candidates.isdisjoint(
                 name_of_candidate(*turn, n) for turn in self._names(waiting)
             )
             and not stated.states_any(one.content, memories)
+            else None
+            for n, one in enumerate(found)
         ]
-        if tuple(left) == tuple(found):
+        if left.count(None) > found.count(None):
+            text = ""
+        elif text == waiting.turn.text and left == list(found):
             return None
-        if len(left) == len(found):
-            return _Change(waiting.seq, waiting.turn, left)
-        turn = waiting.turn.model_copy(update={"text": ""}) if left else None
+        turn = waiting.turn.model_copy(update={"text": text}) if any(left) else None
         return _Change(waiting.seq, turn, left)
 
     def _of_bot(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
@@ -218,6 +225,14 @@ def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
     for name in [memory.metadata.get("turn"), *(others if isinstance(others, list) else [])]:
         if isinstance(conversation, str) and isinstance(name, str):
             yield conversation, name
+
+
+def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[str]:
+    """Ids that no candidate can join any more: an undone merge may have stood for what is gone."""
+    found = [one for turn in waiting for one in turn.candidates or () if one is not None]
+    named = {one.id for candidate in found for one in candidate.named}
+    rows = reader.memories.rows(sorted(named))
+    return named - {name for name, row in rows.items() if row.live}
 
 
 def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
+from memory.decide import merged
+from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LeaseLost
 from memory.extractor import MemoryExtractor
 from memory.ledger import Lease, Ledger
-from memory.models import Candidate, KeptCandidate, Memory, Turn
-from memory.store import MemoryStore, forgotten_turns
-from memory.text import covers
+from memory.models import (
+    Action,
+    Candidate,
+    Decision,
+    KeptCandidate,
+    Memory,
+    NamedMemory,
+    Turn,
+)
+from memory.store import Afterwards, Anyway, Applied, MemoryStore, forget_user, forgotten_turns
+from memory.text import covers, text_key
 from tests.conftest import Tell
 from tests.doubles import START, ScriptedModel
 from tests.turns import hook, live, turn
@@ -34,6 +45,11 @@ def keep(store: MemoryStore, *turns: Turn) -> None:
 def waiting(store: MemoryStore) -> list[str]:
     with store.ledger.reading() as reader:
         return [one.turn.text for one in reader.turns.waiting()]
+
+
+def candidates(store: MemoryStore) -> list[tuple[KeptCandidate | None, ...] | None]:
+    with store.ledger.reading() as reader:
+        return [one.candidates for one in reader.turns.waiting()]
 
 
 def forget(store: MemoryStore, memory: Memory) -> None:
@@ -92,10 +108,80 @@ def test_a_candidate_in_other_words_goes_with_the_memory_that_it_became(
         found = [KeptCandidate(content=text) for text in (VAN, "Mia sails.")]
         writer.turns.keep_candidates(one.seq, found)
     forget(store, memory)
-    with store.ledger.reading() as reader:
-        [left] = reader.turns.waiting()
-    assert left.turn.text == ""
-    assert [one.content for one in left.candidates or ()] == ["Mia sails."]
+    assert waiting(store) == [""]
+    assert candidates(store) == [(None, KeptCandidate(content="Mia sails."))]
+
+
+def test_a_turn_whose_candidates_are_kept_loses_the_sentence_that_states_a_memory(
+    store: MemoryStore, tell: Tell
+) -> None:
+    memory = store.add(tell(VAN, user="Mia"))
+    keep(store, turn("I sail. I drive a juniper99 van.", 0), turn("I drive a juniper99 van.", 1))
+    sails = KeptCandidate(content="Mia sails.")
+    with store.ledger.writing() as writer:
+        for one in writer.turns.waiting():
+            writer.turns.keep_candidates(one.seq, [sails])
+    forget(store, memory)
+    assert waiting(store) == ["I sail.", ""]
+    assert candidates(store) == [(sails,), (sails,)]
+
+
+def test_a_merged_text_goes_where_the_undone_merge_that_it_names_stood_for_the_memory(
+    store: MemoryStore, tell: Tell
+) -> None:
+    van, sails = store.add(tell(VAN, user="Mia")), store.add(tell("Mia sails.", user="Mia"))
+    one = merged("Mia drives a juniper99 van and sails.", (van, sails), store.new_id)
+    decision = Decision(Action.MERGE, "told", (van, sails), (one,), model="m")
+    done = store.apply(decision, Anyway())
+    assert isinstance(done, Applied)
+    keep(store, turn("Often.", 0))
+    named = NamedMemory(id=one.memory.id, text_key=text_key(one.memory.content))
+    found = KeptCandidate(content="Mia sails often.", named=(named,), merged=f"{VAN} She sails.")
+    with store.ledger.writing() as writer:
+        writer.turns.keep_candidates(writer.turns.waiting()[0].seq, [found])
+    store.undo(done.number, Afterwards.OPEN)
+    forget(store, van)
+    assert candidates(store) == [(KeptCandidate(content="Mia sails often."),)]
+
+
+CELLO = "Mia plays the cello."
+FOUND = ("Ben sold a boat.", "Mia sails.", CELLO)
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2], ids=["one", "both", "user"])
+def test_forgetting_moves_no_later_candidate_to_an_earlier_name(
+    store: MemoryStore, model: ScriptedModel, gone: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process dies after two of three are stored; what is corrected then stays corrected."""
+    users = ("Ben" if gone == 2 else "Mia", "Mia", "Mia")
+    model.extractions = [
+        [Candidate(content=c, user=u, turns=(0,)) for c, u in zip(FOUND, users, strict=True)]
+    ]
+    deduplicator = MemoryDeduplicator(store, model)
+    apply_all = store.apply_all
+
+    def killed(decisions: Sequence[Any], **how: Any) -> None:
+        apply_all(decisions[:2], **how)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "apply_all", killed)
+    with pytest.raises(KeyboardInterrupt):
+        hook(MemoryExtractor(store, deduplicator, model), turn("As I said.", 0))
+    monkeypatch.undo()
+    first, second = store.memories()
+    with store.ledger.writing() as writer:
+        writer.leases.free_all()
+    if gone != 1:
+        store.update(second.id, "Mia rows.")
+    if gone == 2:
+        forget_user(store.ledger, store.index, "Ben", store.clock())
+    else:
+        forget(store, first)
+    if gone == 1:
+        forget(store, second)
+    hook(MemoryExtractor(store, deduplicator, model))
+    left = [text for _, text in live(store) if text != first.content]
+    assert sorted(left) == sorted([CELLO] if gone == 1 else [CELLO, "Mia rows."])
 
 
 @pytest.mark.parametrize(
