@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from memory.decide import RoundPlan, merged, plan_again, survive
+from memory.decide import RoundPlan, inherit, merged, plan_again, survive
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, snapshot_of
 from memory.models import PERSON, Action, Decision, Memory, Rules, Survivor
 from memory.review.cards import card_key, content_hash
@@ -255,13 +255,21 @@ def _the_same(answered: Answered, group: _Group) -> Decision:
 def _as_proposed(group: _Group, proposal: Decision) -> Decision:
     """What a model has proposed, whoever it keeps apart included."""
     why = f"applied {_BY_PERSON}, as {proposal.model} proposed: {proposal.reason}"
-    decision = _decision(group, proposal.action, why, proposal.survivors)
+    survivors = [_as_of_today(survivor, group.members) for survivor in proposal.survivors]
+    decision = _decision(group, proposal.action, why, survivors)
     return replace(
         decision,
         distinct=tuple(dict.fromkeys((*decision.distinct, *proposal.distinct))),
         usage=proposal.usage,
         verified=proposal.verified,
     )
+
+
+def _as_of_today(survivor: Survivor, members: Sequence[Memory]) -> Survivor:
+    """The same text with the time, tags and importance that its members have by now."""
+    its = [one for one in members if one.id in (survivor.memory.id, *survivor.stands_for)]
+    text_of = next((one for one in its if one.id == survivor.memory.id), survivor.memory)
+    return replace(survivor, memory=inherit(text_of, its))
 
 
 def _kept_apart(group: _Group) -> Decision:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from memory.models import Action, Memory, Rules
+from memory.decide import merged, survive
+from memory.models import Action, Decision, Memory, Rules
 from memory.review.answers import Already, Answers, Given, Objected, Outcome, Refused
 from memory.review.cards import card_key, content_hash
 from memory.review.decisions_file import Answer, Answered, AnsweredMember
-from memory.store import MemoryStore
+from memory.store import Anyway, MemoryStore
 from tests.conftest import Tell
 from tests.review.conftest import NEW, OLD, OTHER
 
@@ -45,6 +46,22 @@ def test_applying_as_planned_does_what_the_rules_plan_and_says_who_said_so(
     told = store.history(old.id)[-1]
     assert (told.action, told.model, told.run) == (Action.REPLACE, "person", "run_of_a_review")
     assert told.reason == "applied by a person: the newer states all of the older"
+
+
+def test_a_proposal_takes_what_its_members_have_inherited_meanwhile(
+    store: MemoryStore, answers: Answers, three: list[Memory], tell: Tell
+) -> None:
+    both = tuple(three[:2])
+    text = "One text for both."
+    proposal = Decision(
+        Action.MERGE, "same", both, (merged(text, both, store.new_id),), model="m"
+    )  # fmt: skip
+    newer = store.add(tell(both[1].content, user="Mia", importance=5, tags=("late",)))
+    again = (both[1], newer)
+    store.apply(Decision(Action.REPLACE, "same", again, (survive(both[1], again),)), Anyway())
+    assert isinstance(answers.give(answered(both), proposal), Given)
+    [made] = [one for one in store.memories() if one.content == text]
+    assert (made.importance, made.tags, made.timestamp) == (5, ("late",), newer.timestamp)
 
 
 def test_the_last_answer_is_taken_back_and_its_question_open_again(
