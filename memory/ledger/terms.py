@@ -227,6 +227,7 @@ def _remove(connection: sa.Connection, old: Sequence[tuple[int, str, str]]) -> N
         for term in _cut(terms):
             leaving[owner, number // _BLOCK][term].add(number % _BLOCK)
     table = t.postings
+    shorter, empty = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     for (owner, block), of_terms in leaving.items():
         here = sa.and_(table.c.owner == owner, table.c.block == block)
         query = sa.select(table.c.term, table.c.entries).where(
@@ -235,11 +236,12 @@ def _remove(connection: sa.Connection, old: Sequence[tuple[int, str, str]]) -> N
         for term, entries in connection.execute(query).all():
             known = np.frombuffer(entries, "<u4")
             kept = known[~np.isin(known >> 25, list(of_terms[term]))]
-            this = sa.and_(here, table.c.term == term)
             if len(kept):
-                connection.execute(table.update().where(this).values(entries=kept.tobytes()))
+                shorter.append((kept.tobytes(), owner, term, block))
             else:
-                connection.execute(table.delete().where(this))
+                empty.append((owner, term, block))
+    _put(connection, _SHORTEN, shorter)
+    _put(connection, _DROP, empty)
     _put(connection, "DELETE FROM term_lists WHERE memory = ?", [(one[0],) for one in old])
 
 
@@ -251,6 +253,8 @@ def _put(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ..
         connection.exec_driver_sql(statement, list(rows))
 
 
+_SHORTEN = "UPDATE postings SET entries = ? WHERE owner = ? AND term = ? AND block = ?"
+_DROP = "DELETE FROM postings WHERE owner = ? AND term = ? AND block = ?"
 _APPEND = (
     "INSERT INTO postings VALUES (?, ?, ?, ?) ON CONFLICT (owner, term, block) "
     "DO UPDATE SET entries = CAST(postings.entries || excluded.entries AS BLOB)"

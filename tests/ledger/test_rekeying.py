@@ -20,6 +20,7 @@ from memory.text import normalise, text_key
 from memory.upkeep import examine
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ScriptedModel
+from tests.ledger import version_1
 
 MILLI, MEGA = "The laser has mW.", "The laser has MW."
 KEPT, BESIDE = "The key is a-B.", "The key is A-b."
@@ -72,6 +73,8 @@ def back_to_version_5(connection: sa.Connection) -> None:
     for table in ("postings", "term_lists", "term_totals"):
         connection.exec_driver_sql(f"DROP TABLE {table}")
     instead = {text_key(text): old_key(text) for text in TEXTS}
+    for later in version_1.TERMS:
+        connection.exec_driver_sql(f"DROP TABLE {later}")
     for new, old in instead.items():
         for table, column in (
             ("memories", "text_key"),
