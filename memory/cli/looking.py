@@ -81,7 +81,7 @@ def search(
     user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
 ) -> None:
-    """Show the memories nearest to a query, most similar first."""
+    """Show the memories that answer a query best, best first, each with its score."""
     from memory.cli.tables import grid
 
     with assembly.read_store(context.obj) as store:
@@ -115,7 +115,7 @@ def _hit_row(hit: SearchResult) -> tuple[str, str, Text]:
     content = hit.memory.content
     left = f" ({len(content):,} characters; see export)" if len(content) > _HIT else ""
     told = Text(shortened(content, _HIT) + left if left else content)
-    return f"{hit.similarity:.2f}", hit.memory.id, told
+    return f"{hit.score:.2f}", hit.memory.id, told
 
 
 def stats(context: typer.Context, as_json: AsJson = False) -> None:

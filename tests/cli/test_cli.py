@@ -136,6 +136,10 @@ def test_search_and_stats_say_what_there_is(run: Run, tmp_path: Path) -> None:
     run("memory-dedup", "import", lines(tmp_path, *COPIES))
     found = run("memory-dedup", "search", "who sails?", "-k", "1", "--user", "Jonas").stdout
     assert "Jonas sails on the lake." in found
+    found = run("memory-dedup", "search", "Who sails on the lake?", "-k", "9").stdout
+    scores = [float(line.split()[0]) for line in found.splitlines()]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > 1 > 0 > scores[-1]
     stats = run("memory-dedup", "stats").stdout
     assert "4 live, 1 retired" in stats
     assert "wordllama" in stats
