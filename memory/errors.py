@@ -19,6 +19,7 @@ MemoryPipelineError
 └── ModelError             the language model gave no usable answer
     ├── ModelUnavailable   it could not be reached or is overloaded: the same question may succeed
     │   └── ModelTooSlow   it did not answer in the time it was given: a smaller one may succeed
+    ├── ModelRefused       its server refused what was sent: another question may be taken
     └── ModelAnswerError   it answered this question, and not usably: another one may fare better
 """
 
@@ -188,6 +189,10 @@ class CallsSpent(ModelNotAsked):
 
 class ModelTooSlow(ModelUnavailable):
     """No answer in the time that the question was given; others may have been answered."""
+
+
+class ModelRefused(ModelError):
+    """The server refused the request: for what it says or its size, or for how it is made."""
 
 
 class ModelAnswerError(ModelError):

@@ -20,6 +20,7 @@ from memory.errors import (
     LeaseLost,
     MemoryPipelineError,
     ModelError,
+    ModelRefused,
     ModelTooSlow,
     ModelUnavailable,
 )
@@ -143,25 +144,35 @@ class MemoryExtractor:
         """Extract what waits in a conversation; None where another does.
 
         As long as there are `turns_at_once`, or the first of them has waited for `wait_s`.
+        One call that is too slow or refused holds up no later one; of two in a row the model may be
+        at fault, and no turn.
         """
         work = Work()
         async with leased(self._store.ledger, conversation) as lease:
             if lease is None:
                 return None
             after = 0
+            unanswered = list[PendingTurn]()
             while chunk := await in_thread(self._next_chunk, conversation, after, wait_s):
                 after = chunk[-1].seq
                 try:
                     part = await self._reader.read(chunk, lease)
+                    if part.fault is None and unanswered:
+                        await self._reader.count_attempts(unanswered, lease)
+                        unanswered = []
                 except LeaseLost as exc:
                     logger.warning("%s", exc)
                     return None
-                work = Work(summed(work.result, part.result), part.fault)
+                paid = ExtractionResult(usage=_lost(work.fault, part.fault))
+                fault = part.fault or work.fault
+                work = Work(summed(work.result, part.result, paid), fault)
                 if on_chunk is not None and part.result != ExtractionResult():
                     on_chunk(part.result)
                 if part.fault is not None:
                     logger.warning("turns wait for the model: %s", part.fault)
-                    break
+                    if unanswered or not isinstance(part.fault, (ModelTooSlow, ModelRefused)):
+                        break
+                    unanswered = chunk
         return work
 
     # --- what waits ---
@@ -347,7 +358,7 @@ class BackgroundExtraction:
             self._account = replace(self._account, usage=paid)
         if work is None:
             self._not_before[conversation] = now + _HELD_S
-        elif work.fault is None or isinstance(work.fault, ModelTooSlow):
+        elif work.fault is None or isinstance(work.fault, (ModelTooSlow, ModelRefused)):
             self._failures = 0
             self._not_before.pop(conversation, None)
             if problem := str(work.fault or work.result.problem):
@@ -377,6 +388,11 @@ class BackgroundExtraction:
         self._paused_until = asyncio.get_running_loop().time() + pause_s
         self._account = replace(self._account, problem=self._account.problem or str(exc))
         self._moved.set()
+
+
+def _lost(earlier: ModelError | None, later: ModelError | None) -> Usage:
+    """What a fault has cost that a later one takes the place of."""
+    return Usage.of_failure(earlier) if earlier is not None and later is not None else Usage()
 
 
 def _answered(turns: Sequence[Turn]) -> list[Turn]:

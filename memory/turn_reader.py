@@ -18,7 +18,13 @@ from pydantic import JsonValue
 
 from memory import telemetry
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import MemoryPipelineError, ModelAnswerError, ModelError, ModelTooSlow
+from memory.errors import (
+    MemoryPipelineError,
+    ModelAnswerError,
+    ModelError,
+    ModelRefused,
+    ModelTooSlow,
+)
 from memory.ledger import Lease, PendingTurn, Writer
 from memory.models import (
     MAX_CONTENT,
@@ -179,7 +185,7 @@ class TurnReader:
         """
         try:
             found, shown, asked = await self._candidates(chunk, lease)
-        except ModelTooSlow as exc:
+        except (ModelTooSlow, ModelRefused) as exc:
             asking = await in_thread_if_long(_texts(chunk), _asking, chunk)
             if len(asking) < 2:
                 return Work(fault=exc)
@@ -197,6 +203,14 @@ class TurnReader:
         stored = await self._store_found(chunk, found, shown, lease)
         return Work(summed(stored, asked))
 
+    async def count_attempts(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
+        """Count that these turns had no answer while others had one.
+
+        Raises: LeaseLost.
+        """
+        for one in chunk:
+            await in_thread(self._count_attempt, one, lease)
+
     async def _read_each(self, chunk: Sequence[PendingTurn], lease: Lease, paid: Usage) -> Work:
         """One after the other; `paid` is what all together have cost in vain."""
         work = Work(ExtractionResult(usage=paid))
@@ -210,24 +224,23 @@ class TurnReader:
     async def _read_halves(
         self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage
     ) -> Work:
-        """A half that the model is too slow for, while it answers the other, has failed once.
+        """A half that has no answer, while the model answers the other, has failed once.
 
         `paid` is what the whole has cost in vain.
         """
         result = ExtractionResult(usage=paid)
-        slow = list[tuple[Sequence[PendingTurn], ModelTooSlow]]()
+        slow = list[tuple[Sequence[PendingTurn], ModelError]]()
         for half in halves:
             part = await self.read(half, lease)
             result = summed(result, part.result)
-            if isinstance(part.fault, ModelTooSlow):
+            if isinstance(part.fault, (ModelTooSlow, ModelRefused)):
                 slow.append((half, part.fault))
             elif part.fault is not None:
                 return Work(_with_costs(result, slow), part.fault)
         if len(slow) == len(halves):
             return Work(_with_costs(result, slow[1:]), slow[0][1])
         for half, too_slow in slow:
-            for one in half:
-                await in_thread(self._count_attempt, one, lease)
+            await self.count_attempts(half, lease)
             result = summed(result, failed(too_slow))
         return Work(result)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory.errors import ModelAnswerError, ModelError, ModelTooSlow, ModelUnavailable
+from memory.errors import ModelAnswerError, ModelError, ModelRefused, ModelTooSlow, ModelUnavailable
 from memory.extractor import MemoryExtractor
 from memory.models import Candidate, Usage, Vectors
 from memory.store import MemoryStore
@@ -283,6 +283,24 @@ def test_a_turn_that_the_model_is_too_slow_for_does_not_hold_up_the_others(
     second = hook(extractor, turn("I sail.", 5, speaker="Jonas", conversation="d"))
     assert (second.extracted, second.pending) == (1, 1)
     assert {text for _, text in live(store)} == {CAT, boat.content, SAILS}
+
+
+@pytest.mark.parametrize("fault", [ModelTooSlow("slow"), ModelRefused("400 Bad Request")])
+def test_a_turn_alone_without_an_answer_holds_up_neither_later_ones_nor_other_conversations(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, fault: ModelError
+) -> None:
+    sails = [Candidate(content=SAILS, user="Jonas", turns=(0,))]
+    model.extractions = [fault, [Candidate(content=CAT, turns=(0,))], sails]
+    poison, later = turn("poison", 0), turn("I adopted a cat!", 24 * 60)
+    result = hook(extractor, poison, later, turn("I sail.", 1, "Jonas", conversation="d"))
+    assert sorted(live(store)) == [("Jonas", SAILS), ("Mia", CAT)]
+    assert (result.extracted, result.pending, result.problem) == (2, 1, str(fault))
+    for n in (2, 3):
+        model.extractions = [fault, []]
+        assert hook(extractor, turn("And so on.", n * 24 * 60)).pending == 1
+    assert len(model.shown) == 7
+    hook(extractor)
+    assert len(model.shown) == 7, "after three tries it is left alone, and kept"
 
 
 def test_a_model_that_answers_nothing_in_time_uses_up_no_turn(

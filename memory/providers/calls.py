@@ -18,7 +18,13 @@ from weakref import WeakKeyDictionary
 import tenacity
 
 from memory.config import LLMConfig
-from memory.errors import ModelAnswerError, ModelError, ModelTooSlow, ModelUnavailable
+from memory.errors import (
+    ModelAnswerError,
+    ModelError,
+    ModelRefused,
+    ModelTooSlow,
+    ModelUnavailable,
+)
 from memory.providers.budget import another_try
 from memory.threads import in_thread
 
@@ -124,7 +130,7 @@ class Called:
             return ModelError(f"{told}: there is no model {self.model!r}", f"set {self.setting}")
         if refusal.status in (401, 403):
             return ModelError(told, f"check {self.key}")
-        return ModelError(f"{told}: {next(iter(refusal.message.splitlines()), '')}")
+        return ModelRefused(f"{told}: {next(iter(refusal.message.splitlines()), '')}")
 
     def broken(self, exc: Exception) -> ModelError:
         """What a library raised that is no answer of the server."""
