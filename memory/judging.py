@@ -180,6 +180,7 @@ class Judging:
         members.sort(key=lambda one: one.timestamp)
         page = Question(tuple(members), "asked together", 0.0, is_page=True)
         verdict = await asking.ask(self._model.judge, page)
+        verdict = verdict.model_copy(update={"reason": ""})  # it may quote another group
         texts = [*(one.content for one in members), *(one.text for one in verdict.parts)]
         parts = await in_thread_if_long(texts, page_parts, page, verdict, lambda _: None)
         settled: list[Part] = []

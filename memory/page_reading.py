@@ -72,7 +72,6 @@ class _Page:
 
     plan: PagePlan
     parts: list[Part] = field(default_factory=list)
-    reason: str = ""
     usage: Usage = field(default_factory=Usage)
     """Cost of its answer; the first decision of the page records it."""
     is_open: bool = False
@@ -148,7 +147,7 @@ class ScopeReading:
             _log_failure(exc)
             page.is_open = True
             return [page]
-        page.reason, page.usage = verdict.reason, verdict.usage
+        page.usage = verdict.usage  # not its reason: that may quote members of no group
         page.parts = await self._parts(page.plan.question, verdict)
         return [page]
 
@@ -228,7 +227,7 @@ class ScopeReading:
                 decision = joined_as(
                     part,
                     self._ground.similarity(part.merge.members),
-                    page.reason,
+                    "",
                     self._reader.new_id,
                     self._reader.model.name,
                 )

@@ -529,3 +529,27 @@ def test_a_text_that_no_database_holds_is_cleaned(
         model.checked = lambda _: MergeReading()
         assert retry(store, model).merged == 1
         assert live(store) == ["On Sundays Mia sails on the lake."]
+
+
+def test_no_group_keeps_the_reason_of_its_page(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    """It may quote a memory of another group, which is forgotten later."""
+    one, same, other = "Mia sails on Sundays.", "On Sundays Mia sails.", "Mia takes lithium."
+    embedder.place(one)
+    embedder.place(same, 0.8, to=one)
+    embedder.place(other, 0.3, to=one)
+    store.add_batch([tell(text, user="Mia") for text in (one, same, other)])
+
+    class Quoting(PageModel):
+        async def judge(self, question: Question) -> Verdict:
+            verdict = await super().judge(question)
+            return verdict.model_copy(update={"reason": "3 differs: takes lithium"})
+
+    def groups(texts: list[str]) -> Groups:
+        return [([texts.index(one), texts.index(same)], one)] if {one, same} <= {*texts} else []
+
+    model = Quoting(groups)
+    asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
+    [merge] = [one for one in store.history() if one.action is Action.MERGE]
+    assert (merge.reason, merge.model) == ("told the same", model.name)

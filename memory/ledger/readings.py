@@ -43,10 +43,15 @@ class ReadingsWriter(Readings):
     """Readings, to be recorded and dropped."""
 
     def record(self, texts: Iterable[ScopedText], model: str, *, thorough: bool) -> None:
-        """This model has read these texts."""
+        """Record that this model has read these texts, without those forgotten meanwhile."""
+        texts = set(texts)
+        keys = sorted({key for _, key in texts})
+        column = t.memories.c.text_key
+        known = set(self._connection.scalars(sa.select(column).where(among(column, keys))))
         rows = [
             {"scope": scope, "text_key": key, "model": model, "thorough": thorough}
-            for scope, key in sorted(set(texts))
+            for scope, key in sorted(texts)
+            if key in known
         ]
         if rows:
             statement = upsert(self._transaction.dialect, t.readings)

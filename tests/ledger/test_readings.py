@@ -5,22 +5,26 @@ from __future__ import annotations
 from memory.ledger import Ledger
 from memory.models import Scope
 from memory.store import MemoryStore
+from memory.text import text_key
 from tests.doubles import PlacedEmbedder
 
 
 def test_what_was_read_thoroughly_stays_so_and_is_of_one_model(ledger_url: str) -> None:
-    with Ledger.create(ledger_url) as ledger:
+    with MemoryStore(Ledger.create(ledger_url), PlacedEmbedder()) as store:
+        ledger, texts = store.ledger, ("Mia sails.", "Mia rows.")
+        store.add_batch([store.new_memory(text) for text in texts])
+        a, b = map(text_key, texts)
         with ledger.writing() as writer:
-            writer.readings.record([("s", "a"), ("s", "b")], "reader", thorough=False)
-            writer.readings.record([("s", "b"), ("t", "a")], "reader", thorough=True)
-            writer.readings.record([("s", "b")], "reader", thorough=False)
+            writer.readings.record([("s", a), ("s", b)], "reader", thorough=False)
+            writer.readings.record([("s", b), ("t", a)], "reader", thorough=True)
+            writer.readings.record([("s", b)], "reader", thorough=False)
         with ledger.reading() as reader:
-            assert reader.readings.all("reader") == {("s", "a"), ("s", "b"), ("t", "a")}
-            assert reader.readings.all("reader", thorough=True) == {("s", "b"), ("t", "a")}
+            assert reader.readings.all("reader") == {("s", a), ("s", b), ("t", a)}
+            assert reader.readings.all("reader", thorough=True) == {("s", b), ("t", a)}
             assert reader.readings.all("another") == set()
         with ledger.writing() as writer:
-            writer.readings.drop({"a"})
-            assert writer.readings.all("reader") == {("s", "b")}
+            writer.readings.drop({a})
+            assert writer.readings.all("reader") == {("s", b)}
             writer.readings.drop_all("reader")
             assert writer.readings.all("reader") == set()
 
@@ -38,3 +42,6 @@ def test_what_is_forgotten_was_never_read(ledger_url: str) -> None:
         store.forget(gone.id)
         with store.ledger.reading() as reader:
             assert reader.readings.all("reader") == {(scope, keys[0])}
+        with store.ledger.writing() as writer:  # its page was out meanwhile
+            writer.readings.record([(scope, key) for key in keys], "reader", thorough=False)
+            assert writer.readings.all("reader") == {(scope, keys[0])}
