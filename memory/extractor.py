@@ -363,6 +363,7 @@ class BackgroundExtraction:
             self._not_before.pop(conversation, None)
             if problem := str(work.fault or work.result.problem):
                 self._not_before[conversation] = now + _UNREADABLE_S
+                self._worked[conversation] = now  # tried: nobody who settles waits for the pause
                 self._account = replace(self._account, problem=self._account.problem or problem)
         else:
             self._failed(work.fault)
