@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
 
-from memory.adapters.opening import conversation_of
-from memory.assembly import open_chat_memory
-from memory.chat_memory import ChatMemory
+from memory.adapters.opening import LazyMemory, conversation_of, open_memory
 from memory.config import Config, configured
 from memory.models import Turn
 from memory.protocols import Embedder, LanguageModel
 from memory.store import utc_now
 from memory.text import clean
-from memory.threads import in_thread
 
 _INTRODUCTION = "What is remembered about the user:"
 
@@ -43,9 +41,7 @@ class DedupContextProvider(ContextProvider):
         self._k = k
         self._config = configured(config, settings)
         self._config.memory.check_users_apart("open the store without an adapter")
-        self._model = model
-        self._embedder = embedder
-        self._memory: ChatMemory | None = None
+        self._memory = LazyMemory(partial(open_memory, self._config, model, embedder))
 
     async def before_run(
         self,
@@ -62,7 +58,7 @@ class DedupContextProvider(ContextProvider):
         asked = clean(" ".join(one.text for one in context.input_messages if one.role == "user"))
         if not asked:
             return
-        found = await (await self._opened()).recall(asked, user=self._user, k=self._k)
+        found = await (await self._memory.get()).chat.recall(asked, user=self._user, k=self._k)
         if found:
             lines = [_INTRODUCTION, *(f"- {one.content}" for one in found)]
             context.extend_messages(self, [Message("user", ["\n".join(lines)])])
@@ -97,23 +93,13 @@ class DedupContextProvider(ContextProvider):
             if one.role in ("user", "assistant") and clean(one.text)
         ]
         if turns:
-            await (await self._opened()).hear_all(turns)
+            await (await self._memory.get()).chat.hear_all(turns)
         state["heard"] = heard + len(spoken)
 
     async def settle(self) -> None:
         """Wait until everything that was heard has been extracted."""
-        await (await self._opened()).settle()
+        await (await self._memory.get()).chat.settle()
 
     async def close(self) -> None:
-        """What was heard and not extracted is extracted after the next start."""
-        if self._memory is not None:
-            opened, self._memory = self._memory, None
-            await opened.close()
-
-    async def _opened(self) -> ChatMemory:
-        if self._memory is None:
-            self._memory = await in_thread(self._open)
-        return self._memory
-
-    def _open(self) -> ChatMemory:
-        return open_chat_memory(self._config, model=self._model, embedder=self._embedder)
+        """Close the store; what was not extracted yet is extracted after the next start."""
+        await self._memory.close()

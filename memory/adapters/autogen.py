@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,10 @@ from autogen_core.memory import (
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import SystemMessage, UserMessage
 
-from memory.assembly import open_chat_memory
-from memory.chat_memory import ChatMemory
+from memory.adapters.opening import LazyMemory, open_memory
 from memory.config import Config, configured
 from memory.errors import InputError
 from memory.protocols import Embedder, LanguageModel
-from memory.threads import in_thread
 
 _INTRODUCTION = "What is remembered about the user:"
 
@@ -47,9 +46,7 @@ class DedupMemory(Memory):
         self._k = k
         self._config = configured(config, settings)
         self._config.memory.check_users_apart("open the store without an adapter")
-        self._model = model
-        self._embedder = embedder
-        self._memory: ChatMemory | None = None
+        self._memory = LazyMemory(partial(open_memory, self._config, model, embedder))
 
     async def add(
         self,
@@ -60,7 +57,7 @@ class DedupMemory(Memory):
 
         Raises: InputError where it is no text, LedgerError.
         """
-        await (await self._opened()).remember(
+        await (await self._memory.get()).chat.remember(
             _text(content), user=self._user, metadata=content.metadata
         )
 
@@ -72,7 +69,7 @@ class DedupMemory(Memory):
     ) -> MemoryQueryResult:
         """Return what is remembered about a text, best first, each with its id and score."""
         text = query if isinstance(query, str) else _text(query)
-        found = await (await self._opened()).recall(text, user=self._user, k=self._k)
+        found = await (await self._memory.get()).chat.recall(text, user=self._user, k=self._k)
         return MemoryQueryResult(
             results=[
                 MemoryContent(
@@ -98,20 +95,11 @@ class DedupMemory(Memory):
 
     async def clear(self) -> None:
         """Erase everything that is remembered of the user, for good."""
-        await (await self._opened()).forget_user(self._user)
+        await (await self._memory.get()).chat.forget_user(self._user)
 
     async def close(self) -> None:
-        if self._memory is not None:
-            opened, self._memory = self._memory, None
-            await opened.close()
-
-    async def _opened(self) -> ChatMemory:
-        if self._memory is None:
-            self._memory = await in_thread(self._open)
-        return self._memory
-
-    def _open(self) -> ChatMemory:
-        return open_chat_memory(self._config, model=self._model, embedder=self._embedder)
+        """Close the store; what was not extracted yet is extracted after the next start."""
+        await self._memory.close()
 
 
 def _text(content: MemoryContent) -> str:

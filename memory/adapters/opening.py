@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -55,3 +56,32 @@ def open_memory(
     except BaseException:  # Ctrl-C too must not leave the ledger open
         store.close()
         raise
+
+
+class LazyMemory:
+    """A memory that its first user opens in a thread, once however many ask at the same time."""
+
+    def __init__(self, open_it: Callable[[], OpenMemory]) -> None:
+        self._open_it = open_it
+        self._opened: OpenMemory | None = None
+        self._lock = threading.Lock()
+
+    async def get(self) -> OpenMemory:
+        """Return the open memory.
+
+        Raises: what opening it raises; the next call tries again.
+        """
+        return self._opened or await in_thread(self._open_once)
+
+    async def close(self) -> None:
+        """Close the memory if it was opened; what waits is extracted after the next start."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.chat.close()
+
+    def _open_once(self) -> OpenMemory:
+        with self._lock:
+            opened = self._opened or self._open_it()
+            self._opened = opened
+            return opened

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,12 +16,11 @@ from strands.memory.types import (
 )
 from strands.types.content import Message
 
-from memory.adapters.opening import OpenMemory, conversation_of, open_memory
+from memory.adapters.opening import LazyMemory, conversation_of, open_memory
 from memory.config import Config, configured
 from memory.models import Memory, Turn
 from memory.protocols import Embedder, LanguageModel
 from memory.text import clean
-from memory.threads import in_thread
 
 _MOST_FOUND = 10
 
@@ -60,9 +60,7 @@ class DedupMemoryStore(MemoryStore):
         self._given_run = run_id
         self._run = run_id or uuid4().hex
         self._config = configured(config, settings)
-        self._model = model
-        self._embedder = embedder
-        self._opened: OpenMemory | None = None
+        self._memory = LazyMemory(partial(open_memory, self._config, model, embedder))
 
     async def initialize(self) -> None:
         """Open the store before an agent runs; its numbers start anew.
@@ -70,12 +68,12 @@ class DedupMemoryStore(MemoryStore):
         Raises: LedgerError, EmbedderMismatch.
         """
         self._run = self._given_run or uuid4().hex
-        await self._memory()
+        await self._memory.get()
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """What is remembered about the query, nearest first."""
         k = (options or {}).get("max_search_results") or self.max_search_results or _MOST_FOUND
-        found = await (await self._memory()).chat.recall(query, user=self._user, k=k)
+        found = await (await self._memory.get()).chat.recall(query, user=self._user, k=k)
         return [_entry(one, self.name) for one in found]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> str:
@@ -83,7 +81,7 @@ class DedupMemoryStore(MemoryStore):
 
         Raises: InputError, LedgerError.
         """
-        memory = await self._memory()
+        memory = await self._memory.get()
         return (await memory.chat.remember(content, user=self._user, metadata=metadata)).id
 
     async def add_messages(
@@ -97,7 +95,7 @@ class DedupMemoryStore(MemoryStore):
         """
         numbers = context.sequence_numbers if context is not None else None
         names = [str(one) for one in numbers] if numbers else [uuid4().hex for _ in messages]
-        memory = await self._memory()
+        memory = await self._memory.get()
         turns = [
             Turn(
                 speaker=self._user if message["role"] == "user" else self.name,
@@ -116,15 +114,8 @@ class DedupMemoryStore(MemoryStore):
             await memory.chat.settle()
 
     async def close(self) -> None:
-        """What was heard and not extracted is extracted after the next start."""
-        if self._opened is not None:
-            opened, self._opened = self._opened, None
-            await opened.chat.close()
-
-    async def _memory(self) -> OpenMemory:
-        if self._opened is None:
-            self._opened = await in_thread(open_memory, self._config, self._model, self._embedder)
-        return self._opened
+        """Close the store; what was not extracted yet is extracted after the next start."""
+        await self._memory.close()
 
 
 def _text(message: Message) -> str:
