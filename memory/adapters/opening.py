@@ -71,7 +71,9 @@ class LazyMemory:
 
         Raises: what opening it raises; the next call tries again.
         """
-        return self._opened or await in_thread(self._open_once)
+        if (opened := self._opened) is not None:
+            return opened
+        return await in_thread(self._open_once)
 
     async def close(self) -> None:
         """Close the memory if it was opened; what waits is extracted after the next start."""
