@@ -81,7 +81,7 @@ def search(
     user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
 ) -> None:
-    """Show the memories that answer a query best, best first, each with its score."""
+    """Show the memories that answer a query best, each with its score."""
     from memory.cli.tables import grid
 
     with assembly.read_store(context.obj) as store:

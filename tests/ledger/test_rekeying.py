@@ -70,8 +70,6 @@ def tell_apart(
 
 def back_to_version_5(connection: sa.Connection) -> None:
     """Every key as that version made it: several texts have one, and one vector."""
-    for table in ("postings", "term_lists", "term_totals"):
-        connection.exec_driver_sql(f"DROP TABLE {table}")
     instead = {text_key(text): old_key(text) for text in TEXTS}
     for later in version_1.TERMS:
         connection.exec_driver_sql(f"DROP TABLE {later}")
