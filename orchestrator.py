@@ -38,13 +38,12 @@ from memory.cli import (
     version_option,
 )
 from memory.errors import InputError, MemoryPipelineError, ModelError, WrongArgument
-from memory.signals import stop_event
-from memory.threads import in_thread
+from memory.runtime import in_thread, stop_event
 
 if TYPE_CHECKING:
     from memory.agent import WorkspaceMemorySync
-    from memory.chat_memory import ChatMemory
     from memory.config import Config
+    from memory.extractor import ChatMemory
     from memory.models import ExtractionResult, Memory, Outcome, Turn
     from memory.protocols import LanguageModel
     from memory.store import MemoryStore
@@ -286,7 +285,7 @@ class Chat:
             await self._wait_for(memory, interrupted)
 
     def _greet(self) -> None:
-        from memory.providers import OfflineModel
+        from memory.offline import OfflineModel
 
         if self._tty:
             offline = isinstance(self._model, OfflineModel)

@@ -26,9 +26,9 @@ from memory.decide import Here, PairSearch
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import VectorTable
 from memory.models import Memory
-from memory.providers import OfflineModel
+from memory.offline import OfflineModel
+from memory.runtime import Progress
 from memory.search import CandidatePairs
-from memory.threads import Progress
 
 GROUPS = 50
 AT_ONCE = 1_000

@@ -29,8 +29,8 @@ from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
 from memory.interchange import to_memory
 from memory.models import Memory, Question, Scope, Usage, Verdict
+from memory.offline import OfflineModel
 from memory.protocols import LanguageModel
-from memory.providers import OfflineModel
 from memory.store import MemoryStore
 from memory.text import normalise
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from memory.interchange import read_objects, to_turn
 from memory.models import Turn
-from memory.providers import OfflineModel
+from memory.offline import OfflineModel
 
 AT_ONCE = 10
 """Turns of one conversation in one call, as the extractor makes it."""

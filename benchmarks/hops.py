@@ -34,7 +34,7 @@ from memory.agent import AgentTools
 from memory.assembly import build_deduplicator, build_extractor, build_tools, open_store
 from memory.config import Config, MemoryConfig
 from memory.models import Memory, Turn
-from memory.providers import OfflineModel
+from memory.offline import OfflineModel
 from memory.store import MemoryStore
 
 PACKAGE = Path(memory.__file__).parent

@@ -26,7 +26,8 @@ from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
 from memory.ledger import Ledger
 from memory.models import Memory, Vectors
-from memory.providers import OfflineModel, WordLlamaEmbedder
+from memory.offline import OfflineModel
+from memory.providers import WordLlamaEmbedder
 
 USERS = 50
 WRITES = 300

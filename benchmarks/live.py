@@ -26,8 +26,8 @@ import numpy as np
 from pydantic import SecretStr
 
 from memory.assembly import build_chat_memory, build_model, open_store
-from memory.chat_memory import ChatMemory
 from memory.config import Config, LLMConfig, MemoryConfig
+from memory.extractor import ChatMemory
 from memory.models import ExtractionResult, Memory, Turn
 from memory.store import MemoryStore
 from tests.gemini_server import Asked, GeminiServer, said

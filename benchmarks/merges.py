@@ -29,10 +29,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rows import read_rows
+from memory.coverage import Belief
 from memory.decide import Part, as_read, checked, checked_by_words
 from memory.models import MOST_READ, Memory, ProposedMerge, Usage
 from memory.providers import REREAD, read_rereading, rereading_question
-from memory.text import Belief
 
 Figures = dict[str, int]
 

@@ -38,6 +38,7 @@ from benchmarks.rows import Row, read_rows
 from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
 from memory.decide import RoundPlan, connected
+from memory.deduplicator import FAITHFUL, TRIAL
 from memory.interchange import to_memory
 from memory.models import (
     Action,
@@ -51,18 +52,10 @@ from memory.models import (
     Verdict,
     new_memory_id,
 )
-from memory.providers import (
-    JUDGE,
-    PAGE,
-    REREAD,
-    OfflineModel,
-    judge_question,
-    page_question,
-    rereading_question,
-)
+from memory.offline import OfflineModel
+from memory.providers import JUDGE, PAGE, REREAD, judge_question, page_question, rereading_question
 from memory.store import Asker, MemoryStore
 from memory.text import normalise
-from memory.trial import FAITHFUL, TRIAL
 
 WAYS = ("one by one", "batch")
 ENOUGH = 1_000_000

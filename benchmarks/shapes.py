@@ -27,27 +27,19 @@ from datetime import UTC, datetime
 from functools import partial
 from types import FrameType
 
-from memory.text import (
-    asked_to_remember,
+from memory.coverage import (
     compare,
     difference,
     differs,
-    identity,
     marked,
-    normalise,
-    only_asks_to_remember,
     parse,
     parse_by_dictionary,
-    retold,
-    sentences,
     shared,
-    statements,
-    telling_words,
-    text_key,
     verify,
     verify_by_words,
-    visible,
 )
+from memory.offline import asked_to_remember, only_asks_to_remember, retold, statements
+from memory.text import identity, normalise, sentences, telling_words, text_key, visible
 
 AT = datetime(2026, 5, 8, tzinfo=UTC)
 _RANDOM = random.Random(7)
@@ -338,7 +330,7 @@ def timed(call: Callable[[], object], limit: float) -> tuple[float, bool]:
 _CACHES = [
     value
     for name, module in list(sys.modules.items())
-    if name.startswith("memory.text.")
+    if name.startswith(("memory.text.", "memory.coverage.", "memory.offline."))
     for value in vars(module).values()
     if hasattr(value, "cache_clear") and value.cache_info().maxsize > 1
 ]

@@ -13,11 +13,11 @@ from .assembly import open_chat_memory as open_chat_memory
 from .assembly import open_store as open_store
 from .assembly import undo_write_back as undo_write_back
 from .assembly import write_back as write_back
-from .chat_memory import ChatMemory as ChatMemory
 from .config import Config as Config
 from .config import load_config as load_config
 from .deduplicator import MemoryDeduplicator as MemoryDeduplicator
 from .errors import MemoryPipelineError as MemoryPipelineError
+from .extractor import ChatMemory as ChatMemory
 from .extractor import MemoryExtractor as MemoryExtractor
 from .interchange import Reading as Reading
 from .models import Candidate as Candidate

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from memory.deduplicator import TRIAL
 from memory.errors import EmbeddingError, IndexFault, ModelError
 from memory.models import (
     Candidate,
@@ -27,7 +28,6 @@ from memory.models import (
 )
 from memory.store import Known, MemoryStore
 from memory.text import normalise
-from memory.trial import TRIAL
 from tests import readings
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory import trial
+from memory.deduplicator import trial
 from memory.models import MergeReading, ProposedMerge, Rereading
 
 WRONG = {

@@ -14,8 +14,8 @@ import pytest
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.models import Action, Memory, MergeGroup, Verdict
+from memory.runtime import in_thread
 from memory.store import MemoryStore
-from memory.threads import in_thread
 from tests.conftest import Tell
 from tests.doubles import HangingModel, PlacedEmbedder, ScriptedModel, living_for, ticking
 

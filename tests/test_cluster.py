@@ -12,11 +12,11 @@ from multiprocessing import get_context
 
 import pytest
 
+from memory.deduplicator import Spreading
 from memory.ledger import Ledger
-from memory.spreading import Spreading
 from memory.store import MemoryStore
+from tests.deduplicator.test_spreading import fill, planned
 from tests.doubles import PlacedEmbedder
-from tests.test_spreading import fill, planned
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("default")]
 ROWS = 60

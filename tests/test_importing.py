@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from benchmarks.made_up import memories
-from memory.batch import new_run
 from memory.decide import add
-from memory.deduplicator import MemoryDeduplicator
+from memory.deduplicator import MemoryDeduplicator, new_run
 from memory.ledger import Ledger
 from memory.models import Memory, MemoryLink, Outcome, Scale
-from memory.providers import OfflineModel, WordLlamaEmbedder
+from memory.offline import OfflineModel
+from memory.providers import WordLlamaEmbedder
 from memory.store import (
     Applied,
     Arrival,

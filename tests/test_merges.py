@@ -17,7 +17,7 @@ from benchmarks.merges import (
     tables,
     write_prompts,
 )
-from memory.text import Belief
+from memory.coverage import Belief
 
 MEMBERS = [
     {"content": "Mia has a cat.", "timestamp": "2026-01-01T00:00:00Z"},

@@ -13,7 +13,7 @@ from benchmarks import holding
 from memory.deduplicator import MemoryDeduplicator
 from memory.extractor import MemoryExtractor
 from memory.models import Candidate
-from memory.providers import OfflineModel
+from memory.offline import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ScriptedModel
@@ -67,7 +67,7 @@ def test_requests_and_copies_in_a_turn(
     store.add(tell("Leo's alarm code is 7788.", user="Leo"))
     said = embedder.place("Hello Eve.", 0.6, "Leo's alarm code is 7788.")
     model.extractions = [[Candidate(content="Mia rows on the lake.", user="Mia", turns=(1,))]]
-    seen = watch(f"memory.turn_reader.{name}")
+    seen = watch(f"memory.extractor.turn_reader.{name}")
     request = f"{LONG} Remember that I like tea."
     hook(extractor, turn(said, 0, "Leo"), turn(request, 1))
     assert seen

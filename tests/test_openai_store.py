@@ -20,8 +20,8 @@ from memory import Turn, load_config, open_chat_memory
 from memory.assembly import build_embedder, build_model, open_store
 from memory.cli import app
 from memory.config import Config, EmbeddingConfig, LLMConfig, MemoryConfig
+from memory.coverage import differs
 from memory.errors import ConfigError, EmbedderMismatch
-from memory.text import differs
 from orchestrator import app as chat
 from tests.doubles import START
 from tests.gemini_server import GeminiServer

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from memory.coverage import differs
 from memory.ledger import Ledger
 from memory.models import Turn
-from memory.text import differs
 from tests import commands
 from tests.doubles import START
 from tests.gemini_server import Asked, GeminiServer, failed

@@ -19,11 +19,11 @@ from memory import ChatMemory, Turn, open_chat_memory
 from memory.assembly import build_deduplicator, build_extractor, open_store
 from memory.config import configured
 from memory.decide import checked
-from memory.deduplicator import MemoryDeduplicator
+from memory.deduplicator import MemoryDeduplicator, SecondReader
 from memory.errors import ConfigError, EmbeddingError
 from memory.models import PLAIN, Extraction, MergeGroup, ProposedMerge, Question, Verdict
-from memory.providers import Asking, Budget, CallBudget, OfflineModel, OwnModel
-from memory.second_reading import SecondReader
+from memory.offline import OfflineModel
+from memory.providers import Asking, Budget, CallBudget, OwnModel
 from memory.store import MemoryStore
 from tests import commands
 from tests.conftest import Tell

@@ -18,8 +18,9 @@ import numpy as np
 
 from memory import Config, Memory, MemoryStore, build_deduplicator, build_model, open_store
 from memory.config import configured
+from memory.coverage import Belief, verify
 from memory.providers import WordLlamaEmbedder
-from memory.text import Belief, normalise, verify
+from memory.text import normalise
 
 
 class Deduplicator(Protocol):

@@ -26,8 +26,8 @@ from memory.errors import InputError, MemoryNotFound
 from memory.ledger import Ledger
 from memory.models import Memory, Turn
 from memory.protocols import Embedder, LanguageModel
+from memory.runtime import in_thread
 from memory.text import clean
-from memory.threads import in_thread
 
 _USER = "user"
 """Who speaks in an event, where it is no agent."""

@@ -39,9 +39,9 @@ from memory.errors import MemoryNotFound, StillStatedBy
 from memory.ledger import ItemPlace, Reader, Row, StoredItem, Writer
 from memory.models import MAX_CONTENT, MAX_NAME, Action, Decision, Memory, Survivor
 from memory.protocols import Embedder, LanguageModel
+from memory.runtime import LoopThread, in_thread
 from memory.store import Conflict, MemoryStore, WhileUnchanged, cosines_to, erase
 from memory.text import clean, text_key
-from memory.threads import LoopThread, in_thread
 
 logger = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memory import assembly
-from memory.chat_memory import ChatMemory
 from memory.config import Config
+from memory.extractor import ChatMemory
 from memory.ledger import Ledger
 from memory.protocols import Embedder, LanguageModel
+from memory.runtime import in_thread
 from memory.store import MemoryStore
-from memory.threads import in_thread
 
 
 @dataclass(frozen=True)

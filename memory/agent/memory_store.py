@@ -31,10 +31,10 @@ from memory.models import (
     as_tuple,
     first_problem,
 )
+from memory.runtime import in_thread
 from memory.store import NOBODY, Forgotten
 from memory.store import MemoryStore as CoreStore
 from memory.text import clean
-from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,7 @@ from typing import Any
 from memory.agent.server import USER, AgentServer
 from memory.agent.tokens import Tokens
 from memory.errors import LedgerError
-from memory.listening import THIS_MACHINE, Address, serve_until
-from memory.signals import stop_event
-from memory.threads import in_thread
+from memory.runtime import THIS_MACHINE, Address, in_thread, serve_until, stop_event
 
 logger = logging.getLogger(__name__)
 

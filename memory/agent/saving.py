@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memory.coverage import conflicting_values
 from memory.decide import inherit, oldest_first
 from memory.errors import IndexFault, InputError, MemoryNotFound
 from memory.ledger import Reader
@@ -34,7 +35,6 @@ from memory.store import (
     WhileUnchanged,
     reworded,
 )
-from memory.text import conflicting_values
 
 FORCE = 0.0
 """As the guard's distance: no distance is below it, so nothing is blocked."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from memory.coverage import differing
 from memory.models import Episode, Memory, SearchResult
-from memory.text import differing, one_line, shortened
+from memory.text import one_line, shortened
 
 SCAFFOLD_SAVED = "Do any of these connections surprise you? Is there a pattern forming?"
 SCAFFOLD_DUPLICATE = (

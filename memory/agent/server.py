@@ -24,7 +24,7 @@ from memory import __version__
 from memory.agent.catalog import TOOLS, Tool
 from memory.agent.schemas import told_schema
 from memory.errors import MemoryPipelineError
-from memory.signals import stop_event
+from memory.runtime import stop_event
 
 if TYPE_CHECKING:
     from memory.agent.tools import AgentTools, Answer

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memory.errors import InputError
-from memory.files import open_regular
+from memory.runtime import open_regular
 from memory.text import clean
 
 logger = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from memory.agent.saving import FORCE, Distances, Saved
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError, MemoryNotFound
 from memory.models import Episode, Memory, Problem, first_problem
+from memory.runtime import in_thread, in_thread_if_long
 from memory.store import Forgotten
 from memory.text import one_line
-from memory.threads import in_thread, in_thread_if_long
 
 logger = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from typing import NamedTuple, TypeVar
 import filelock
 
 from memory.errors import InputError
-from memory.files import clear_parts, read_bounded, write_whole
 from memory.ledger import DecisionRecord, Ledger
 from memory.models import Memory
+from memory.runtime import clear_parts, read_bounded, write_whole
 from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
 from memory.text import one_line, visible
 

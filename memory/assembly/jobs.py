@@ -14,14 +14,14 @@ from memory.assembly.language import build_model
 from memory.assembly.sources import Brought, Source, read_source
 from memory.assembly.stores import open_store, read_store
 from memory.assembly.wiring import build_deduplicator
-from memory.batch import Audit, new_run
 from memory.config import Config, configured
 from memory.decide import Chosen
+from memory.deduplicator import Audit, new_run
 from memory.errors import InputError
 from memory.models import DeduplicationReport, Memory, Usage
 from memory.protocols import LanguageModel
+from memory.runtime import Progress, in_thread
 from memory.store import MemoryStore
-from memory.threads import Progress, in_thread
 
 if TYPE_CHECKING:
     from memory.ledger import Counts

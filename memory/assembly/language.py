@@ -19,7 +19,7 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
 
     Raises: ConfigError where a key or a library is wanted and missing, or one's own cannot be made.
     """
-    from memory.providers import OfflineModel
+    from memory.offline import OfflineModel
 
     if own is None and ":" in config.llm.provider:
         own = made(config, "llm.provider", config.llm.provider)
@@ -39,7 +39,8 @@ def guarded(model: LanguageModel, config: Config) -> LanguageModel:
 
     Raises: ConfigError where somebody's own object lacks something.
     """
-    from memory.providers import CircuitBreaker, OfflineModel, OwnModel, RemoteModel
+    from memory.offline import OfflineModel
+    from memory.providers import CircuitBreaker, OwnModel, RemoteModel
 
     if type(model) is OfflineModel or isinstance(model, CircuitBreaker | OwnModel | RemoteModel):
         return model

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from memory.agent import AgentTools, OnSaved
-    from memory.chat_memory import ChatMemory
     from memory.config import Config
     from memory.deduplicator import MemoryDeduplicator
-    from memory.extractor import MemoryExtractor, OnExtracted
+    from memory.extractor import ChatMemory, MemoryExtractor, OnExtracted
     from memory.protocols import Embedder, LanguageModel
     from memory.review import Answers, Review
     from memory.store import MemoryStore
@@ -33,8 +32,7 @@ def build_deduplicator(
 
     Raises: ConfigError where such an object lacks something.
     """
-    from memory.deduplicator import MemoryDeduplicator
-    from memory.spreading import Spreading
+    from memory.deduplicator import MemoryDeduplicator, Spreading
 
     llm = config.llm
     url = config.memory.effective_ledger_url
@@ -51,7 +49,7 @@ def build_deduplicator(
 
 def build_answers(store: MemoryStore, config: Config) -> Answers:
     """What gives a person's answers, as a run of their own."""
-    from memory.batch import new_run
+    from memory.deduplicator import new_run
     from memory.review import Answers
 
     return Answers(store, config.memory.rules, new_run())
@@ -62,9 +60,9 @@ def build_review(
 ) -> Review:
     """A person's review of a store; the offline judge proposes unasked, the model when asked."""
     from memory.agent import follow_undo
-    from memory.judging import Judging
+    from memory.deduplicator import Judging
     from memory.models import PERSON
-    from memory.providers import OfflineModel
+    from memory.offline import OfflineModel
     from memory.review import Proposals, Review
     from memory.store import Asker
 
@@ -144,7 +142,7 @@ def build_chat_memory(
     release: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> ChatMemory:
     """The same on a store and a model that others close, unless `release` does."""
-    from memory.chat_memory import ChatMemory
+    from memory.extractor import ChatMemory
 
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)

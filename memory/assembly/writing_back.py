@@ -38,8 +38,8 @@ from memory.interchange import (
 from memory.interchange import undo_write_back as put_back
 from memory.interchange import write_back as carry_out
 from memory.models import Vector
+from memory.runtime import Progress
 from memory.store import utc_now
-from memory.threads import Progress
 
 
 @dataclass(frozen=True)

@@ -204,7 +204,7 @@ def doctor(
 
     Without --fix an older ledger, or one that cannot be written, is read as it is.
     """
-    from memory.files import clear_abandoned, clear_temporary_folders
+    from memory.runtime import clear_abandoned, clear_temporary_folders
     from memory.upkeep import examine, mend
 
     clear_temporary_folders()

@@ -13,7 +13,7 @@ import typer
 from memory.cli.shell import err
 
 if TYPE_CHECKING:
-    from memory.batch import Audit
+    from memory.deduplicator import Audit
     from memory.ledger import DecisionRecord
     from memory.models import DeduplicationReport, Rules, Spread
     from memory.review import Report

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import socket
 
     from memory.config import Config
-    from memory.listening import Address
+    from memory.runtime import Address
 
 
 _INSIST = 'if you insist, say so in the report, or write "insist": true in this line'
@@ -77,7 +77,7 @@ def review(
 
     There you apply or keep each group, leave a member out, write the text, or undo.
     """
-    from memory.listening import Address
+    from memory.runtime import Address
 
     where = Address(host, port)
     with where.listen() as at:
@@ -89,9 +89,8 @@ def review(
 async def _review(
     config: Config, where: Address, at: socket.socket, *, blind: bool, open_browser: bool
 ) -> None:
-    from memory.listening import serve_until
     from memory.review import Gate, ReviewServer
-    from memory.signals import stop_event
+    from memory.runtime import serve_until, stop_event
 
     gate = Gate(where)
     with assembly.open_existing_store(config) as store:

@@ -18,7 +18,7 @@ from memory.errors import InputError, WrongArgument
 if TYPE_CHECKING:
     from memory.agent import AgentTools, Opened, Tokens
     from memory.config import Config
-    from memory.listening import Address
+    from memory.runtime import Address
     from memory.store import MemoryStore
 
 
@@ -96,7 +96,7 @@ def _over_stdio(config: Config) -> None:
 def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -> None:
     with assembly.installed("agent", "memory-dedup serve"):
         from memory.agent import AgentServer, Gate, called, serve_over_http
-    from memory.listening import Address, WholeBody
+    from memory.runtime import Address, WholeBody
 
     address = Address.read(http)
     tokens = _tokens(file)

@@ -21,7 +21,7 @@ from rich.console import Console, RenderableType
 
 from memory import __version__
 from memory.errors import MemoryPipelineError, WrongArgument
-from memory.signals import end_quietly, terminate_as_interrupt
+from memory.runtime import end_quietly, terminate_as_interrupt
 from memory.text import visible
 
 EXIT_PROBLEM = 1

@@ -19,6 +19,7 @@ from memory.decide.policy import GroupPlan, plan_group
 from memory.decide.searching import Here, PairSearch, Terms, Work
 from memory.ledger import Row, ScopedText, Snapshot, TextPair, VectorTable
 from memory.models import PLAIN, JustBelow, Memory, Question, Rules, Scale, Scope
+from memory.runtime import Progress
 from memory.search import (
     CandidatePairs,
     Pairs,
@@ -29,7 +30,6 @@ from memory.search import (
     slack,
 )
 from memory.text import has_kana_or_han, text_key
-from memory.threads import Progress
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from memory.coverage import compare, differs
 from memory.models import (
     Action,
     Decision,
@@ -19,7 +20,7 @@ from memory.models import (
     SearchResult,
     Survivor,
 )
-from memory.text import compare, differs, identity, text_key
+from memory.text import identity, text_key
 
 Similarity = Callable[[Memory, Memory], float]
 MOST_ASKED = 8

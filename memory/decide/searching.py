@@ -13,8 +13,8 @@ from memory.decide.likeness import AlikeGroup
 from memory.decide.policy import GroupPlan, plan_group
 from memory.ledger import VectorTable
 from memory.models import Memory, Rules, Scale
+from memory.runtime import Progress
 from memory.search import CandidatePairs, OnShare, candidate_pairs, joined
-from memory.threads import Progress
 
 Ints = npt.NDArray[np.int64]
 Alike = tuple[tuple[Memory, ...], AlikeGroup]

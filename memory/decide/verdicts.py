@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from memory.coverage import Belief, Verification, verify, verify_by_words
 from memory.decide.policy import inherit, survive
 from memory.models import (
     Action,
@@ -24,7 +25,7 @@ from memory.models import (
     Verdict,
     Verified,
 )
-from memory.text import Belief, Verification, identity, verify, verify_by_words
+from memory.text import identity
 
 
 @dataclass(frozen=True)

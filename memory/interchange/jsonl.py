@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from memory.errors import InputError
-from memory.files import open_regular
 from memory.interchange.times import moment
 from memory.models import Memory, Turn, first_problem, is_memory_id
+from memory.runtime import open_regular
 from memory.text import clean_json
 
 _MOST = 64 * 2**20

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from memory.coverage import covers
 from memory.interchange.foreign import ForeignRow, Reading, as_memory, text_key_of
 from memory.interchange.namespaces import in_namespaces
 from memory.interchange.own_work import OwnWork, before_own_work
@@ -15,7 +16,6 @@ from memory.interchange.times import moment
 from memory.interchange.undo_file import Becomes
 from memory.ledger import Ledger, Row
 from memory.models import Memory
-from memory.text import covers
 
 _EXPIRY = ("expiration_date", "expires_at")
 """Keys that decide for how long a row is seen."""

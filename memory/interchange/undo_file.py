@@ -13,9 +13,9 @@ import numpy as np
 from pydantic import Field, JsonValue, ValidationError
 
 from memory.errors import InputError
-from memory.files import replacing
 from memory.interchange.jsonl import read_objects
 from memory.models import Frozen, UtcTime, Vector
+from memory.runtime import replacing
 
 _OWN = 0o600
 

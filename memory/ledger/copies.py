@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from memory.errors import LedgerError
-from memory.files import replacing_alone
 from memory.ledger import tables as t
 from memory.ledger.database import Database
 from memory.ledger.sqlite import SqliteDatabase
+from memory.runtime import replacing_alone
 
 UPGRADE_COPIES = "upgrade_copies"
 """Set in a ledger that was upgraded: the files that hold it as it was before."""

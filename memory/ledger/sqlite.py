@@ -16,9 +16,9 @@ import filelock
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 
-from memory import files
 from memory.errors import LedgerDamaged, LedgerError, LedgerMissing
 from memory.ledger.database import PATIENCE_S, RESTORE, Database
+from memory.runtime import files
 
 _SHORT_PATIENCE_S = 1
 """How long emptying the log waits for whoever reads it."""

@@ -9,7 +9,6 @@ from .embeddings import MiniLMEmbedder as MiniLMEmbedder
 from .embeddings import WordLlamaEmbedder as WordLlamaEmbedder
 from .gemini import GeminiEmbedder as GeminiEmbedder
 from .gemini import GeminiModel as GeminiModel
-from .offline import OfflineModel as OfflineModel
 from .openai import OpenAIEmbedder as OpenAIEmbedder
 from .openai import OpenAIModel as OpenAIModel
 from .openai import OpenAIServer as OpenAIServer

@@ -13,7 +13,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ParamSpec, TypeVar
 
-from memory import telemetry
 from memory.errors import ModelError, ModelNotAsked, ModelUnavailable
 from memory.models import (
     Extraction,
@@ -27,6 +26,7 @@ from memory.models import (
     Verdict,
 )
 from memory.protocols import LanguageModel
+from memory.runtime import telemetry
 
 logger = logging.getLogger(__name__)
 

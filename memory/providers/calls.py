@@ -26,7 +26,7 @@ from memory.errors import (
     ModelUnavailable,
 )
 from memory.providers.budget import another_try
-from memory.threads import in_thread
+from memory.runtime import in_thread
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 20.0

@@ -28,7 +28,7 @@ from memory.models import (
 from memory.providers import answers, prompts
 from memory.providers.budget import another_try
 from memory.providers.calls import Called, OfEachLoop, retrying, retrying_async
-from memory.threads import in_thread_if_long
+from memory.runtime import in_thread_if_long
 
 _EMBED_AT_ONCE = 100
 _ZERO = 1e-12

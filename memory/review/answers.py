@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from memory.coverage import Belief, verify_by_words
 from memory.decide import RoundPlan, inherit, merged, plan_again, survive
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, snapshot_of
 from memory.models import PERSON, Action, Decision, Memory, Rules, Survivor
 from memory.review.cards import card_key, content_hash
 from memory.review.decisions_file import Answer, Answered
 from memory.store import Afterwards, Applied, MemoryStore, WhileUnanswered
-from memory.text import Belief, identity, verify_by_words
+from memory.text import identity
 
 _BY_PERSON = "by a person"
 

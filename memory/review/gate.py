@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory.listening import THIS_MACHINE, Address
+from memory.runtime import THIS_MACHINE, Address
 
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 _SAFE = {"GET", "HEAD"}

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from memory.coverage import difference, marked
 from memory.models import Spread
 from memory.review.cards import Card, CardMember, KeptText
 from memory.review.report import Report
-from memory.text import difference, marked, one_line, shortened, visible
+from memory.text import one_line, shortened, visible
 
 _MOST_COMPARED = 12
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from memory.decide import RoundPlan
-from memory.judging import Judging
+from memory.deduplicator import Judging
 from memory.models import Decision, Memory, Question, Usage
 from memory.providers import Asking, Budget, CallBudget
 

@@ -17,7 +17,6 @@ from starlette.routing import Route
 
 from memory.errors import InputError, MemoryPipelineError
 from memory.ledger import Reader
-from memory.listening import WholeBody
 from memory.models import first_problem
 from memory.review import figures, overview
 from memory.review.answers import Already, Given, Objected, Outcome, Refused
@@ -26,7 +25,7 @@ from memory.review.decisions_file import Answer, Answered
 from memory.review.gate import Gate, Guarded
 from memory.review.pages import card_data, environment, source
 from memory.review.session import GroupRow, Review, Shown
-from memory.threads import in_thread
+from memory.runtime import WholeBody, in_thread
 
 logger = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from memory.review.answers import Already, Answers, Given, Outcome, Refused, mov
 from memory.review.cards import Card, card_key, content_hash, planned_card
 from memory.review.decisions_file import Answer, Answered
 from memory.review.proposals import Place, Proposal, Proposals
+from memory.runtime import in_thread
 from memory.store import MemoryStore
-from memory.threads import in_thread
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from memory.errors import InputError, WrongArgument
-from memory.files import write_whole
 from memory.review.cards import Card
 from memory.review.pages import report_page
 from memory.review.report import Report
+from memory.runtime import write_whole
 from memory.text import one_line, visible
 
 _FORMULA = re.compile(r"[=+\-@\t\r]")

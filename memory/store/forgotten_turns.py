@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from memory.coverage import covers
 from memory.ledger import SHARED, PendingTurn, Reader, Writer
 from memory.models import KeptCandidate, Memory, Turn, name_of_candidate
-from memory.text import covers, retold, sentences, statements, telling_words, text_key
+from memory.offline import retold, statements
+from memory.text import sentences, telling_words, text_key
 
 _FEWEST_WORDS = 2
 """A memory of fewer words states nothing: it is found as a whole text only."""

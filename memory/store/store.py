@@ -10,7 +10,6 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from memory import telemetry
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
 from memory.ledger import (
     Counts,
@@ -40,6 +39,7 @@ from memory.models import (
     new_memory_id,
 )
 from memory.protocols import Clock, Embedder, Query, VectorIndex
+from memory.runtime import telemetry
 from memory.search import SearchRouter
 from memory.store import recalling, undoing
 from memory.store.applying import (

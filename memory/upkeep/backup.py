@@ -6,8 +6,8 @@ import contextlib
 from pathlib import Path
 
 from memory.errors import InputError, LedgerDamaged, LedgerError, LedgerMissing, LedgerOutdated
-from memory.files import replacing_alone, temporary_folder
 from memory.ledger import UPGRADE_COPIES, Ledger, set_aside
+from memory.runtime import replacing_alone, temporary_folder
 
 _NOT_COPIED = ("store_id", UPGRADE_COPIES)
 """A restored ledger is a store of its own: the other one's index and files are not its."""

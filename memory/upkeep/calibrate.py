@@ -8,12 +8,13 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import chain
 
+from memory.coverage import covers, differs
 from memory.models import LOWER, Memory, Question, Scope, Verdict
 from memory.protocols import LanguageModel
+from memory.runtime import Progress, side_by_side
 from memory.search import nearest_pairs
 from memory.store import MemoryStore
-from memory.text import covers, differs, identity
-from memory.threads import Progress, side_by_side
+from memory.text import identity
 from memory.upkeep.calibration import (
     EDGES,
     AlikePair,

@@ -13,8 +13,9 @@ from itertools import pairwise, zip_longest
 import numpy as np
 import numpy.typing as npt
 
+from memory.coverage import compare
 from memory.models import LOWER, NEAR_COPY, Memory, Scale
-from memory.text import compare, has_kana_or_han, text_key
+from memory.text import has_kana_or_han, text_key
 from memory.upkeep.intervals import wilson
 
 EDGES = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from memory.errors import InputError
-from memory.files import read_bounded
+from memory.runtime import read_bounded
 from memory.upkeep.calibration import Answer
 
 _MOST_BYTES = 64_000_000

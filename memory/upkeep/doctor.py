@@ -9,9 +9,9 @@ from typing import Literal
 
 import numpy as np
 
+from memory.deduplicator import untrusted_readers
 from memory.errors import IndexFault, LedgerDamaged
 from memory.ledger import Reader
-from memory.second_reading import untrusted_readers
 from memory.store import MemoryStore
 from memory.text import text_key
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.agent import Distances
 from memory.agent.consolidation import ConsolidationEngine
 from memory.agent.episodes import create_episode, get_episode
 from memory.agent.memory_store import MemorySearchResult, MemoryStore
+from memory.agent.saving import Distances
 from memory.errors import CannotUndo, InputError, MemoryNotFound, StillStatedBy
 from memory.ledger import REVERSIBLE, Ledger
 from memory.models import INVERSE_LINK, Memory, SearchResult

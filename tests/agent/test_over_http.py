@@ -26,7 +26,7 @@ from memory.assembly import build_tools, open_store
 from memory.cli import app
 from memory.config import configured
 from memory.errors import InputError, LedgerError
-from memory.listening import Address
+from memory.runtime import Address
 from tests.agent.driving import text_of
 from tests.agent.serving import serving
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from memory.decide import Part, checked
+from memory.coverage import Belief
+from memory.decide.verdicts import Part, checked
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import MergeGroup, ProposedMerge, Question, Verdict
 from memory.store import MemoryStore
-from memory.text import Belief
 from tests.conftest import Tell
 from tests.decide.triples import TRIPLES, Triple
 from tests.doubles import PlacedEmbedder, ScriptedModel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from memory.coverage import Belief
 from memory.decide.verdicts import Part, as_read, checked, checked_by_words, decided, resolve
 from memory.models import (
     Action,
@@ -15,7 +16,6 @@ from memory.models import (
     Question,
     Verdict,
 )
-from memory.text import Belief
 from tests.conftest import Tell
 
 SHORT, LONG, OTHER = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from memory.ledger import Ledger
+from memory.ledger.ledger import Ledger
 from tests.ledger import version_1
 
 

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LedgerError, LedgerMissing, LedgerOutdated
 from memory.extractor import MemoryExtractor
-from memory.ledger import Ledger
+from memory.ledger.ledger import Ledger
 from memory.ledger.migrations import STEPS
 from memory.ledger.opening import open_database
 from memory.ledger.tables import LATER_INDEXES

@@ -16,8 +16,8 @@ from sqlalchemy.engine import Connection
 
 from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
-from memory.ledger import Ledger
 from memory.ledger import tables as t
+from memory.ledger.ledger import Ledger
 from memory.ledger.opening import open_database
 from memory.ledger.prepared import Prepared, among
 from memory.models import Verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory.ledger import Ledger
+from memory.ledger.ledger import Ledger
 from memory.models import Scope
 from memory.store import MemoryStore
 from memory.text import text_key

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from memory import MemoryDeduplicator
-from memory.ledger import Ledger
+from memory.ledger.ledger import Ledger
 from memory.ledger.opening import open_database
 from memory.models import JUDGES, Action, Decision, Judge, Memory, Survivor, Verdict
 from memory.store import Anyway, MemoryStore

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from memory.ledger import Ledger
 from memory.ledger import tables as t
+from memory.ledger.ledger import Ledger
 from memory.ledger.terms import fill_terms
 from memory.models import Action, Decision, Memory, Survivor
 from memory.store import Applied, MemoryStore, WhileUnchanged

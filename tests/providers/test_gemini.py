@@ -18,8 +18,8 @@ from memory.config import LLMConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import EmbeddingError, ModelError, ModelUnavailable
 from memory.models import Memory, Question, Turn
-from memory.providers import estimated
 from memory.providers.gemini import GeminiEmbedder, GeminiModel
+from memory.providers.prompts import estimated
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder

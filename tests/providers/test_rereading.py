@@ -12,9 +12,9 @@ from pydantic import SecretStr
 from memory.config import LLMConfig
 from memory.errors import ModelAnswerError
 from memory.models import MergeReading, ProposedMerge, Rereading
+from memory.offline import OfflineModel
 from memory.providers.breaker import CircuitBreaker
 from memory.providers.gemini import GeminiModel
-from memory.providers.offline import OfflineModel
 from tests.conftest import Tell
 from tests.gemini_server import GeminiServer
 

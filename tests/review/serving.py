@@ -11,20 +11,18 @@ from html import unescape
 
 import httpx2
 
-from memory.deduplicator import MemoryDeduplicator
-from memory.judging import Judging
+from memory.deduplicator import Judging, MemoryDeduplicator
 from memory.ledger import DecisionRecord
-from memory.listening import Address, serve_until
 from memory.models import PERSON, Rules
+from memory.offline import OfflineModel
 from memory.protocols import LanguageModel
-from memory.providers import OfflineModel
 from memory.review.answers import Answers
 from memory.review.gate import Gate
 from memory.review.proposals import Proposals
 from memory.review.server import ReviewServer
 from memory.review.session import Review
+from memory.runtime import Address, LoopThread, serve_until
 from memory.store import Asker, MemoryStore
-from memory.threads import LoopThread
 
 Fields = dict[str, str | list[str]]
 

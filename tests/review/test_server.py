@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from memory.models import Action, MergeGroup, Verdict
-from memory.providers import OfflineModel
+from memory.offline import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ScriptedModel

@@ -12,7 +12,7 @@ from memory.assembly import build_review
 from memory.config import AgentConfig, Config
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory
-from memory.providers import OfflineModel
+from memory.offline import OfflineModel
 from memory.review.answers import Given
 from memory.review.cards import Card
 from memory.review.decisions_file import Answer, Answered, AnsweredMember

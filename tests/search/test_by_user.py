@@ -17,9 +17,8 @@ from memory.errors import IndexFault
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
 from memory.protocols import Query
-from memory.search import VectorsByUser
 from memory.search.bounds import Bounds
-from memory.search.by_user import EVERYBODY, nearest_in_parts
+from memory.search.by_user import EVERYBODY, VectorsByUser, nearest_in_parts
 from memory.search.live import LiveVectors
 from memory.text import text_key
 from tests.doubles import START

@@ -16,9 +16,10 @@ from memory.errors import IndexFault, InputError
 from memory.interchange import read_collection
 from memory.ledger import Ledger
 from memory.protocols import Query
-from memory.search import ChromaServer, EmbeddedChroma, SearchRouter, ServedChroma
+from memory.search import ChromaServer, EmbeddedChroma, ServedChroma
 from memory.search.chroma.process import ChromaProcess, alone_at
 from memory.search.follower import Follower
+from memory.search.router import SearchRouter
 from tests.search import children
 from tests.search.vectors import DIM, MIA, unit, write
 

@@ -11,8 +11,8 @@ import pytest
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, new_memory_id
 from memory.protocols import Query
-from memory.search import SearchRouter
 from memory.search.follower import Follower
+from memory.search.router import SearchRouter
 from memory.text import text_key
 from tests.doubles import START, BrokenIndex
 from tests.search.vectors import MIA, BruteForce, unit, write

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Engine
 
 from memory.ledger import Ledger
 from memory.models import LinkType, Memory, MemoryLink
-from memory.store import MemoryStore
+from memory.store.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ticking
 

@@ -8,7 +8,9 @@ import pytest
 
 from memory.errors import CannotUndo
 from memory.models import PERSON, Action, Decision, Memory, Survivor
-from memory.store import Afterwards, Anyway, Applied, Conflict, MemoryStore, WhileUnanswered
+from memory.store.applying import Anyway, Applied, Conflict, WhileUnanswered
+from memory.store.store import MemoryStore
+from memory.store.undoing import Afterwards
 from memory.text import text_key
 from tests.conftest import Tell
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from memory.coverage import covers
 from memory.decide import merged
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LeaseLost
@@ -21,8 +22,12 @@ from memory.models import (
     NamedMemory,
     Turn,
 )
-from memory.store import Afterwards, Anyway, Applied, MemoryStore, forget_user, forgotten_turns
-from memory.text import covers, text_key
+from memory.store import forgotten_turns
+from memory.store.applying import Anyway, Applied
+from memory.store.forgetting import forget_user
+from memory.store.store import MemoryStore
+from memory.store.undoing import Afterwards
+from memory.text import text_key
 from tests.conftest import Tell
 from tests.doubles import START, ScriptedModel
 from tests.turns import hook, live, turn

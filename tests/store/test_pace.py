@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from memory.ledger import Ledger
 from memory.models import Memory
-from memory.store import MemoryStore, Pace
+from memory.store.pace import Pace
+from memory.store.store import MemoryStore
 from tests.doubles import PlacedEmbedder
 
 

@@ -11,7 +11,7 @@ from memory.ledger import Ledger
 from memory.models import Scope
 from memory.providers import WordLlamaEmbedder
 from memory.search import bm25
-from memory.store import MemoryStore
+from memory.store.store import MemoryStore
 from memory.text import search_terms
 
 WORDS = "sail row boat cat tea harbour garden piano Porto 7".split()

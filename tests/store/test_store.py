@@ -19,17 +19,9 @@ from memory.errors import (
 )
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, SearchResult, Survivor, Vectors
-from memory.store import (
-    Applied,
-    Arrival,
-    Conflict,
-    Forgotten,
-    MemoryStore,
-    Neighbours,
-    UnlessRepeated,
-    WhileMergeable,
-    WhileNearest,
-)
+from memory.store.applying import Applied, Conflict, UnlessRepeated, WhileMergeable, WhileNearest
+from memory.store.forgetting import Forgotten
+from memory.store.store import Arrival, MemoryStore, Neighbours
 from memory.text import text_key
 from memory.upkeep import reembed
 from tests.conftest import Tell

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.text import wordings
+from memory.text.first_person import wordings
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text.parse import parse
+from memory.coverage import parse
 
 
 def keys(text: str) -> list[str]:

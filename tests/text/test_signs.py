@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text import Belief, compare, text_key, verify
-from memory.text.facts import hard_facts
+from memory.coverage import Belief, compare, hard_facts, verify
+from memory.text.cleaning import text_key
 from memory.text.signs import decoded, encoded, unified
 
 DIFFERENT = [

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from memory.text.coverage import covers
+from memory.coverage import covers
 from memory.text.synonyms import GROUPS
 
 TABLE = """

@@ -9,7 +9,7 @@ import pytest
 from memory.errors import LedgerError
 from memory.ledger import Ledger
 from memory.store import MemoryStore
-from memory.upkeep import examine
+from memory.upkeep.doctor import examine
 from tests.conftest import Tell
 from tests.damage import damaged, whole_ledger
 from tests.doubles import PlacedEmbedder

@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import filelock
 
-from memory import files
 from memory.errors import IndexFault
 from memory.models import Vector, Vectors
+from memory.runtime import files
 from memory.search.chroma.client import (
     COLLECTION,
     ChromaServer,

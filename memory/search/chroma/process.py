@@ -25,8 +25,8 @@ from uuid import UUID
 
 import filelock
 
-from memory import files
 from memory.errors import IndexFault
+from memory.runtime import files
 from memory.search.chroma.client import (
     COLLECTION,
     ForeignClient,

@@ -1,0 +1,17 @@
+from .covers import LONGEST as LONGEST
+from .covers import compare as compare
+from .covers import covers as covers
+from .covers import negations as negations
+from .covers import shared as shared
+from .differences import difference as difference
+from .differences import differing as differing
+from .differences import differs as differs
+from .differences import marked as marked
+from .facts import conflicting_values as conflicting_values
+from .facts import hard_facts as hard_facts
+from .parse import parse as parse
+from .parse import parse_by_dictionary as parse_by_dictionary
+from .verification import Belief as Belief
+from .verification import Verification as Verification
+from .verification import verify as verify
+from .verification import verify_by_words as verify_by_words

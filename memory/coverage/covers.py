@@ -1,0 +1,270 @@
+"""What one text states that another does not. Pure; cosine cannot see it.
+
+A text covers another where it states each of the other's numbers, names, negations and content
+words, as often, in an order that does not change who does what, each governed as it was, and where
+what it adds only adds: "a tabby cat" covers "a cat", "a cat allergy" does not. Whatever is not
+known to be safe counts as a difference, which sends a pair to the judge and never loses one.
+A text of more than `LONGEST` characters is a document: it covers only the same text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from memory.coverage.additions import (
+    changed_by_additions,
+    names_the_kind,
+    only_narrows,
+    without_contrast,
+)
+from memory.coverage.order import More, Side, governed, is_written_apart, moved
+from memory.coverage.parse import Parse, Stated, parse, parse_by_dictionary
+from memory.text import NOT, identity, in_capitals, is_other_list
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What each of two texts states that the other does not, as words a person can read.
+
+    `conflict` is what stands against the other on both sides, and so in `only_a` and `only_b`: a
+    negation or a "used to" that one of them has, the order of the words that both have, another
+    word that governs one ("for Mia" / "with Mia"), an addition that changes what it is added to.
+    """
+
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    conflict: tuple[str, ...] = ()
+
+    @property
+    def a_covers_b(self) -> bool:
+        return not self.only_b
+
+    @property
+    def b_covers_a(self) -> bool:
+        return not self.only_a
+
+
+_SAME = Comparison((), ())
+LONGEST = 4_000
+"""Characters up to which a text is read word by word."""
+
+
+def compare(a: str, b: str) -> Comparison:
+    """What `a` states beyond `b`, and `b` beyond `a`."""
+    if len(a) > LONGEST or len(b) > LONGEST:
+        return _compare_documents(a, b)
+    if (found := _compare_plain(a, b)) is not None:
+        return found
+    left, right = _read(a), _read(b)
+    conflict = _turned_around(left, right) + in_capitals(a, b)
+    if left.keys == right.keys and left.pasts == right.pasts:
+        conflict += governed(left.words, right.words)
+        return _with_rest(Side(a, left, {}), Side(b, right, {}), conflict, (), ())
+    first, second = left.stated, right.stated
+    more_left, more_right = _more(first, second)
+    only_a = _worded(first, left.surfaces, more_left)
+    only_b = _worded(second, right.surfaces, more_right)
+    sides = Side(a, left, more_left), Side(b, right, more_right)
+    conflict += _signs((*more_left, *more_right))
+    if is_other_list(a, b):
+        conflict += (_LIST,)
+    if more_left and more_right:
+        if not conflict and len(more_left) + len(more_right) <= _FEW_WORDS:
+            return _nearly_the_same(*sides, only_a, only_b)
+        return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
+    return _with_rest(*sides, conflict + moved(*sides), only_a, only_b)
+
+
+def _compare_plain(a: str, b: str) -> Comparison | None:
+    """The comparison where one of two texts has a contrast: tea, not coffee, covers tea.
+
+    None where that does not say whether one covers the other.
+    """
+    plain_a, plain_b = without_contrast(a), without_contrast(b)
+    if bool(plain_a) == bool(plain_b):
+        return None
+    longer, plain, shorter = (a, plain_a, b) if plain_a else (b, plain_b, a)
+    if not covers(plain, shorter):
+        return None
+    known = set(_read(shorter).surfaces)
+    told = _once(tuple(word for word in _read(longer).surfaces if word not in known), ())
+    if not told:
+        return None
+    return Comparison(told, ()) if plain_a else Comparison((), told)
+
+
+def _compare_documents(a: str, b: str) -> Comparison:
+    """The comparison of long texts: the same, or neither covers the other; some words of each."""
+    first, second = identity(a), identity(b)
+    if first == second:
+        return _SAME
+    words = first.split(), second.split()
+    only_a, only_b = (
+        [word[:_WORD_SHOWN] for word in dict.fromkeys(own) if word not in other][:_FEW_WORDS]
+        for own, other in ((words[0], set(words[1])), (words[1], set(words[0])))
+    )
+    return Comparison((*only_a, _DOCUMENT), (*only_b, _DOCUMENT), (_DOCUMENT,))
+
+
+_DOCUMENT = f"more than {LONGEST:,} characters"
+_WORD_SHOWN = 40
+"""Characters of a word of a document that are shown."""
+
+
+def _nearly_the_same(
+    left: Side, right: Side, only_a: tuple[str, ...], only_b: tuple[str, ...]
+) -> Comparison:
+    """Where a word differs: who tells of a dog tells of an animal; a web site is a website."""
+    written = "".join(only_a).lower() == "".join(only_b).lower()
+    if written and is_written_apart(left, right):
+        return _SAME
+    if names_the_kind(left, right):
+        return Comparison(only_a, ())
+    if names_the_kind(right, left):
+        return Comparison((), only_b)
+    return Comparison(only_a, only_b)
+
+
+def _read(text: str) -> Parse:
+    return parse(text) if text.isascii() else parse_by_dictionary(text)
+
+
+def _with_rest(
+    left: Side,
+    right: Side,
+    conflict: tuple[str, ...],
+    only_a: tuple[str, ...],
+    only_b: tuple[str, ...],
+) -> Comparison:
+    """The comparison, with the persons and shades beside the words, and what additions change."""
+    beside_a, beside_b = _beside(left.parse, right.parse)
+    only_a, only_b = only_a + beside_a, only_b + beside_b
+    if not (conflict or only_a or only_b):
+        return _SAME
+    # A dictionary tells by itself which phrases of Japanese are added, wherever they stand.
+    japanese = left.parse.japanese and right.parse.japanese
+    by_phrases = japanese and left.parse.asks == right.parse.asks
+    if (by_phrases or not conflict) and bool(only_a) != bool(only_b):
+        longer, shorter = (left, right) if only_a else (right, left)
+        told = only_a or only_b
+        conflict = changed_by_additions(longer, shorter, told)
+        if conflict and only_narrows(longer, shorter):
+            return Comparison((), told) if only_a else Comparison(told, ())
+        only_a, only_b = _untold(only_a, conflict), _untold(only_b, conflict)
+    return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
+
+
+def _untold(words: tuple[str, ...], phrases: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that are in none of the phrases."""
+    told = {word for phrase in phrases for word in phrase.split()}
+    return tuple(word for word in words if word not in told)
+
+
+def covers(a: str, b: str) -> bool:
+    """Whether everything that `b` states is stated by `a`."""
+    return compare(a, b).a_covers_b
+
+
+def negations(text: str) -> int:
+    """How many times it says no."""
+    return parse(text).negations
+
+
+_FEW_WORDS = 3
+_LIST = "another list"
+
+
+def _signs(more: Iterable[Stated]) -> tuple[str, ...]:
+    """What has no letter and no digit: a sign more is never a mere addition."""
+    return tuple(key for key in more if not any(map(str.isalnum, key)))
+
+
+def shared(a: str, b: str) -> tuple[int, int]:
+    """How many statements two texts have in common, and how many the shorter one makes.
+
+    Of a text longer than `LONGEST`, only the beginning is read.
+    """
+    a, b = a[:LONGEST], b[:LONGEST]
+    left, right = set(parse(a).stated), set(parse(b).stated)
+    return len(left & right), min(len(left), len(right))
+
+
+def _more(left: Sequence[Stated], right: Sequence[Stated]) -> tuple[More, More]:
+    """What stands more often in one than in the other, and how much more."""
+    there, here = set(left), set(right)
+    if len(there) == len(left) and len(here) == len(right):
+        return dict.fromkeys(there - here, 1), dict.fromkeys(here - there, 1)
+    balance: dict[Stated, int] = {}
+    for stated in left:
+        balance[stated] = balance.get(stated, 0) + 1
+    for stated in right:
+        balance[stated] = balance.get(stated, 0) - 1
+    more_left = {stated: n for stated, n in balance.items() if n > 0}
+    return more_left, {stated: -n for stated, n in balance.items() if n < 0}
+
+
+def _worded(stated: Sequence[Stated], surfaces: Sequence[str], more: More) -> tuple[str, ...]:
+    """How the text words what it has more of; negation is told by the conflict."""
+    if not more:
+        return ()
+    pairs = zip(stated, surfaces, strict=True)
+    return tuple([surface for one, surface in pairs if one in more and one != NOT])
+
+
+def _once(told: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(told + more))
+
+
+# --- what turns a statement around ----------------------------------------------------------------
+
+
+def _turned_around(left: Parse, right: Parse) -> tuple[str, ...]:
+    """What only one has and turns a statement around: not, had, might, hopes, a question mark."""
+    if (
+        left.turning == right.turning
+        and left.negations == right.negations
+        and left.asks == right.asks
+    ):
+        return ()
+    negated = () if left.negations == right.negations else (NOT,)
+    turning = sorted({key for key, _ in left.turning ^ right.turning})
+    asked = () if left.asks == right.asks else ("?",)
+    return (*negated, *turning, *asked)
+
+
+# --- what stands beside the words -----------------------------------------------------------------
+
+
+def _beside(left: Parse, right: Parse) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The persons and shades that each has more of; all of them where their order differs."""
+    more_left: tuple[str, ...] = ()
+    more_right: tuple[str, ...] = ()
+    if left.persons != right.persons:
+        more_left, more_right = _beyond(left.persons, right.persons)
+    if left.shades != right.shades:
+        shades_left, shades_right = _beyond(left.shades, right.shades)
+        more_left += tuple(shade for shade, _ in shades_left)
+        more_right += tuple(shade for shade, _ in shades_right)
+    return more_left, more_right
+
+
+def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    """What each has that the other has not, in order; everything where the order differs."""
+    more_left = tuple((Counter(left) - Counter(right)).elements())
+    more_right = tuple((Counter(right) - Counter(left)).elements())
+    if more_left or more_right:
+        longer, shorter = (left, right) if more_left else (right, left)
+        if bool(more_left) == bool(more_right) or _is_within(shorter, longer):
+            return more_left, more_right
+    return tuple(left), tuple(right)
+
+
+def _is_within(shorter: Sequence[T], longer: Sequence[T]) -> bool:
+    """Whether all of the shorter stand in the longer, in this order."""
+    rest = iter(longer)
+    return all(any(one == other for other in rest) for one in shorter)

@@ -1,0 +1,123 @@
+"""The hard facts of texts that tell of the same: numbers, dates, amounts, names, codes. Pure.
+
+They decide what is refused without being read, so in doubt a text is taken to state a fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memory.coverage.covers import LONGEST
+from memory.coverage.differences import differing
+from memory.coverage.naming import names_in, without_genitive, words_in
+from memory.coverage.parse import parse
+from memory.text import (
+    CURRENCIES,
+    MONTH_SET,
+    WEEKDAYS,
+    Kind,
+    Language,
+    is_code,
+    language_of,
+    words_of,
+)
+
+_NAMED = MONTH_SET | frozenset(WEEKDAYS.values()) | CURRENCIES
+_MOMENT = re.compile(r"^(?:at |day )|(?::00|\.)$")
+_UMLAUT = re.compile("[äöüßÄÖÜ]")
+_DIGITS = re.compile(r"\d+")
+_NOT_ALNUM = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True)
+class HardFacts:
+    """The hard facts of one text, each by its key with the words for it."""
+
+    stated: Mapping[str, str]
+    digits: frozenset[str]
+    """Each run of digits, whatever it counts."""
+    squeezed: str | frozenset[str]
+    """Its letters and digits alone, in lower case; of a document, its words without a final s."""
+
+    def beyond(self, others: Sequence[HardFacts]) -> list[str]:
+        """Return the facts that no other text can be said to state, in this text's words."""
+        return [
+            words
+            for key, words in self.stated.items()
+            if not any(other._may_state(key, words) for other in others)
+        ]
+
+    def _may_state(self, key: str, words: str) -> bool:
+        """Whether it is there in some form: 11 million as 11M, Americans as American.
+
+        A sign or a code stands there to the letter, or not at all.
+        """
+        if key in self.stated or is_code(key):
+            return key in self.stated
+        if numerals := _DIGITS.findall(words):
+            return self.digits.issuperset(numerals)
+        return _squeezed(words).removesuffix("s") in self.squeezed
+
+
+def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
+    """Return the values in which two texts conflict, in their own words; None where they do not.
+
+    Each text states one that the other does not, or numerals stand in the same place. A value that
+    one text only adds is no conflict.
+    """
+    ours, theirs = hard_facts([old, new])
+    before, after = ours.beyond([theirs]), theirs.beyond([ours])
+    if not (before and after):
+        places = [place for place in differing(old, new) if all(map(_DIGITS.search, place))]
+        before, after = [one for one, _ in places], [one for _, one in places]
+    return (", ".join(before), ", ".join(after)) if before else None
+
+
+def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
+    """Return the hard facts of each text; a name in one of them is a name in all.
+
+    Where one text is longer than `LONGEST`, only numerals and names are read, in all of them.
+    """
+    names = names_in([text for text in texts if not _is_german(text)])
+    if max(map(len, texts), default=0) > LONGEST:
+        return [_facts_of_document(text, names) for text in texts]
+    return [
+        HardFacts(
+            dict(_stated(text, names)),
+            frozenset(_DIGITS.findall(text)),
+            _squeezed(text),
+        )
+        for text in texts
+    ]
+
+
+def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
+    digits = frozenset(_DIGITS.findall(text))
+    words = frozenset(map(without_genitive, words_in(text)))
+    stated = {numeral: numeral for numeral in sorted(digits)}
+    stated |= {name.casefold(): name for name in sorted(words & names)}
+    return HardFacts(stated, digits, frozenset(_squeezed(word).removesuffix("s") for word in words))
+
+
+def _is_german(text: str) -> bool:
+    """Whether its nouns have a capital, so that a capital shows no name."""
+    return language_of(words_of(text)) is Language.GERMAN or bool(_UMLAUT.search(text))
+
+
+def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Each hard fact by its key, with its words; one, written out, is an article."""
+    for token in parse(text).tokens:
+        if token.kind == Kind.NUMBER:
+            key = _MOMENT.sub("", token.key)
+            if key != "1" or token.surface[:1].isdigit():
+                yield key, token.surface
+        elif (token.key == token.surface and is_code(token.key)) or token.key in _NAMED:
+            yield token.key, token.surface
+        elif token.kind == Kind.CONTENT and (name := without_genitive(token.surface)) in names:
+            yield name.casefold(), name
+
+
+def _squeezed(text: str) -> str:
+    return _NOT_ALNUM.sub("", text).casefold()

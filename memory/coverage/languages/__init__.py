@@ -1,0 +1,1 @@
+"""What is known of one language, a file each."""

@@ -1,0 +1,518 @@
+"""Whether the words that two texts share say the same in their order, and what governs each. Pure.
+
+A phrase may move to the other end of a sentence ("In May Mia left"), an adverb past the word beside
+it, a German subject behind its verb; anything else that moves changes who does what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from memory.coverage.languages import romance
+from memory.coverage.parse import Parse, Stated, Word
+from memory.text import (
+    CAUSAL_NOUNS,
+    GERMAN_MUTUAL,
+    IRREGULAR_PLURALS,
+    MEASURES,
+    MUTUAL,
+    NO_ADVERBS,
+    NOT,
+    SAME_AS,
+    TEMPORAL,
+    UNITS,
+    Language,
+    language_of,
+    words_of,
+)
+
+_ORDER = "word order"
+More = Mapping[Stated, int]
+
+
+class Side(NamedTuple):
+    """One of two texts, and what it states more often than the other, and how much more."""
+
+    text: str
+    parse: Parse
+    more: More
+
+
+def moved(left: Side, right: Side) -> tuple[str, ...]:
+    """Whether the words that both have stand in another order, or under another word's rule."""
+    first, second = _common(left), _common(right)
+    if [(w[0], w[6]) for w in first] == [(w[0], w[6]) for w in second]:
+        return governed(first, second)
+    if left.more or right.more:
+        return (_ORDER,)
+    if left.parse.japanese and right.parse.japanese:
+        return () if _phrases(first) == _phrases(second) else (_ORDER,)
+    if language_of(words_of(left.text)) is Language.UNKNOWN:
+        return () if _is_romance_mutual(first, second) or _is_fronted(first, second) else (_ORDER,)
+    if not _is_in_order(left) and any(same(first, second) for same in _TURNED):
+        return ()
+    if sorted(_ruled(first)) != sorted(_ruled(second)):
+        return (_ORDER,)
+    if _says_the_same(first, second):
+        return ()
+    undone = left.parse.passive != right.parse.passive
+    return () if undone and _phrase_jumped(first, second) else (_ORDER,)
+
+
+_RANKED = re.compile(
+    r"\b(?:rank(?:s|ed|ing|ings)?|respectively|consecutively|successively|followed by"
+    r"|in (?:\w+ ){0,4}(?:order|sequence|succession)(?! (?:to|that|for)\b)"
+    r"|by (?:age|size|height|weight|length|date|name|price|value|priority|importance|preference)"
+    r"|\w+(?:est|st) (?:to|first|last)|sorted|former|latter|queue|podium|itinerary"
+    r"|chronologically|alphabetically|in turn|(?:starting|beginning) with"
+    r"|zuerst|nacheinander|der reihe nach|reihenfolge)\b",
+    re.IGNORECASE,
+)
+
+
+def is_ranked(text: str) -> bool:
+    """Whether a text tells that what it lists stands in order: in this order, oldest first."""
+    return _RANKED.search(text) is not None
+
+
+def _is_in_order(side: Side) -> bool:
+    """Whether it is ranked, or its words stand against each other: not tea but coffee."""
+    return is_ranked(side.text) or any(token.key in _AGAINST for token in side.parse.tokens)
+
+
+_AGAINST = frozenset({"but", "sondern"})
+
+
+def added(side: Side) -> list[bool]:
+    """Which of the words are those that the text has more of: the last of equals."""
+    left_out = dict(side.more)
+    stated = side.parse.stated
+    found = [False] * len(stated)
+    for place in range(len(found) - 1, -1, -1):
+        if left_out.get(stated[place]):
+            left_out[stated[place]] -= 1
+            found[place] = True
+    return found
+
+
+def _common(side: Side) -> Sequence[Word]:
+    """The words of a text without those that it has more of, the last of equals left out.
+
+    What governed a word that is left out governs the next (on a small stage, on a stage), unless
+    it was a time, which is a phrase by itself (In May Mia left). A part left out leaves its whole
+    marked: the door of the house is not the house, but a cup of tea is tea.
+    """
+    if not side.more:
+        return side.parse.words
+    kept: list[Word] = []
+    role = part = ""
+    for word, is_added in zip(side.parse.words, added(side), strict=True):
+        inherited = role if word.joined and not word.role else word.role
+        if word.role == "of" and part and part not in _NO_PARTS:
+            inherited = _PART_OF
+        elif inherited == _PART_OF and word.past:
+            inherited = "of"
+        part = word.key if is_added else ""
+        role = inherited if is_added and not is_time(word.key) else ""
+        if not is_added:
+            kept.append(word if inherited == word.role else word._replace(role=inherited))
+    return kept
+
+
+def is_written_apart(left: Side, right: Side) -> bool:
+    """Whether two texts differ in one word alone that one of them writes as two: web site.
+
+    A black bird is no blackbird: what says how a thing is stays a word of its own.
+    """
+    if left.parse.persons != right.parse.persons or left.parse.shades != right.parse.shades:
+        return False
+    if left.parse.japanese or right.parse.japanese or left.parse.spaceless:
+        return False
+    return _joins(left, right) or _joins(right, left)
+
+
+def _joins(apart: Side, together: Side) -> bool:
+    words, others = apart.parse.words, together.parse.words
+    if len(apart.more) != 2 or len(together.more) != 1 or len(words) != len(others) + 1:
+        return False
+    place = added(apart).index(True)
+    first, last = words[place], words[place + 1] if place + 1 < len(words) else words[place]
+    joined = first.surface.lower() + last.surface.lower()
+    if first.key in _QUALITIES or not last.joined or others[place].surface.lower() != joined:
+        return False
+    rest = [*words[:place], others[place]._replace(role=first.role), *words[place + 2 :]]
+    return _equal(rest, others) and not governed(rest, others)
+
+
+_QUALITIES = frozenset(
+    "black white red green blue brown gray yellow dark light bright hot cold warm cool high low "
+    "soft hard short long big large small little grand great free loud flat broad wide narrow wild "
+    "quick fast slow dry wet heavy strong near far old new young full half whole good bad best "
+    "sweet sour bitter rough smooth round square sharp blind dead poor rich common every any some "
+    "no may over under out in up down off on all one two there here where".split()
+)
+"""Words that, written together with the next, name another thing: a greenhouse, a blackbird."""
+
+
+# --- what governs ---------------------------------------------------------------------------------
+
+_PART_OF = "part of"
+_NO_PARTS = MEASURES | {"front"}
+"""Nouns before "of" that name no part: a cup of tea, in front of the house."""
+_LOOSE = frozenset({"", "in", "of"})
+"""On Monday is Monday, all of the cats are all the cats."""
+
+
+def governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
+    """The words, standing in the same place, that something else governs: from Mia, to Mia.
+
+    And those of which one has one and the other several: a cat, cats.
+    """
+    pairs = list(zip(left, right, strict=True))
+    several = [(a, b) for a, b in pairs if a[1] != b[1] and _one_and_several(a[1], b[1])]
+    if several:
+        return tuple(f"{a.surface} / {b.surface}" for a, b in several)
+    differ = [(a, b) for a, b in pairs if a[2] != b[2]]
+    if all(_is_loose(a, b) for a, b in differ):
+        return ()
+    return tuple(f"{_told(a)} / {_told(b)}" for a, b in differ)
+
+
+def _is_loose(a: Word, b: Word) -> bool:
+    if a.role not in _LOOSE or b.role not in _LOOSE:
+        return False
+    return is_time(a.key) or {a.role, b.role} == {"", "of"}
+
+
+def _one_and_several(a: str, b: str) -> bool:
+    """Whether two forms of a word differ in number."""
+    a, b = a.casefold(), b.casefold()
+    if a == b or a in UNITS:
+        return False
+    short, long = (a, b) if len(a) < len(b) else (b, a)
+    if IRREGULAR_PLURALS.get(a, a) == IRREGULAR_PLURALS.get(b, b):
+        return True
+    return long in (f"{short}s", f"{short}es", f"{short[:-1]}ies")
+
+
+def _told(word: Word) -> str:
+    return f"{word.role} {word.surface}".strip()
+
+
+def _ruled(words: Sequence[Word]) -> list[tuple[Stated, str]]:
+    return [(word.stated, "" if word.role in _LOOSE else word.role) for word in words]
+
+
+# --- Japanese -------------------------------------------------------------------------------------
+
+_Phrase = tuple[tuple[Stated, str], ...]
+
+
+def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
+    """Japanese, clause by clause, as phrases by their particle: only equals stand in order.
+
+    A clause ends where a stop follows a word without particle, its verb.
+    """
+    clauses: list[dict[str, list[_Phrase]]] = [{}]
+    phrase: list[tuple[Stated, str]] = []
+    clause = 0
+    for word in words:
+        if word.clause != clause and phrase:
+            clauses[-1].setdefault("", []).append(tuple(phrase))
+            clauses.append({})
+            phrase = []
+        clause = word.clause
+        phrase.append((word.stated, word.role))
+        if word.role not in ("", "の", "と", "や"):
+            clauses[-1].setdefault(word.role, []).append(tuple(phrase))
+            phrase = []
+    clauses[-1].setdefault("", []).append(tuple(phrase))
+    return clauses
+
+
+# --- English and German ---------------------------------------------------------------------------
+
+
+def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether the same is said from the other side: "Mia is married to Tom", and Tom to Mia."""
+    last = max((n for n, word in enumerate(left) if word.role), default=0)
+    for place in range(max(1, last - 1), len(left) - 1):
+        relation, other = left[place], left[place + 1 :]
+        if _MUTUAL.get(relation.key) == other[0].role:
+            turned = [*other, relation, *left[:place]]
+            there = right[len(other) + 1] if len(right) == len(left) else relation
+            plain = not any(word.role or word.is_number for word in left[:place])
+            return plain and _equal(turned, right) and there.role == other[0].role
+    return False
+
+
+_MUTUAL = {SAME_AS.get(word, word): role for word, role in MUTUAL.items()}
+
+
+def _is_german_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """The same in German: "Mia ist mit Tom verheiratet", and Tom mit Mia."""
+    if len(left) != 3 or left[2].key not in GERMAN_MUTUAL or not _are_names(left[:2]):
+        return False
+    turned = _equal([left[1], left[0], left[2]], right)
+    return turned and [w.role for w in left] == [w.role for w in right] == ["", "with", ""]
+
+
+def _are_names(words: Sequence[Word]) -> bool:
+    return all(word.surface[:1].isupper() for word in words)
+
+
+# --- French and Spanish ---------------------------------------------------------------------------
+
+
+def _is_romance_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """The same in French and Spanish: "Mia est mariée à Tom", and Tom à Mia."""
+    place = next((n for n, word in enumerate(left) if word.key in romance.MUTUAL), 0)
+    behind = left[place + 1 :]
+    if place != 2 or not behind or not _are_names((left[0], behind[-1])):
+        return False
+    joined = len(behind) == 1 or (len(behind) == 2 and behind[0].key in romance.WITH)
+    return joined and _equal([behind[-1], *left[1:-1], left[0]], right)
+
+
+def _is_fronted(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether one phrase of place or time stands first in one and last in the other."""
+    words = {word.key for word in left}
+    if NOT in words or not words.isdisjoint(romance.REACHING):
+        return False
+    for one, other in ((left, right), (right, left)):
+        place = _turn(one, other)
+        if (
+            place
+            and one[0].key in romance.OPENING
+            and one[0].clause == one[place - 1].clause
+            and one[place].key not in romance.OPENING
+            and (one[place].clause != one[0].clause or one[place].surface[:1].isupper())
+        ):
+            return True
+    return False
+
+
+# --- English and German ---------------------------------------------------------------------------
+
+
+def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether one is who the other is: "Mia is Tom's sister", and Tom's sister is Mia."""
+    return _names(left, right) or _names(right, left)
+
+
+def _names(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether the left starts with a name that the right tells after somebody's something."""
+    if not 4 <= len(left) <= 5 or left[2].key != "have" or left[0].clause != left[-1].clause:
+        return False
+    named = all(word.surface[:1].isupper() for word in left[:2])
+    return named and not any(word.role for word in left) and _equal([*left[1:], left[0]], right)
+
+
+def _is_pair(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether two single words around an "and" changed places: French and German."""
+    places = [n for n, (a, b) in enumerate(zip(left, right, strict=True)) if a.stated != b.stated]
+    if len(places) != 2 or places[1] != places[0] + 1:
+        return False
+    turned = right[places[0]].stated == left[places[1]].stated
+    if not turned or any(word.is_number for word in left):
+        return False
+    return _are_joined(left, places[0]) and _are_joined(right, places[0])
+
+
+def _are_joined(words: Sequence[Word], place: int) -> bool:
+    """Whether a word and the next are one each on either side of an "and"."""
+    first, last = words[place], words[place + 1]
+    behind = words[place + 2] if place + 2 < len(words) else None
+    doing = all(word.surface.endswith("ing") and word.surface.islower() for word in (first, last))
+    return (
+        last.clause == first.clause + 1
+        and not last.role
+        and (doing or behind is None or behind.clause > last.clause)
+        and (doing or all(w.surface[:1].isupper() or not w.joined for w in (first, last)))
+        and (place > 0 or first.surface[:1].isupper())
+    )
+
+
+_TURNED = (_is_mutual, _is_german_mutual, _is_pair, _is_identity)
+
+
+def _says_the_same(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    return (
+        _times_moved(left, right)
+        or _phrase_moved(left, right)
+        or _adverb_moved(left, right)
+        or _subject_moved(left, right)
+        or _speaker_moved(left, right)
+    )
+
+
+def _times_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Times that stand together move to the other end: "On Monday at 5 pm Mia swims"."""
+    times, core = _without_times(left)
+    other_times, other_core = _without_times(right)
+    return bool(times) and _by_kind(times) == _by_kind(other_times) and _equal(core, other_core)
+
+
+def _without_times(words: Sequence[Word]) -> tuple[Sequence[Word], Sequence[Word]]:
+    """The words of time at one end, and the rest; no times where they stand at both ends."""
+    start, end = 0, len(words)
+    while start < end and is_time(words[start].key):
+        start += 1
+    while end > start and is_time(words[end - 1].key):
+        end -= 1
+    if start and end < len(words):
+        return [], words
+    return (words[:start] or words[end:]), words[start:end]
+
+
+def _by_kind(times: Sequence[Word]) -> tuple[list[Stated], list[Stated]]:
+    """Dates and hours, each in order: which of the two is told first is nothing."""
+    hours = [word.stated for word in times if _is_hour(word.key)]
+    return [word.stated for word in times if not _is_hour(word.key)], hours
+
+
+def _is_hour(key: str) -> bool:
+    return key.startswith("at ") or key in ("am", "pm")
+
+
+def _speaker_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether who says it stands before or behind: "Mia said that ...", "..., said Mia"."""
+    return any(_told_first(one, other) for one, other in ((left, right), (right, left)))
+
+
+def _told_first(behind: Sequence[Word], before: Sequence[Word]) -> bool:
+    start = max((n for n in range(1, len(behind)) if _opens(behind, n)), default=0)
+    tail = behind[start:]
+    if not start or any(word.key == NOT for word in tail):
+        return False
+    if tail[0].key in _SAYING:
+        return _equal([*tail[1:], tail[0], *behind[:start]], before)
+    return tail[-1].key in _SAYING and _equal([*tail, *behind[:start]], before)
+
+
+def _opens(words: Sequence[Word], place: int) -> bool:
+    return words[place].clause != words[place - 1].clause
+
+
+_SAYING = frozenset(SAME_AS.get(word, word) for word in "say state announce report explain".split())
+_OPENING = frozenset("while because although after during despite since near under behind".split())
+_NO_PHRASE = frozenset({"", "of", "than", "as"})
+
+
+def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether one phrase moved from end to end: "From Porto Mia flew to Rome"."""
+    place = _turn(left, right)
+    if not place:
+        return False
+    front, rest = left[:place], left[place:]
+    if _leaves_scope(left, front) or _leaves_scope(right, right[: len(rest)]):
+        return False
+    return (_is_phrase(front) and _is_phrase(right[len(rest) :]) and not rest[0].role) or (
+        _is_phrase(rest) and _is_phrase(right[: len(rest)]) and not front[0].role
+    )
+
+
+def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
+    """Whether a cause, a purpose or a company in front would be denied behind a "not".
+
+    "Because of the rain she did not leave" tells why she stayed; "she did not leave because of
+    the rain" may tell that she left for another reason. Places and times say the same at both ends.
+    """
+    first = front[0]
+    if _DENYING.isdisjoint(word.key for word in words[len(front) :]):
+        return False
+    if first.key == "since":
+        return len(front) < 2 or not is_time(front[1].key)
+    if first.role or first.key in _OPENING:
+        denied = first.role not in ("", "in", "over", "through") and not is_time(first.key)
+        return denied or first.key == "because" or first.key in CAUSAL_NOUNS
+    return False
+
+
+_DENYING = frozenset({NOT, "only", "rarely", "seldom", "hardly", "barely", "scarcely"})
+
+
+def _phrase_jumped(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether one phrase stands elsewhere in a clause: "A dog is pushed by Mia in the pool"."""
+    start, end = 0, len(left)
+    while left[start].stated == right[start].stated:
+        start += 1
+    while left[end - 1].stated == right[end - 1].stated:
+        end -= 1
+    first, second = left[start:end], right[start:end]
+    if first[0].clause != first[-1].clause or second[0].clause != second[-1].clause:
+        return False
+    place = _turn(first, second)
+    return place > 0 and (_is_phrase(first[:place]) or _is_phrase(first[place:]))
+
+
+def _is_phrase(words: Sequence[Word]) -> bool:
+    first = words[0]
+    if first.clause != words[-1].clause:
+        return False
+    return first.role not in _NO_PHRASE or is_time(first.key) or first.key in _OPENING
+
+
+def _subject_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether a phrase and the subject changed places: "In Berlin wohnt Mia"."""
+    return _inverted(left, right) or _inverted(right, left)
+
+
+def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
+    first, second = _lettered(fronted, plain)
+    for verb in range(1, len(fronted) - 1):
+        if first[verb + 1 :] + first[verb] + first[:verb] == second:
+            phrase, subject = fronted[:verb], fronted[verb + 1 :]
+            verbal = fronted[verb].surface.islower() and not fronted[verb].role
+            return verbal and _is_phrase(phrase) and not any(word.role for word in subject)
+    return False
+
+
+def _adverb_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Quickly running is running quickly; "only" is no such adverb, and "not" lets none pass."""
+    places = [n for n, (a, b) in enumerate(zip(left, right, strict=True)) if a.stated != b.stated]
+    if len(places) != 2 or places[1] != places[0] + 1:
+        return False
+    first, last = left[places[0]], left[places[1]]
+    if NOT in (first.key, last.key):
+        return False
+    return first.stated == right[places[1]].stated and is_manner(first) != is_manner(last)
+
+
+def is_manner(word: Word) -> bool:
+    """Whether it is an adverb that ends in -ly: slowly is, Kimberly and friendly are not."""
+    surface = word.surface
+    return surface.endswith("ly") and surface.islower() and surface not in NO_ADVERBS
+
+
+def is_time(key: str) -> bool:
+    """Whether it is a word of time: a day, a month, a year, an hour."""
+    return key in TEMPORAL or key.startswith(("at ", "day ")) or (key.isdigit() and len(key) == 4)
+
+
+def _stated(words: Sequence[Word]) -> list[Stated]:
+    return [word.stated for word in words]
+
+
+def _equal(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    return _stated(left) == _stated(right)
+
+
+def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
+    """Where the left is to be cut so that its end and then its start are the right; 0 for nowhere.
+
+    Linear: the first of several cuts, which only texts that repeat themselves have.
+    """
+    first, second = _lettered(left, right)
+    place = (first + first).find(second, 1) if len(first) == len(second) else 0
+    return place if 0 < place < len(first) else 0
+
+
+def _lettered(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, str]:
+    """Both as strings with a letter for each thing stated, which compare as fast as memory is."""
+    letters: dict[Stated, str] = {}
+    for word in (*left, *right):
+        letters.setdefault(word.stated, chr(len(letters)))
+    return "".join([letters[w.stated] for w in left]), "".join([letters[w.stated] for w in right])

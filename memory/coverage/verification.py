@@ -1,0 +1,197 @@
+"""What can be said of a merged text without a model: accepted, refused, or to be read. Pure.
+
+Reasons are words that a model can act on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memory.coverage.covers import LONGEST, compare, covers
+from memory.coverage.facts import HardFacts, hard_facts
+from memory.coverage.parse import Parse, parse, parse_by_dictionary
+from memory.text import MONTH_SET, WEEKDAYS, Kind, identity, sentences, shortened
+
+_LONGER = 1.5
+"""Times the length of all sources together beyond which a text is no merge of them."""
+
+
+_MOST_SENTENCES = 40
+"""Longer texts are documents, and compared whole."""
+
+
+_MOST_SHOWN, _SHOWN = 40, 80
+"""Words, or sentences of a document, that a reason names, and characters of each."""
+_INVENTS = "states what no memory states:"
+
+
+class Belief(StrEnum):
+    """What is held of a merged text."""
+
+    BELIEVED = "believed"
+    DOUBTFUL = "doubtful"
+    """Only a reader can tell."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether a merged text is believed, and why not, or which values are outdated in it."""
+
+    belief: Belief
+    reason: str = ""
+
+
+def verify(text: str, sources: Sequence[str]) -> Verification:
+    """Hold a merged text against its sources, oldest first, as far as is sure without reading.
+
+    Believed: it is one of them, which covers the others. Refused: it states a number, date, amount
+    or name that no source states, or does not state one that the newest states. Where one text
+    is longer than `LONGEST`, only the same text covers another, and facts are numerals and names.
+    """
+    if not text.strip():
+        return Verification(Belief.REFUSED, "the merged text is empty")
+    if _is_of_another(text, sources):
+        return Verification(Belief.REFUSED, "the merged text has no word of one of its sources")
+    if len(text) > _LONGER * sum(map(len, sources)):
+        return Verification(Belief.REFUSED, "the merged text is longer than its sources together")
+    merged, *told = hard_facts([text, *sources])
+    if fault := next(_faults(merged, told), ""):
+        return Verification(Belief.REFUSED, fault)
+    same = [source for source in sources if identity(source) == identity(text)]
+    if same and all(covers(same[-1], source) for source in sources):
+        return Verification(Belief.BELIEVED)
+    return Verification(Belief.DOUBTFUL)
+
+
+def _is_of_another(text: str, sources: Sequence[str]) -> bool:
+    """Whether it has no word of a source: what a model writes that obeys an order in a memory."""
+    words = _plain_words if _has_document([text, *sources]) else _keys
+    own = words(text)
+    return any(its and its.isdisjoint(own) for its in map(words, sources))
+
+
+def _has_document(texts: Iterable[str]) -> bool:
+    """Whether one of the texts is too long to be read word by word."""
+    return any(len(text) > LONGEST for text in texts)
+
+
+def _keys(text: str) -> frozenset[str]:
+    return frozenset(_read(text).keys)
+
+
+def _plain_words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
+
+
+_WORD = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]|[^\W_\u3041-\u30ff\u3400-\u9fff]+")
+"""A word, or one character of a script that has no spaces."""
+
+
+def _faults(merged: HardFacts, told: Sequence[HardFacts]) -> Iterator[str]:
+    if invented := merged.beyond(told):
+        yield f"the merged text {_INVENTS} {_some(invented)}"
+    if dropped := told[-1].beyond([merged]):
+        yield f"the merged text drops what the newest memory states: {_some(dropped)}"
+
+
+def _some(words: Sequence[str]) -> str:
+    """The first of them; a model that is told hundreds mends none."""
+    more = f", and {len(words) - _MOST_SHOWN:,} more" if len(words) > _MOST_SHOWN else ""
+    return ", ".join(shortened(word, _SHOWN) for word in words[:_MOST_SHOWN]) + more
+
+
+# --- where no model reads it ----------------------------------------------------------------------
+
+
+def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
+    """Hold a merged text against its sources, oldest first, where no model will read it.
+
+    Believed: it covers each source and adds no word. A source that a newer one repeats with other
+    numbers or dates is covered by that one; the reason then names what gave way.
+    """
+    found = verify(text, sources)
+    if found.belief is not Belief.DOUBTFUL:
+        return found
+    gone: list[str] = []
+    lost: list[str] = []
+    for position, source in enumerate(sources):
+        if not _states(text, source):
+            later = (_given_otherwise(source, newer) for newer in sources[position + 1 :])
+            values = next((found for found in later if found is not None), None)
+            lost += compare(text, source).only_b if values is None else ()
+            gone += values or ()
+    if faults := [*_listed("does not state:", lost), *_listed(_INVENTS, _new_words(text, sources))]:
+        return Verification(Belief.REFUSED, f"the merged text {', and '.join(faults)}")
+    return Verification(
+        Belief.BELIEVED, "".join(_listed("a newer memory gives another value for", gone))
+    )
+
+
+def _listed(what: str, words: Sequence[str]) -> list[str]:
+    """One phrase about these words, each once; nothing where there are none."""
+    return [f"{what} {', '.join(dict.fromkeys(words))}"] if words else []
+
+
+def _states(text: str, source: str) -> bool:
+    """Whether a text covers another as a whole, or each sentence that it does not repeat."""
+    if covers(text, source):
+        return True
+    own, repeated = sentences(source), set(sentences(text))
+    if len(own) > _MOST_SENTENCES:
+        return False
+    left = [sentence for sentence in own if sentence not in repeated]
+    return not left or (
+        not _has_document([text]) and all(covers(text, sentence) for sentence in left)
+    )
+
+
+def _given_otherwise(older: str, newer: str) -> list[str] | None:
+    """Return the numbers and dates for which a newer text has others; None where it lacks more."""
+    if _has_document([older, newer]):
+        return None
+    difference = compare(newer, older)
+    fresh = [(_sort(words), words) for words in difference.only_a]
+    corrected = older
+    for words in difference.only_b:
+        sort = _sort(words)
+        others = [other for kind, other in fresh if kind == sort and sort]
+        if not others:
+            return None
+        fresh.remove((sort, others[0]))
+        parts = re.split(rf"(?<!\w){re.escape(words)}(?!\w)", corrected)
+        corrected = others[0].join(parts)
+    return list(difference.only_b) if covers(newer, corrected) else None
+
+
+def _sort(words: str) -> str:
+    """Which sort of value these words are; empty where they are none."""
+    sorts = {
+        "number" if token.kind == Kind.NUMBER else _DATES.get(token.key, "")
+        for token in parse(words).tokens
+    }
+    return sorts.pop() if len(sorts) == 1 else ""
+
+
+_DATES = dict.fromkeys(MONTH_SET, "month") | dict.fromkeys(WEEKDAYS.values(), "weekday")
+
+
+def _new_words(text: str, sources: Sequence[str]) -> list[str]:
+    if _has_document([text, *sources]):
+        repeated = {sentence for source in sources for sentence in sentences(source)}
+        new = [sentence for sentence in sentences(text) if sentence not in repeated]
+        return [shortened(sentence, _SHOWN) for sentence in new[:_MOST_SHOWN]]
+    known = {stated for source in sources for stated in _read(source).stated}
+    merged = _read(text)
+    return [
+        surface
+        for stated, surface in zip(merged.stated, merged.surfaces, strict=True)
+        if stated not in known
+    ]
+
+
+def _read(text: str) -> Parse:
+    return parse(text) if text.isascii() else parse_by_dictionary(text)

@@ -1,0 +1,5 @@
+"""`MemoryDeduplicator`: find, judge, decide, apply; one memory or a whole store."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,472 @@
+"""A whole store: plan a round, settle its groups, plan again what has changed, to the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import ParamSpec, TypeVar
+
+from memory.decide import (
+    Account,
+    AskedAgain,
+    Chosen,
+    GroupPlan,
+    Matching,
+    PagePlan,
+    PageRules,
+    Planner,
+    RoundPlan,
+    Work,
+    without_fallback,
+)
+from memory.deduplicator.page_reading import Ground, PageReader, ScopeReading
+from memory.deduplicator.second_reading import SecondReader
+from memory.deduplicator.trial import TRIAL
+from memory.ledger import DecisionRecord, Lineage, Reader, ScopedText, Snapshot, TextPair
+from memory.models import (
+    OFFLINE,
+    Decision,
+    DeduplicationReport,
+    Judge,
+    Memory,
+    Price,
+    Question,
+    Rules,
+    Scope,
+    Usage,
+)
+from memory.protocols import LanguageModel
+from memory.providers import CallBudget, estimated
+from memory.runtime import Progress, in_thread, in_thread_if_long, side_by_side, telemetry
+from memory.store import (
+    Asker,
+    Conflict,
+    Decided,
+    Insistence,
+    MemoryStore,
+    WhileMergeable,
+    WhileUnanswered,
+    close_pending,
+    reopen_pending,
+)
+from memory.text import text_key
+
+logger = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_JUST_BELOW = 0.05
+"""How far below the lower threshold an audit counts pairs."""
+
+OnPlan = Callable[[DeduplicationReport], None]
+Ask = Callable[[Question, CallBudget], Awaitable[Decision]]
+"""Decides a question within the budget of calls; where that is spent, the decision is pending."""
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """How a batch looks for groups, and how many questions are with the model at once."""
+
+    rules: Rules
+    neighbours: int
+    concurrency: int
+    pages: PageRules | None = None
+    """How questions are asked on pages; None: as pairs and small groups."""
+    budget_s: float = 60.0
+    """How long one question may wait for the model."""
+    price: Price | None = None
+    work: Work | None = None
+    """Where pairs are looked for and groups planned; None is this process."""
+    on_compared: Progress | None = None
+    """Hears, from a thread, how many texts were compared while pairs are looked for."""
+
+
+@dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
+class Audit:
+    """The plan of a round, which can be applied, what it was made from, and what is said of it."""
+
+    plan: RoundPlan
+    snapshot: Snapshot
+    report: DeduplicationReport
+
+
+class Batch:
+    """One run over a store, or its plan."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        asker: Asker,
+        model: LanguageModel,
+        settings: BatchSettings,
+        ask: Ask,
+        calls: CallBudget,
+    ) -> None:
+        self._store = store
+        self._asker = asker
+        self._model = model
+        self._settings = settings
+        self._ask = ask
+        self._calls = calls
+        self._second = SecondReader(store, model)
+        self._waiting: list[tuple[GroupPlan, Decision]] = []
+        """Decided, and applied together by whoever comes next."""
+        self._turn = asyncio.Lock()
+        self._snapshot: Snapshot | None = None
+        self._held: list[tuple[GroupPlan, Decision]] = []
+        """Fallbacks that wait for a call of the model to succeed."""
+        self._planner = self._new_planner(0.0)
+
+    def _new_planner(self, just_below: float) -> Planner:
+        own = self._settings
+        matching = Matching(self._store.scale, own.neighbours, own.pages, just_below)
+        return Planner(own.rules, self._store.scope_of, matching, own.work, own.on_compared)
+
+    async def audit(self, chosen: Chosen) -> Audit:
+        """What the first round would do; the report has only some of its groups."""
+        started = time.monotonic()
+        self._planner = self._new_planner(_JUST_BELOW)
+        account = Account(run="", first=await self._plan(), started=started)
+        report = await in_thread(self._planned, account, chosen)
+        assert self._snapshot is not None
+        return Audit(account.first, self._snapshot, report)
+
+    def _planned(self, account: Account, chosen: Chosen) -> DeduplicationReport:
+        """The plan, with what its questions would cost."""
+        report = account.planned(self._asker.model, chosen)
+        cost = Usage() if self._asker.model == OFFLINE else self._estimated(account.first)
+        return report.model_copy(update={"estimated": cost, "money": self._money(cost)})
+
+    def _estimated(self, plan: RoundPlan) -> Usage:
+        at_once = self._settings.concurrency
+        batches = [
+            [page.question for page in pages[n : n + at_once]]
+            for pages in plan.pages_by_scope.values()
+            for n in range(0, len(pages), at_once)
+        ]
+        is_trusted = self._second.known() if batches else None
+        return estimated(
+            plan.asked,
+            batches,
+            is_read=is_trusted is not False,
+            trial=TRIAL if is_trusted is None else (),
+        )
+
+    def _money(self, usage: Usage) -> float | None:
+        return None if self._settings.price is None else self._settings.price.of(usage)
+
+    async def run(
+        self,
+        on_progress: Progress | None,
+        on_plan: OnPlan | None = None,
+        on_page: Progress | None = None,
+        *,
+        pending_only: bool = False,
+    ) -> DeduplicationReport:
+        """Do it; with `pending_only`, only what a model could not answer before.
+
+        `on_plan` hears of the first round, and its cost, before anything is asked.
+        """
+        with telemetry.span("batch") as seen:
+            report = await self._run(on_progress, on_plan, on_page or on_progress, pending_only)
+            told = {"memories": report.memories, "retired": report.retired}
+            seen.set_attributes({**told, "pending": report.pending, "calls": report.usage.calls})
+        return report
+
+    async def _run(
+        self,
+        on_progress: Progress | None,
+        on_plan: OnPlan | None,
+        on_page: Progress | None,
+        pending_only: bool,
+    ) -> DeduplicationReport:
+        started = time.monotonic()
+        await in_thread(self._store.embeddings.make_missing)
+        if self._asker.insistence is Insistence.AGAIN:
+            await in_thread(self._forget_readings)
+        reopened = await in_thread(self._reopened)
+        among = {name for one in reopened for name in one.members} if pending_only else None
+        again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
+        plan = await self._plan(again=again)
+        bound_by = self._asker.bound_by
+        account = Account(new_run(), plan, among=among, started=started, bound_by=bound_by)
+        if on_plan is not None:
+            on_plan(await in_thread(self._planned, account, Chosen(0)))
+        while True:
+            if todo := account.undecided(plan):
+                await self._settle_all(todo, account, on_progress)
+            elif pages := account.unread(plan):
+                await self._read_all(pages, account, on_page)
+                again = AskedAgain(alone=pending_only)
+            else:
+                break
+            account.rounds += 1
+            plan = await self._plan(frozenset(account.apart), again)
+        await in_thread(self._record, plan.alone)
+        asked = await in_thread(self._asked, reopened, account)
+        await in_thread(close_pending, self._store.ledger, asked)
+        report = account.report(plan.memories, self._asker.model)
+        return report.model_copy(update={"money": self._money(report.usage)})
+
+    def _reopened(self) -> list[DecisionRecord]:
+        store, asker = self._store, self._asker
+
+        def unasked(reader: Reader) -> set[TextPair]:
+            told_apart = asker.distinct(reader, store.scope_fields)
+            return told_apart | asker.waiting(reader, store.clock())
+
+        return reopen_pending(store.ledger, unasked, store.scope_of, self._calls.most)
+
+    def _forget_readings(self) -> None:
+        with self._store.ledger.writing() as writer:
+            writer.readings.drop_all(self._asker.model)
+
+    def _texts_of(
+        self, questions: Sequence[DecisionRecord]
+    ) -> dict[str, tuple[frozenset[str], ...]]:
+        """Return the live texts of each open question that pages are to show, by scope key."""
+        pages, groups = self._settings.pages, dict[str, list[frozenset[str]]]()
+        if pages is None:
+            return {}
+        with self._store.ledger.reading() as reader:
+            for one in questions:
+                rows = [row for row in reader.memories.rows(one.members).values() if row.live]
+                if rows and (pages.private or not rows[0].memory.is_private):
+                    scope = self._store.scope_of(rows[0].memory).key
+                    groups.setdefault(scope, []).append(frozenset(row.text_key for row in rows))
+        return {scope: tuple(some) for scope, some in groups.items()}
+
+    def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
+        """Return the open questions that were asked, or of which nothing is left to ask."""
+        return [
+            one
+            for one in reopened
+            if not account.left_any_of(one.members)
+            and all(
+                len(texts) < 2 or account.showed(scope, texts)
+                for scope, groups in self._texts_of([one]).items()
+                for texts in groups
+            )
+        ]
+
+    def _record(self, texts: Iterable[ScopedText]) -> None:
+        """These are read, and need not be read again."""
+        pages, texts = self._settings.pages, list(texts)
+        if pages is not None and texts:
+            with self._store.ledger.writing() as writer:
+                writer.readings.record(texts, self._asker.model, thorough=pages.thorough)
+
+    async def _plan(
+        self, apart: frozenset[TextPair] = frozenset(), again: AskedAgain | None = None
+    ) -> RoundPlan:
+        """One round; after the first only what has changed is read and planned."""
+        lineage = Lineage.SYNTHESISED if self._settings.rules.guard else Lineage.WHOLE
+        read = self._store.snapshot
+        self._snapshot = await in_thread(read, self._asker, lineage, self._snapshot)
+        snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
+        return await in_thread(self._planner.plan, snapshot, again)
+
+    # --- a round ---
+
+    async def _settle_all(
+        self, groups: Sequence[GroupPlan], account: Account, on_progress: Progress | None
+    ) -> None:
+        """What costs nothing first, many in a transaction; then the questions side by side."""
+        free = [(group, group.replacement) for group in groups if group.replacement is not None]
+        asks = [group for group in groups if group.replacement is None]
+        done = 0
+
+        def tell(one_more: int) -> None:
+            nonlocal done
+            done += one_more
+            if on_progress is not None:
+                on_progress(done, len(groups))
+
+        async def settle(group: GroupPlan) -> None:
+            await self._settle(group, account)
+            tell(1)
+
+        for part in self._store.pace.parts(free):
+            await self._apply(part, account)
+            tell(len(part))
+        await side_by_side(settle, asks, self._settings.concurrency)
+        held, self._held = self._held, []
+        answered = self._calls.answered
+        kept = [(group, one if answered else without_fallback(one)) for group, one in held]
+        await self._apply(kept, account)
+
+    async def _settle(self, group: GroupPlan, account: Account) -> None:
+        """One question, one decision; where a member changed meanwhile, the next round sees it.
+
+        Those that wait for a transaction to end share the next one.
+        """
+        assert group.question is not None
+        if not self._calls.left:
+            account.leave(group)
+            return
+        decision = await self._ask(group.question, self._calls)
+        if decision.pending and decision.model is None:
+            account.usage += decision.usage
+            account.leave(group)  # no call is left, or the model is left alone for now
+            return
+        if decision.pending and decision.usage.failed:
+            account.failure = decision.reason
+        if decision.pending and decision.survivors and not self._calls.answered:
+            self._held.append((group, decision))
+            return
+        self._waiting.append((group, decision))
+        async with self._turn:
+            waiting, self._waiting = self._waiting, []
+            await self._apply(waiting, account)
+
+    async def _apply(self, settled: Sequence[tuple[GroupPlan, Decision]], account: Account) -> None:
+        """Apply decisions about groups that have no member in common."""
+        if not settled:
+            return
+        condition = WhileMergeable(account.latest.revision, account.bound_by)
+        decided = [Decided(decision, condition) for _, decision in settled]
+        done = await in_thread(self._store.apply_all, decided, run=account.run)
+        for (group, decision), outcome in zip(settled, done, strict=True):
+            account.usage += decision.usage
+            if isinstance(outcome, Conflict):
+                logger.info("left for the next round: %s", outcome.why)
+                account.conflict(group)
+            else:
+                await self._count(group, decision, account)
+                account.apart |= await _in_thread_if_long(decision, self._told_apart, decision)
+
+    # --- pages ---
+
+    async def _read_all(
+        self, scopes: Sequence[Sequence[PagePlan]], account: Account, on_progress: Progress | None
+    ) -> None:
+        """Pages of one scope in order, some at once; scopes side by side."""
+        pages = Pages(sum(map(len, scopes)), on_progress)
+        assert self._snapshot is not None
+        came = {row.memory.id: place for place, row in enumerate(self._snapshot.rows)}
+        reader = PageReader(
+            self._model,
+            self._second,
+            self._calls,
+            self._settings.budget_s,
+            asyncio.Semaphore(self._settings.concurrency),
+            self._settings.concurrency,
+            self._store.new_id,
+        )
+
+        async def read(some: Sequence[PagePlan]) -> None:
+            reading = ScopeReading(reader, self._ground(some[0].scope, account, came), some)
+            try:
+                await reading.run(pages.one_more)
+            finally:
+                account.usage += reading.usage
+                account.failure = reading.failure or account.failure
+                account.was_read(some, reading.left)
+
+        await side_by_side(read, scopes, self._settings.concurrency)
+
+    def _ground(self, scope: Scope, account: Account, came: dict[str, int]) -> Ground:
+        snapshot, plan = self._snapshot, account.latest
+        assert snapshot is not None
+        kept_apart = KeptApart(scope, snapshot)
+        condition = WhileUnanswered(plan.revision, account.bound_by)
+
+        async def apply(decision: Decision) -> Memory | None:
+            held = condition if decision.survivors else WhileMergeable(plan.revision)
+            done = await in_thread(self._store.apply, decision, held, run=account.run)
+            if isinstance(done, Conflict):
+                logger.info("left for the next round: %s", done.why)
+                return None
+            await self._count(GroupPlan(decision.members, None, None), decision, account)
+            kept_apart.joined(decision)
+            for one in decision.survivors:
+                came[one.memory.id] = max(came.get(member.id, 0) for member in decision.members)
+            return done.memory
+
+        async def record(keys: set[str]) -> None:
+            await in_thread(self._record, [(scope.key, key) for key in keys])
+
+        def similarity(members: Sequence[Memory]) -> float:
+            return min(plan.similarity(a, b) for a, b in combinations(members, 2))
+
+        return Ground(kept_apart, similarity, apply, record, came)
+
+    async def _count(self, group: GroupPlan, decision: Decision, account: Account) -> None:
+        report = await _in_thread_if_long(decision, account.reported, group, decision)
+        account.done(group, decision, report)
+
+    def _told_apart(self, decision: Decision) -> set[TextPair]:
+        if not decision.distinct:
+            return set()
+        keys = {member.id: text_key(member.content) for member in decision.members}
+        scopes = {member.id: self._store.scope_of(member).key for member in decision.members}
+        pairs = ((scopes[a], *sorted((keys[a], keys[b]))) for a, b in decision.distinct)
+        return {(scope, low, high) for scope, low, high in pairs}
+
+
+async def _in_thread_if_long(
+    decision: Decision, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    texts = (member.content for member in decision.members)
+    return await in_thread_if_long(texts, call, *args, **kwargs)
+
+
+class Pages:
+    """How many pages are over, of how many."""
+
+    def __init__(self, count: int, tell: Progress | None) -> None:
+        self._count = count
+        self._done = 0
+        self._tell = tell
+
+    def one_more(self) -> None:
+        self._done += 1
+        if self._tell is not None:
+            self._tell(self._done, self._count)
+
+
+class KeptApart:
+    """Says who keeps two memories of a scope apart: a person, whatever they stand for; a model."""
+
+    def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
+        self._by_person = _pairs_in(scope, snapshot.kept_apart)
+        self._judged = _pairs_in(scope, snapshot.judged)
+        self._stands_for = {name: set(keys) for name, keys in snapshot.stands_for.items()}
+
+    def __call__(self, members: Sequence[Memory]) -> Judge | None:
+        if self._by_person and _any_pair(map(self._texts, members), self._by_person):
+            return "person"
+        texts = ({text_key(member.content)} for member in members)
+        return "model" if self._judged and _any_pair(texts, self._judged) else None
+
+    def joined(self, decision: Decision) -> None:
+        """Note that what was merged stands for the texts of its members."""
+        for survivor in decision.survivors:
+            texts = [self._texts(member) for member in decision.members]
+            self._stands_for[survivor.memory.id] = set().union(*texts)
+
+    def _texts(self, memory: Memory) -> set[str]:
+        return {text_key(memory.content), *self._stands_for.get(memory.id, ())}
+
+
+def _pairs_in(scope: Scope, pairs: Iterable[TextPair]) -> set[tuple[str, str]]:
+    return {(low, high) for key, low, high in pairs if key == scope.key}
+
+
+def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
+    return any(
+        (min(a, b), max(a, b)) in pairs
+        for one, other in combinations(texts, 2)
+        for a in one
+        for b in other
+    )
+
+
+def new_run() -> str:
+    """`run_` + 12 hex digits."""
+    return "run_" + secrets.token_hex(6)

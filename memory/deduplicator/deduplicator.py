@@ -1,0 +1,529 @@
+"""Find, judge, decide, apply: one new memory at a time, or a whole store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+
+from pydantic import SecretStr
+
+from memory.config import PLAIN_THRESHOLDS, LLMConfig, MemoryConfig
+from memory.decide import (
+    MOST_ASKED,
+    MOST_ON_PAGE,
+    Chosen,
+    PageRules,
+    RoundPlan,
+    Together,
+    Work,
+    add,
+    decide_new,
+    without_fallback,
+)
+from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
+from memory.deduplicator.judging import QUOTED, Joining, Judging, log_merges
+from memory.ledger import Lease, strangers
+from memory.models import (
+    OFFLINE,
+    PLAIN,
+    Action,
+    Decision,
+    DeduplicationReport,
+    Embedded,
+    Extracted,
+    Memory,
+    Outcome,
+    Price,
+    Question,
+    SearchResult,
+    Usage,
+    scale_of,
+)
+from memory.protocols import LanguageModel
+from memory.providers import Asking, Budget, CallBudget, HourlyCalls, OwnModel
+from memory.runtime import Progress, in_thread, in_thread_if_long, telemetry
+from memory.store import (
+    Anyway,
+    Applied,
+    Arrival,
+    Asker,
+    Conflict,
+    Decided,
+    Insistence,
+    Known,
+    MemoryStore,
+    UnlessRepeated,
+    Unsearched,
+    WhileMergeable,
+    WhileNearest,
+    is_like_all_of,
+)
+from memory.text import shortened
+
+logger = logging.getLogger(__name__)
+
+_MOST_QUESTIONS = 2
+"""How often the model is asked about a new memory because others came first."""
+_MOST_DECISIONS = 50
+"""How often it is decided at all; the last time it is stored whatever came."""
+_MOST_ANSWERS = 2
+"""How often one question is asked, the second time with what was wrong."""
+_OFF = "deduplication is off"
+_HEARSAY = "the nearest stands for a text that this one is not like"
+_EMBED_AT_ONCE = 256
+
+
+@dataclass
+class _Effort:
+    """What deciding about one new memory has taken so far."""
+
+    attempts: int = 0
+    lost: Usage = field(default_factory=Usage)
+    """What was paid already; for answers that came to nothing, since others wrote first."""
+    budget: Budget | None = None
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What the model that extracted a new memory says of others."""
+
+    shown: frozenset[str] = frozenset()
+    """Keys of the texts that it was shown."""
+    joining: Joining = field(default_factory=Joining)
+    """What comes of the memories that it names."""
+
+    @property
+    def merge(self) -> Decision | None:
+        decision = self.joining.decision
+        return decision if decision is not None and decision.survivors else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it names memories that are not joined: then nothing more is asked about it."""
+        return bool(self.joining.conflict) or self.joining.decision is not None
+
+    def left_open(self, new: Memory) -> Decision:
+        """Keep all as they are, and the question open."""
+        if self.joining.decision is not None:
+            return self.joining.decision
+        return add(new, self.joining.conflict, pending=True)
+
+    def moved(self, why: str) -> _Said:
+        """The same once something came first."""
+        if not self.is_open:
+            return self
+        return replace(self, joining=Joining(conflict=why, usage=self.joining.usage))
+
+
+@dataclass(frozen=True)
+class _New:
+    """A new memory, and what the model that extracted it says of others."""
+
+    memory: Memory
+    embedded: Embedded | None
+    """None where it is embedded when it is prepared."""
+    said: _Said
+    names_others: bool = False
+
+
+class MemoryDeduplicator:
+    """Every new memory goes through `check_and_merge`; `deduplicate_all` cleans a whole store."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        model: LanguageModel,
+        config: MemoryConfig | None = None,
+        *,
+        concurrency: int = 4,
+        budget_s: float = 60.0,
+        price: Price | None = None,
+        work: Work | None = None,
+    ) -> None:
+        """`concurrency` is how many questions are with the model at once in a batch, `budget_s` how
+        long one new memory, or one group, may wait for the model in all.
+        """
+        self._store = store
+        self._model = model if hasattr(model, "page_size") else OwnModel(model)
+        self._config = config or MemoryConfig()
+        self._rules = self._config.rules
+        self._concurrency = concurrency
+        self._price = price
+        self._work = work
+        self._budget_s = budget_s
+        self._judging = Judging(store, self._model, self._rules)
+        self._asker = Asker(self._model.name)
+        self._many = self._config.dedup_enabled and self._rules.guard
+        """Whether new memories are prepared together; else what a match stands for is looked up."""
+        self._hourly = HourlyCalls(self._config.dedup_calls_per_hour)
+
+    @classmethod
+    def from_api_key(
+        cls,
+        store: MemoryStore,
+        api_key: str,
+        model: str = "gemini-3-flash-preview",
+        upper_threshold: float = 0.95,
+        lower_threshold: float = 0.90,
+    ) -> MemoryDeduplicator:
+        """Build one with Gemini as judge and everything else as configured by default.
+
+        Thresholds of one's own are compared with plain cosine, as in a configuration that sets no
+        scale: the store's scale becomes that.
+        """
+        from memory.providers import GeminiModel  # 0.4 s that other models do without
+
+        config = MemoryConfig(
+            dedup_upper_threshold=upper_threshold, dedup_lower_threshold=lower_threshold
+        )
+        own_scale = scale_of(store.embeddings.fingerprint)
+        if config.thresholds_without_scale and store.scale == own_scale != PLAIN:
+            logger.warning(PLAIN_THRESHOLDS)
+            store.scale = PLAIN
+        llm = LLMConfig(model=model)
+        return cls(store, GeminiModel(SecretStr(api_key), llm), config, concurrency=llm.concurrency)
+
+    # --- one new memory ---
+
+    async def check_and_merge(self, new_memory: Memory) -> Memory:
+        """Decide about a new memory and apply the decision; gives the memory that lives for it.
+
+        That is the new one, or the one that already said it, or a merge of both. Nobody need add
+        the result again. A memory that was stored before is not stored twice.
+
+        Raises: LedgerError where nothing could be stored.
+        """
+        [outcome] = await self.check_and_merge_all([new_memory])
+        return outcome.memory
+
+    async def check_and_merge_all(
+        self,
+        new_memories: Sequence[Memory | Extracted],
+        *,
+        run: str | None = None,
+        lease: Lease | None = None,
+        on_progress: Progress | None = None,
+    ) -> list[Outcome]:
+        """The same for several, in order: each sees those stored just before it.
+
+        What extraction names is joined if one second reading of all these merges accepts it.
+
+        Raises: LeaseLost where `lease` is not held any more: then nothing more is stored.
+        """
+        calls = self._hourly if run is None else self._calls(None)
+        outcomes: list[Outcome] = []
+        for start in range(0, len(new_memories), _EMBED_AT_ONCE):
+            new = await self._embedded(new_memories[start : start + _EMBED_AT_ONCE], calls)
+            for part in strangers([one.memory for one in new]):
+                left = new[part]
+                while left:
+                    done = await self._write(left, run, lease, calls)
+                    outcomes += done
+                    left = left[len(done) :]
+                    if on_progress is not None:
+                        on_progress(len(outcomes), len(new_memories))
+        return outcomes
+
+    async def _embedded(
+        self, some: Sequence[Memory | Extracted], calls: CallBudget
+    ) -> Sequence[_New]:
+        """Embed several together; one alone that names nothing is embedded when it is prepared."""
+        extracted = [one if isinstance(one, Extracted) else Extracted(one) for one in some]
+        if not self._config.dedup_enabled:
+            extracted = [Extracted(one.memory) for one in extracted]
+        if len(extracted) == 1 and not extracted[0].named:
+            return [_New(extracted[0].memory, None, _Said(extracted[0].shown))]
+        memories = [one.memory for one in extracted]
+        embedded = await in_thread(self._store.embeddings.embed, memories)
+        naming = [pair for pair in zip(extracted, embedded, strict=True) if pair[0].named]
+        asking = Asking(calls, Budget(self._budget_s))
+        joined = iter(await self._judging.join_named(naming, asking) if naming else ())
+        return [
+            _New(one.memory, new, _Said(one.shown, next(joined)), names_others=True)
+            if one.named
+            else _New(one.memory, new, _Said(one.shown))
+            for one, new in zip(extracted, embedded, strict=True)
+        ]
+
+    async def _write(
+        self,
+        new: Sequence[_New],
+        run: str | None,
+        lease: Lease | None,
+        calls: CallBudget,
+    ) -> list[Outcome]:
+        """Prepare, decide and apply the first of these, at least one; again after a conflict."""
+        size = self._store.pace.size if self._many else 1
+        plain = takewhile(lambda one: not one.names_others, new[1:size])
+        new, effort = [new[0], *plain], _Effort(lost=new[0].said.joining.usage)
+        with telemetry.span("write") as seen:
+            while True:
+                effort.attempts += 1
+                settled = await self._settle(new, effort, calls)
+                decided = [one for one in settled if isinstance(one, Decided)]
+                apply = self._store.apply_all
+                done = await in_thread(apply, decided, run=run, lease=lease) if decided else []
+                if outcomes := _outcomes(settled, done, effort):
+                    if new[0].said.merge is not None:
+                        log_merges(new[0].said.merge)
+                    seen.set_attribute("kind", outcomes[0].action.value)
+                    return outcomes
+                [why] = [one.why for one in done if isinstance(one, Conflict)]
+                logger.info("decided again: %s", why)
+                new = [replace(new[0], said=new[0].said.moved(why))]
+
+    async def _settle(
+        self, new: Sequence[_New], effort: _Effort, calls: CallBudget
+    ) -> list[Outcome | Decided]:
+        """Prepare and decide; a merge that extraction named and a reader accepted goes alone."""
+        said = new[0].said
+        if said.merge is not None:
+            condition = WhileMergeable(said.joining.revision, self._asker.bound_by)
+            return [Decided(said.merge, condition, new[0].embedded)]
+        k = self._config.dedup_candidates if self._config.dedup_enabled else 0
+        memories = [one.embedded or one.memory for one in new]
+        prepare = self._store.prepare
+        prepared = await in_thread(prepare, memories, k, self._rules.lower, self._asker)
+        return await self._decide(prepared, [one.said for one in new], effort, calls)
+
+    async def _decide(
+        self,
+        prepared: Sequence[Known | Arrival],
+        said: Sequence[_Said],
+        effort: _Effort,
+        calls: CallBudget,
+    ) -> list[Outcome | Decided]:
+        """Decide about the first of these, at least one, each as if those before it were stored.
+
+        As far as what was prepared tells all, and no model that is not on this machine is asked.
+        """
+        settled: list[Outcome | Decided] = []
+        together: Together | None = None
+        for one, of_others in zip(prepared, said, strict=True):
+            if isinstance(one, Known):
+                paid = effort.lost if not settled else Usage()
+                settled.append(Outcome(one.memory, Action.KNOWN, "it arrived before", paid))
+                continue
+            arrival = one if together is None else self._seen(one, together)
+            if arrival is None:
+                break
+            decided = await self._decide_one(arrival, of_others, effort, calls, alone=not settled)
+            if decided is None:
+                break
+            settled.append(decided)
+            if len(prepared) > 1:
+                floor = self._rules.lower
+                together = together or Together(self._store.scale, self._store.scope_of, floor)
+                together.add(one.new, decided.decision)
+        return settled
+
+    async def _decide_one(
+        self, arrival: Arrival, said: _Said, effort: _Effort, calls: CallBudget, *, alone: bool
+    ) -> Decided | None:
+        """Decide about one; None where a model elsewhere is to be asked, and it is not alone."""
+        new, found = arrival.new.memory, arrival.neighbours
+        if effort.attempts >= _MOST_DECISIONS:
+            return Decided(_undecided(new, "others kept coming first"), Anyway(), arrival.new)
+        if not self._config.dedup_enabled:
+            return Decided(add(new, _OFF), Anyway(), arrival.new)
+        if isinstance(found, Unsearched):
+            logger.warning("similarity query failed, storing the memory anyway: %s", found.why)
+            reason = f"similarity query failed: {found.why}"
+            return Decided(add(new, reason, pending=True), UnlessRepeated(), arrival.new)
+        matches = found.matches
+        if not self._rules.guard:
+            matches = await in_thread(self._cohesive, arrival.new, matches)
+        texts = [new.content, *(hit.memory.content for hit in matches)]
+        decision, match = await in_thread_if_long(
+            texts, decide_new, new, matches, self._rules, said.shown
+        )
+        if isinstance(decision, Decision) and decision.action is Action.ADD:
+            hearsay = len(matches) < len(found.matches)
+            decision = replace(decision, reason=_HEARSAY) if hearsay else decision
+        if logger.isEnabledFor(logging.DEBUG):
+            _log_check(new, match, decision)
+        if said.is_open and (isinstance(decision, Question) or decision.action is Action.ADD):
+            decision = said.left_open(new)
+        elif isinstance(decision, Question):
+            if not alone and self._model.name != OFFLINE:
+                return None
+            decision = await self._asked(decision, new, effort, calls)
+        candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
+        condition = WhileNearest(found.revision, self._asker.bound_by, self._rules.lower)
+        return Decided(replace(decision, candidates=candidates), condition, arrival.new)
+
+    def _seen(self, arrival: Arrival, together: Together) -> Arrival | None:
+        """What it resembles once those before it are stored; None where only the store can tell."""
+        found = arrival.neighbours
+        if isinstance(found, Unsearched):
+            return None
+        matches = together.seen_by(arrival.new, found.matches, found.distinct)
+        if matches is None:
+            return None
+        nearest = tuple(matches[: self._config.dedup_candidates])
+        return replace(arrival, neighbours=replace(found, matches=nearest))
+
+    def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
+        """Those that nothing stands between: a chain a~b~c does not collapse though a and c differ.
+
+        Where a text may be replaced by one that does not state it, the ends of the chain are
+        compared; with the guard, whoever replaced a text states all of it.
+        """
+        lower = self._rules.lower
+        return tuple(
+            hit
+            for hit in matches
+            if hit.similarity < lower or is_like_all_of(self._store, new, hit.memory.id, lower)
+        )
+
+    async def _asked(
+        self, question: Question, new: Memory, effort: _Effort, calls: CallBudget
+    ) -> Decision:
+        """One judgement, in doubt one second reading; a later batch asks what that leaves open."""
+        if effort.attempts > _MOST_QUESTIONS:
+            return _undecided(new, "others kept coming first")
+        if not calls.left:
+            return _undecided(new, "the budget of calls is spent")
+        effort.budget = effort.budget or Budget(self._budget_s)
+        asking = Asking(calls, effort.budget)
+        decision = await self._judging.decide(question, asking, most_answers=1)
+        return decision if calls.answered or not decision.pending else without_fallback(decision)
+
+    # --- a whole store ---
+
+    async def deduplicate_all(
+        self,
+        dry_run: bool = False,
+        *,
+        thorough: bool = False,
+        max_calls: int | None = None,
+        groups: int | None = None,
+        on_progress: Progress | None = None,
+        on_page: Progress | None = None,
+        on_plan: OnPlan | None = None,
+        on_compared: Progress | None = None,
+    ) -> DeduplicationReport:
+        """Find every group of near-copies and merge it; with `dry_run`, only say what would be.
+
+        What was decided for want of a model is asked again when it is due. Rounds of pairs, groups
+        and decisions follow each other until nothing is left, or `max_calls` of the model are spent
+        (`dedup_calls_per_run` where it is not given): then the least alike wait for the next run. A
+        model that reads pages is shown what the rules leave, up to 48 memories at a time; with
+        `thorough` also what it has read in one pass only. What was decided stays when it is
+        interrupted. A dry run plans the first round, asks no model, opens no index and writes
+        nothing; with `groups` its report holds only so many of them, the least certain first.
+        `on_page` hears of pages as they are read, else `on_progress`; `on_plan` of the first round
+        before it is paid for; `on_compared`, from a thread, how many texts were compared while a
+        round looks for pairs.
+        """
+        asker = Asker(self._model.name, thorough=thorough)
+        batch = self._batch(asker, max_calls, on_compared)
+        if dry_run:
+            return (await batch.audit(Chosen(groups))).report
+        return await batch.run(on_progress, on_plan, on_page)
+
+    async def audit(
+        self, chosen: Chosen | None = None, on_compared: Progress | None = None
+    ) -> Audit:
+        """What `deduplicate_all` would do first; its report has only the chosen groups."""
+        batch = self._batch(Asker(self._model.name), None, on_compared)
+        return await batch.audit(chosen or Chosen())
+
+    async def plan(self, asker: Asker | None = None) -> RoundPlan:
+        """What the first round of a batch would do, group by group; nothing is changed.
+
+        `asker` is who is to decide, else the model.
+        """
+        return (await self._batch(asker or Asker(self._model.name), None).audit(Chosen(0))).plan
+
+    async def retry_pending(
+        self,
+        *,
+        again: bool = False,
+        on_progress: Progress | None = None,
+        on_page: Progress | None = None,
+        on_compared: Progress | None = None,
+    ) -> DeduplicationReport:
+        """Ask at once what the model could not answer when it was asked, and nothing else.
+
+        With `again` the whole store is asked about again, but for what a person told apart.
+        """
+        asker = Asker(self._model.name, Insistence.AGAIN if again else Insistence.NOW)
+        if again:
+            await in_thread(self._judging.try_reader_again)
+        batch = self._batch(asker, None, on_compared)
+        return await batch.run(on_progress, on_page=on_page, pending_only=not again)
+
+    def _batch(
+        self, asker: Asker, max_calls: int | None, on_compared: Progress | None = None
+    ) -> Batch:
+        way = BatchSettings(
+            self._rules,
+            self._config.dedup_candidates,
+            self._concurrency,
+            self._page_rules(asker),
+            self._budget_s,
+            self._price,
+            self._work,
+            on_compared,
+        )
+        calls = self._calls(max_calls)
+        return Batch(self._store, asker, self._model, way, self._ask_about, calls)
+
+    def _page_rules(self, asker: Asker) -> PageRules | None:
+        """Pages for a model that reads more than a small group at once; a person has cards."""
+        size = min(self._model.page_size, MOST_ON_PAGE)
+        if asker.model != self._model.name or size <= MOST_ASKED:
+            return None
+        return PageRules(size, self._config.read_private, asker.thorough)
+
+    async def _ask_about(self, question: Question, calls: CallBudget) -> Decision:
+        asking = Asking(calls, Budget(self._budget_s))
+        return await self._judging.decide(question, asking, _MOST_ANSWERS)
+
+    def _calls(self, max_calls: int | None) -> CallBudget:
+        return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)
+
+
+def _outcomes(
+    settled: Sequence[Outcome | Decided], done: Sequence[Applied | Conflict], effort: _Effort
+) -> list[Outcome]:
+    """The outcomes up to the first decision that was not applied."""
+    outcomes: list[Outcome] = []
+    answers = iter(done)
+    for one in settled:
+        if isinstance(one, Outcome):
+            outcomes.append(one)
+            continue
+        decision, answer = one.decision, next(answers, None)
+        usage = effort.lost + decision.usage if effort.lost.calls else decision.usage
+        if not isinstance(answer, Applied):
+            effort.lost = usage
+            break
+        told = decision.action, decision.reason, usage, decision.pending
+        outcomes.append(Outcome(answer.memory, *told))
+        effort.lost = Usage()
+    return outcomes
+
+
+def _undecided(new: Memory, why: str) -> Decision:
+    return add(new, why, pending=True)
+
+
+# --- log lines ----------------------------------------------------------------------------------
+
+
+def _log_check(new: Memory, match: SearchResult | None, decision: Decision | Question) -> None:
+    arrow = "LLM merge"
+    if isinstance(decision, Decision):
+        arrow = "replace" if decision.action is Action.REPLACE else "add as new"
+    closest = f"closest match sim={match.similarity:.2f}" if match else "no match"
+    logger.debug(
+        'DEDUP_CHECK: "%s" %s -> %s (%s)',
+        shortened(new.content, QUOTED),
+        closest,
+        arrow,
+        decision.reason,
+    )

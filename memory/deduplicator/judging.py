@@ -1,0 +1,276 @@
+"""A question to the model: its verdict is held against the sources, in doubt read a second time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from memory.coverage import Belief
+from memory.decide import (
+    Part,
+    after_failure,
+    decided,
+    joined_as,
+    page_parts,
+    part_alone,
+    resolve,
+)
+from memory.deduplicator.second_reading import SecondReader
+from memory.errors import CallsSpent, ModelError, ModelNotAsked
+from memory.models import (
+    MOST_READ,
+    Action,
+    Decision,
+    Embedded,
+    Extracted,
+    ProposedMerge,
+    Question,
+    Rules,
+    Usage,
+    Verdict,
+)
+from memory.protocols import LanguageModel
+from memory.providers import Asking
+from memory.runtime import in_thread, in_thread_if_long
+from memory.store import MemoryStore, Named, find_named
+from memory.text import shortened
+
+logger = logging.getLogger(__name__)
+
+QUOTED = 60
+"""Characters of a memory in a log line."""
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Why an answer is not believed; `refused` where it was readable, and its text wrong."""
+
+    why: str
+    refused: bool = False
+    partial: Decision | None = None
+    """What its other groups amount to, where one was refused: who is in that is no member."""
+
+
+@dataclass(frozen=True)
+class Joining:
+    """What becomes of a new memory and of those that it names."""
+
+    decision: Decision | None = None
+    """The accepted merge, or the question that a refused one leaves open."""
+    revision: int = 0
+    """Of the ledger when it was decided."""
+    conflict: str = ""
+    """Why they cannot be joined any more."""
+    usage: Usage = field(default_factory=Usage)
+
+
+class Judging:
+    """Asks a model what only a model can say, and believes no more than the words bear out."""
+
+    def __init__(self, store: MemoryStore, model: LanguageModel, rules: Rules) -> None:
+        self._store = store
+        self._model = model
+        self._rules = rules
+        self._reader = SecondReader(store, model)
+
+    def try_reader_again(self) -> None:
+        """Try the model's second reading anew before the next merged text."""
+        self._reader.try_again()
+
+    @property
+    def page_size(self) -> int:
+        """Memories that one question may show the model; 0 where it reads no pages."""
+        return self._model.page_size
+
+    async def decide(self, question: Question, asking: Asking, most_answers: int) -> Decision:
+        """What the model's verdict amounts to; after so many that are not believed, the fallback.
+
+        From the second time on it is told what was wrong. Where no call is left, the question
+        stays open, and the decision names no model.
+        """
+        problem = _Problem("")
+        for _ in range(most_answers):
+            try:
+                answer = await self._answer(question, asking)
+            except CallsSpent as exc:
+                return _left_open(question, exc.problem, asking.usage)
+            except ModelError as exc:
+                asked = asking.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
+                return await self._failed(question, _Problem(str(exc)), asking.usage, asked)
+            if isinstance(answer, Decision):
+                log_merges(answer)
+                return replace(answer, usage=asking.usage)
+            problem = answer
+            logger.warning("the model's answer is discarded: %s", problem.why)
+            question = replace(question, objection=problem.why)
+        return await self._failed(question, problem, asking.usage)
+
+    async def join_named(
+        self, new: Sequence[tuple[Extracted, Embedded]], asking: Asking
+    ) -> list[Joining]:
+        """Check the merges that extraction proposes, all in one second reading."""
+        found, revision = await in_thread(find_named, self._store, new)
+        parts = {
+            n: await self._proposed(said.merged, named)
+            for n, ((said, _), named) in enumerate(zip(new, found, strict=True))
+            if isinstance(named, Named)
+        }
+        settled, problem = await self._read_all(tuple(parts.values()), asking)
+        part_of = dict(zip(parts, settled, strict=True))
+        joined = [
+            Joining(conflict=named)
+            if isinstance(named, str)
+            else Joining(self._of_part(part_of[n], named.similarity, problem, asking), revision)
+            for n, named in enumerate(found)
+        ]
+        return [replace(joined[0], usage=asking.usage), *joined[1:]]
+
+    async def _proposed(self, text: str, named: Named) -> Part:
+        merge = ProposedMerge(named.members, text.strip())
+        texts = [text, *(one.content for one in named.members)]
+        return await in_thread_if_long(texts, part_alone, merge, lambda _: named.keeper)
+
+    async def _read_all(
+        self, parts: tuple[Part, ...], asking: Asking
+    ) -> tuple[tuple[Part, ...], str]:
+        """The same parts after one second reading, and why any of them is still in doubt."""
+        first, others = parts[:MOST_READ], parts[MOST_READ:]
+        problem = f"one second reading is shown {MOST_READ} merges" if others else ""
+        try:
+            return (*await self._reader.settle(first, asking), *others), problem
+        except CallsSpent as exc:
+            return parts, exc.problem
+        except ModelError as exc:
+            logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
+            return parts, str(exc)
+
+    def _of_part(
+        self, part: Part, similarity: float | None, problem: str, asking: Asking
+    ) -> Decision:
+        name = self._model.name
+        if part.belief is Belief.BELIEVED:
+            why = part.reason or "extraction named what it repeats or updates"
+            return joined_as(part, similarity, why, self._store.new_id, name)
+        if part.belief is Belief.REFUSED:
+            return refusal(part, similarity, name)
+        left = Decision(Action.KEEP_BOTH, problem, part.merge.members, similarity=similarity)
+        return replace(left, pending=True, model=name if asking.usage.calls else None)
+
+    async def _answer(self, question: Question, asking: Asking) -> Decision | _Problem:
+        """A decision that can be believed, or why the verdict cannot.
+
+        Raises: ModelError.
+        """
+        verdict = await asking.ask(self._model.judge, question)
+        parts = await self._resolved(question, verdict)
+        if isinstance(parts, str):
+            return _Problem(parts)
+        return self._amounts_to(question, verdict, await self._reader.settle(parts, asking))
+
+    async def decide_together(
+        self, questions: Sequence[Question], asking: Asking
+    ) -> list[Decision | None]:
+        """Ask about several groups of one scope as one page; return the decision about each.
+
+        None for a group of which the answer joins a member with one of another group.
+
+        Raises: ModelError.
+        """
+        members = [one for question in questions for one in question.members]
+        members.sort(key=lambda one: one.timestamp)
+        page = Question(tuple(members), "asked together", 0.0, is_page=True)
+        verdict = await asking.ask(self._model.judge, page)
+        verdict = verdict.model_copy(update={"reason": ""})  # it may quote another group
+        texts = [*(one.content for one in members), *(one.text for one in verdict.parts)]
+        parts = await in_thread_if_long(texts, page_parts, page, verdict, lambda _: None)
+        settled: list[Part] = []
+        for n in range(0, len(parts), MOST_READ):
+            settled += await self._reader.settle(parts[n : n + MOST_READ], asking)
+        return [await self._own(question, verdict, settled) for question in questions]
+
+    async def _own(
+        self, question: Question, verdict: Verdict, parts: Sequence[Part]
+    ) -> Decision | None:
+        """Decide one group of a page by those of its parts that are about it."""
+        ids = {member.id for member in question.members}
+        named = [(part, {one.id for one in part.merge.members}) for part in parts]
+        own = [(part, its) for part, its in named if not ids.isdisjoint(its)]
+        if any(its - ids for _, its in own):
+            return None
+        found = self._amounts_to(question, verdict, [part for part, _ in own])
+        if isinstance(found, _Problem):
+            return await self._failed(question, found, Usage())
+        return replace(found, usage=Usage())
+
+    async def _resolved(self, question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
+        texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
+        return await in_thread_if_long(texts, resolve, question, verdict)
+
+    def _amounts_to(
+        self, question: Question, verdict: Verdict, parts: Sequence[Part]
+    ) -> Decision | _Problem:
+        """Decide by a verdict, each part of which is believed or refused."""
+        refused = [part for part in parts if part.belief is Belief.REFUSED]
+        believed = [part for part in parts if part not in refused]
+        gone = {member.id for part in refused for member in part.merge.members}
+        left = tuple(member for member in question.members if member.id not in gone)
+        told = replace(question, members=left)
+        decision = decided(told, verdict, believed, self._store.new_id, self._model.name)
+        if not refused:
+            return decision
+        why = "; ".join(part.reason for part in refused)
+        partial = replace(decision, reason=f"{decision.reason}; another group is refused: {why}")
+        return _Problem(why, refused=True, partial=partial if believed else None)
+
+    async def _failed(
+        self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
+    ) -> Decision:
+        """The fallback; it names the model where that was asked."""
+        if problem.partial is not None:
+            log_merges(problem.partial)
+            return replace(problem.partial, usage=usage)
+        texts = [member.content for member in question.members]
+        decision = await in_thread_if_long(texts, after_failure, question, problem.why, self._rules)
+        fallback = "replace" if decision.survivors else "keep both"
+        told = (
+            "DEDUP_REFUSED: merged text refused, falling back to %s (%s)"
+            if problem.refused
+            else "DEDUP_FAIL: LLM merge failed, falling back to %s (%s)"
+        )
+        logger.warning(told, fallback, decision.reason)
+        return replace(decision, model=self._model.name if asked else None, usage=usage)
+
+
+def _left_open(question: Question, why: str, usage: Usage) -> Decision:
+    return Decision(
+        Action.KEEP_BOTH,
+        why,
+        question.members,
+        similarity=question.similarity,
+        cosine=question.cosine,
+        pending=True,
+        usage=usage,
+    )
+
+
+def refusal(part: Part, similarity: float | None, model: str) -> Decision:
+    """Keep the members of a refused merge as they are; the question stays open if it may pass."""
+    text = shortened(part.merge.text, QUOTED)
+    logger.warning('DEDUP_REFUSED: "%s" is not merged (%s)', text, part.reason)
+    return Decision(
+        Action.KEEP_BOTH,
+        f"refused: {part.reason}",
+        part.merge.members,
+        similarity=similarity,
+        pending=not part.is_final,
+        model=model,
+    )
+
+
+def log_merges(decision: Decision) -> None:
+    """One line for each merged text."""
+    for survivor in decision.survivors:
+        count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
+        text = shortened(survivor.memory.content, QUOTED)
+        logger.info('DEDUP_MERGE: %d memories -> "%s"', count, text)

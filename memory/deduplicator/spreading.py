@@ -1,0 +1,158 @@
+"""A batch's pair search and group decisions on an executor: processes here, or a cluster.
+
+A task is a pair of row ranges of one scope, or a run of small scopes, or some groups. It is told
+the keys of its texts and reads their vectors from the ledger itself; it writes nothing. The answers
+are those of a local run, pair by pair. What a task could not do, because its worker died or cannot
+reach the ledger, is done here: that costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+
+from memory.decide import Alike, Compared, GroupPlan, PairSearch, plan_groups
+from memory.ledger import Ledger, VectorTable
+from memory.models import Rules
+from memory.runtime import Progress
+from memory.search import CandidatePairs, Pairs, in_order, joined, nearest_of
+
+logger = logging.getLogger(__name__)
+
+ROWS = 15_840
+"""Rows of a range: 16 MB of vectors of 256 numbers, and two seconds of products for a pair."""
+_GROUPS = 250
+"""Groups that are decided by one task."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Two row ranges of a search, or one with itself; where they begin."""
+
+    search: int
+    part: PairSearch
+    across: int | None
+    left: int
+    right: int
+
+
+class Spreading:
+    """Hands tasks to an executor and puts their answers together."""
+
+    def __init__(self, executor: Executor, ledger_url: str, rows: int = ROWS) -> None:
+        """`ledger_url` is where a worker finds the ledger."""
+        self._executor = executor
+        self._url = ledger_url
+        self._rows = rows
+
+    def find(
+        self,
+        searches: Sequence[PairSearch],
+        vectors: VectorTable,
+        on_compared: Progress | None = None,
+    ) -> Iterator[CandidatePairs]:
+        """The candidate pairs of each search, in order."""
+        blocks = [block for n, one in enumerate(searches) for block in self._blocks(n, one)]
+        runs = list(_runs(blocks, 2 * self._rows))
+        futures = [self._submit(_find_all, self._url, run) for run in runs]
+        found: list[list[tuple[_Block, CandidatePairs]]] = [[] for _ in searches]
+        compared = Compared(searches, on_compared)
+        for run, future in zip(runs, futures, strict=True):
+            answer: list[CandidatePairs] = _answer(future, _found_in, run, vectors)
+            for block, pairs in zip(run, answer, strict=True):
+                found[block.search].append((block, pairs))
+            compared.done(sum(block.part.comparisons(block.across) for block in run))
+        return (_put_together(one, parts) for one, parts in zip(searches, found, strict=True))
+
+    def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
+        """What to do about each group, in order."""
+        parts = [groups[start : start + _GROUPS] for start in range(0, len(groups), _GROUPS)]
+        if len(parts) < 2:
+            return plan_groups(groups, rules)
+        futures = [self._submit(plan_groups, part, rules) for part in parts]
+        answers = (
+            _answer(future, plan_groups, part, rules)
+            for part, future in zip(parts, futures, strict=True)
+        )
+        return [plan for some in answers for plan in some]
+
+    def _submit(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T] | None:
+        try:
+            return self._executor.submit(call, *args, **kwargs)
+        except Exception as exc:  # a pool that is broken, a cluster that is gone
+            logger.warning("no worker takes a task (%s): it is done here", type(exc).__name__)
+            return None
+
+    def _blocks(self, number: int, search: PairSearch) -> Iterator[_Block]:
+        starts = range(0, max(len(search.keys), 1), self._rows)
+        for left, right in combinations_with_replacement(starts, 2):
+            a, b = search.part(left, left + self._rows), search.part(right, right + self._rows)
+            if left == right:
+                yield _Block(number, a, None, left, left)
+            else:
+                yield _Block(number, a.with_rows(b), len(a.keys), left, right)
+
+
+def _runs(blocks: Sequence[_Block], rows: int) -> Iterator[list[_Block]]:
+    """Blocks that one task does: many where they are small."""
+    run: list[_Block] = []
+    for block in blocks:
+        if run and sum(len(one.part.keys) for one in run) + len(block.part.keys) > rows:
+            yield run
+            run = []
+        run.append(block)
+    if run:
+        yield run
+
+
+def _find_all(url: str, run: Sequence[_Block]) -> list[CandidatePairs]:
+    """In a worker, which reads its rows itself.
+
+    Raises: LedgerError; KeyError where a text is gone.
+    """
+    with Ledger.open(url) as ledger, ledger.reading() as reader:
+        vectors = reader.vectors.table(key for block in run for key in block.part.keys)
+    return _found_in(run, vectors, threads=1)  # the other cores have tasks of their own
+
+
+def _found_in(
+    run: Sequence[_Block], vectors: VectorTable, threads: int | None = None
+) -> list[CandidatePairs]:
+    return [block.part.find(vectors, block.across, threads) for block in run]
+
+
+def _answer(future: Future[T] | None, here: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The worker's answer; where there is none, the work is done by this process."""
+    try:
+        if future is not None:
+            return future.result()
+    except Exception as exc:  # whatever a worker dies of
+        logger.warning("a worker's task failed (%s): it is done here", type(exc).__name__)
+    return here(*args, **kwargs)
+
+
+def _put_together(
+    search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]
+) -> CandidatePairs:
+    """The pairs of a whole search from those of its blocks."""
+    upper = joined(_moved(block, found.upper) for block, found in parts)
+    near = joined(_moved(block, found.nearest) for block, found in parts)
+    counts = np.sum([found.counts for _, found in parts], axis=0)
+    nearest = nearest_of(near, len(search.keys), search.terms.neighbours)
+    return CandidatePairs(in_order(upper), nearest, counts)
+
+
+def _moved(block: _Block, pairs: Pairs) -> Pairs:
+    """The same pairs by the rows of the whole search."""
+    if block.across is None:
+        return Pairs(pairs.i + block.left, pairs.j + block.left, pairs.similarity)
+    return Pairs(pairs.i + block.left, pairs.j + (block.right - block.across), pairs.similarity)

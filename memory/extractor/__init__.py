@@ -1,0 +1,5 @@
+"""`MemoryExtractor` and `ChatMemory`: turns are kept, wait, and are read in the background."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

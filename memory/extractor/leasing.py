@@ -1,0 +1,81 @@
+"""One process at a time extracts a conversation, under a lease that its holder keeps renewing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import threading
+from collections.abc import AsyncIterator
+
+from memory.errors import LeaseLost, LedgerError
+from memory.ledger import Lease, Ledger
+from memory.runtime import in_thread
+
+logger = logging.getLogger(__name__)
+
+LEASE_S = 15.0
+"""How long a lease outlives its holder's last renewal: the turns of a killed process wait so long.
+
+A third of it passes between renewals, so a restart of the database does not end a lease.
+"""
+
+
+@contextlib.asynccontextmanager
+async def leased(
+    ledger: Ledger, conversation: str, seconds: float = LEASE_S
+) -> AsyncIterator[Lease | None]:
+    """A lease on the conversation, renewed while the block runs; None where another has one.
+
+    Raises: LedgerError where it could not be claimed.
+    """
+    lease = Lease(conversation, secrets.token_hex(8))
+    try:
+        claimed = await in_thread(_claim, ledger, lease, seconds)
+    except asyncio.CancelledError:  # its thread may have claimed it
+        await in_thread(_release, ledger, lease)
+        raise
+    if not claimed:
+        yield None
+        return
+    ended = threading.Event()
+    # A thread of its own renews: a busy event loop or thread pool must not cost the lease.
+    renewing = threading.Thread(
+        target=_keep_renewed, args=(ledger, lease, seconds, ended), name="lease", daemon=True
+    )
+    renewing.start()
+    try:
+        yield lease
+    finally:
+        ended.set()
+        await in_thread(renewing.join)
+        await in_thread(_release, ledger, lease)
+
+
+def _claim(ledger: Ledger, lease: Lease, seconds: float) -> bool:
+    with ledger.reading() as reader:  # looking is cheap; writers wait for each other
+        if reader.leases.is_held(lease.conversation, seconds):
+            return False
+    with ledger.writing() as writer:
+        return writer.leases.claim(lease, seconds)
+
+
+def _release(ledger: Ledger, lease: Lease) -> None:
+    """Give it back, or let it run out where the ledger cannot be written."""
+    try:
+        with ledger.writing() as writer:
+            writer.leases.release(lease)
+    except LedgerError as exc:
+        logger.warning("a lease is not given back and will run out: %s", exc)
+
+
+def _keep_renewed(ledger: Ledger, lease: Lease, seconds: float, ended: threading.Event) -> None:
+    while not ended.wait(seconds / 3):
+        try:
+            with ledger.writing() as writer:
+                writer.leases.renew(lease, seconds)
+        except LeaseLost:
+            return  # the next write under the lease raises it
+        except LedgerError as exc:
+            logger.warning("a lease is not renewed: %s", exc)

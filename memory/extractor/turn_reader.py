@@ -1,0 +1,559 @@
+"""Some turns of a conversation: what a model finds in them, and what becomes of that.
+
+A model that gives no usable answer is shown fewer at a time, so that one turn does not hold up the
+others.
+"""
+
+from __future__ import annotations
+
+import logging
+from calendar import month_name
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from functools import cached_property
+from itertools import chain, zip_longest
+
+from pydantic import JsonValue
+
+from memory.coverage import covers
+from memory.deduplicator import MemoryDeduplicator
+from memory.errors import (
+    MemoryPipelineError,
+    ModelAnswerError,
+    ModelError,
+    ModelRefused,
+    ModelTooSlow,
+)
+from memory.ledger import Lease, PendingTurn, Writer
+from memory.models import (
+    MAX_CONTENT,
+    Candidate,
+    Extracted,
+    Extraction,
+    ExtractionResult,
+    KeptCandidate,
+    Memory,
+    NamedMemory,
+    Scope,
+    Turn,
+    Usage,
+    name_of_candidate,
+)
+from memory.offline import asked_to_remember, only_asks_to_remember, retold
+from memory.protocols import LanguageModel
+from memory.providers import Budget
+from memory.runtime import in_thread, in_thread_if_long, telemetry
+from memory.store import MemoryStore
+from memory.text import telling_words, text_key
+
+logger = logging.getLogger(__name__)
+
+_ASKED = 1.0
+"""The intensity of what somebody asked to remember."""
+_CONTEXT = 4
+"""Turns before those to extract, already extracted, that a model is shown with them."""
+_REMEMBERED = 40
+"""Memories that a model is shown with the turns, at most."""
+_LATEST = 8
+"""How many of them are those that the conversation produced last, at most."""
+_MOST_NAMED = 5
+"""Memories that one candidate may replace."""
+_CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100
+"""Candidates taken from one call: so many for each turn, and one more for so much text."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What has been done for a conversation, or for some of its turns."""
+
+    result: ExtractionResult = field(default_factory=ExtractionResult)
+    fault: ModelError | None = None
+    """Why it ended early, where it did; what that cost is not in the result."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Everything that a model was shown in one call."""
+
+    turns: Sequence[Turn] = ()
+    remembered: Sequence[Memory] = ()
+
+    def was_copied(self, candidate: Candidate, speaker: str) -> bool:
+        """Whether the candidate repeats another speaker's memory that nobody spoke of.
+
+        Its words that no turn holds all stand in one such memory, and they are at least half of
+        its words or hold a digit. So a turn that orders the model to repeat what it remembers
+        cannot move a memory from one user to another. Days near the turns count as spoken: a
+        model writes them in place of "yesterday".
+        """
+        others = [known for user, known in self._remembered_words if user != speaker]
+        if not others:
+            return False
+        words = self._words(candidate.content)
+        new = words - self._spoken_words
+        if not new or not any(new <= known for known in others):
+            return False
+        copied = 2 * len(new) >= len(words) or any(map(str.isdigit, "".join(new)))
+        if copied:
+            logger.warning("a candidate was dropped: it copies a memory of another speaker")
+        return copied
+
+    @property
+    def texts(self) -> list[str]:
+        """Everything that is read to tell whether a candidate is a copy."""
+        return [*(turn.text for turn in self.turns), *(one.content for one in self.remembered)]
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the remembered texts."""
+        return frozenset(text_key(one.content) for one in self.remembered)
+
+    @cached_property
+    def _spoken_words(self) -> frozenset[str]:
+        spoken = chain.from_iterable(telling_words(turn.text) for turn in self.turns)
+        return frozenset(spoken) | _words_of_days({turn.at.date() for turn in self.turns})
+
+    @cached_property
+    def _remembered_words(self) -> list[tuple[str | None, frozenset[str]]]:
+        """The words of each memory, with its user."""
+        return [(one.user, self._words(one.content)) for one in self.remembered]
+
+    def _words(self, text: str) -> frozenset[str]:
+        """The words of a text without the names of the speakers."""
+        speakers = {turn.speaker for turn in self.turns}
+        names = {word for speaker in speakers for word in telling_words(speaker)}
+        return frozenset(telling_words(text)) - names
+
+
+def _words_of_days(dates: Set[date]) -> frozenset[str]:
+    """How days within two weeks of these dates are written, in words of the languages read."""
+    days = {day + timedelta(n) for day in dates for n in range(-_DAYS_AROUND, _DAYS_AROUND + 1)}
+    written = (
+        f"{month_name[day.month]} {day.day} {day.year} {day} {day.year}年{day.month}月{day.day}日"
+        for day in days
+    )
+    return frozenset(chain.from_iterable(map(telling_words, written)))
+
+
+_DAYS_AROUND = 14
+
+
+@dataclass(frozen=True)
+class Said:
+    """Where a candidate comes from."""
+
+    anchor: PendingTurn
+    """The last of its turns that its user spoke: what names it, and says when."""
+    names: tuple[str, ...] = ()
+    """Names of all its turns that people spoke; empty where there is only one."""
+    is_guess: bool = False
+    """Whether the model named no turn that it was shown: then it may replace nothing."""
+
+
+class TurnReader:
+    """Turns -> candidates -> deduplicator, under a lease; holds nothing of any event loop."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        deduplicator: MemoryDeduplicator,
+        model: LanguageModel,
+        *,
+        gap_s: float,
+        budget_s: float,
+    ) -> None:
+        """No context comes from before a silence of `gap_s`; a call may take `budget_s`."""
+        self._store = store
+        self._deduplicator = deduplicator
+        self._model = model
+        self._gap_s = gap_s
+        self._budget_s = budget_s
+
+    async def read(self, chunk: Sequence[PendingTurn], lease: Lease) -> Work:
+        """Turns of one conversation; where no usable answer comes to them, fewer at a time.
+
+        It ends early where it is not the turns that the model fails at.
+
+        Raises: LeaseLost.
+        """
+        try:
+            found, shown, asked = await self._candidates(chunk, lease)
+        except (ModelTooSlow, ModelRefused) as exc:
+            asking = await in_thread_if_long(_texts(chunk), _asking, chunk)
+            if len(asking) < 2:
+                return Work(fault=exc)
+            middle = asking[len(asking) // 2]
+            halves = (chunk[:middle], chunk[middle:])
+            return await self._read_halves(halves, lease, Usage.of_failure(exc))
+        except ModelAnswerError as exc:
+            if len(chunk) > 1:
+                return await self._read_each(chunk, lease, Usage.of_failure(exc))
+            logger.warning("turn %s of %s: %s", chunk[0].name, chunk[0].turn.conversation, exc)
+            await in_thread(self._count_attempt, chunk[0], lease)
+            return Work(failed(exc))
+        except ModelError as exc:
+            return Work(fault=exc)
+        stored = await self._store_found(chunk, found, shown, lease)
+        return Work(summed(stored, asked))
+
+    async def count_attempts(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
+        """Count that these turns had no answer while others had one.
+
+        Raises: LeaseLost.
+        """
+        for one in chunk:
+            await in_thread(self._count_attempt, one, lease)
+
+    async def _read_each(self, chunk: Sequence[PendingTurn], lease: Lease, paid: Usage) -> Work:
+        """One after the other; `paid` is what all together have cost in vain."""
+        work = Work(ExtractionResult(usage=paid))
+        for one in chunk:
+            part = await self.read([one], lease)
+            work = Work(summed(work.result, part.result), part.fault)
+            if part.fault is not None:
+                break
+        return work
+
+    async def _read_halves(
+        self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage
+    ) -> Work:
+        """A half that has no answer, while the model answers the other, has failed once.
+
+        `paid` is what the whole has cost in vain.
+        """
+        result = ExtractionResult(usage=paid)
+        slow = list[tuple[Sequence[PendingTurn], ModelError]]()
+        for half in halves:
+            part = await self.read(half, lease)
+            result = summed(result, part.result)
+            if isinstance(part.fault, (ModelTooSlow, ModelRefused)):
+                slow.append((half, part.fault))
+            elif part.fault is not None:
+                return Work(_with_costs(result, slow), part.fault)
+        if len(slow) == len(halves):
+            return Work(_with_costs(result, slow[1:]), slow[0][1])
+        for half, too_slow in slow:
+            await self.count_attempts(half, lease)
+            result = summed(result, failed(too_slow))
+        return Work(result)
+
+    async def _candidates(
+        self, chunk: Sequence[PendingTurn], lease: Lease
+    ) -> tuple[dict[int, list[KeptCandidate | None]], Shown, ExtractionResult]:
+        """What is worth remembering, by the turn that says it, kept before it is stored.
+
+        Also what the model was shown, what finding it cost, and how much was left out.
+        """
+        unread = [one for one in chunk if one.candidates is None]
+        found = {one.seq: list(one.candidates or ()) for one in chunk}
+        requests, to_ask = await in_thread_if_long(_texts(unread), _requests, unread)
+        for seq, asked in requests.items():
+            found[seq] += asked
+        shown, usage, over_limit = Shown(), Usage(), 0
+        if to_ask:
+            extraction, shown = await self._ask(to_ask)
+            usage = extraction.usage
+            taken, over_limit = _limited(extraction.candidates, to_ask)
+            for said, candidate in await in_thread_if_long(shown.texts, _uncopied, taken, shown):
+                found[said.anchor.seq].append(self._kept(said, candidate, shown))
+        await in_thread(self._keep_candidates, found, lease)
+        return found, shown, ExtractionResult(usage=usage, over_limit=over_limit)
+
+    def _kept(self, said: Said, candidate: Candidate, shown: Shown) -> KeptCandidate:
+        """The candidate with names in place of positions, without what it may not replace.
+
+        That is: whatever is not of its own user and scope, and what comes after the fifth; all of
+        it where no turn is named, since then somebody else may have said it.
+        """
+        own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
+        asked_for = list(dict.fromkeys(candidate.replaces))
+        named = [
+            shown.remembered[n]
+            for n in asked_for
+            if not said.is_guess
+            and 0 <= n < len(shown.remembered)
+            and shown.remembered[n].user == said.anchor.turn.speaker
+            and self._store.scope_of(shown.remembered[n]) == own
+        ]
+        named = named[:_MOST_NAMED] if candidate.merged.strip() else []
+        if len(named) < len(asked_for):
+            logger.warning(
+                "a candidate of turn %s of %s names %d memories that it may not replace",
+                said.anchor.name,
+                said.anchor.turn.conversation,
+                len(asked_for) - len(named),
+            )
+        return KeptCandidate(
+            content=candidate.content,
+            user=candidate.user,
+            category=candidate.category,
+            intensity=candidate.intensity,
+            merged=candidate.merged if named else "",
+            said_in=said.names,
+            named=tuple(NamedMemory(id=one.id, text_key=text_key(one.content)) for one in named),
+        )
+
+    async def _ask(self, to_ask: Sequence[PendingTurn]) -> tuple[Extraction, Shown]:
+        """What the model finds in these turns, and what it was shown with them."""
+        turns = [one.turn for one in to_ask]
+        context = await in_thread(self._context, to_ask)
+        remembered = await in_thread(self._remembered, to_ask)
+
+        async def ask() -> Extraction:
+            return await self._model.extract(turns, context=context, remembered=remembered)
+
+        with telemetry.span("extract", turns=len(turns)) as seen:
+            extraction = await Budget(self._budget_s).wait_for(ask)
+            seen.set_attribute("candidates", len(extraction.candidates))
+        return extraction, Shown((*context, *turns), remembered)
+
+    # --- what a model is shown with them ---
+
+    def _context(self, chunk: Sequence[PendingTurn]) -> list[Turn]:
+        """What was said just before, oldest first, back to the last long silence."""
+        first = chunk[0]
+        with self._store.ledger.reading() as reader:
+            told = reader.turns.told_before(first.turn.conversation, first.seq, _CONTEXT)
+        at, near = first.turn.at, list[Turn]()
+        for turn in reversed(told):
+            if abs((at - turn.at).total_seconds()) > self._gap_s:
+                break
+            near.insert(0, turn)
+            at = turn.at
+        return near
+
+    def _remembered(self, chunk: Sequence[PendingTurn]) -> tuple[Memory, ...]:
+        """The public memories of the speakers that are nearest to what they say, oldest first.
+
+        With those that this conversation produced last.
+        """
+        said: dict[str, list[str]] = {}
+        for one in chunk:
+            if not one.turn.is_bot:
+                said.setdefault(one.turn.speaker, []).append(one.turn.text)
+        conversation = chunk[0].turn.conversation
+        try:
+            found = [self._about(texts, who, conversation) for who, texts in said.items()]
+        except MemoryPipelineError as exc:
+            logger.warning("extracted without what is remembered: %s", exc)
+            return ()
+        in_turn = chain.from_iterable(zip_longest(*found))
+        memories = {one.id: one for one in in_turn if one is not None}
+        return tuple(sorted(list(memories.values())[:_REMEMBERED], key=lambda one: one.timestamp))
+
+    def _about(self, texts: Sequence[str], speaker: str, conversation: str) -> list[Memory]:
+        """The memories of a speaker: first the latest of this conversation, then the nearest."""
+        scope = Scope.of_user(speaker, is_private=False)
+        with self._store.ledger.reading() as reader:
+            newest = [row.memory for row in reader.memories.newest(_REMEMBERED, scope)]
+        if len(newest) < _REMEMBERED:  # these are all
+            return newest
+        latest = [one for one in newest if one.metadata.get("conversation") == conversation]
+        hits = self._store.search(" ".join(texts), _REMEMBERED, scope=scope)
+        return [*latest[:_LATEST], *(hit.memory for hit in hits)]
+
+    # --- what becomes of what it finds ---
+
+    async def _store_found(
+        self,
+        chunk: Sequence[PendingTurn],
+        found: dict[int, list[KeptCandidate | None]],
+        shown: Shown,
+        lease: Lease,
+    ) -> ExtractionResult:
+        recalled = await in_thread(self._recalled, chunk)
+        # Only a model that reads has told it from what it was shown.
+        keys = shown.keys if self._model.page_size else frozenset[str]()
+        every = [
+            (one, Extracted(self._memory(kept, one, position), one.named, one.merged, keys))
+            for kept in chunk
+            for position, one in enumerate(found[kept.seq])
+            if one is not None
+        ]
+        texts = [one.content for one in (*recalled, *(new.memory for _, new in every))]
+        fresh = await in_thread_if_long(texts, _unstated, every, recalled)
+        outcomes = await self._deduplicator.check_and_merge_all(fresh, lease=lease)
+        await in_thread(self._finish, chunk, lease)
+        return ExtractionResult(
+            outcomes=tuple(outcomes),
+            extracted=len(chunk),
+            already_remembered=len(every) - len(fresh),
+            usage=sum((outcome.usage for outcome in outcomes), Usage()),
+        )
+
+    def _memory(self, kept: PendingTurn, candidate: Candidate, position: int) -> Memory:
+        """A memory of the turn's speaker, whoever the candidate names: the rest is hearsay."""
+        turn = kept.turn
+        metadata: dict[str, JsonValue] = {"conversation": turn.conversation, "turn": kept.name}
+        if isinstance(candidate, KeptCandidate) and candidate.said_in:
+            metadata["turns"] = list(candidate.said_in)
+        return Memory(
+            id=self._store.new_id(),
+            external_id=name_of_candidate(turn.conversation, kept.name, position),
+            content=candidate.content,
+            user=turn.speaker,
+            category=candidate.category,
+            intensity=candidate.intensity,
+            timestamp=turn.at,
+            metadata=metadata,
+        )
+
+    def _recalled(self, chunk: Sequence[PendingTurn]) -> list[Memory]:
+        ids = [name for one in chunk for name in one.turn.recalled_ids]
+        with self._store.ledger.reading() as reader:
+            return [row.memory for row in reader.memories.rows(ids).values()]
+
+    # --- each a transaction that only who holds the lease may make ---
+
+    def _keep_candidates(self, found: dict[int, list[KeptCandidate | None]], lease: Lease) -> None:
+        def keep(writer: Writer) -> None:
+            for seq, candidates in found.items():
+                writer.turns.keep_candidates(seq, candidates)
+
+        self._write(lease, keep)
+
+    def _finish(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
+        def finish(writer: Writer) -> None:
+            for one in chunk:
+                writer.turns.finish(one.seq)
+            writer.turns.clear(lease.conversation, but=_CONTEXT, older_than_s=self._gap_s)
+
+        self._write(lease, finish)
+
+    def _count_attempt(self, one: PendingTurn, lease: Lease) -> None:
+        self._write(lease, lambda writer: writer.turns.count_attempt(one.seq))
+
+    def _write(self, lease: Lease, write: Callable[[Writer], None]) -> None:
+        with self._store.ledger.writing() as writer:
+            writer.leases.check(lease)
+            write(writer)
+
+
+def _unstated(
+    every: Sequence[tuple[Candidate, Extracted]], recalled: Sequence[Memory]
+) -> list[Extracted]:
+    """Return those that somebody asked for, or that nothing recalled states."""
+    return [
+        new
+        for candidate, new in every
+        if candidate.asked or not any(_states(old, new.memory) for old in recalled)
+    ]
+
+
+def _states(old: Memory, new: Memory) -> bool:
+    """Whether an old memory, of the same user or of nobody, states all of the new one."""
+    return old.user in (None, new.user) and covers(old.content, new.content)
+
+
+def _uncopied(
+    taken: Sequence[tuple[Said, Candidate]], shown: Shown
+) -> list[tuple[Said, Candidate]]:
+    """Return the candidates that are nobody else's memory."""
+    return [
+        (said, candidate)
+        for said, candidate in taken
+        if not shown.was_copied(candidate, said.anchor.turn.speaker)
+    ]
+
+
+def _requests(
+    unread: Sequence[PendingTurn],
+) -> tuple[dict[int, list[KeptCandidate]], list[PendingTurn]]:
+    """Return what each turn asks to remember, and the turns that a model is to read."""
+    asked = {one.seq: _asked(one.turn) for one in unread}
+    if not _asking(unread):
+        return asked, []
+    return asked, [one for one in unread if not only_asks_to_remember(one.turn.text)]
+
+
+def _texts(chunk: Sequence[PendingTurn]) -> list[str]:
+    return [one.turn.text for one in chunk]
+
+
+def _asking(chunk: Sequence[PendingTurn]) -> list[int]:
+    """Return the positions of the turns that a model has to read."""
+    return [position for position, one in enumerate(chunk) if _needs_model(one)]
+
+
+def _asked(turn: Turn) -> list[KeptCandidate]:
+    """What "Remember that I ..." says, without a model."""
+    told = [] if turn.is_bot else asked_to_remember(turn.text)
+    contents = [retold(one, turn.speaker, turn.at) for one in told]
+    return [
+        KeptCandidate(content=content, user=turn.speaker, intensity=_ASKED, asked=True)
+        for content in contents
+        if len(content) <= MAX_CONTENT
+    ]
+
+
+def _needs_model(one: PendingTurn) -> bool:
+    """Whether a model has to read it: what a person said, and more than a request."""
+    asks = not one.turn.is_bot and not only_asks_to_remember(one.turn.text)
+    return asks and one.candidates is None
+
+
+def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> Said | None:
+    """Who says it, and in which turns; None where the bot said it.
+
+    It belongs to whom it is about, who must have spoken one of its turns, else to the speaker of
+    the last of them. Where it names no turn: the last one of whom it is about, else of anybody.
+    """
+    named = [asked[n] for n in sorted(set(candidate.turns)) if 0 <= n < len(asked)]
+    people = [one for one in named or asked if not one.turn.is_bot]
+    if not people:
+        return None
+    own = [one for one in people if one.turn.speaker == candidate.user]
+    anchor = (own or people)[-1]
+    names = tuple(one.name for one in people) if len(named) > 1 else ()
+    return Said(anchor, names, is_guess=not named)
+
+
+def _limited(
+    candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
+) -> tuple[list[tuple[Said, Candidate]], int]:
+    """The candidates to take, with who says each, and how many are left out.
+
+    Each turn's first ones come first, so that one turn cannot crowd out the others.
+    """
+    by_turn: dict[int, list[tuple[Said, Candidate]]] = {}
+    for candidate in candidates:
+        if (said := _said_by(candidate, asked)) is not None:
+            by_turn.setdefault(said.anchor.seq, []).append((said, candidate))
+    in_turn = chain.from_iterable(zip_longest(*by_turn.values()))
+    found = [one for one in in_turn if one is not None]
+    characters = sum(len(one.turn.text) for one in asked)
+    most = _CANDIDATES_PER_TURN * len(asked) + characters // _CHARACTERS_PER_CANDIDATE
+    if len(found) > most:
+        logger.warning(
+            "the model found %s memories in %s turns: the first %s are kept, %s are left out",
+            *(f"{n:,}" for n in (len(found), len(asked), most, len(found) - most)),
+        )
+    return found[:most], max(0, len(found) - most)
+
+
+def failed(exc: ModelError) -> ExtractionResult:
+    """Why nothing became of some turns, and what that cost."""
+    return ExtractionResult(problem=str(exc), usage=Usage.of_failure(exc))
+
+
+def _with_costs(
+    result: ExtractionResult, failed: Sequence[tuple[object, ModelError]]
+) -> ExtractionResult:
+    """With what was paid for answers that never came."""
+    return replace(result, usage=sum((Usage.of_failure(exc) for _, exc in failed), result.usage))
+
+
+def summed(first: ExtractionResult, *others: ExtractionResult) -> ExtractionResult:
+    """Several accounts as one; what is pending or known is not added up."""
+    for other in others:
+        first = replace(
+            first,
+            outcomes=first.outcomes + other.outcomes,
+            extracted=first.extracted + other.extracted,
+            already_remembered=first.already_remembered + other.already_remembered,
+            over_limit=first.over_limit + other.over_limit,
+            usage=first.usage + other.usage,
+            problem=first.problem or other.problem,
+        )
+    return first

@@ -1,0 +1,292 @@
+"""Whether an English clause is worth keeping: it tells a lasting thing of somebody.
+
+A feeling of the moment, a courtesy, a wish to chat or a general truth is no memory. What is left
+must name something: a word that is neither a function word nor praise.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memory.text import plain_form
+
+
+def _any_of(phrases: str) -> str:
+    """Phrases parted by bars, as one group of a pattern."""
+    return f"(?:{phrases})"
+
+
+_ADVERBS = (
+    r"(?:,? (?:"
+    "totally|really|completely|also|just|so|very|super|always|still|definitely|truly|absolutely|"
+    "too|all|extremely|pretty|quite|even|actually|100%|now|kind of|sort of|a bit|a little|"
+    "incredibly|already|only|not|never|currently|honestly|often|sometimes|usually|both|beyond|that"
+    r"))*"
+)
+_FIRST_SUBJECT = re.compile(r"\b(?:I|[Ww]e)\b")
+_AM = (
+    r"(?:I|we)(?:'m|'re| am| are| was| were| feel| felt|'ve been| have been|'ll be| got| get|"
+    r"(?:'ve| have) (?:always )?(?:felt|been))"
+)
+_THIN_VERBS = _any_of(
+    "started (?:(?:a few|a couple of|\\w+) \\w+ (?:ago|back)|last \\w+)$|(?:(?:'ve|have) )?been "
+    "\\w+ing (?:for|it|since|at it)|do -|(?:have|had|got|'ve got) so much|'ve been playing for|"
+    "agreed?|see|guess|hoped?|know|knew|mean|bet|wish|wonder|suppose|understand|get it|got this|"
+    "promised|ended up laughing|had (?:lots|a ton|tons|so much) (?:of )?fun|been \\w+ing ever "
+    "since$|made sure|stumbled|went through|get to|gets? how|get how|won$|got the win|"
+    "appreciated?|believe|feel|felt|think|thought|remember(?! when (?:my|our|I))|forgot|forget|"
+    "reali[sz]ed?|look forward|can't|couldn't(?! (?:eat|afford))|did something|had an? (?:\\w+ "
+    ")?experience(?: that|$)|saw the (?:impact|difference)|(?:just )?(?:rock|need (?:way |more |"
+    "better )+)|work well|make a|have each other|have (?:got )?the (?:power|right)|promise|doubt|"
+    "(?:can )?imagine|heard?|stand|let|had fun|have to (?:go|say|admit|run|be)|got to (?:go|run|"
+    "see|say|admit)|tried (?:my (?!hand)|it|to|so|that|the|very)|tried$|try my best|do my best|"
+    "did my best|made it$|don't (?:know|think|want to spoil|mind|remember)|saw (?:how|that)|"
+    "didn't (?:know|think|expect|reali[sz]e|mind|make it)|wouldn't|won't|needed (?:that|some|it)|"
+    "(?:took|got|have|had|do have|don't have|made) (?:an?|some|this|the|few)(?: \\w+)? (?:pics?|"
+    "photos?|screenshots?|pictures?|shots?|snaps?)|made (?:something|it)|(?:was |were "
+    ")?remembering|(?:wanted|want) (?:something|more|a (?:change|break))|wanted (?!to (?:become|"
+    "be a|learn|visit))|loved? (?:all )?(?:the|that|this|those|these|your) (?!sea|ocean|beach|"
+    "outdoors|mountains|city|country|rain|snow|sun|way|idea)|caring|have had|(?:just )?(?:have|"
+    "had) to (?:try|go|say|admit|run|be|take)|(?:have|had|'ve had) a lot of things|missed (?:it|"
+    "that)|want(?:ed)? (?:it|them|that)|do$|did$|have$|had to$|want(?:ed)? to (?:know|hear|feel|"
+    "say|ask|tell|show|do more|keep|share|make (?:a|some|sure|it|the|an)|help (?:people|others|"
+    "make))|got (?:a|some) (?:lot|bit|great (?:pic|shot|photo))|(?:need|have)(?:ed)? (?:some|a) "
+    "(?:time|break|rest|chill|moment)|(?:have|had|'ve had|hit|'ve got|'ve|got|have got) (?:a |an |"
+    "some |such a |such an )?(?:few )?(?:so |really |super |pretty )?(?:great |good |amazing |"
+    "awesome |exciting |big |bad |personal |major |incredible |sore |bit of a |unforgettable |"
+    "frustrating |bit of a |wonderful |fantastic |wild |crazy |lovely |fun |nice )?(?:blast|time|"
+    "news|feeling|setback|snag|spot|issue|(?:rough|tough|hard|crazy|busy|long)(?: time| week| "
+    "day)?|lot|day|week|weekend|month|milestone|your back|point)(?! (?:with|at|in|on|for|of|off|"
+    "last|yesterday|when|because|\\w+ing))|'ve (?:come|grown|gone) (?:so|a|through)|have gone "
+    "through|don't know|go through|went through a lot"
+)
+_MOODS = _any_of(
+    "glad|sorry|happy|sad|proud|here|sure|excited|thrilled|stoked|pumped|grateful|thankful|"
+    "lucky(?! to have (?:my|a|two|three))|amazed|blown|blessed(?! with (?:a|two|three|my))|ready|"
+    "back(?! from)|down|in$|good|great|fine|ok|okay|busy(?! \\w+ing)|swamped|tired|nervous|"
+    "worried|relieved|curious|hoping(?! to (?:get|become|start|move|visit|open|buy|adopt|learn))|"
+    "hopeful|wondering|honou?red|impressed|inspired|motivated|determined|committed|dedicated|"
+    "driven|starting to|getting there|looking forward|feeling|off|free|done|fulfilled|accepted|"
+    "loved|liberated|empowered|like|bummed|upset|frustrated|stressed|overwhelmed|touched|moved by|"
+    "surprised|shocked|psyched|hyped|eager|confident|delighted|pleased|having fun|having a|"
+    "enjoying (?:it|them|myself)|doing (?:well|great|good|fine|ok|okay|my best|it)|all ears|all "
+    "set|about to|focusing on (?:the|my|our|what)|doing (?:my|our) part|always (?:here|happy|"
+    "excited|up|looking)|up for|open to(?! \\w+ing)|game for|with you|going to (?:keep|try|check|"
+    "make sure|let|think|see|go now|give|do|be|get|find|start|go|take|look|miss|stick|push|"
+    "continue|need|make)|hooked(?! on)|missing|keeping (?:my|our|up)|being (?:\\w+ )?careful|"
+    "staying|embarrassed|getting (?:motivated|excited|into it|there)|counting on|lost|alone|"
+    "trying to (?:stay|keep|be|take|find|think|see|get)|torn|stuck|scared|freaked|on it|making "
+    "(?:a|progress)|giving|right|wrong|late|jealous|able(?! to \\w+ (?:an?|the|my|our|two|"
+    "some)\\b)|kidding|speechless|much happier|happier|meeting|passionate about (?:helping|making|"
+    "it|this|that|creating)|getting (?:better|used|closer)|individual|amazing|full of|thinking "
+    "(?:that|of you)|keen to (?:hear|see|know)|thinking about (?!\\w+ing|a |an )\\w+|always "
+    "thinking"
+)
+_PLANNED = _any_of(
+    "be (?:teaching|visiting|going|moving|starting|attending|performing|playing|hosting|"
+    "travell?ing|working|studying|competing|presenting|speaking|running|leaving|flying|getting|"
+    "having|taking)|start|move|visit|travel|graduate|marry|always remember our|never forget "
+    "(?:the|our|my)|have (?:a|an|my|our) (?:\\w+ )?(?:exam|surgery|appointment|interview|baby|"
+    "wedding|meeting|concert|exhibition|test)"
+)
+_ABLE = _any_of(
+    "(?:also |even |only |now )?(?:speak|play (?:the|a )|swim|drive|sing|cook|juggle|ski|surf|sew|"
+    "knit|dance)|not (?:eat|drink)"
+)
+_WISHED = _any_of(
+    "like to (?:become|be|visit|learn|study|move|start|open|own)|never|been|had|gone|(?:really "
+    ")?love to (?!hear|see|know|check|take|get|help|meet|come|do|be|have|try|give|join|go there|"
+    "tell)\\w+"
+)
+_THIN = re.compile(
+    rf"(?:I|we)(?:'ve|'d)?{_ADVERBS} ?{_THIN_VERBS}(?![\w-])|{_AM}{_ADVERBS} sorry\b"
+    r"|we (?:\w+ ){0,2}(?:back|push|support|help|trust|have|pushing|supporting)(?: up)? (?:each "
+    r"other|one another)",
+    re.IGNORECASE,
+)
+"""Thin whatever follows."""
+_VAGUE = re.compile(
+    rf"{_AM}{_ADVERBS} {_MOODS}(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
+    rf"|(?:I'd|I would|we'd|we would)\b(?! {_WISHED}|.*\b(?:for hours|every|as a (?:kid|child)|"
+    rf"when I was)\b)"
+    rf"|(?:I'll|I will|we'll|we will)\b(?!(?: be)? {_PLANNED})"
+    rf"|(?:I|we)(?: \w+ly)? can\b(?! {_ABLE})"
+    r"|(?:I|we)(?: \w+ly)? (?:could|should|might|may|must|shall|ought)\b"
+    r"|(?:I|we)(?: \w+ly| just)? (?:need|have|'ve got|have got) to\b"
+    r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
+    re.IGNORECASE,
+)
+"""Moods, wishes and plans: thin where they name nothing."""
+_PLAN = re.compile(r"\b(?:going to|will|would)\b|'(?:ll|d)\b")
+_EATS_NOT = re.compile(
+    r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|play|use|walk)\b"
+)
+_CHAT = re.compile(
+    r"\bsince (?:we|I) (?:last )?(?:talked|spoke|chatted|met)\b|\b(?:last|our) (?:chat|talk|"
+    r"conversation)\b"
+    r"|\b(?:let me|let's|can't wait|check (?:it|them|this|that|out)|take a look|keep in touch|"
+    r"good luck)\b"
+    r"|^my [\w' ]{1,30} can\b|\b(?:somewhere (?:fun|nice|cool|new)|speaking of|when things get|"
+    r"when times|(?:haven't|hasn't|didn't|don't have|have no)\b.*\b(?:yet|lately|much|any|"
+    r"anything|as any|coming up)|no worries|no matter|for sure|just in case)\b",
+    re.IGNORECASE,
+)
+_SMALL_TALK = re.compile(
+    r"^"
+    + _any_of(
+        "my (?:pleasure|bad|goodness|god|gosh|dear|friend)|we should|let me|let's|glad|happy|nice|"
+        "good|great|hope|hoping|looking forward|can't wait|guess|kudos|sounds|looks|maybe|perhaps|"
+        "congrats|much|wish|bet|thought|feels?|just (?!last|yesterday|this)|it|this|these|they|"
+        "those|that|he|she|here's|here|look|check|what|how|why|such|same|not|if|seeing|knowing|"
+        "being|having|makes|let|imagine|remember|speaking|talking|wonder|as (?:for|you)|see|show|"
+        "tell|enjoy|keep|take"
+    )
+    + r"\b",
+    re.IGNORECASE,
+)
+_PRAISE = _any_of(
+    "amazing|awesome|great|good|nice|cool|fun|incredible|wonderful|fantastic|beautiful|lovely|"
+    "tough|hard|rewarding|inspiring|special|important|powerful|crazy|unreal|perfect|best|exciting|"
+    "excited|happy|intense|unforgettable|interesting|enlightening|emotional|overwhelming|calming|"
+    "relaxing|therapeutic|everything|worth it|worthwhile|fulfilling|satisfying|challenging|"
+    "magical|priceless|breathtaking|gorgeous|stunning|delicious|tasty|yummy|adorable|cute|sweet|"
+    "super|insane|epic|huge|key|vital|essential|crucial|well|better|okay|ok|fine|ridiculous|there "
+    "for me|rocks?|strength|courage|scary|wild|fast|solid|legendary|supportive|a (?:[\\w-]+ "
+    "){0,3}?(?:blast|success|experience|feeling|time|journey|reminder|boost|rush|pleasure|joy|hit|"
+    "challenge|moment|way|surprise|relief|honou?r|privilege|treat|game.changer|dream|bad start|"
+    "great start|good start)"
+)
+_COUNTS_FOR_LITTLE = re.compile(
+    r"^(?:[Mm]y|[Oo]ur|[Ii]t|[Tt]hey|[A-Z][\w'-]+|[Tt]he)(?: [\w'&-]+){0,6}?(?:'s|'re|'s been|'ve "
+    r"been| (?:is|are|was|were|has been|have been|looks?|looked|seems?|turned out|went|feels?|"
+    r"felt|sounds?|tasted?|makes?|give[sn]?|got off to))(?: (?:so|really|very|super|pretty|such|"
+    r"just|always|also|truly|absolutely|definitely|all|quite|a lot of|lots of|to be|the|still|"
+    r"going|been|simply|too|kind of|me|it|us))* "
+    rf"{_PRAISE}\b[^0-9]*$"
+)
+_KEEPS = re.compile(
+    r"\b(?:I|[Ww]e)(?:'ve| have|'m| am)?(?: (?:really|also|always|still|never|just|actually|"
+    r"absolutely|into|a|big|huge|been|all|both|finally|"
+    "even|recently))* "
+    + _any_of(
+        "do|doing|did|enjoying|loving|love|like|hate|enjoy|prefer|adore|dislike|cherish|can't "
+        "(?:stand|eat|drink)|don't (?:like|eat|drink|have|own|smoke|drive)|own|have|got|play|"
+        "study|teach|collect|speak|work|live|keep|kept|studied|played|worked|lived|grew|moved|"
+        "quit|adopted|married|fan of|into|allergic|vegan|vegetarian|joined|started|writing|"
+        "learning|playing|reading|training|teaching|coaching|practi[cs]ing|volunteering|painting|"
+        "running|dating|raising|studying|used to (?:love|play|work|live|be|have|own)"
+    )
+    + r"\b|\ballergic\b|\bmy (?:favou?rite|fave|name|birthday|job)\b|(?:'d|\bwould) love to\b|"
+    r"\bwent \w+ing\b"
+    r"|\b(?:got|was|am|'m) (?:married|engaged|promoted|hired|fired|divorced|accepted|born|drafted|"
+    r"diagnosed|raised|elected|retired)\b|\bon my (?:\w+ )?list\b"
+    r"|\b(?:helps?|allow(?:s|ed)|lets|taught|teach(?:es)?) me\b|\b(?:fave|favou?rite|hobby|"
+    r"passion|go-to)\b"
+)
+_NAMES = re.compile(r"(?<=[\w,'\"-] )[\"']?[A-Z][\w'-]*[a-zA-Z0-9]|\d|(?<=[\w,] )\"")
+_NOT_NAMES = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|My|We|We're|We've|Our|OK|TV)\b")
+_DATED = re.compile(
+    r"\b(?:yesterday|tomorrow|tonight|last night|ago|(?:last|next|this) (?:week|weekend|month|"
+    r"year|summer|winter|spring|fall|autumn|\w+day))\b"
+)
+_EMPTY = frozenset(
+    "i i'm i've i'd i'll my me mine myself we we're we've we'll us our ours ourselves a an the "
+    "this that these those it its it's they them their he him his she her there here who which "
+    "what when where why how while because since as if so than then though although and or but "
+    "nor not no yes of in on at to from for with by about into over under out up down off through "
+    "during after before between around like along without within across toward towards against "
+    "until too also just really very still ever never always often sometimes usually lately "
+    "recently now today again already even only quite pretty super totally definitely actually "
+    "finally together way more most much many few some any all both each every other another own "
+    "same such lot lots bit little whole am is are was were be been being have has had having do "
+    "does did doing done can could will would should may might must get gets got getting gotten "
+    "go goes going went gone come comes coming came make makes making made take takes taking took "
+    "give gives giving gave keep keeps keeping kept try trying tried want wants wanted need needs "
+    "needed know knows knew see sees seeing saw seen look looks looking looked think thinking "
+    "thought feel feels feeling felt say said tell told let help helps helping helped show shows "
+    "showing showed find finds finding found put use using used start starting started love loved "
+    "loving liked enjoy enjoyed enjoying hope hoping wish thing things stuff something anything "
+    "everything nothing someone anyone everyone people person place places time times moment "
+    "moments day days life lives world part kind sort type types idea ideas point step steps "
+    "difference impact progress change changes experience experiences feelings emotion emotions "
+    "support happiness joy fun blast journey journeys challenge challenges opportunity "
+    "opportunities chance effort efforts dedication passion passions passionate growth success "
+    "future hopes strength courage inspiration motivation memory memories vibe vibes news update "
+    "updates chat talk pic photo picture great amazing awesome good nice cool wonderful fantastic "
+    "incredible best better beautiful lovely special important powerful crazy perfect exciting "
+    "excited happy glad proud lucky grateful thankful inspiring inspired rewarding real right "
+    "true sure new big small long hard tough different important positive huge able ready back "
+    "others goal goals dream dreams skill skills mind heart fact matter reason reasons ways issue "
+    "issues result results side end beginning forward ahead far close deep strong loads tons "
+    "plenty bring brings bringing brought learn learned learning share shared sharing connect "
+    "connecting connected connection connections bond focus focused stay staying stayed remind "
+    "reminds reminded balance peace energy power meaning means mean confidence perspective "
+    "interesting worked till last next win wins opponents battle reading read usual ton inspiring "
+    "book books series movie movies song songs event route spot city dish recipe recipes cool "
+    "second stories scare tasty yummy somewhere later recent tour rides ride yesterday tomorrow "
+    "tonight week weekend month year years weeks months ago ages haven't hasn't didn't don't "
+    "doesn't isn't wasn't self game games complicated challenging fulfilling wild intense "
+    "adventure period short".split()
+)
+_TOKEN = re.compile(r"[a-z][a-z'-]+|\d+")
+_SUBORDINATE = re.compile(r"\b(?:is|are|has|have|when|since|that|who)\b", re.IGNORECASE)
+_MAIN_VERB = re.compile(
+    r"\b(?:I|[Ww]e)(?: (?:\w+ly|just|also|even|once|all|both|then|never|always))* (?P<verb>[a-z]+)"
+)
+_TURNS_OF_LIFE = frozenset(
+    "bought adopted joined started moved married graduated quit lost signed founded launched sold "
+    "retired divorced enrolled built wrote published received won grew met painted learned".split()
+)
+"""What was done once, and stays done."""
+_FEWEST_WORDS = 3
+
+
+def is_worth_keeping(clause: str) -> bool:
+    """Whether a clause in the first person, or about somebody named, tells something that lasts."""
+    if len(clause.split()) < _FEWEST_WORDS or _is_thin(clause):
+        return False
+    particular = _is_named(clause) or _DATED.search(clause) or _KEEPS.search(clause)
+    needed = 1 if particular else 3 if _is_bygone(clause) else 2
+    return len(content_words(clause)) >= needed
+
+
+def _is_bygone(clause: str) -> bool:
+    """Whether it tells what once happened, as in "I gave a talk", and of nothing of one's own."""
+    match = _MAIN_VERB.search(clause)
+    if match is None or _SUBORDINATE.search(clause[: match.start()]):
+        return False
+    if re.search(r"\bmy\b", clause[match.end() :]):
+        return False
+    verb = match["verb"].lower()
+    past = plain_form(verb).past or verb in ("was", "were", "got", "had")
+    return past and verb not in _TURNS_OF_LIFE
+
+
+def content_words(clause: str) -> set[str]:
+    """The words that name something."""
+    return set(_TOKEN.findall(clause.lower())) - _EMPTY
+
+
+def _is_thin(clause: str) -> bool:
+    """Whether it is small talk, praise, or a mood."""
+    if _SMALL_TALK.match(clause) or _CHAT.search(clause):
+        return True
+    if _COUNTS_FOR_LITTLE.match(clause) and not re.search(r"\bfor me\b", clause):
+        return True
+    subject = _FIRST_SUBJECT.search(clause)
+    if subject is None or _EATS_NOT.search(clause):
+        return False
+    if _THIN.match(clause, subject.start()):
+        return True
+    return _VAGUE.match(clause, subject.start()) is not None and not _names_much(clause)
+
+
+def _names_much(clause: str) -> bool:
+    """Whether it names somebody, something or a day, and says what of it."""
+    particular = _is_named(clause) or _DATED.search(clause) is not None
+    needed = 1 if _PLAN.search(clause) else 2
+    return particular and len(content_words(clause)) >= needed
+
+
+def _is_named(clause: str) -> bool:
+    return _NAMES.search(_NOT_NAMES.sub("", clause)) is not None

@@ -1,0 +1,804 @@
+"""Write time and batch, on real ledgers: what lives afterwards, and that nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory.config import MemoryConfig
+from memory.coverage import compare
+from memory.decide import Chosen
+from memory.deduplicator.deduplicator import MemoryDeduplicator
+from memory.errors import LedgerError, ModelError, ModelUnavailable
+from memory.ledger import Ledger, Lineage, Snapshot
+from memory.models import (
+    Action,
+    Decision,
+    DeduplicationReport,
+    Memory,
+    MergeGroup,
+    Question,
+    Survivor,
+    Verdict,
+)
+from memory.offline import OfflineModel
+from memory.providers import CircuitBreaker
+from memory.review import cards_of
+from memory.search import VectorsByUser, similarity
+from memory.store import Anyway, Applied, Asker, MemoryStore, reopen_pending
+from tests.conftest import Tell
+from tests.doubles import (
+    START,
+    HangingModel,
+    PlacedEmbedder,
+    ScriptedModel,
+    living_for,
+    ticking,
+)
+
+CAT, TABBY, DOG = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
+MERGED = Verdict(parts=(MergeGroup(members=(0, 1), text=TABBY),))
+APART = Verdict()
+
+
+@pytest.fixture(autouse=True)
+def debug_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="memory")
+
+
+def write(deduplicator: MemoryDeduplicator, memory: Memory) -> Memory:
+    return asyncio.run(deduplicator.check_and_merge(memory))
+
+
+def batch(deduplicator: MemoryDeduplicator, dry_run: bool = False) -> DeduplicationReport:
+    return asyncio.run(deduplicator.deduplicate_all(dry_run))
+
+
+def live(store: MemoryStore) -> set[str]:
+    return {memory.content for memory in store.memories()}
+
+
+def every_text(store: MemoryStore) -> set[str]:
+    with store.ledger.reading() as reader:
+        return {row.memory.content for row in reader.memories.all()}
+
+
+def test_a_plan_of_few_groups_counts_all_and_shows_the_least_certain(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    texts = [embedder.place("a"), embedder.place("b"), embedder.place("c", 0.93, "b")]
+    for text in (*texts, "A."):
+        store.add(store.new_memory(text))
+    deduplicator = MemoryDeduplicator(store, ScriptedModel())
+    report = asyncio.run(deduplicator.deduplicate_all(dry_run=True, groups=1))
+    assert [member.content for member in report.groups[0].members] == ["b", "c"]
+    assert (report.found, report.retired, report.estimated_model_calls) == (2, 1, 1)
+
+
+# --- write time ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("similarity", "asked", "left"),
+    [(0.95, 0, {TABBY}), (0.949, 1, {TABBY}), (0.90, 1, {TABBY}), (0.899, 0, {CAT, TABBY})],
+)
+def test_thresholds_include_their_own_value(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell,
+    similarity: float, asked: int, left: set[str],
+) -> None:  # fmt: skip
+    model = ScriptedModel(MERGED)
+    deduplicator = MemoryDeduplicator(store, model)
+    embedder.place(CAT)
+    embedder.place(TABBY, similarity, CAT)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(TABBY))
+    assert (len(model.asked), live(store)) == (asked, left)
+    assert every_text(store) == {CAT, TABBY}
+
+
+def test_long_texts_are_not_compared_on_the_loop(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_the_loop = []
+
+    def watched(a: str, b: str) -> object:
+        on_the_loop.append(threading.current_thread() is threading.main_thread())
+        return compare(a, b)
+
+    for module in ("decide.policy", "providers.offline"):
+        monkeypatch.setattr(f"memory.{module}.compare", watched)
+    cat, dog = (f"{'Mia rows on the lake, and she sings. ' * 60}{text}" for text in (CAT, DOG))
+    embedder.place(cat)
+    embedder.place(dog, 0.97, cat)
+    deduplicator = MemoryDeduplicator(store, OfflineModel())
+    write(deduplicator, tell(cat))
+    write(deduplicator, tell(dog))
+    assert on_the_loop
+    assert not any(on_the_loop)
+
+
+def minutes_pass(store: MemoryStore, minutes: int) -> None:
+    """The store's clock moves on by a minute each time it is read."""
+    for _ in range(minutes):
+        store.clock()
+
+
+def test_the_same_text_needs_no_model_and_the_newer_stays(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    write(deduplicator, tell(CAT))
+    second = tell(CAT.upper())
+    assert write(deduplicator, second) == second
+    assert live(store) == {CAT.upper()}
+
+
+def test_an_older_memory_that_says_more_absorbs_the_newer(
+    store: MemoryStore, embedder: PlacedEmbedder, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    embedder.place(TABBY)
+    embedder.place(CAT, 0.96, TABBY)
+    old = write(deduplicator, tell(TABBY))
+    new = tell(CAT, metadata={"seen": 2})
+    result = write(deduplicator, new)
+    assert (result.id, result.content) == (old.id, TABBY)
+    assert (result.timestamp, result.metadata) == (new.timestamp, {"seen": 2})
+    assert living_for(store, new) == store.get(old.id)
+
+
+def test_what_differs_in_a_value_is_judged_and_both_stay(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    model = ScriptedModel(APART)
+    deduplicator = MemoryDeduplicator(store, model)
+    embedder.place(CAT)
+    embedder.place(DOG, 0.98, CAT)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    assert live(store) == {CAT, DOG}
+    write(deduplicator, tell(DOG + "!"))
+    assert len(model.asked) == 1, "what was told apart is never asked again"
+    assert batch(deduplicator).decisions == {}
+
+
+def test_without_the_guard_the_newer_replaces_as_the_seed_says(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel
+) -> None:
+    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    embedder.place(CAT)
+    embedder.place(DOG, 0.95, CAT)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    assert (live(store), every_text(store)) == ({DOG}, {CAT, DOG})
+
+
+CHAIN = ["Mia walks.", "Mia walks a lot.", "Mia runs a lot."]
+
+
+@pytest.fixture(params=[(0, 15, 30), (0, 14, 29), (0, 15, 29)])
+def chain(request: pytest.FixtureRequest, embedder: PlacedEmbedder) -> list[str]:
+    """At these angles: neighbours at some 0.97, the ends at some 0.87."""
+    for text, degrees in zip(CHAIN, request.param, strict=True):
+        angle = math.radians(degrees)
+        embedder.place_at(text, [math.cos(angle), math.sin(angle)])
+    return CHAIN
+
+
+def test_without_the_guard_a_chain_whose_ends_are_unlike_does_not_collapse_one_by_one(
+    store: MemoryStore, model: ScriptedModel, tell: Tell, chain: list[str]
+) -> None:
+    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    for text in chain:
+        write(deduplicator, tell(text))
+    assert live(store) == {chain[1], chain[2]}
+    batch(deduplicator)
+    assert live(store) == {chain[1], chain[2]}, "nor in a batch later"
+
+
+def test_without_the_guard_a_chain_whose_ends_are_unlike_does_not_collapse_in_a_batch(
+    store: MemoryStore, model: ScriptedModel, tell: Tell, chain: list[str]
+) -> None:
+    """Nor does what replaced an end answer for it in the next round."""
+    store.add_batch([tell(text) for text in chain])
+    batch(MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False)))
+    assert len(live(store)) == 2
+    assert chain[2] in live(store)
+
+
+def test_switched_off_it_stores_everything(
+    store: MemoryStore, tell: Tell, model: ScriptedModel
+) -> None:
+    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_enabled=False))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(CAT))
+    assert len(list(store.memories())) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"user": "Mia"}, {"user": "Jonas"}),
+        ({"user": "Mia"}, {"user": None}),
+        ({"is_private": True}, {"is_private": False}),
+    ],
+)
+def test_nobody_replaces_what_is_outside_their_scope(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell,
+    first: dict[str, object], second: dict[str, object],
+) -> None:  # fmt: skip
+    write(deduplicator, tell(CAT, **first))
+    write(deduplicator, tell(CAT, **second))
+    batch(deduplicator)
+    assert len(list(store.memories())) == 2
+
+
+def test_the_same_memory_again_is_not_stored_again(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    memory = tell(CAT)
+    assert write(deduplicator, memory) == write(deduplicator, memory) == memory
+    assert len(every_text(store)) == len(list(store.memories())) == 1
+
+
+def test_an_id_that_is_taken_by_another_content_loses_nothing(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    first = write(deduplicator, tell(CAT))
+    other = write(deduplicator, tell(DOG).model_copy(update={"id": first.id}))
+    assert live(store) == {CAT, DOG}
+    assert (other.id != first.id, other.external_id) == (True, first.id)
+    assert store.add_batch([tell("Mia sails.").model_copy(update={"id": first.id})]) == 1
+    assert live(store) == {CAT, DOG, "Mia sails."}
+
+
+def test_a_private_memory_does_not_answer_for_a_public_one(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    private = write(deduplicator, tell(CAT, external_id="7", is_private=True))
+    public = write(deduplicator, tell(CAT, external_id="7", timestamp=private.timestamp))
+    assert (public.is_private, len(list(store.memories()))) == (False, 2)
+
+
+def test_a_memory_that_arrives_again_is_not_decided_again(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.92, CAT)
+    model = ScriptedModel(MERGED)
+    deduplicator = MemoryDeduplicator(store, model)
+    told = [tell(CAT, external_id="1"), tell(TABBY, external_id="2")]
+    asyncio.run(deduplicator.check_and_merge_all(told))
+    again = asyncio.run(deduplicator.check_and_merge_all(told))
+    assert [outcome.action for outcome in again] == ["already there", "already there"]
+    assert [outcome.memory.content for outcome in again] == [TABBY, TABBY]
+    assert len(model.asked) == 1
+
+
+def test_many_copies_of_a_text_told_apart_do_not_hide_a_match(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place(DOG)
+    embedder.place(CAT, 0.98, DOG)
+    embedder.place(TABBY, 0.96, CAT)
+    store.add_batch([tell(DOG) for _ in range(9)])
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(APART))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(TABBY))
+    assert CAT not in live(store)
+
+
+def test_each_candidate_sees_the_ones_accepted_before_it(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    outcomes = asyncio.run(deduplicator.check_and_merge_all([tell(CAT), tell(CAT), tell(DOG)]))
+    assert [outcome.action for outcome in outcomes] == ["add", "replace", "add"]
+    assert live(store) == {CAT, DOG}
+
+
+def test_a_late_arrival_of_an_older_memory_does_not_become_the_newest(
+    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+) -> None:
+    newest = write(deduplicator, tell(CAT))
+    result = write(deduplicator, tell(CAT, timestamp=START - timedelta(days=9)))
+    assert (result.id, result.timestamp) == (newest.id, newest.timestamp)
+
+
+# --- failures ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def close_pair(embedder: PlacedEmbedder) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.92, CAT)
+    embedder.place(DOG, 0.92, CAT)
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_failing_model_falls_back_to_replace_where_one_covers_the_other(
+    store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(ModelError("503")))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(TABBY))
+    assert (live(store), every_text(store)) == ({TABBY}, {CAT, TABBY})
+    assert "DEDUP_FAIL: LLM merge failed, falling back to replace (503" in caplog.text
+    assert store.counts().pending == 1
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_failing_model_keeps_both_where_neither_covers_and_a_later_run_settles_it(
+    store: MemoryStore, tell: Tell
+) -> None:
+    model = ScriptedModel(ModelError("503"), ModelError("still 503"), APART)
+    deduplicator = MemoryDeduplicator(store, model)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
+    assert batch(deduplicator).pending == 1
+    assert batch(deduplicator).undecided == 1, "it is not asked again at once"
+    minutes_pass(store, 60)
+    assert batch(deduplicator).decisions == {"keep_both": 1}
+    assert store.counts().pending == 0
+    assert batch(deduplicator).decisions == {}
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_question_that_nobody_was_let_ask_counts_as_no_attempt(
+    store: MemoryStore, tell: Tell
+) -> None:
+    now_s = [0.0]
+    model = ScriptedModel(ModelUnavailable("503"), APART)
+    breaker = CircuitBreaker(model, failures=1, clock=lambda: now_s[0])
+    deduplicator = MemoryDeduplicator(store, breaker)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    minutes_pass(store, 60)
+    decisions = len(store.history())
+    for _ in range(6):
+        report = batch(deduplicator)
+        assert (report.pending, report.left, report.usage.calls) == (0, 1, 0)
+    assert (len(model.asked), len(store.history())) == (1, decisions)
+    now_s[0] = 3_600.0
+    assert batch(deduplicator).decisions == {"keep_both": 1}
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_what_was_replaced_for_want_of_a_model_is_asked_again_and_nothing_was_lost(
+    store: MemoryStore, tell: Tell
+) -> None:
+    """Without the guard the fallback retires another fact; the next batch brings it back.
+
+    A batch in which nothing is answered retires nothing.
+    """
+    model = ScriptedModel(ModelError("503"), ModelError("503"), APART)
+    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    assert (live(store), store.counts().pending) == ({DOG}, 1)
+    batch(deduplicator)
+    assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
+    minutes_pass(store, 60)
+    batch(deduplicator)
+    assert (live(store), store.counts().pending) == ({CAT, DOG}, 0)
+    assert batch(deduplicator).decisions == {}
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_retry_asks_what_is_pending_and_leaves_other_copies_alone(
+    store: MemoryStore, tell: Tell
+) -> None:
+    model = ScriptedModel(ModelError("503"), APART)
+    deduplicator = MemoryDeduplicator(store, model)
+    copies = [store.add(tell(text)) for text in ("Mia sails.", "MIA SAILS")]
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    assert store.counts().pending == 1
+    report = asyncio.run(deduplicator.retry_pending())
+    assert (report.decisions, store.counts().pending) == ({"keep_both": 1}, 0)
+    assert {memory.content for memory in copies} <= live(store)
+    assert len(model.asked) == 2
+    assert asyncio.run(deduplicator.retry_pending()).decisions == {}
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_whoever_insists_is_answered_once(store: MemoryStore, tell: Tell) -> None:
+    """What the model told apart is asked again on request, and then not a second time."""
+    model = ScriptedModel(APART, APART)
+    deduplicator = MemoryDeduplicator(store, model)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    report = asyncio.run(deduplicator.retry_pending(again=True))
+    assert (report.decisions, len(model.asked)) == ({"keep_both": 1}, 2)
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_retry_that_dies_before_it_asked_leaves_the_question_open(
+    store: MemoryStore, tell: Tell
+) -> None:
+    model = ScriptedModel(ModelError("503"), APART)
+    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(DOG))
+    reopen_pending(store.ledger, lambda _reader: set(), store.scope_of, 10)
+    assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
+    asyncio.run(deduplicator.retry_pending())
+    assert (live(store), store.counts().pending) == ({CAT, DOG}, 0)
+
+
+def test_a_question_about_what_was_forgotten_in_part_is_asked_as_things_are(
+    store: MemoryStore, tell: Tell
+) -> None:
+    first, second, third = (
+        store.add(tell(text))
+        for text in ("Mia sails.", "Mia sails a boat.", "Mia sails a red boat.")
+    )
+    for older, newer in ((first, second), (second, third)):
+        kept = Survivor(newer, (older.id,))
+        pending = Decision(
+            Action.REPLACE, "no model", (older, newer), (kept,), model="any", pending=True
+        )
+        assert isinstance(store.apply(pending, Anyway()), Applied)
+        if older is first:
+            reopen_pending(store.ledger, lambda _reader: set(), store.scope_of, 10)
+    store.forget(first.id)
+    [question] = reopen_pending(store.ledger, lambda _reader: set(), store.scope_of, 10)
+    assert (question.members, question.scrubbed) == ((second.id, third.id), True)
+    assert live(store) == {third.content}
+
+
+def test_more_copies_than_candidates_do_not_keep_a_new_one_waiting(
+    store: MemoryStore, tell: Tell
+) -> None:
+    store.add_batch([tell(CAT) for _ in range(9)])
+    deduplicator = MemoryDeduplicator(store, ScriptedModel())
+    write(deduplicator, tell(CAT.upper()))
+    assert store.counts().live == 9
+
+
+def test_a_text_that_a_person_keeps_twice_still_takes_a_new_copy_in(
+    store: MemoryStore, tell: Tell
+) -> None:
+    deduplicator = MemoryDeduplicator(store, ScriptedModel())
+    store.add_batch([tell(CAT), tell(CAT.upper())])
+    batch(deduplicator)
+    store.undo(store.history()[-1].number)
+    write(deduplicator, tell(CAT + "!"))
+    assert store.counts().live == 2
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
+    store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    invented = Verdict(parts=(MergeGroup(members=(0, 1), text="Mia has a tabby cat called Pip."),))
+    model = ScriptedModel(invented, MERGED)
+    store.add_batch([tell(CAT), tell(TABBY)])
+    batch(MemoryDeduplicator(store, model))
+    assert "Pip" in model.asked[1].objection
+    assert live(store) == {TABBY}
+    assert "discarded" in caplog.text
+    assert store.counts().pending == 0
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_an_empty_merge_is_a_failure(store: MemoryStore, tell: Tell) -> None:
+    empty = Verdict(parts=(MergeGroup(members=(0, 1), text=""),))
+    config = MemoryConfig(on_merge_failure="keep_both")
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(empty), config)
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(TABBY))
+    assert (live(store), store.counts().pending) == ({CAT, TABBY}, 1)
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_model_that_hangs_costs_a_write_its_budget_and_then_has_failed(
+    store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    deduplicator = MemoryDeduplicator(store, HangingModel(), budget_s=0.2)
+    write(deduplicator, tell(CAT))
+    started = time.monotonic()
+    write(deduplicator, tell(TABBY))
+    assert 0.2 <= time.monotonic() - started < 5.0
+    assert (live(store), every_text(store)) == ({TABBY}, {CAT, TABBY})
+    told = "DEDUP_FAIL: LLM merge failed, falling back to replace (no answer within 0.2 s"
+    assert told in caplog.text
+    [decision] = store.history()
+    assert (decision.pending, decision.reason.startswith("no answer within 0.2 s")) == (True, True)
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_second_try_waits_for_what_the_first_has_left(store: MemoryStore, tell: Tell) -> None:
+    def empty_and_then_hanging(_question: Question) -> Verdict:
+        model.hangs = True
+        return Verdict(parts=(MergeGroup(members=(0, 1), text=""),))
+
+    model = HangingModel(empty_and_then_hanging)
+    deduplicator = MemoryDeduplicator(store, model, budget_s=1.0)
+    store.add_batch([tell(CAT), tell(DOG)])
+
+    async def slow() -> float:
+        started = time.monotonic()
+        running = asyncio.create_task(deduplicator.deduplicate_all())
+        await asyncio.sleep(0.7)
+        model.hangs = False
+        await running
+        return time.monotonic() - started
+
+    took_s = asyncio.run(slow())
+    assert took_s < 1.6, "a budget for each try would end at 1.7 s"
+    assert (model.waiting, live(store)) == (2, {CAT, DOG})
+    [decision] = store.history()
+    assert decision.reason.startswith("no answer within 1 s")
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_each_group_of_a_batch_has_a_budget_of_its_own(store: MemoryStore, tell: Tell) -> None:
+    store.add_batch([tell(CAT), tell(TABBY), tell(CAT, user="Mia"), tell(DOG, user="Mia")])
+    report = batch(MemoryDeduplicator(store, HangingModel(), budget_s=0.2, concurrency=1))
+    assert (report.pending, live(store)) == (2, {CAT, TABBY, DOG})
+    assert all(one.reason.startswith("no answer within 0.2 s") for one in report.groups)
+
+
+def test_when_no_query_answers_the_memory_is_stored_anyway(
+    ledger: Ledger, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    def fail(*_: object) -> None:
+        raise LedgerError("the vectors cannot be read")
+
+    monkeypatch.setattr(VectorsByUser, "nearest", fail)
+    with MemoryStore(ledger, embedder) as store:
+        store.add(tell(DOG))
+        write(MemoryDeduplicator(store, model), tell(CAT))
+        assert live(store) == {CAT, DOG}
+    assert caplog.text.count("similarity query failed, storing the memory anyway") == 1
+
+
+def test_a_memory_that_came_meanwhile_is_decided_again(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.92, CAT)
+
+    def rival_comes(_question: Question) -> Verdict:
+        store.add(tell(TABBY))
+        return MERGED
+
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(rival_comes))
+    store.add(tell(CAT))
+    write(deduplicator, tell(TABBY))
+    assert [memory.content for memory in store.memories()] == [CAT, TABBY]
+    assert "decided again" in caplog.text
+
+
+# --- log lines --------------------------------------------------------------------------------
+
+
+def test_the_log_lines_are_the_seeds(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.93, CAT)
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(MERGED))
+    write(deduplicator, tell(CAT))
+    write(deduplicator, tell(TABBY))
+    write(deduplicator, tell(TABBY))
+    lines = [(r.levelname, r.getMessage()) for r in caplog.records if "DEDUP" in r.message]
+    assert lines == [
+        ("DEBUG", 'DEDUP_CHECK: "Mia has a cat." no match -> add as new (nothing similar)'),
+        ("DEBUG", 'DEDUP_CHECK: "Mia has a tabby cat." closest match sim=0.93 -> LLM merge '
+                  "(between 0.90 and 0.95)"),
+        ("INFO", 'DEDUP_MERGE: 2 memories -> "Mia has a tabby cat."'),
+        ("DEBUG", 'DEDUP_CHECK: "Mia has a tabby cat." closest match sim=1.00 -> replace '
+                  "(same text)"),
+    ]  # fmt: skip
+
+
+# --- batch ------------------------------------------------------------------------------------
+
+
+def test_a_batch_cleans_up_and_a_second_one_changes_nothing(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.96, CAT)
+    embedder.place(DOG, 0.96, CAT)
+    store.add_batch([tell(CAT), tell(CAT), tell(TABBY), tell(DOG), tell("Jonas sails.")])
+    model = ScriptedModel(APART, APART)
+    deduplicator = MemoryDeduplicator(store, model)
+    report = batch(deduplicator)
+    assert live(store) == {TABBY, DOG, "Jonas sails."}
+    assert (report.memories, report.memories_after, report.retired) == (5, 3, 2)
+    assert report.usage.calls == len(model.asked)
+    with store.ledger.reading() as reader:
+        before = reader.revision()
+    again = batch(deduplicator)
+    assert (again.decisions, again.usage.calls, again.rounds) == ({}, 0, 0)
+    with store.ledger.reading() as reader:
+        assert reader.revision() == before
+
+
+def test_an_audit_gives_the_plan_and_as_many_of_its_groups_as_were_asked_for(
+    deduplicator: MemoryDeduplicator, store: MemoryStore, tell: Tell
+) -> None:
+    store.add_batch([tell(CAT), tell(CAT), tell(DOG), tell(DOG)])
+    found = asyncio.run(deduplicator.audit(Chosen(1)))
+    shown = [[one.content for one in card.members] for card in cards_of(found.plan)]
+    assert shown == [[CAT] * 2, [DOG] * 2]
+    assert (found.report.found, len(found.report.groups)) == (2, 1)
+
+
+def test_a_dry_run_says_what_would_be_and_changes_no_byte(
+    ledger: Ledger, store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.96, CAT)
+    embedder.place(DOG, 0.92, CAT)
+    store.add_batch([tell(CAT), tell(TABBY), tell(DOG)])
+    store.close()
+    before = Path(ledger.name).read_bytes()
+    with MemoryStore(Ledger.open(f"sqlite:///{ledger.name}"), embedder) as readable:
+        report = batch(MemoryDeduplicator(readable, model), dry_run=True)
+    assert Path(ledger.name).read_bytes() == before
+    assert model.asked == []
+    [first] = [group for group in report.groups if len(group.members) == 2]
+    assert (first.action, [m.fate for m in first.members]) == ("replace", ["retire", "keep"])
+    assert report.pairs == {"0.98": 0, "0.95": 1, "0.90": 2}
+
+
+def test_a_chain_whose_ends_are_unlike_is_not_merged_on_hearsay(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    """a~b~c, a and c unlike: a and b merge, and c is not merged with what came of them."""
+    a, b, c = "Mia has a cat.", "Mia has a cat, Pip.", "Mia has a pet, Pip."
+    embedder.place_at(a, [1.0, 0.0])
+    embedder.place_at(b, [0.92, 0.39])
+    embedder.place_at(c, [0.69, 0.72])
+    embedder.place_at("Mia has a cat named Pip.", [0.80, 0.60])
+    store.add_batch([tell(a), tell(b), tell(c)])
+
+    def merge(question: Question) -> Verdict:
+        assert {member.content for member in question.members} == {a, b}
+        return Verdict(parts=(MergeGroup(members=(0, 1), text=b),))
+
+    model = ScriptedModel(merge, APART)
+    report = batch(MemoryDeduplicator(store, model))
+    assert a not in live(store)
+    assert c in live(store)
+    assert report.pairs["0.90"] == 2
+
+
+def test_a_synthesised_memory_is_measured_by_what_it_was_made_from(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    a, b, joined, c = "Pip is a cat.", "Pip is a tabby.", "Pip is a tabby cat.", "Pip is a pet cat."
+    embedder.place_at(a, [1.0, 0.0])
+    embedder.place_at(b, [0.92, 0.39])
+    embedder.place_at(joined, [0.80, 0.60])
+    embedder.place_at(c, [0.69, 0.72])
+    store.add_batch([tell(a), tell(b)])
+    verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=joined),))
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(verdict))
+    batch(deduplicator)
+    assert live(store) == {joined}
+    store.add(tell(c))
+    assert similarity(*(v.vector for v in store.embeddings.embed([tell(joined), tell(c)]))) >= 0.9  # type: ignore[arg-type]
+    assert batch(deduplicator).decisions == {}, "close to the merge, far from its first source"
+
+
+def test_an_interrupted_batch_keeps_what_was_decided(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    embedder.place(CAT)
+    embedder.place(TABBY, 0.92, CAT)
+    store.add_batch([tell("Jonas sails."), tell("Jonas sails!"), tell(CAT), tell(TABBY)])
+
+    def ctrl_c(_question: Question) -> Verdict:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        batch(MemoryDeduplicator(store, ScriptedModel(ctrl_c), concurrency=1))
+    assert live(store) == {"Jonas sails!", CAT, TABBY}
+
+
+# --- any order, any store -----------------------------------------------------------------------
+
+VALUES = st.sampled_from(["3", "4", "5"])
+FRAMES = st.sampled_from(["{u} has {v} cats.", "{u} has {v} cats", "{u} owns {v} cats."])
+TOLD = st.lists(
+    st.tuples(st.sampled_from(["Mia", "Jonas"]), VALUES, FRAMES), min_size=1, max_size=12
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def cleaned(folder: Path, told: list[tuple[str, str, str]], at_once: bool) -> set[tuple[str, str]]:
+    """What (user, value) the live memories state, each told value checked to be among them."""
+    (folder / "l.db").unlink(missing_ok=True)
+    embedder = PlacedEmbedder()
+    for n, value in enumerate("345"):
+        for m, frame in enumerate(["has", "owns"]):
+            for user in ("Mia", "Jonas"):
+                text = f"{user} {frame} {value} cats."
+                embedder.place_at(text, [1.0, 0.1 * n, 0.2 * m])
+    memories = [
+        Memory(content=frame.format(u=user, v=value), user=user, timestamp=START + timedelta(n))
+        for n, (user, value, frame) in enumerate(told)
+    ]
+    ledger = Ledger.create(f"sqlite:///{folder / 'l.db'}")
+    with MemoryStore(ledger, embedder, clock=ticking()) as store:
+        deduplicator = MemoryDeduplicator(store, OfflineModel())
+        if at_once:
+            store.add_batch(memories)
+            batch(deduplicator)
+        else:
+            asyncio.run(deduplicator.check_and_merge_all(memories))
+        return {(m.user or "", m.content.split()[2]) for m in store.memories()}
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(told=TOLD, at_once=st.booleans())
+def test_no_value_is_ever_lost(
+    folder: Path, told: list[tuple[str, str, str]], at_once: bool
+) -> None:
+    expected = {(user, value) for user, value, _ in told}
+    assert cleaned(folder, told, at_once) == expected
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_the_time_of_a_run_begins_before_its_first_plan(
+    deduplicator: MemoryDeduplicator,
+    store: MemoryStore,
+    monkeypatch: pytest.MonkeyPatch,
+    dry_run: bool,
+) -> None:
+    now = 0.0
+    take = store.snapshot
+
+    def slow(asker: Asker, lineage: Lineage, before: Snapshot | None) -> Snapshot:
+        nonlocal now
+        now += 0.0 if before else 9.0
+        return take(asker, lineage, before)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(store, "snapshot", slow)
+    assert asyncio.run(deduplicator.deduplicate_all(dry_run=dry_run)).seconds == 9.0
+
+
+@pytest.mark.usefixtures("close_pair")
+def test_a_model_may_join_what_only_the_offline_judge_kept_apart(
+    store: MemoryStore, tell: Tell
+) -> None:
+    """Its word stands below the model's: the merge is applied, and paid for once."""
+    cat, tabby = store.add(tell(CAT)), store.add(tell(TABBY))
+    with store.ledger.writing() as writer:
+        writer.distinct.mark(store.scope_of(cat), cat.content, tabby.content, "test", "offline")
+    model = ScriptedModel(MERGED)
+    report = batch(MemoryDeduplicator(store, model))
+    assert (report.decisions, len(model.asked), report.left) == ({"merge": 1}, 1, 0)
+
+
+def test_calls_that_fail_are_spent_too(
+    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+) -> None:
+    for n in range(4):
+        embedder.place(f"Mia keeps cat {n}.")
+        embedder.place(f"Mia feeds cat {n}.", 0.92, f"Mia keeps cat {n}.")
+        store.add_batch([tell(f"Mia keeps cat {n}."), tell(f"Mia feeds cat {n}.")])
+    model = ScriptedModel(*[ModelError("503")] * 4)
+    deduplicator = MemoryDeduplicator(store, model, concurrency=1)
+    report = asyncio.run(deduplicator.deduplicate_all(max_calls=2))
+    assert (len(model.asked), report.pending, report.left) == (2, 2, 2)

@@ -1,0 +1,169 @@
+"""A reader is tried before it is trusted; a model that does not read well is not believed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import pytest
+
+from memory.coverage import Belief
+from memory.decide import Part, checked
+from memory.deduplicator import trial
+from memory.deduplicator.deduplicator import MemoryDeduplicator
+from memory.deduplicator.second_reading import SecondReader
+from memory.errors import CallsSpent, ModelError, ModelUnavailable
+from memory.models import MergeReading, ProposedMerge, Rereading
+from memory.providers import Asking, Budget, CallBudget
+from memory.store import MemoryStore
+from memory.upkeep import examine
+from tests.conftest import Tell
+from tests.doubles import ScriptedModel
+
+OLDER, NEWER, TEXT = "Mia has a cat.", "Mia's cat is called Pip.", "Mia has a cat named Pip."
+
+
+class LazyReader(ScriptedModel):
+    """Accepts whatever it is shown."""
+
+    name = "lazy"
+
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+        self.reread_merges.append(tuple(merges))
+        return Rereading(readings=(MergeReading(),) * len(merges))
+
+
+@pytest.fixture
+def part(tell: Tell) -> Part:
+    return checked(ProposedMerge((tell(OLDER), tell(NEWER)), TEXT))
+
+
+def asking(calls: int = 20) -> Asking:
+    return Asking(CallBudget(calls), Budget(10.0))
+
+
+def settle(reader: SecondReader, *parts: Part, ask: Asking | None = None) -> list[Belief]:
+    settled = asyncio.run(reader.settle(parts, ask or asking()))
+    return [part.belief for part in settled]
+
+
+# --- the trial ------------------------------------------------------------------------------------
+
+
+def test_four_of_the_eight_are_wrong_and_the_program_tells_none_of_them() -> None:
+    assert [len(trial.TRIAL), trial.FAITHFUL.count(False)] == [8, 4]
+    assert {checked(merge).belief for merge in trial.TRIAL} == {Belief.DOUBTFUL}
+
+
+def test_a_model_is_tried_once_and_the_ledger_keeps_how_it_went(
+    store: MemoryStore, part: Part
+) -> None:
+    model, spent = ScriptedModel(), asking()
+    assert settle(SecondReader(store, model), part, ask=spent) == [Belief.BELIEVED]
+    assert spent.usage.calls == 2
+    assert settle(SecondReader(store, model), part, ask=spent) == [Belief.BELIEVED]
+    assert spent.usage.calls == 3
+    assert examine(store) == []
+
+
+def test_a_reader_that_accepts_what_is_wrong_counts_as_none(
+    store: MemoryStore, part: Part, tell: Tell, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = LazyReader()
+    covered = ProposedMerge((tell(OLDER), tell(NEWER)), f"{OLDER} {NEWER}")
+    with caplog.at_level(logging.WARNING):
+        found = settle(SecondReader(store, model), part, checked(covered))
+    assert found == [Belief.REFUSED, Belief.BELIEVED]
+    assert model.reread_merges == [trial.TRIAL]
+    assert "lazy accepted 4 of 4 wrong merges" in caplog.text
+    [finding] = examine(store)
+    assert "lazy accepted 4 of 4 wrong merges" in finding.what
+    assert finding.kind == "yours"
+
+
+def test_a_reader_that_says_nothing_when_it_is_tried_is_not_trusted_and_is_tried_again(
+    store: MemoryStore, part: Part, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Silent(LazyReader):
+        async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+            self.reread_merges.append(tuple(merges))
+            return Rereading()
+
+    model = Silent()
+    with caplog.at_level(logging.WARNING):
+        assert settle(SecondReader(store, model), part) == [Belief.REFUSED]
+    assert "lazy gave no reading when it was tried" in caplog.text
+    assert model.reread_merges == [trial.TRIAL]
+    assert settle(SecondReader(store, LazyReader()), part) == [Belief.REFUSED]
+    assert "lazy accepted 4 of 4 wrong merges" in examine(store)[0].what
+
+
+def test_one_wrong_merge_may_be_accepted_and_a_merge_without_answer_is_not() -> None:
+    wrong = [number for number, faithful in enumerate(trial.FAITHFUL) if not faithful]
+    found: list[MergeReading | None] = [None] * 8
+    for accepted, number in enumerate(wrong):
+        assert trial.accepted_wrongly(Rereading(readings=tuple(found))) == accepted
+        found[number] = MergeReading()
+    assert trial.MOST_ACCEPTED == 1
+
+
+def test_a_trial_that_fails_for_want_of_an_answer_is_repeated(
+    store: MemoryStore, part: Part
+) -> None:
+    class Down(ScriptedModel):
+        async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+            raise ModelUnavailable("down")
+
+    with pytest.raises(ModelError, match="down"):
+        settle(SecondReader(store, Down()), part)
+    assert settle(SecondReader(store, ScriptedModel()), part) == [Belief.BELIEVED]
+
+
+def test_several_at_once_try_it_once(store: MemoryStore, part: Part) -> None:
+    model, spent = ScriptedModel(), asking()
+    reader = SecondReader(store, model)
+
+    async def run() -> None:
+        await asyncio.gather(*(reader.settle([part], spent) for _ in range(4)))
+
+    asyncio.run(run())
+    assert (spent.usage.calls, len(model.reread_merges)) == (5, 4)
+
+
+def test_retry_all_tries_it_again(store: MemoryStore, part: Part) -> None:
+    model = ScriptedModel()
+    settle(SecondReader(store, model), part)
+    asyncio.run(MemoryDeduplicator(store, model).retry_pending(again=True))
+    spent = asking()
+    settle(SecondReader(store, model), part, ask=spent)
+    assert spent.usage.calls == 2
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def test_sixteen_merges_go_into_one_call(store: MemoryStore, part: Part) -> None:
+    model = ScriptedModel()
+    lost = MergeReading(lost=("the name",))
+    model.readings = [[lost, *[MergeReading()] * 14, None]]
+    found = settle(SecondReader(store, model), *[part] * 16)
+    assert [len(merges) for merges in model.reread_merges] == [16]
+    refused, believed = Belief.REFUSED, Belief.BELIEVED
+    assert found == [refused, *[believed] * 14, refused]
+
+
+def test_where_no_call_is_left_nothing_is_read(store: MemoryStore, part: Part) -> None:
+    model, ask = ScriptedModel(), asking(calls=1)
+    with pytest.raises(CallsSpent):
+        settle(SecondReader(store, model), part, ask=ask)
+    assert (model.reread_merges, ask.usage.calls) == ([], 1), "its trial was the last call"
+
+
+def test_an_answer_that_is_too_short_refuses_the_rest(store: MemoryStore, part: Part) -> None:
+    class Short(ScriptedModel):
+        async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+            whole = await super().reread(merges)
+            return whole if tuple(merges) == trial.TRIAL else Rereading(readings=(MergeReading(),))
+
+    assert settle(SecondReader(store, Short()), part, part) == [Belief.BELIEVED, Belief.REFUSED]
