@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.made_up import memories
 from memory.assembly import open_store, read_store
 from memory.config import Config
-from memory.decide import Here, PairSearch
+from memory.decide import InProcessExecutor, PairSearch
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import VectorTable
 from memory.models import Memory
@@ -58,7 +58,7 @@ class Started:
     seconds: float
 
 
-class TimedSearch(Here):
+class TimedSearch(InProcessExecutor):
     """Works here, and knows how long it has looked for pairs."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ def dry_run(config: Config) -> Batched:
     """Plan the batch of an existing store."""
     work = TimedSearch()
     with read_store(config) as store:
-        deduplicator = MemoryDeduplicator(store, OfflineModel(), config.memory, work=work)
+        deduplicator = MemoryDeduplicator(store, OfflineModel(), config.memory, executor=work)
         wall, cpu = time.perf_counter(), time.process_time()
         report = asyncio.run(deduplicator.deduplicate_all(dry_run=True, groups=GROUPS))
         seconds, cpu = time.perf_counter() - wall, time.process_time() - cpu

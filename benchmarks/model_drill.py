@@ -45,7 +45,7 @@ from memory.models import (
     Verdict,
 )
 from memory.protocols import LanguageModel
-from memory.store import Known, MemoryStore
+from memory.store import AlreadyStored, MemoryStore
 from tests.doubles import START
 from tests.gemini_server import Answer, Asked, GeminiServer, failed, said
 from tests.loopback import Raw
@@ -358,7 +358,7 @@ def lost(store: MemoryStore, told: Sequence[Memory]) -> list[str]:
 
 def _kept(store: MemoryStore, memory: Memory) -> bool:
     [received] = store.prepare([memory], 0, 1.0)
-    if not isinstance(received, Known):
+    if not isinstance(received, AlreadyStored):
         return False
     known = received.memory
     if store.get(known.id) != known or not _states(known, memory):

@@ -26,7 +26,7 @@ from memory.models import (
     Vectors,
     Verdict,
 )
-from memory.store import Known, MemoryStore
+from memory.store import AlreadyStored, MemoryStore
 from memory.text import normalise
 from tests import readings
 
@@ -228,4 +228,4 @@ def ticking(step: timedelta = timedelta(minutes=1)) -> Callable[[], datetime]:
 def living_for(store: MemoryStore, memory: Memory) -> Memory | None:
     """What lives for an earlier arrival of a memory; None where it is new."""
     [received] = store.prepare([memory], 0, 1.0)
-    return received.memory if isinstance(received, Known) else None
+    return received.memory if isinstance(received, AlreadyStored) else None

@@ -12,10 +12,10 @@ from multiprocessing import get_context
 
 import pytest
 
-from memory.deduplicator import Spreading
+from memory.deduplicator import DistributedExecutor
 from memory.ledger import Ledger
 from memory.store import MemoryStore
-from tests.deduplicator.test_spreading import fill, planned
+from tests.deduplicator.test_distributed import fill, planned
 from tests.doubles import PlacedEmbedder
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("default")]
@@ -34,7 +34,7 @@ def test_processes_of_this_machine_plan_the_same(
 ) -> None:
     fill(store, embedder, 600)
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        spread = planned(store, Spreading(pool, f"sqlite:///{ledger.name}", ROWS))
+        spread = planned(store, DistributedExecutor(pool, f"sqlite:///{ledger.name}", ROWS))
     assert spread.groups == planned(store).groups
 
 
@@ -49,7 +49,7 @@ def test_a_dask_cluster_plans_the_same_and_a_killed_worker_costs_time_only(
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        work = Spreading(client.get_executor(), postgres_url, ROWS)
+        work = DistributedExecutor(client.get_executor(), postgres_url, ROWS)
         spread = planned(served, work)
         assert (spread.groups, spread.pairs) == (whole.groups, whole.pairs)
         victim = next(iter(client.run(os.getpid).values()))
@@ -66,7 +66,7 @@ def test_a_killed_process_costs_time_only(served: MemoryStore, postgres_url: str
         victim = pool.submit(os.getpid).result()
         killer = threading.Thread(target=kill_soon, args=(victim,))
         killer.start()
-        spread = planned(served, Spreading(pool, postgres_url, ROWS))
+        spread = planned(served, DistributedExecutor(pool, postgres_url, ROWS))
         killer.join()
     assert (spread.groups, spread.pairs) == (whole.groups, whole.pairs)
 

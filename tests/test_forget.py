@@ -20,10 +20,10 @@ from memory.models import PERSON, Action, Decision, Memory, MemoryLink, Scope, S
 from memory.providers import WordLlamaEmbedder
 from memory.search import EmbeddedChroma
 from memory.store import (
-    Anyway,
     Applied,
     ForgottenUser,
     MemoryStore,
+    Unconditional,
     WhileMergeable,
     forget_user,
 )
@@ -154,7 +154,7 @@ def decide(
 ) -> int:  # fmt: skip
     """Apply a decision; gives its number."""
     decision = Decision(action, reason, members, survivors, model=by, distinct=distinct)
-    done = store.apply(decision, Anyway())
+    done = store.apply(decision, Unconditional())
     assert isinstance(done, Applied)
     return store.history()[-1].number
 
@@ -238,7 +238,7 @@ def test_to_forget_a_bystander_answers_nobody_elses_question(
     question = Decision(
         Action.KEEP_BOTH, "no answer", (a, b), candidates=((c.id, 0.91),), pending=True
     )
-    assert isinstance(store.apply(question, Anyway()), Applied)
+    assert isinstance(store.apply(question, Unconditional()), Applied)
     store.forget(c.id)
     assert store.counts().pending == 1
     store.forget(b.id)

@@ -20,11 +20,11 @@ from memory.offline import OfflineModel
 from memory.providers import WordLlamaEmbedder
 from memory.store import (
     Applied,
-    Arrival,
     Conflict,
     Decided,
     MemoryStore,
     Neighbours,
+    NewMemory,
     WhileNearest,
 )
 from tests.doubles import PlacedEmbedder, ticking
@@ -139,7 +139,7 @@ def test_where_another_writes_between_looking_and_storing_only_the_first_is_stor
     decided = [
         Decided(add(one.new.memory, "new"), WhileNearest(one.neighbours.revision), one.new)
         for one in prepared
-        if isinstance(one, Arrival) and isinstance(one.neighbours, Neighbours)
+        if isinstance(one, NewMemory) and isinstance(one.neighbours, Neighbours)
     ]
     assert len(decided) == 5
     assert [one.memory for one in store.apply_all(decided) if isinstance(one, Applied)] == told[:1]

@@ -24,9 +24,9 @@ from memory.models import (
 )
 from memory.store import (
     NOBODY,
+    AlreadyStored,
     Applied,
     Condition,
-    Known,
     MemoryStore,
     Neighbours,
     Unsearched,
@@ -83,7 +83,7 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
     min_similarity = _least(store, distances)
     for look in range(_MOST_LOOKS):
         prepared = _prepared(store, memory, max(distances.max_links, 1), min_similarity)
-        if isinstance(prepared, Known):
+        if isinstance(prepared, AlreadyStored):
             return Saved(None, duplicate_of=SearchResult(prepared.memory, 1.0))
         new, found = prepared
         differs_from: ValueConflict | None = None
@@ -117,7 +117,7 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
     if store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
     prepared = _prepared(store, memory, distances.max_links + 1, _least(store, distances))
-    if isinstance(prepared, Known):
+    if isinstance(prepared, AlreadyStored):
         raise InputError(memory.id, "arrived meanwhile", "look at it with recall")
     new, found = prepared
     others = [hit for hit in found.matches if hit.memory.id != old.id]
@@ -206,10 +206,10 @@ def _least(store: MemoryStore, distances: Distances) -> float:
 
 def _prepared(
     store: MemoryStore, memory: Memory, k: int, min_similarity: float
-) -> Known | tuple[Embedded, Neighbours]:
+) -> AlreadyStored | tuple[Embedded, Neighbours]:
     """Raises: IndexFault, LedgerError."""
     [found] = store.prepare([memory], k, min_similarity)
-    if isinstance(found, Known):
+    if isinstance(found, AlreadyStored):
         return found
     if isinstance(found.neighbours, Unsearched):
         raise IndexFault(found.neighbours.why)

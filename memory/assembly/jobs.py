@@ -15,7 +15,7 @@ from memory.assembly.sources import Brought, Source, read_source
 from memory.assembly.stores import open_store, read_store
 from memory.assembly.wiring import build_deduplicator
 from memory.config import Config, configured
-from memory.decide import Chosen
+from memory.decide import GroupFilter
 from memory.deduplicator import Audit, new_run
 from memory.errors import InputError
 from memory.models import DeduplicationReport, Memory, Usage
@@ -77,7 +77,7 @@ async def audit(
     Raises: ConfigError, InputError, LedgerError (LedgerMissing where there is no store).
     """
     config = configured(config, settings)
-    chosen = Chosen(groups, "certain", user)
+    chosen = GroupFilter(groups, "certain", user)
     if source is None:
         store = await in_thread(read_store, config)
         return AuditReport((await _planned(store, config, chosen, model, on_progress)).report)
@@ -91,7 +91,7 @@ async def audit(
 async def _planned(
     store: MemoryStore,
     config: Config,
-    chosen: Chosen,
+    chosen: GroupFilter,
     model: LanguageModel | None,
     on_progress: Progress | None,
     memories: Sequence[Memory] = (),
@@ -107,7 +107,7 @@ async def _planned(
 async def audit_store(
     store: MemoryStore,
     config: Config,
-    chosen: Chosen,
+    chosen: GroupFilter,
     on_progress: Progress | None = None,
     model: LanguageModel | None = None,
 ) -> Audit:

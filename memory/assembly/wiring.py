@@ -32,7 +32,7 @@ def build_deduplicator(
 
     Raises: ConfigError where such an object lacks something.
     """
-    from memory.deduplicator import MemoryDeduplicator, Spreading
+    from memory.deduplicator import DistributedExecutor, MemoryDeduplicator
 
     llm = config.llm
     url = config.memory.effective_ledger_url
@@ -43,7 +43,7 @@ def build_deduplicator(
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
         price=llm.price,
-        work=None if executor is None else Spreading(executor, url),
+        executor=None if executor is None else DistributedExecutor(executor, url),
     )
 
 

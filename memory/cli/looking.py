@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from memory.assembly import Source
     from memory.config import Config
-    from memory.decide import Chosen
+    from memory.decide import GroupFilter
     from memory.ledger import DecisionRecord, Reader
     from memory.models import SearchResult
     from memory.review import Card
@@ -178,12 +178,12 @@ class Showing:
     report: Path | None = None
 
     @property
-    def chosen(self) -> Chosen:
+    def chosen(self) -> GroupFilter:
         """At a terminal not everything; a program takes all."""
-        from memory.decide import Chosen
+        from memory.decide import GroupFilter
 
         most = _GROUPS if self.groups is None and not self.as_json else self.groups
-        return Chosen(most, self.sort, self.user)
+        return GroupFilter(most, self.sort, self.user)
 
 
 Groups = Annotated[

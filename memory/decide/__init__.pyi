@@ -1,5 +1,5 @@
 from .account import Account as Account
-from .account import Chosen as Chosen
+from .account import GroupFilter as GroupFilter
 from .account import certainty as certainty
 from .account import planned_steps as planned_steps
 from .account import similarities as similarities
@@ -29,12 +29,12 @@ from .policy import survive as survive
 from .policy import without_fallback as without_fallback
 from .searching import Alike as Alike
 from .searching import Compared as Compared
-from .searching import Here as Here
+from .searching import InProcessExecutor as InProcessExecutor
 from .searching import PairSearch as PairSearch
-from .searching import Work as Work
+from .searching import PlanExecutor as PlanExecutor
 from .searching import plan_groups as plan_groups
 from .spread import spread as spread
-from .together import Together as Together
+from .together import PendingWrites as PendingWrites
 from .verdicts import MOST_IN_GROUP as MOST_IN_GROUP
 from .verdicts import Apart as Apart
 from .verdicts import Part as Part

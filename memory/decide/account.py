@@ -34,7 +34,7 @@ Order = Literal["certain", "size", "time"]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class GroupFilter:
     """Filter and order for the groups of a plan; by default all of them, as planned."""
 
     most: int | None = None
@@ -164,7 +164,7 @@ class Account:
             self.failed.add(_ids(group))
         self.decided.append(report)
 
-    def planned(self, model: str, chosen: Chosen) -> DeduplicationReport:
+    def planned(self, model: str, chosen: GroupFilter) -> DeduplicationReport:
         """Report the first plan and some of its groups."""
         groups = self.first.groups
         shown = chosen.of(groups)

@@ -16,7 +16,7 @@ from memory.decide.groups import cohesive, connected
 from memory.decide.likeness import Likeness, all_alike
 from memory.decide.pages import MOST_ON_PAGE, NEIGHBOURS, PageGraph, pages
 from memory.decide.policy import GroupPlan, plan_group
-from memory.decide.searching import Here, PairSearch, Terms, Work
+from memory.decide.searching import InProcessExecutor, PairSearch, PlanExecutor, Terms
 from memory.ledger import Row, ScopedText, Snapshot, TextPair, VectorTable
 from memory.models import PLAIN, JustBelow, Memory, Question, Rules, Scale, Scope
 from memory.runtime import Progress
@@ -178,14 +178,14 @@ class Planner:
         rules: Rules,
         scope_of: Callable[[Memory], Scope],
         matching: Matching,
-        work: Work | None = None,
+        executor: PlanExecutor | None = None,
         on_compared: Progress | None = None,
     ) -> None:
         """`on_compared` is called with the number of texts compared during the search for pairs."""
         self._rules = rules
         self._scope_of = scope_of
         self._matching = matching
-        self._work = work or Here()
+        self._executor = executor or InProcessExecutor()
         self._on_compared = on_compared
         self._known: dict[Scope, _ScopePlan] = {}
 
@@ -229,10 +229,12 @@ class Planner:
             if scope in self._known and self._known[scope].state == state:
                 known[scope] = self._known[scope]
             else:
-                one = _Scope(nodes, snapshot, told, self._matching, self._rules, self._work, unread)
+                one = _Scope(
+                    nodes, snapshot, told, self._matching, self._rules, self._executor, unread
+                )
                 changed[scope] = state, one
         searches = [one.search for _, one in changed.values()]
-        found = self._work.find(searches, snapshot.vectors, self._on_compared)
+        found = self._executor.find(searches, snapshot.vectors, self._on_compared)
         for (scope, (state, one)), pairs in zip(changed.items(), found, strict=True):
             one.take(pairs)
             groups = one.groups()
@@ -379,7 +381,7 @@ class _Scope:
         distinct: frozenset[TextPair],
         matching: Matching,
         rules: Rules,
-        work: Work,
+        executor: PlanExecutor,
         unread: frozenset[str] | None,
     ) -> None:
         """`unread` are the texts that pages must show; None: no pages."""
@@ -390,7 +392,7 @@ class _Scope:
         self._likeness = Likeness(snapshot, matching.scale)
         self._matching = matching
         self._rules = rules
-        self._work = work
+        self._executor = executor
         # Ties go by position: the same groups whatever order they came in.
         self._keys = sorted(key for key in nodes if key in snapshot.vectors)
         self._places = self._vectors.places(self._keys)
@@ -452,7 +454,7 @@ class _Scope:
                 rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
                 groups.append(tuple(row.memory for row in rows))
         alike = self._likeness.groups(groups)
-        plans = self._work.plan(list(zip(groups, alike, strict=True)), self._rules)
+        plans = self._executor.plan(list(zip(groups, alike, strict=True)), self._rules)
         if self._unread is None:
             return plans
         return [replace(plan, on_pages=True) for plan in plans]

@@ -117,7 +117,7 @@ class Compared:
             self._tell(int(self._texts * (self._done + more) / self._all), self._texts)
 
 
-class Work(Protocol):
+class PlanExecutor(Protocol):
     """Who does the work of a plan that can be parted: here, or on other processes."""
 
     def find(
@@ -132,7 +132,7 @@ class Work(Protocol):
         """What to do about each group, in order."""
 
 
-class Here:
+class InProcessExecutor:
     """The work is done at once, by this process."""
 
     def find(

@@ -41,7 +41,7 @@ class _Waiting:
         return {text_key(one.content) for one in self.decision.members}
 
 
-class Together:
+class PendingWrites:
     """Decisions that are made and not applied yet, as those after them must see them."""
 
     def __init__(self, scale: Scale, scope_of: Callable[[Memory], Scope], floor: float) -> None:

@@ -14,14 +14,14 @@ from typing import ParamSpec, TypeVar
 from memory.decide import (
     Account,
     AskedAgain,
-    Chosen,
+    GroupFilter,
     GroupPlan,
     Matching,
     PagePlan,
     PageRules,
+    PlanExecutor,
     Planner,
     RoundPlan,
-    Work,
     without_fallback,
 )
 from memory.deduplicator.page_reading import Ground, PageReader, ScopeReading
@@ -80,7 +80,7 @@ class BatchSettings:
     budget_s: float = 60.0
     """How long one question may wait for the model."""
     price: Price | None = None
-    work: Work | None = None
+    executor: PlanExecutor | None = None
     """Where pairs are looked for and groups planned; None is this process."""
     on_compared: Progress | None = None
     """Hears, from a thread, how many texts were compared while pairs are looked for."""
@@ -125,9 +125,9 @@ class Batch:
     def _new_planner(self, just_below: float) -> Planner:
         own = self._settings
         matching = Matching(self._store.scale, own.neighbours, own.pages, just_below)
-        return Planner(own.rules, self._store.scope_of, matching, own.work, own.on_compared)
+        return Planner(own.rules, self._store.scope_of, matching, own.executor, own.on_compared)
 
-    async def audit(self, chosen: Chosen) -> Audit:
+    async def audit(self, chosen: GroupFilter) -> Audit:
         """What the first round would do; the report has only some of its groups."""
         started = time.monotonic()
         self._planner = self._new_planner(_JUST_BELOW)
@@ -136,7 +136,7 @@ class Batch:
         assert self._snapshot is not None
         return Audit(account.first, self._snapshot, report)
 
-    def _planned(self, account: Account, chosen: Chosen) -> DeduplicationReport:
+    def _planned(self, account: Account, chosen: GroupFilter) -> DeduplicationReport:
         """The plan, with what its questions would cost."""
         report = account.planned(self._asker.model, chosen)
         cost = Usage() if self._asker.model == OFFLINE else self._estimated(account.first)
@@ -196,7 +196,7 @@ class Batch:
         bound_by = self._asker.bound_by
         account = Account(new_run(), plan, among=among, started=started, bound_by=bound_by)
         if on_plan is not None:
-            on_plan(await in_thread(self._planned, account, Chosen(0)))
+            on_plan(await in_thread(self._planned, account, GroupFilter(0)))
         while True:
             if todo := account.undecided(plan):
                 await self._settle_all(todo, account, on_progress)

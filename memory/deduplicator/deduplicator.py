@@ -13,11 +13,11 @@ from memory.config import PLAIN_THRESHOLDS, LLMConfig, MemoryConfig
 from memory.decide import (
     MOST_ASKED,
     MOST_ON_PAGE,
-    Chosen,
+    GroupFilter,
     PageRules,
+    PendingWrites,
+    PlanExecutor,
     RoundPlan,
-    Together,
-    Work,
     add,
     decide_new,
     without_fallback,
@@ -45,15 +45,15 @@ from memory.protocols import LanguageModel
 from memory.providers import Asking, Budget, CallBudget, HourlyCalls, OwnModel
 from memory.runtime import Progress, in_thread, in_thread_if_long, telemetry
 from memory.store import (
-    Anyway,
+    AlreadyStored,
     Applied,
-    Arrival,
     Asker,
     Conflict,
     Decided,
     Insistence,
-    Known,
     MemoryStore,
+    NewMemory,
+    Unconditional,
     UnlessRepeated,
     Unsearched,
     WhileMergeable,
@@ -140,7 +140,7 @@ class MemoryDeduplicator:
         concurrency: int = 4,
         budget_s: float = 60.0,
         price: Price | None = None,
-        work: Work | None = None,
+        executor: PlanExecutor | None = None,
     ) -> None:
         """`concurrency` is how many questions are with the model at once in a batch, `budget_s` how
         long one new memory, or one group, may wait for the model in all.
@@ -151,7 +151,7 @@ class MemoryDeduplicator:
         self._rules = self._config.rules
         self._concurrency = concurrency
         self._price = price
-        self._work = work
+        self._executor = executor
         self._budget_s = budget_s
         self._judging = Judging(store, self._model, self._rules)
         self._asker = Asker(self._model.name)
@@ -290,7 +290,7 @@ class MemoryDeduplicator:
 
     async def _decide(
         self,
-        prepared: Sequence[Known | Arrival],
+        prepared: Sequence[AlreadyStored | NewMemory],
         said: Sequence[_Said],
         effort: _Effort,
         calls: CallBudget,
@@ -300,9 +300,9 @@ class MemoryDeduplicator:
         As far as what was prepared tells all, and no model that is not on this machine is asked.
         """
         settled: list[Outcome | Decided] = []
-        together: Together | None = None
+        together: PendingWrites | None = None
         for one, of_others in zip(prepared, said, strict=True):
-            if isinstance(one, Known):
+            if isinstance(one, AlreadyStored):
                 paid = effort.lost if not settled else Usage()
                 settled.append(Outcome(one.memory, Action.KNOWN, "it arrived before", paid))
                 continue
@@ -315,19 +315,21 @@ class MemoryDeduplicator:
             settled.append(decided)
             if len(prepared) > 1:
                 floor = self._rules.lower
-                together = together or Together(self._store.scale, self._store.scope_of, floor)
+                together = together or PendingWrites(self._store.scale, self._store.scope_of, floor)
                 together.add(one.new, decided.decision)
         return settled
 
     async def _decide_one(
-        self, arrival: Arrival, said: _Said, effort: _Effort, calls: CallBudget, *, alone: bool
+        self, arrival: NewMemory, said: _Said, effort: _Effort, calls: CallBudget, *, alone: bool
     ) -> Decided | None:
         """Decide about one; None where a model elsewhere is to be asked, and it is not alone."""
         new, found = arrival.new.memory, arrival.neighbours
         if effort.attempts >= _MOST_DECISIONS:
-            return Decided(_undecided(new, "others kept coming first"), Anyway(), arrival.new)
+            return Decided(
+                _undecided(new, "others kept coming first"), Unconditional(), arrival.new
+            )
         if not self._config.dedup_enabled:
-            return Decided(add(new, _OFF), Anyway(), arrival.new)
+            return Decided(add(new, _OFF), Unconditional(), arrival.new)
         if isinstance(found, Unsearched):
             logger.warning("similarity query failed, storing the memory anyway: %s", found.why)
             reason = f"similarity query failed: {found.why}"
@@ -354,7 +356,7 @@ class MemoryDeduplicator:
         condition = WhileNearest(found.revision, self._asker.bound_by, self._rules.lower)
         return Decided(replace(decision, candidates=candidates), condition, arrival.new)
 
-    def _seen(self, arrival: Arrival, together: Together) -> Arrival | None:
+    def _seen(self, arrival: NewMemory, together: PendingWrites) -> NewMemory | None:
         """What it resembles once those before it are stored; None where only the store can tell."""
         found = arrival.neighbours
         if isinstance(found, Unsearched):
@@ -421,22 +423,24 @@ class MemoryDeduplicator:
         asker = Asker(self._model.name, thorough=thorough)
         batch = self._batch(asker, max_calls, on_compared)
         if dry_run:
-            return (await batch.audit(Chosen(groups))).report
+            return (await batch.audit(GroupFilter(groups))).report
         return await batch.run(on_progress, on_plan, on_page)
 
     async def audit(
-        self, chosen: Chosen | None = None, on_compared: Progress | None = None
+        self, chosen: GroupFilter | None = None, on_compared: Progress | None = None
     ) -> Audit:
         """What `deduplicate_all` would do first; its report has only the chosen groups."""
         batch = self._batch(Asker(self._model.name), None, on_compared)
-        return await batch.audit(chosen or Chosen())
+        return await batch.audit(chosen or GroupFilter())
 
     async def plan(self, asker: Asker | None = None) -> RoundPlan:
         """What the first round of a batch would do, group by group; nothing is changed.
 
         `asker` is who is to decide, else the model.
         """
-        return (await self._batch(asker or Asker(self._model.name), None).audit(Chosen(0))).plan
+        return (
+            await self._batch(asker or Asker(self._model.name), None).audit(GroupFilter(0))
+        ).plan
 
     async def retry_pending(
         self,
@@ -466,7 +470,7 @@ class MemoryDeduplicator:
             self._page_rules(asker),
             self._budget_s,
             self._price,
-            self._work,
+            self._executor,
             on_compared,
         )
         calls = self._calls(max_calls)

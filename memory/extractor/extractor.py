@@ -25,7 +25,7 @@ from memory.errors import (
     ModelUnavailable,
 )
 from memory.extractor.leasing import leased
-from memory.extractor.turn_reader import TurnReader, Work, summed
+from memory.extractor.turn_reader import TurnReader, TurnsRead, summed
 from memory.ledger import SHARED, PendingTurn, Waiting, Writer
 from memory.models import ExtractionResult, Turn, Usage
 from memory.protocols import LanguageModel
@@ -140,14 +140,14 @@ class MemoryExtractor:
         *,
         on_chunk: OnChunk | None = None,
         wait_s: float = 0.0,
-    ) -> Work | None:
+    ) -> TurnsRead | None:
         """Extract what waits in a conversation; None where another does.
 
         As long as there are `turns_at_once`, or the first of them has waited for `wait_s`.
         One call that is too slow or refused holds up no later one; of two in a row the model may be
         at fault, and no turn.
         """
-        work = Work()
+        work = TurnsRead()
         async with leased(self._store.ledger, conversation) as lease:
             if lease is None:
                 return None
@@ -165,7 +165,7 @@ class MemoryExtractor:
                     return None
                 paid = ExtractionResult(usage=_lost(work.fault, part.fault))
                 fault = part.fault or work.fault
-                work = Work(summed(work.result, part.result, paid), fault)
+                work = TurnsRead(summed(work.result, part.result, paid), fault)
                 if on_chunk is not None and part.result != ExtractionResult():
                     on_chunk(part.result)
                 if part.fault is not None:
@@ -351,7 +351,7 @@ class BackgroundExtraction:
             self._woken.set()
             self._moved.set()
 
-    def _note(self, conversation: str, work: Work | None) -> None:
+    def _note(self, conversation: str, work: TurnsRead | None) -> None:
         now = asyncio.get_running_loop().time()
         if work is not None and work.fault is not None:
             paid = self._account.usage + Usage.of_failure(work.fault)

@@ -64,7 +64,7 @@ _CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100
 
 
 @dataclass(frozen=True)
-class Work:
+class TurnsRead:
     """What has been done for a conversation, or for some of its turns."""
 
     result: ExtractionResult = field(default_factory=ExtractionResult)
@@ -170,7 +170,7 @@ class TurnReader:
         self._gap_s = gap_s
         self._budget_s = budget_s
 
-    async def read(self, chunk: Sequence[PendingTurn], lease: Lease) -> Work:
+    async def read(self, chunk: Sequence[PendingTurn], lease: Lease) -> TurnsRead:
         """Turns of one conversation; where no usable answer comes to them, fewer at a time.
 
         It ends early where it is not the turns that the model fails at.
@@ -182,7 +182,7 @@ class TurnReader:
         except (ModelTooSlow, ModelRefused) as exc:
             asking = await in_thread_if_long(_texts(chunk), _asking, chunk)
             if len(asking) < 2:
-                return Work(fault=exc)
+                return TurnsRead(fault=exc)
             middle = asking[len(asking) // 2]
             halves = (chunk[:middle], chunk[middle:])
             return await self._read_halves(halves, lease, Usage.of_failure(exc))
@@ -191,11 +191,11 @@ class TurnReader:
                 return await self._read_each(chunk, lease, Usage.of_failure(exc))
             logger.warning("turn %s of %s: %s", chunk[0].name, chunk[0].turn.conversation, exc)
             await in_thread(self._count_attempt, chunk[0], lease)
-            return Work(failed(exc))
+            return TurnsRead(failed(exc))
         except ModelError as exc:
-            return Work(fault=exc)
+            return TurnsRead(fault=exc)
         stored = await self._store_found(chunk, found, shown, lease)
-        return Work(summed(stored, asked))
+        return TurnsRead(summed(stored, asked))
 
     async def count_attempts(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
         """Count that these turns had no answer while others had one.
@@ -205,19 +205,21 @@ class TurnReader:
         for one in chunk:
             await in_thread(self._count_attempt, one, lease)
 
-    async def _read_each(self, chunk: Sequence[PendingTurn], lease: Lease, paid: Usage) -> Work:
+    async def _read_each(
+        self, chunk: Sequence[PendingTurn], lease: Lease, paid: Usage
+    ) -> TurnsRead:
         """One after the other; `paid` is what all together have cost in vain."""
-        work = Work(ExtractionResult(usage=paid))
+        work = TurnsRead(ExtractionResult(usage=paid))
         for one in chunk:
             part = await self.read([one], lease)
-            work = Work(summed(work.result, part.result), part.fault)
+            work = TurnsRead(summed(work.result, part.result), part.fault)
             if part.fault is not None:
                 break
         return work
 
     async def _read_halves(
         self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage
-    ) -> Work:
+    ) -> TurnsRead:
         """A half that has no answer, while the model answers the other, has failed once.
 
         `paid` is what the whole has cost in vain.
@@ -230,13 +232,13 @@ class TurnReader:
             if isinstance(part.fault, (ModelTooSlow, ModelRefused)):
                 slow.append((half, part.fault))
             elif part.fault is not None:
-                return Work(_with_costs(result, slow), part.fault)
+                return TurnsRead(_with_costs(result, slow), part.fault)
         if len(slow) == len(halves):
-            return Work(_with_costs(result, slow[1:]), slow[0][1])
+            return TurnsRead(_with_costs(result, slow[1:]), slow[0][1])
         for half, too_slow in slow:
             await self.count_attempts(half, lease)
             result = summed(result, failed(too_slow))
-        return Work(result)
+        return TurnsRead(result)
 
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease

@@ -1,8 +1,8 @@
-from .applying import Anyway as Anyway
 from .applying import Applied as Applied
 from .applying import Condition as Condition
 from .applying import Conflict as Conflict
 from .applying import Decided as Decided
+from .applying import Unconditional as Unconditional
 from .applying import UnlessRepeated as UnlessRepeated
 from .applying import WhileMergeable as WhileMergeable
 from .applying import WhileNearest as WhileNearest
@@ -20,10 +20,10 @@ from .naming import Named as Named
 from .naming import find_named as find_named
 from .pace import Pace as Pace
 from .ranking import cosines_to as cosines_to
-from .store import Arrival as Arrival
-from .store import Known as Known
+from .store import AlreadyStored as AlreadyStored
 from .store import MemoryStore as MemoryStore
 from .store import Neighbours as Neighbours
+from .store import NewMemory as NewMemory
 from .store import Unsearched as Unsearched
 from .store import reworded as reworded
 from .store import utc_now as utc_now

@@ -45,7 +45,7 @@ class Conflict:
 
 
 @dataclass(frozen=True)
-class Anyway:
+class Unconditional:
     """Apply whatever came meanwhile."""
 
 
@@ -80,7 +80,7 @@ class WhileNearest(WhileMergeable):
     min_similarity: float = 1.0
 
 
-Condition = Anyway | UnlessRepeated | WhileUnchanged
+Condition = Unconditional | UnlessRepeated | WhileUnchanged
 """What must hold for a decision to be applied. An arrival is never stored twice, whatever it is."""
 
 

@@ -43,13 +43,13 @@ from memory.runtime import telemetry
 from memory.search import SearchRouter
 from memory.store import recalling, undoing
 from memory.store.applying import (
-    Anyway,
     Applied,
     Applier,
     Condition,
     Conflict,
     Decided,
     Probe,
+    Unconditional,
     WhileUnchanged,
     ranked,
     ranked_by,
@@ -84,7 +84,7 @@ class Unsearched:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class NewMemory:
     """A new memory under an id of its own, with its vector, and what it resembles."""
 
     new: Embedded
@@ -92,7 +92,7 @@ class Arrival:
 
 
 @dataclass(frozen=True)
-class Known:
+class AlreadyStored:
     """Not new: it arrived before, and this memory lives for it today."""
 
     memory: Memory
@@ -268,7 +268,7 @@ class MemoryStore:
         k: int,
         min_similarity: float,
         asker: Asker = NOBODY,
-    ) -> list[Known | Arrival]:
+    ) -> list[AlreadyStored | NewMemory]:
         """Find what must be known before deciding about new memories, all as of one revision.
 
         Each comes under an id of its own, with its vector and the k live memories of its scope most
@@ -292,8 +292,8 @@ class MemoryStore:
             found = self._neighbours(looks, arrived, k, min_similarity)
         except MemoryPipelineError as exc:
             found = [Unsearched(str(exc))] * len(arrived)
-        arrivals = map(Arrival, arrived, found)
-        return [one if isinstance(one, Known) else next(arrivals) for one in received]
+        arrivals = map(NewMemory, arrived, found)
+        return [one if isinstance(one, AlreadyStored) else next(arrivals) for one in received]
 
     # --- writing ---
 
@@ -310,8 +310,10 @@ class MemoryStore:
         """Store memories as they are, all or none; gives how many were not there before."""
         return sum(isinstance(one, Applied) for one in self._add_all(memories, run))
 
-    def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Known | Applied]:
-        stored: list[Known | Applied] = []
+    def _add_all(
+        self, memories: Sequence[Memory], run: str | None
+    ) -> list[AlreadyStored | Applied]:
+        stored: list[AlreadyStored | Applied] = []
         embedded = self.embeddings.embed(memories)
         with self.pace.writing(self.ledger, len(memories)) as writer:
             for part in strangers(memories):
@@ -321,9 +323,11 @@ class MemoryStore:
                     for one, memory in zip(embedded[part], received, strict=True)
                     if isinstance(memory, Memory)
                 ]
-                todo = [Decided(_addition(one.memory), Anyway(), one) for one in own]
+                todo = [Decided(_addition(one.memory), Unconditional(), one) for one in own]
                 done = iter(self.applier.write(writer, todo, {}, run)) if todo else iter(())
-                stored += [one if isinstance(one, Known) else next(done) for one in received]
+                stored += [
+                    one if isinstance(one, AlreadyStored) else next(done) for one in received
+                ]
         return stored
 
     def update(self, memory_id: str, new_content: str) -> None:
@@ -436,17 +440,17 @@ class MemoryStore:
                 best = recalling.best_of_shortlist(reader, probe, near, words, scope, k)
             return recalling.results(reader, probe, best, words, k)
 
-    def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[Known | Memory]:
+    def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[AlreadyStored | Memory]:
         """Each memory under an id of its own, or what lives for an earlier arrival of it.
 
         What was forgotten since is not brought back: then that is the memory itself.
         """
-        received: list[Known | Memory] = []
+        received: list[AlreadyStored | Memory] = []
         found = reader.memories.earlier_arrivals(memories)
         for memory, (earlier, id_is_taken) in zip(memories, found, strict=True):
             if earlier is not None:
                 alive = reader.memories.living(earlier)
-                received.append(Known(memory if alive is None else alive.memory))
+                received.append(AlreadyStored(memory if alive is None else alive.memory))
             elif id_is_taken:
                 own = {"id": self.new_id(), "external_id": memory.external_id or memory.id}
                 received.append(memory.model_copy(update=own))

@@ -15,8 +15,8 @@ from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import LedgerError
 from memory.ledger import Ledger
 from memory.models import Action, Decision
-from memory.store import Anyway
 from memory.store import MemoryStore as CoreStore
+from memory.store import Unconditional
 
 run = asyncio.run
 
@@ -71,7 +71,7 @@ def test_a_workspace_that_fails_after_the_save_is_told_and_the_memory_stays(
 def test_what_no_model_could_judge_is_still_open(store: CoreStore, tmp_path: Path) -> None:
     a, b = (store.add(store.new_memory(name)) for name in ("one", "other"))
     open_question = Decision(Action.KEEP_BOTH, "no model", (a, b), pending=True)
-    store.apply(open_question, Anyway())
+    store.apply(open_question, Unconditional())
     text = run(tools_on(store, tmp_path).call("introspect", {})).text
     assert f"Still open:\n- Are {a.id} and {b.id} the same?\n" in text
 

@@ -21,7 +21,7 @@ from memory.models import (
 )
 from memory.offline import OfflineModel
 from memory.providers import CircuitBreaker
-from memory.store import Anyway, Applied, Conflict, Decided, MemoryStore, WhileUnchanged
+from memory.store import Applied, Conflict, Decided, MemoryStore, Unconditional, WhileUnchanged
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
 
@@ -67,7 +67,7 @@ def test_what_a_person_keeps_apart_while_a_judge_is_asked_is_not_joined(
     def judge(_: Question) -> Verdict:
         pairs = ((a.id, b.id),)
         apart = Decision(Action.KEEP_BOTH, "two", (a, b), distinct=pairs, model=PERSON)
-        store.apply(apart, Anyway())
+        store.apply(apart, Unconditional())
         return Verdict(parts=(MergeGroup(members=(0, 1), text=merged),))
 
     report = asyncio.run(MemoryDeduplicator(store, ScriptedModel(judge)).deduplicate_all())

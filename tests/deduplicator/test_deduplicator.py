@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from memory.config import MemoryConfig
 from memory.coverage import compare
-from memory.decide import Chosen
+from memory.decide import GroupFilter
 from memory.deduplicator.deduplicator import MemoryDeduplicator
 from memory.errors import LedgerError, ModelError, ModelUnavailable
 from memory.ledger import Ledger, Lineage, Snapshot
@@ -34,7 +34,7 @@ from memory.offline import OfflineModel
 from memory.providers import CircuitBreaker
 from memory.review import cards_of
 from memory.search import VectorsByUser, similarity
-from memory.store import Anyway, Applied, Asker, MemoryStore, reopen_pending
+from memory.store import Applied, Asker, MemoryStore, Unconditional, reopen_pending
 from tests.conftest import Tell
 from tests.doubles import (
     START,
@@ -445,7 +445,7 @@ def test_a_question_about_what_was_forgotten_in_part_is_asked_as_things_are(
         pending = Decision(
             Action.REPLACE, "no model", (older, newer), (kept,), model="any", pending=True
         )
-        assert isinstance(store.apply(pending, Anyway()), Applied)
+        assert isinstance(store.apply(pending, Unconditional()), Applied)
         if older is first:
             reopen_pending(store.ledger, lambda _reader: set(), store.scope_of, 10)
     store.forget(first.id)
@@ -630,7 +630,7 @@ def test_an_audit_gives_the_plan_and_as_many_of_its_groups_as_were_asked_for(
     deduplicator: MemoryDeduplicator, store: MemoryStore, tell: Tell
 ) -> None:
     store.add_batch([tell(CAT), tell(CAT), tell(DOG), tell(DOG)])
-    found = asyncio.run(deduplicator.audit(Chosen(1)))
+    found = asyncio.run(deduplicator.audit(GroupFilter(1)))
     shown = [[one.content for one in card.members] for card in cards_of(found.plan)]
     assert shown == [[CAT] * 2, [DOG] * 2]
     assert (found.report.found, len(found.report.groups)) == (2, 1)

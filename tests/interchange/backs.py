@@ -24,7 +24,7 @@ from memory.interchange.write_back import (
     write_back,
 )
 from memory.models import Action, Decision, Memory, Survivor, new_memory_id
-from memory.store import Anyway, MemoryStore
+from memory.store import MemoryStore, Unconditional
 from tests.frameworks.word_server import word_vector
 
 ROOT = Path(__file__).parent.parent.parent
@@ -56,13 +56,13 @@ def bring_in(store: MemoryStore, theirs: Theirs, reading: Reading = AS_IT_IS) ->
 
 def replace(store: MemoryStore, older: Memory, newer: Memory) -> None:
     survivor = Survivor(newer, (older.id,))
-    store.apply(Decision(Action.REPLACE, "covers", (older, newer), (survivor,)), Anyway())
+    store.apply(Decision(Action.REPLACE, "covers", (older, newer), (survivor,)), Unconditional())
 
 
 def merge(store: MemoryStore, one: Memory, other: Memory, text: str = MERGED) -> None:
     made = other.model_copy(update={"id": new_memory_id(), "external_id": None, "content": text})
     survivor = Survivor(made, (one.id, other.id))
-    store.apply(Decision(Action.MERGE, "the same", (one, other), (survivor,)), Anyway())
+    store.apply(Decision(Action.MERGE, "the same", (one, other), (survivor,)), Unconditional())
 
 
 def planned(

@@ -15,7 +15,7 @@ from memory import MemoryDeduplicator
 from memory.ledger.ledger import Ledger
 from memory.ledger.opening import open_database
 from memory.models import JUDGES, Action, Decision, Judge, Memory, Survivor, Verdict
-from memory.store import Anyway, MemoryStore
+from memory.store import MemoryStore, Unconditional
 from memory.text import normalise, text_key
 from memory.upkeep import examine
 from tests.conftest import Tell
@@ -44,7 +44,7 @@ def version_5(ledger_url: str, tell: Tell) -> str:
         memories = dict(zip(TEXTS, map(store.add, map(tell, TEXTS)), strict=True))
         milli, mega = memories[MILLI], memories[MEGA]
         stays = Survivor(mega, (milli.id,))
-        store.apply(Decision(Action.REPLACE, "same text", (milli, mega), (stays,)), Anyway())
+        store.apply(Decision(Action.REPLACE, "same text", (milli, mega), (stays,)), Unconditional())
         tell_apart(store, memories, "person", (KEPT, BESIDE), (BESIDE, CAT))
         tell_apart(store, memories, "model", (MILLI, CAT))
         with store.ledger.writing() as writer:
@@ -165,7 +165,7 @@ def test_what_was_replaced_so_and_built_upon_stays_open_until_that_is_taken_back
     [mega] = [one for one in store.memories() if one.content == MEGA]
     more = store.add(tell("The laser has MW, and a red case."))
     stays = Survivor(more, (mega.id,))
-    store.apply(Decision(Action.REPLACE, "covers", (mega, more), (stays,)), Anyway())
+    store.apply(Decision(Action.REPLACE, "covers", (mega, more), (stays,)), Unconditional())
     model = ScriptedModel(*[Verdict(reason="a thousandth and a million")] * 3)
     deduplicator = MemoryDeduplicator(store, model)
     asyncio.run(deduplicator.deduplicate_all())

@@ -11,7 +11,7 @@ from memory.models import Action, Decision, Memory, Rules
 from memory.review.answers import Already, Answers, Given, Objected, Outcome, Refused
 from memory.review.cards import card_key, content_hash
 from memory.review.decisions_file import Answer, Answered, AnsweredMember
-from memory.store import Anyway, MemoryStore
+from memory.store import MemoryStore, Unconditional
 from tests.conftest import Tell
 from tests.review.conftest import NEW, OLD, OTHER
 
@@ -58,7 +58,9 @@ def test_a_proposal_takes_what_its_members_have_inherited_meanwhile(
     )  # fmt: skip
     newer = store.add(tell(both[1].content, user="Mia", importance=5, tags=("late",)))
     again = (both[1], newer)
-    store.apply(Decision(Action.REPLACE, "same", again, (survive(both[1], again),)), Anyway())
+    store.apply(
+        Decision(Action.REPLACE, "same", again, (survive(both[1], again),)), Unconditional()
+    )
     assert isinstance(answers.give(answered(both), proposal), Given)
     [made] = [one for one in store.memories() if one.content == text]
     assert (made.importance, made.tags, made.timestamp) == (5, ("late",), newer.timestamp)

@@ -8,7 +8,7 @@ import pytest
 
 from memory.errors import CannotUndo
 from memory.models import PERSON, Action, Decision, Memory, Survivor
-from memory.store.applying import Anyway, Applied, Conflict, WhileUnanswered
+from memory.store.applying import Applied, Conflict, Unconditional, WhileUnanswered
 from memory.store.store import MemoryStore
 from memory.store.undoing import Afterwards
 from memory.text import text_key
@@ -171,7 +171,9 @@ def test_no_reason_for_which_others_were_told_apart_quotes_a_forgotten_text(
 ) -> None:
     pairs = tuple((a.id, b.id) for a, b in combinations(three, 2))
     why = f"{three[0].content!r} is not what the others say"
-    store.apply(Decision(Action.KEEP_BOTH, why, three, distinct=pairs, model="model"), Anyway())
+    store.apply(
+        Decision(Action.KEEP_BOTH, why, three, distinct=pairs, model="model"), Unconditional()
+    )
     store.forget(three[0].id)
     one, other = three[1:]
     with store.ledger.reading() as reader:
@@ -186,7 +188,7 @@ def test_an_undo_tells_nobody_from_who_only_stood_beside(
 ) -> None:
     gone, stays, _beside = three
     replaced = Decision(Action.REPLACE, "told", three, (Survivor(stays, (gone.id,)),))
-    store.undo(number_of(store.apply(replaced, Anyway())))
+    store.undo(number_of(store.apply(replaced, Unconditional())))
     with store.ledger.reading() as reader:
         names = [reader.distinct.of(store.scope_of(one), text_key(one.content)) for one in three]
     assert [len(others) for others in names] == [1, 1, 0]

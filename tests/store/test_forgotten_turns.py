@@ -23,7 +23,7 @@ from memory.models import (
     Turn,
 )
 from memory.store import forgotten_turns
-from memory.store.applying import Anyway, Applied
+from memory.store.applying import Applied, Unconditional
 from memory.store.forgetting import forget_user
 from memory.store.store import MemoryStore
 from memory.store.undoing import Afterwards
@@ -137,7 +137,7 @@ def test_a_merged_text_goes_where_the_undone_merge_that_it_names_stood_for_the_m
     van, sails = store.add(tell(VAN, user="Mia")), store.add(tell("Mia sails.", user="Mia"))
     one = merged("Mia drives a juniper99 van and sails.", (van, sails), store.new_id)
     decision = Decision(Action.MERGE, "told", (van, sails), (one,), model="m")
-    done = store.apply(decision, Anyway())
+    done = store.apply(decision, Unconditional())
     assert isinstance(done, Applied)
     keep(store, turn("Often.", 0))
     named = NamedMemory(id=one.memory.id, text_key=text_key(one.memory.content))

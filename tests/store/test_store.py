@@ -21,7 +21,7 @@ from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, SearchResult, Survivor, Vectors
 from memory.store.applying import Applied, Conflict, UnlessRepeated, WhileMergeable, WhileNearest
 from memory.store.forgetting import Forgotten
-from memory.store.store import Arrival, MemoryStore, Neighbours
+from memory.store.store import MemoryStore, Neighbours, NewMemory
 from memory.text import text_key
 from memory.upkeep import reembed
 from tests.conftest import Tell
@@ -42,7 +42,7 @@ def contents(store: MemoryStore) -> list[str]:
 def matches(store: MemoryStore, new: Memory, min_similarity: float) -> tuple[SearchResult, ...]:
     """What a new memory is to be decided against."""
     [found] = store.prepare([new], 5, min_similarity)
-    assert isinstance(found, Arrival)
+    assert isinstance(found, NewMemory)
     assert isinstance(found.neighbours, Neighbours)
     return found.neighbours.matches
 

@@ -16,7 +16,7 @@ from memory.errors import LedgerDamaged
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Survivor
 from memory.search import EmbeddedChroma
-from memory.store import Anyway, Applied, MemoryStore
+from memory.store import Applied, MemoryStore, Unconditional
 from memory.upkeep.doctor import examine, mend
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder
@@ -172,7 +172,7 @@ def test_an_episode_whose_memory_went_with_an_undone_merge_is_nothing_to_mend(
     a, b = healthy.add(tell("Mia rests.")), healthy.add(tell("Mia sings."))
     made = b.model_copy(update={"id": healthy.new_id(), "content": "Mia rests and sings."})
     decision = Decision(Action.MERGE, "test", (a, b), (Survivor(made, (a.id, b.id)),))
-    done = healthy.apply(decision, Anyway())
+    done = healthy.apply(decision, Unconditional())
     assert isinstance(done, Applied)
     old_episode(healthy, "ep_000000000001", made.id)
     healthy.undo(done.number)

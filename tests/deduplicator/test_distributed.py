@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.decide import Matching, Planner, RoundPlan, Work
-from memory.deduplicator.spreading import Spreading
+from memory.decide import Matching, PlanExecutor, Planner, RoundPlan
+from memory.deduplicator.distributed import DistributedExecutor
 from memory.ledger import Ledger
 from memory.models import Rules, Vectors
 from memory.search import candidate_pairs
@@ -49,9 +49,9 @@ def fill(store: MemoryStore, embedder: PlacedEmbedder, size: int = 90) -> None:
     store.add_batch(told)
 
 
-def planned(store: MemoryStore, work: Work | None = None) -> RoundPlan:
+def planned(store: MemoryStore, executor: PlanExecutor | None = None) -> RoundPlan:
     matching = Matching(store.scale, neighbours=3)
-    return Planner(Rules(), store.scope_of, matching, work).plan(store.snapshot())
+    return Planner(Rules(), store.scope_of, matching, executor).plan(store.snapshot())
 
 
 @pytest.mark.parametrize("rows", [7, 16, 1000])
@@ -60,7 +60,7 @@ def test_a_plan_of_workers_is_the_plan_of_one_process(
 ) -> None:
     fill(store, embedder)
     with ThreadPoolExecutor(2) as pool:
-        spread = planned(store, Spreading(pool, f"sqlite:///{ledger.name}", rows))
+        spread = planned(store, DistributedExecutor(pool, f"sqlite:///{ledger.name}", rows))
     whole = planned(store)
     assert (spread.groups, spread.pairs) == (whole.groups, whole.pairs)
     assert len(whole.groups) > 5
@@ -75,16 +75,16 @@ def test_it_is_told_how_many_texts_were_compared_here_and_on_workers(
     def hear(done: int, of: int) -> None:
         told.append((done, of))
 
-    def plan(work: Work | None) -> list[tuple[int, int]]:
+    def plan(executor: PlanExecutor | None) -> list[tuple[int, int]]:
         told.clear()
-        planner = Planner(Rules(), store.scope_of, Matching(store.scale), work, hear)
+        planner = Planner(Rules(), store.scope_of, Matching(store.scale), executor, hear)
         planner.plan(store.snapshot())
         return sorted(told)
 
     assert plan(None) == told
     assert (told[0], told[-1]) == ((0, 81), (81, 81))
     with ThreadPoolExecutor(2) as pool:
-        assert plan(Spreading(pool, f"sqlite:///{ledger.name}", 16)) == told
+        assert plan(DistributedExecutor(pool, f"sqlite:///{ledger.name}", 16)) == told
     assert (told[0], told[-1]) == ((0, 81), (81, 81))
     assert len(told) > 4
 
@@ -93,7 +93,7 @@ def test_work_that_no_worker_does_is_done_here(
     store: MemoryStore, embedder: PlacedEmbedder
 ) -> None:
     fill(store, embedder)
-    spread = planned(store, Spreading(DeadPool(), "sqlite:////nowhere", 16))
+    spread = planned(store, DistributedExecutor(DeadPool(), "sqlite:////nowhere", 16))
     assert spread.groups == planned(store).groups
 
 

@@ -45,7 +45,7 @@ class _Block:
     right: int
 
 
-class Spreading:
+class DistributedExecutor:
     """Hands tasks to an executor and puts their answers together."""
 
     def __init__(self, executor: Executor, ledger_url: str, rows: int = ROWS) -> None:
