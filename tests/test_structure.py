@@ -44,7 +44,7 @@ HOME_OF = {
     "opentelemetry": {"runtime.telemetry"},
     "tenacity": {"providers.calls"},
     "distributed": {"assembly.executor"},
-    "starlette": {"review.gate", "review.server"},
+    "starlette": {"runtime.listening", "review.admission", "review.server", "agent.over_http"},
     "uvicorn": {"runtime.listening"},
     "h11": {"runtime.listening"},
 }

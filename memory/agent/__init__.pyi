@@ -1,9 +1,9 @@
 from .consolidation import ConsolidationEngine as ConsolidationEngine
 from .memory_store import MemoryStore as MemoryStore
 from .memory_store import OnSaved as OnSaved
-from .over_http import Gate as Gate
 from .over_http import called as called
 from .over_http import serve_over_http as serve_over_http
+from .over_http import token_gate as token_gate
 from .saving import Distances as Distances
 from .scaffolds import compose_response as compose_response
 from .scaffolds import without_question as without_question

@@ -4,83 +4,59 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp
 
 from memory.agent.server import USER, AgentServer
 from memory.agent.tokens import Tokens
 from memory.errors import LedgerError
-from memory.runtime import THIS_MACHINE, Address, in_thread, serve_until, stop_event
+from memory.runtime import THIS_MACHINE, Address, Gate, in_thread, serve_until, stop_event
 
 logger = logging.getLogger(__name__)
 
-HEALTH = "/health"
-_REFUSED = 1008
-"""WebSocket's code for what a server does not allow."""
-
-Asgi = Callable[
-    [
-        MutableMapping[str, Any],
-        Callable[[], Awaitable[MutableMapping[str, Any]]],
-        Callable[[MutableMapping[str, Any]], Awaitable[None]],
-    ],
-    Awaitable[None],
-]
-
 
 def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
-    """By which names clients may call a server: the machine's, its address, and those given."""
+    """Return the names by which clients may call a server: this machine's, its own, `names`."""
     own = () if address.is_every else (address.name,)
     return tuple(dict.fromkeys((*THIS_MACHINE, *names, *own)))
 
 
-class Gate:
-    """Lets in who carries a known token, and says whose it is; without tokens, everybody.
+def token_gate(app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]) -> Gate:
+    """Let in whoever carries a known token, and pass on whose it is; without tokens, everybody.
 
     `/health` asks for no token: it says whether the ledger can be read, and nothing else.
+    `read_ledger` raises LedgerError if it cannot be.
     """
 
-    def __init__(self, inner: Asgi, tokens: Tokens | None, check: Callable[[], object]) -> None:
-        """`check` raises LedgerError where the ledger cannot be read."""
-        self._inner = inner
-        self._tokens = tokens
-        self._check = check
+    async def check(request: Request) -> Response | None:
+        if request.scope["path"] == "/health":
+            return await _health(read_ledger)
+        if tokens is None:
+            return None
+        user = tokens.user_of(request.headers.get("authorization", ""))
+        if user is None:
+            needed = {"www-authenticate": "Bearer"}
+            return PlainTextResponse("a bearer token is needed\n", 401, needed)
+        request.scope[USER] = user
+        return None
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] not in ("http", "lifespan"):  # a token is asked for in no other
-            await send({"type": f"{scope['type']}.close", "code": _REFUSED})
-            return
-        if scope["type"] == "http" and scope["path"] == HEALTH:
-            await _answer(send, *await self._health())
-            return
-        if self._tokens is None or scope["type"] == "lifespan":
-            await self._inner(scope, receive, send)
-            return
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        user = self._tokens.user_of(given.decode("latin-1"))
-        if user is not None:
-            await self._inner({**scope, USER: user}, receive, send)
-            return
-        needed = b"a bearer token is needed\n"
-        await _answer(send, 401, needed, (b"www-authenticate", b"Bearer"))
-
-    async def _health(self) -> tuple[int, bytes]:
-        try:
-            await in_thread(self._check)
-        except LedgerError as exc:
-            logger.warning("not healthy: %s", exc)
-            return 503, b"the ledger cannot be read\n"
-        return 200, b"ok\n"
+    return Gate(app, check)
 
 
-async def _answer(send: Any, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    sent = [*headers, (b"content-type", b"text/plain")]
-    await send({"type": "http.response.start", "status": status, "headers": sent})
-    await send({"type": "http.response.body", "body": body})
+async def _health(read_ledger: Callable[[], object]) -> Response:
+    try:
+        await in_thread(read_ledger)
+    except LedgerError as exc:
+        logger.warning("not healthy: %s", exc)
+        return PlainTextResponse("the ledger cannot be read\n", 503)
+    return PlainTextResponse("ok\n")
 
 
-async def serve_over_http(server: AgentServer, app: Asgi, listening: socket.socket) -> None:
-    """Until SIGTERM or Ctrl-C; calls under way are finished."""
+async def serve_over_http(server: AgentServer, app: ASGIApp, listening: socket.socket) -> None:
+    """Serve until SIGTERM or Ctrl-C; calls under way are finished."""
     with stop_event() as stop:
-        await serve_until(stop, app, listening, lifespan="on")
+        await serve_until(stop, app, listening)
         await server.finish()

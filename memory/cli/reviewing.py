@@ -89,17 +89,17 @@ def review(
 async def _review(
     config: Config, where: Address, at: socket.socket, *, blind: bool, open_browser: bool
 ) -> None:
-    from memory.review import Gate, ReviewServer
+    from memory.review import BrowserSession, ReviewServer
     from memory.runtime import serve_until, stop_event
 
-    gate = Gate(where)
+    session = BrowserSession(where)
     with assembly.open_existing_store(config) as store:
         async with aclosing(assembly.build_model(config)) as model:
             made = assembly.build_review(store, config, model, blind=blind)
             await made.look()
             with stop_event() as stop:
-                _tell(gate.address(), open_browser)
-                await serve_until(stop, ReviewServer(made, gate).app(), at)
+                _tell(session.address(), open_browser)
+                await serve_until(stop, ReviewServer(made, session).app(), at)
 
 
 def _tell(address: str, open_browser: bool) -> None:

@@ -95,8 +95,8 @@ def _over_stdio(config: Config) -> None:
 
 def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -> None:
     with assembly.installed("agent", "memory-dedup serve"):
-        from memory.agent import AgentServer, Gate, called, serve_over_http
-    from memory.runtime import Address, WholeBody
+        from memory.agent import AgentServer, called, serve_over_http, token_gate
+    from memory.runtime import Address
 
     address = Address.read(http)
     tokens = _tokens(file)
@@ -113,7 +113,7 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
 
         port = listening.getsockname()[1]
         err().print(f"serving at http://{address.name}:{port}/mcp", soft_wrap=True, highlight=False)
-        app = Gate(WholeBody(server.over_http(called(address, names))), tokens, check)
+        app = token_gate(server.over_http(called(address, names)), tokens, check)
         asyncio.run(serve_over_http(server, app, listening))
 
 

@@ -1,3 +1,4 @@
+from .admission import BrowserSession as BrowserSession
 from .answers import Already as Already
 from .answers import Answers as Answers
 from .answers import Given as Given
@@ -12,7 +13,6 @@ from .decisions_file import Answer as Answer
 from .decisions_file import Answered as Answered
 from .decisions_file import AnsweredMember as AnsweredMember
 from .decisions_file import read_decisions as read_decisions
-from .gate import Gate as Gate
 from .overview import Lineage as Lineage
 from .overview import lineage as lineage
 from .proposals import Proposals as Proposals

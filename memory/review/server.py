@@ -19,13 +19,13 @@ from memory.errors import InputError, MemoryPipelineError
 from memory.ledger import Reader
 from memory.models import first_problem
 from memory.review import figures, overview
+from memory.review.admission import BrowserSession
 from memory.review.answers import Already, Given, Objected, Outcome, Refused
 from memory.review.cards import recorded_cards
 from memory.review.decisions_file import Answer, Answered
-from memory.review.gate import Gate, Guarded
 from memory.review.pages import card_data, environment, source
 from memory.review.session import GroupRow, Review, Shown
-from memory.runtime import WholeBody, in_thread
+from memory.runtime import Gate, in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,18 @@ _STATES = {
     "judge": "needs a decision",
     "rules": "the rules can tell",
     "later": "left for later",
+}
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
 }
 _LOOK = "look"
 """What Enter in a form means: show the group as it is filled in, and answer nothing."""
@@ -44,15 +56,15 @@ _ASSETS = {"style.css": "text/css", "review.css": "text/css", "review.js": "text
 
 
 class ReviewServer:
-    """The pages of one review, behind their gate."""
+    """The pages of one review, for the browsers of one session."""
 
-    def __init__(self, review: Review, gate: Gate) -> None:
+    def __init__(self, review: Review, session: BrowserSession) -> None:
         self._review = review
-        self._gate = gate
+        self._session = session
         self._pages = environment()
         self._pages.globals["card_data"] = card_data
 
-    def app(self) -> Guarded:
+    def app(self) -> Gate:
         get, post = ["GET"], ["POST"]
         routes = [
             Route("/", self._next, methods=get),
@@ -73,7 +85,7 @@ class ReviewServer:
         ]
         handlers: Any = {MemoryPipelineError: self._failed, 404: self._not_there}
         pages = Starlette(routes=routes, exception_handlers=handlers)
-        return Guarded(WholeBody(pages), self._gate)
+        return Gate(pages, self._session.check, _HEADERS)
 
     # --- groups ---
 
@@ -216,7 +228,7 @@ class ReviewServer:
         return _to("/history")
 
     async def _invite(self, _request: Request) -> Response:
-        return await self._page("invite.html", address=self._gate.address())
+        return await self._page("invite.html", address=self._session.address())
 
     async def _failed(self, _request: Request, exc: Exception) -> Response:
         return await self._page("gone.html", 409, why=str(exc))

@@ -11,7 +11,7 @@ from .files import temporary_folder as temporary_folder
 from .files import write_whole as write_whole
 from .listening import THIS_MACHINE as THIS_MACHINE
 from .listening import Address as Address
-from .listening import WholeBody as WholeBody
+from .listening import Gate as Gate
 from .listening import serve_until as serve_until
 from .signals import end_quietly as end_quietly
 from .signals import stop_event as stop_event

@@ -1,8 +1,9 @@
-"""Where a process listens for HTTP, and how it answers until it is asked to stop.
+"""HTTP servers: where they listen, who is let in, and what one client may take of them.
 
-The only `uvicorn` import. It speaks plain HTTP: whoever is beyond this machine needs something
-before it that encrypts. Clients that send half a request, or too much, cannot hold it up: requests
-have time-outs and size limits, connections a limit, and bad clients one log line a minute.
+The only import of `uvicorn` and `h11`. uvicorn limits the size of a header and how many requests
+are answered at once, but not how long a client may take to send one: `_Protocol` adds that, and
+closes the oldest unfinished connection when there are too many. Servers speak plain HTTP: beyond
+this machine, put a proxy that encrypts in front.
 """
 
 from __future__ import annotations
@@ -13,31 +14,38 @@ import ipaddress
 import logging
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import urlsplit
 
 import h11
 import uvicorn
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memory.errors import InputError, WrongArgument
 
 THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
-"""By which names a machine calls itself, as they stand in a URL."""
-_PATIENCE_S = 10
-"""How long the end waits for answers that are under way."""
-MOST_BYTES = 4_000_000
-"""Of a request's body."""
+"""Names of this machine, as they are written in a URL."""
+MAX_BODY_BYTES = 4_000_000
+_SHUTDOWN_S = 10
+"""How long a server that stops waits for unfinished answers."""
 _BACKLOG = 100
-"""Connections accepted in one go; asyncio logs as many errors where open files run out."""
+"""Connections accepted at once; asyncio logs as many errors when file descriptors run out."""
 _LOG_EVERY_S = 60.0
+_NOT_ALLOWED = 1008
+"""WebSocket close code: policy violation."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a client may take of a server before it is cut off."""
+    """What one client may take before its connection is closed."""
 
     header_s: float = 10.0
     body_s: float = 30.0
@@ -47,28 +55,28 @@ class Limits:
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen."""
+    """A host and port to listen on."""
 
     host: str
     port: int
 
     @classmethod
     def read(cls, text: str) -> Address:
-        """`127.0.0.1:8765`, `[::1]:8765`; port 0 is any that is free.
+        """Parse `127.0.0.1:8765` or `[::1]:8765`; port 0 means any free port.
 
-        Raises: InputError.
+        Raises: WrongArgument.
         """
         try:
             parts = urlsplit(f"//{text}")
             if not parts.hostname or parts.port is None or parts.netloc != text or "@" in text:
                 raise ValueError
         except ValueError as exc:
-            raise WrongArgument(repr(text), "is no HOST:PORT", "say 127.0.0.1:8765") from exc
+            raise WrongArgument(repr(text), "is not HOST:PORT", "write 127.0.0.1:8765") from exc
         return cls(parts.hostname, parts.port)
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nobody but this machine can reach it."""
+        """Whether only this machine can reach it."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -76,59 +84,112 @@ class Address:
 
     @property
     def is_every(self) -> bool:
-        """Whether it is no name that a client could call."""
+        """Whether it stands for every address of this machine, which no client can call."""
         return self.host in ("0.0.0.0", "::", "")  # noqa: S104 - asked for, not chosen
 
     @property
     def name(self) -> str:
-        """The host as it stands in a URL."""
+        """Return the host as it is written in a URL."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
     def listen(self) -> socket.socket:
-        """A socket there; where it is `::`, for IPv4 too.
+        """Return a socket that listens there; `::` listens on IPv4 too.
 
         Raises: InputError.
         """
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         both = self.host == "::" and socket.has_dualstack_ipv6()
         try:
-            place = self.host, self.port
-            return socket.create_server(place, family=family, dualstack_ipv6=both)
+            where = self.host, self.port
+            return socket.create_server(where, family=family, dualstack_ipv6=both)
         except OSError as exc:
             problem = f"cannot listen there: {exc.strerror or exc}"
             remedy = "choose another port or address"
             raise InputError(f"{self.name}:{self.port}", problem, remedy) from exc
 
 
-async def serve_until(
-    stop: asyncio.Event,
-    app: Any,
-    at: socket.socket,
-    lifespan: Literal["on", "off"] = "off",
-    limits: Limits = Limits(),
-) -> None:
-    """Answer requests by an ASGI application until `stop` is set; those under way are finished.
+class Gate:
+    """The entrance of an HTTP server: a request passes one check before the application sees it.
 
-    `lifespan` says whether the application is told of its beginning and its end.
+    The body is read only after the check, as a whole, and refused above MAX_BODY_BYTES. WebSockets
+    are refused.
     """
-    settings = _Settings(
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        check: Callable[[Request], Awaitable[Response | None]],
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`check` returns the response to a request that goes no further, None to let it pass.
+
+        `headers` are set on every response, refusals included.
+        """
+        self._app = app
+        self._check = check
+        self._headers = headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": f"{scope['type']}.close", "code": _NOT_ALLOWED})
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(self._headers)
+            await send(message)
+
+        request = Request(scope, receive)
+        with contextlib.suppress(ClientDisconnect):
+            refusal = await self._check(request)
+            answer = refusal or await self._with_body(request)
+            await answer(scope, receive, send_with_headers)
+
+    async def _with_body(self, request: Request) -> ASGIApp:
+        """Read the whole body; return the application, which then reads it from memory."""
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                why = f"a request has at most {MAX_BODY_BYTES:,} bytes\n"
+                return PlainTextResponse(why, 413, {"connection": "close"})
+        unread: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            async def receive_from_memory() -> Message:
+                return unread.pop() if unread else await receive()
+
+            await self._app(scope, receive_from_memory, send)
+
+        return app
+
+
+async def serve_until(
+    stop: asyncio.Event, app: ASGIApp, listening: socket.socket, limits: Limits = Limits()
+) -> None:
+    """Answer requests until `stop` is set; unfinished answers get ten seconds more."""
+    connections = min(limits.connections, _open_files() // 4)
+    settings = uvicorn.Config(
         app,
-        limits,
-        lifespan=lifespan,
         log_config=None,
         log_level="warning",
-        access_log=False,  # it would hold tokens
-        http=_Protocol,
+        access_log=False,  # it would contain tokens
+        http=partial(_Protocol, limits, connections),  # type: ignore[arg-type] # makes one
         h11_max_incomplete_event_size=limits.header_bytes,
         backlog=_BACKLOG,
+        # The tasks of connections that were just closed count for a moment too.
+        limit_concurrency=2 * connections,
         ws="none",
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=_PATIENCE_S,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
     )
     server = _Server(settings)
-    with _few_lines_about_clients():
-        serving = asyncio.create_task(server.serve(sockets=[at]))
+    with _one_line_a_minute_about_clients():
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
@@ -137,27 +198,15 @@ async def serve_until(
 
 
 class _Server(uvicorn.Server):
-    """Stops when it is told to; signals are the business of whoever runs it."""
+    """A server that leaves signals to its caller."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-class _Settings(uvicorn.Config):
-    """uvicorn's settings, and what each client may take."""
-
-    def __init__(self, app: Any, limits: Limits, **rest: Any) -> None:
-        self.connections = min(limits.connections, _open_files() // 4)
-        # Above it all are at work, and a request is answered with 503. The tasks of those cut off
-        # count for a moment too.
-        super().__init__(app, limit_concurrency=2 * self.connections, **rest)
-        self.time_s = {h11.IDLE: limits.header_s, h11.SEND_BODY: limits.body_s}
-        """How long a client may stay in each state."""
-
-
 def _open_files() -> int:
-    """How many files and connections this process may have open."""
+    """Return how many files and connections this process may have open."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -167,19 +216,28 @@ def _open_files() -> int:
 
 
 class _Protocol(H11Protocol):
-    """Cuts off who sends too slowly; where connections run out, the longest unfinished one."""
+    """A connection that is closed when its client sends too slowly.
 
-    config: _Settings
-    _awaited: object = None
-    """The state of the client that the timer is for."""
+    A connection too many closes the oldest one whose request is unfinished.
+    """
+
+    _state: object = None
+    """The client's state that the timer is for."""
     _timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, limits: Limits, most: int, **uvicorns: Any) -> None:
+        """`most` is how many connections there may be."""
+        super().__init__(**uvicorns)
+        self._seconds = {h11.IDLE: limits.header_s, h11.SEND_BODY: limits.body_s}
+        """How long a client may stay in each state."""
+        self._most = most
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._opened_at = self.loop.time()
-        self._watch()
-        if len(self.connections) > self.config.connections:
-            self._make_room()
+        self._restart_timer()
+        if len(self.connections) > self._most:
+            self._close_oldest_unfinished()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -187,32 +245,30 @@ class _Protocol(H11Protocol):
 
     def handle_events(self) -> None:
         super().handle_events()
-        self._watch()
+        self._restart_timer()
 
-    def _watch(self) -> None:
-        """Start the timer of what the client has to send next."""
+    def _restart_timer(self) -> None:
         state = self.conn.their_state
-        if state is self._awaited:
+        if state is self._state:
             return
         self._stop_timer()
-        self._awaited = state
-        if state in self.config.time_s:
-            wait_s = self.config.time_s[state]
-            self._timer = self.loop.call_later(wait_s, self._cut, "was too slow")
+        self._state = state
+        if state in self._seconds:
+            self._timer = self.loop.call_later(self._seconds[state], self._close, "was too slow")
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _make_room(self) -> None:
+    def _close_oldest_unfinished(self) -> None:
         others = (one for one in self.connections if isinstance(one, _Protocol) and one is not self)
-        unfinished = [one for one in others if one._timer is not None]
+        unfinished = [other for other in others if other._timer is not None]
         if unfinished:
-            oldest = min(unfinished, key=lambda one: one._opened_at)
-            oldest._cut("made room for another: there are too many connections")
+            oldest = min(unfinished, key=lambda other: other._opened_at)
+            oldest._close("made room for another: there are too many connections")
 
-    def _cut(self, why: str) -> None:
+    def _close(self, why: str) -> None:
         self._stop_timer()
         self.connections.discard(self)
         if not self.transport.is_closing():
@@ -220,72 +276,34 @@ class _Protocol(H11Protocol):
             self.transport.abort()
 
 
-class _OnceAMinute(logging.Filter):
-    """Lets one line about clients pass a minute; what is no client's fault passes always."""
+class _OneLineAMinute(logging.Filter):
+    """Drops warnings about clients for a minute after each one; other records pass."""
 
     def __init__(self) -> None:
         super().__init__()
         self._quiet_until = 0.0
-        self._left_out = 0
+        self._dropped = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno != logging.WARNING and "socket.accept()" not in str(record.msg):
             return True
         now = time.monotonic()
         if now < self._quiet_until:
-            self._left_out += 1
+            self._dropped += 1
             return False
-        if self._left_out:
-            record.msg = f"{record.msg} (and {self._left_out:,} more lines about clients before)"
-        self._quiet_until, self._left_out = now + _LOG_EVERY_S, 0
+        if self._dropped:
+            record.msg = f"{record.msg} (and {self._dropped:,} more lines about clients before)"
+        self._quiet_until, self._dropped = now + _LOG_EVERY_S, 0
         return True
 
 
 @contextlib.contextmanager
-def _few_lines_about_clients() -> Iterator[None]:
-    once, loggers = _OnceAMinute(), [logging.getLogger(one) for one in ("uvicorn.error", "asyncio")]
+def _one_line_a_minute_about_clients() -> Iterator[None]:
+    rate, loggers = _OneLineAMinute(), [logging.getLogger(n) for n in ("uvicorn.error", "asyncio")]
     for logger in loggers:
-        logger.addFilter(once)
+        logger.addFilter(rate)
     try:
         yield
     finally:
         for logger in loggers:
-            logger.removeFilter(once)
-
-
-class WholeBody:
-    """Reads a request's body before it calls an application; a body that is too large is refused.
-
-    It stands behind whoever checks who asks: nobody else's body is read.
-    """
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        body = bytearray()
-        more = True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > MOST_BYTES:
-                await _refuse(send, 413, f"a request has at most {MOST_BYTES:,} bytes\n")
-                return
-        whole = [{"type": "http.request", "body": bytes(body), "more_body": False}]
-
-        async def receive_again() -> Any:
-            return whole.pop() if whole else await receive()
-
-        await self._app(scope, receive_again, send)
-
-
-async def _refuse(send: Any, status: int, why: str) -> None:
-    headers = [(b"content-type", b"text/plain"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": why.encode()})
+            logger.removeFilter(rate)

@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 from typer.testing import CliRunner
 
-from memory.agent.over_http import Gate
+from memory.agent.over_http import token_gate
 from memory.agent.tokens import Tokens, read_tokens
 from memory.assembly import build_tools, open_store
 from memory.cli import app
@@ -100,7 +100,7 @@ def test_health_says_when_the_ledger_cannot_be_read() -> None:
     def check() -> None:
         raise LedgerError("the disk is gone: /secret/place")
 
-    gate = Gate(unused, Tokens.read("tokens", LINES), check)
+    gate = token_gate(unused, Tokens.read("tokens", LINES), check)
     asyncio.run(gate({"type": "http", "path": "/health", "headers": []}, unused, send))
     assert [sent[0]["status"], sent[1]["body"]] == [503, b"the ledger cannot be read\n"]
 
@@ -248,7 +248,7 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str, **env:
     ("options", "line"),
     [
         (["--http", "0.0.0.0:0"], "0.0.0.0 can be reached by others, and asks for no token"),
-        (["--http", "8765"], "'8765': is no HOST:PORT; say 127.0.0.1:8765"),
+        (["--http", "8765"], "'8765': is not HOST:PORT; write 127.0.0.1:8765"),
         (["--http", "0.0.0.0:0", "--tokens", "tokens"], "say with --allow-host what they call it"),
         (["--http", "127.0.0.1:0", "--tokens", "tokens", "--user", "Mia"], "both name users"),
         (
@@ -357,7 +357,9 @@ def test_nobody_comes_in_over_anything_but_http(tokens: Tokens | None) -> None:
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    asyncio.run(Gate(inner, tokens, object)({"type": "websocket", "headers": []}, receive, send))
+    asyncio.run(
+        token_gate(inner, tokens, object)({"type": "websocket", "headers": []}, receive, send)
+    )
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 

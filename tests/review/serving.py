@@ -16,8 +16,8 @@ from memory.ledger import DecisionRecord
 from memory.models import PERSON, Rules
 from memory.offline import OfflineModel
 from memory.protocols import LanguageModel
+from memory.review.admission import BrowserSession
 from memory.review.answers import Answers
-from memory.review.gate import Gate
 from memory.review.proposals import Proposals
 from memory.review.server import ReviewServer
 from memory.review.session import Review
@@ -54,13 +54,13 @@ class Browser:
 class Served:
     """Where a review is served."""
 
-    gate: Gate
+    session: BrowserSession
     url: str
 
     @contextmanager
     def browser(self) -> Iterator[Browser]:
         with httpx2.Client(follow_redirects=True) as client:
-            assert client.get(self.gate.address()).status_code == 200
+            assert client.get(self.session.address()).status_code == 200
             yield Browser(client, self.url)
 
 
@@ -95,17 +95,17 @@ def served(
         blind=blind,
     )
     at = Address("127.0.0.1", 0).listen()
-    gate = Gate(Address(*at.getsockname()))
+    session = BrowserSession(Address(*at.getsockname()))
     loop = LoopThread("review")
     stop = asyncio.Event()
 
     async def serve() -> None:
         await review.look()
-        await serve_until(stop, ReviewServer(review, gate).app(), at)
+        await serve_until(stop, ReviewServer(review, session).app(), at)
 
     serving = loop.start(serve())
     try:
-        yield Served(gate, f"http://127.0.0.1:{at.getsockname()[1]}")
+        yield Served(session, f"http://127.0.0.1:{at.getsockname()[1]}")
     finally:
         loop.soon(stop.set)
         serving.result(20)

@@ -66,7 +66,7 @@ def go(driver: Driver, button: str) -> None:
 
 def test_axe_finds_no_serious_fault_on_any_page(driver: Driver, filled: MemoryStore) -> None:
     with served(filled, ScriptedModel()) as there:
-        driver.get(there.gate.address())
+        driver.get(there.session.address())
         for key in ("y", "n", "s"):
             go(driver, f"#answer [data-key={key}]:not(:disabled)")
             look_at(driver, f"after {key}")
@@ -77,7 +77,7 @@ def test_axe_finds_no_serious_fault_on_any_page(driver: Driver, filled: MemorySt
 
 def test_nor_on_a_group_that_is_answered_bit_by_bit(driver: Driver, filled: MemoryStore) -> None:
     with served(filled, ScriptedModel()) as there:
-        driver.get(there.gate.address())
+        driver.get(there.session.address())
         go(driver, "[data-key=n]")  # the first has two members alone
         driver.find_element(By.NAME, "left_out").click()
         go(driver, "[data-key=y]")
@@ -97,7 +97,7 @@ def test_nor_on_a_group_that_is_answered_bit_by_bit(driver: Driver, filled: Memo
 
 def test_nor_where_similarity_is_hidden(driver: Driver, filled: MemoryStore) -> None:
     with served(filled, OfflineModel(), blind=True) as there:
-        driver.get(there.gate.address())
+        driver.get(there.session.address())
         look_at(driver, "blind")
         while driver.find_elements(By.ID, "answer"):
             go(driver, "[data-key=n]")
@@ -106,5 +106,5 @@ def test_nor_where_similarity_is_hidden(driver: Driver, filled: MemoryStore) -> 
 
 def test_nor_where_there_is_nothing(driver: Driver, store: MemoryStore) -> None:
     with served(store, OfflineModel()) as there:
-        driver.get(there.gate.address())
+        driver.get(there.session.address())
         look_at_all(driver, there, "", "groups", "questions", "history", "figures")

@@ -85,14 +85,14 @@ def test_without_token_or_from_another_place_nothing_is_answered_and_nothing_cha
         for host in (*others, *malformed):
             sent = {**cookie, **origin, "host": host}
             asked.append(client.post(f"{there.url}/answer", data=card, headers=sent))
-            asked.append(client.get(there.gate.address(), headers={"host": host}))
+            asked.append(client.get(there.session.address(), headers={"host": host}))
     assert {one.status_code for one in asked} == {403}
     assert filled.history() == before
     assert browser.say("keep_all", card) == 303
 
 
 def test_the_token_works_once_and_becomes_a_cookie_that_no_script_reads(there: Served) -> None:
-    address = there.gate.address()
+    address = there.session.address()
     with httpx2.Client() as client:
         first = client.get(address)
         cookie = first.headers["set-cookie"].lower()

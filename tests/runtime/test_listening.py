@@ -10,9 +10,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from memory.errors import InputError
-from memory.runtime.listening import MOST_BYTES, Address, Limits, WholeBody, serve_until
+from memory.runtime.listening import MAX_BODY_BYTES, Address, Gate, Limits, serve_until
 from memory.runtime.threads import LoopThread
 
 
@@ -164,13 +165,17 @@ def test_an_endless_header_is_cut_off_early(caplog: pytest.LogCaptureFixture) ->
     assert len(caplog.records) == 1
 
 
+async def let_in(_request: Request) -> None:
+    """Let every request pass."""
+
+
 def test_a_body_that_is_too_large_is_refused_and_not_kept() -> None:
-    with served(Limits(), WholeBody(say_hello)) as place:
-        assert asked(place, b"x" * MOST_BYTES).endswith(f"{MOST_BYTES} bytes".encode())
+    with served(Limits(), Gate(say_hello, let_in)) as place:
+        assert asked(place, b"x" * MAX_BODY_BYTES).endswith(f"{MAX_BODY_BYTES} bytes".encode())
         with socket.create_connection(place, timeout=20) as client:
             client.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
             with suppress(ConnectionError):
-                for _ in range(MOST_BYTES // 65_536 + 1):
+                for _ in range(MAX_BODY_BYTES // 65_536 + 1):
                     client.sendall(b"10000\r\n" + b"x" * 65_536 + b"\r\n")
             assert b"413" in answer_of(client).partition(b"\r\n")[0]
 
