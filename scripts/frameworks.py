@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 UPSTREAM = "langgraph-checkpoint"
+MCP_CLIENTS = "tests/frameworks/test_mcp_clients.py"
 SHOWN = re.compile(r"^\$ python (examples/\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -51,6 +52,26 @@ FRAMEWORKS = {
         "agent-framework-core", None, "tests/adapters/test_agent_framework.py"
     ),
     "autogen": Framework("autogen-core", None, "tests/adapters/test_autogen.py"),
+    "openai-agents": Framework(
+        "openai-agents",
+        "examples/openai_agents_memory.py",
+        MCP_CLIENTS,
+        ("openai-agents",),
+        "agent",
+    ),
+    "llama-index": Framework(
+        "llama-index-core",
+        "examples/llamaindex_memory.py",
+        MCP_CLIENTS,
+        ("llama-index-core", "llama-index-tools-mcp"),
+        "agent",
+    ),
+    "pydantic-ai": Framework(
+        "pydantic-ai-slim", None, MCP_CLIENTS, ("pydantic-ai-slim[mcp]",), "agent"
+    ),
+    "haystack": Framework(
+        "haystack-ai", None, MCP_CLIENTS, ("haystack-ai", "mcp-haystack"), "agent"
+    ),
     "langgraph-stores": Framework(
         "langgraph-checkpoint-postgres",
         None,
