@@ -37,9 +37,9 @@ def check_report(path: Path | None) -> None:
 
 def how_alike(store: MemoryStore) -> Spread:
     """Every two memories that may be compared, by similarity."""
-    from memory.decide import spread
+    from memory.decide import similarity_histogram
 
-    return spread(store.snapshot(), store.scope_of, store.scale)
+    return similarity_histogram(store.snapshot(), store.scope_of, store.scale)
 
 
 @contextmanager
@@ -56,11 +56,11 @@ def _collector_at_rest() -> Iterator[None]:
 
 def report_audit(path: Path, store: MemoryStore, found: Audit, rules: Rules) -> None:
     """Write what would be done about every group. Raises: InputError."""
-    from memory.decide import spread
+    from memory.decide import similarity_histogram
     from memory.review import audit_report, cards_of
 
     with _collector_at_rest():
-        alike = spread(found.snapshot, store.scope_of, store.scale)
+        alike = similarity_histogram(found.snapshot, store.scope_of, store.scale)
         told = audit_report(found.report, cards_of(found.plan), alike, rules, store.clock())
         _write(path, told)
 

@@ -3,9 +3,10 @@ from .account import GroupFilter as GroupFilter
 from .account import certainty as certainty
 from .account import planned_steps as planned_steps
 from .account import similarities as similarities
-from .groups import cohesive as cohesive
-from .groups import connected as connected
 from .likeness import AlikeGroup as AlikeGroup
+from .likeness import cohesive as cohesive
+from .likeness import connected as connected
+from .likeness import similarity_histogram as similarity_histogram
 from .pages import MOST_CHARACTERS as MOST_CHARACTERS
 from .pages import MOST_ON_PAGE as MOST_ON_PAGE
 from .planning import AskedAgain as AskedAgain
@@ -20,6 +21,7 @@ from .planning import plan_again as plan_again
 from .planning import plan_round as plan_round
 from .policy import MOST_ASKED as MOST_ASKED
 from .policy import GroupPlan as GroupPlan
+from .policy import PendingWrites as PendingWrites
 from .policy import add as add
 from .policy import after_failure as after_failure
 from .policy import decide_new as decide_new
@@ -33,8 +35,6 @@ from .searching import InProcessExecutor as InProcessExecutor
 from .searching import PairSearch as PairSearch
 from .searching import PlanExecutor as PlanExecutor
 from .searching import plan_groups as plan_groups
-from .spread import spread as spread
-from .together import PendingWrites as PendingWrites
 from .verdicts import MOST_IN_GROUP as MOST_IN_GROUP
 from .verdicts import Apart as Apart
 from .verdicts import Part as Part

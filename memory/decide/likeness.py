@@ -1,8 +1,8 @@
-"""How alike memories of a snapshot are, from their vectors: one pair, a group, two groups."""
+"""How alike memories of a snapshot are, from their vectors, and which of them form a group."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 from math import comb
@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from memory.decide.policy import GroupPlan
-from memory.ledger import Snapshot
-from memory.models import COPIES_FROM, Memory, Scale, Vectors
+from memory.ledger import Row, Snapshot
+from memory.models import COPIES_FROM, Memory, Scale, Scope, Spread, Vectors
 from memory.search import scores_of, similarities, similarity, slack
 from memory.text import has_kana_or_han, text_key
 
@@ -135,3 +135,94 @@ def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -
     i, j = np.nonzero(products < min_cosines + margin)
     cosines = similarities(matrix[rows[i]], matrix[columns[j]])
     return bool((cosines >= min_cosines[i, j]).all())
+
+
+# --- groups -----------------------------------------------------------------------------------
+
+
+def connected(n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Union-find: the connected components of n nodes, each sorted, singles included."""
+    parent = list(range(n))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for a, b in edges:
+        low, high = sorted((root(a), root(b)))
+        parent[high] = low
+    members: dict[int, list[int]] = {}
+    for node in range(n):
+        members.setdefault(root(node), []).append(node)
+    return list(members.values())
+
+
+def cohesive(
+    component: Sequence[int],
+    edges: Sequence[tuple[int, int, float]],
+    together: Callable[[Sequence[int], Sequence[int]], bool],
+) -> list[list[int]]:
+    """Split a component so that within each group every two members belong together.
+
+    A chain a~b~c whose ends are unlike must not be merged on b's word: a merge would state of one
+    text what only another said. So groups grow by complete linkage: the closest pair first, and
+    two groups join only where all of one are `together` with all of the other; of two singles it is
+    asked only where they have an edge. Ties go by position,
+    so members in a canonical order give the same groups whatever order they arrived in.
+    """
+    group_of = {member: member for member in component}
+    members_of = {member: [member] for member in component}
+    apart: set[tuple[int, int]] = set()
+    fresh = max(component, default=0) + 1
+    for a, b, _ in sorted(edges, key=lambda edge: (-edge[2], edge[0], edge[1])):
+        left, right = sorted((group_of[a], group_of[b]))
+        if left == right or (left, right) in apart:
+            continue
+        if not together(members_of[left], members_of[right]):
+            apart.add((left, right))
+            continue
+        members_of[fresh] = sorted(members_of.pop(left) + members_of.pop(right))
+        group_of.update(dict.fromkeys(members_of[fresh], fresh))
+        fresh += 1
+    return list(members_of.values())
+
+
+# --- a whole store ----------------------------------------------------------------------------
+
+_BINS = 40
+"""From 0 to 1, so that 0.90 and 0.95 are edges."""
+MOST_PAIRS = 4_000_000
+"""Pairs that are compared; in a larger store, evenly spaced memories stand for the rest."""
+
+
+def similarity_histogram(
+    snapshot: Snapshot,
+    scope_of: Callable[[Memory], Scope],
+    scale: Scale,
+    most_pairs: int = MOST_PAIRS,
+) -> Spread:
+    """Count the pairs of memories of one scope, by similarity."""
+    scopes: dict[Scope, list[Row]] = {}
+    for row in snapshot.rows:
+        if row.text_key in snapshot.vectors:
+            scopes.setdefault(scope_of(row.memory), []).append(row)
+    pairs = sum(comb(len(rows), 2) for rows in scopes.values())
+    share = min(1.0, most_pairs / max(1, pairs))
+    either = np.array([False, True])
+    edges = np.array([scale.cosines(n / _BINS, either) for n in range(_BINS + 1)]).T
+    counts = np.zeros(_BINS)
+    for rows in scopes.values():
+        matrix = snapshot.vectors.of([row.text_key for row in rows])
+        strict = np.array([has_kana_or_han(row.memory.content) for row in rows])
+        asked = np.linspace(0, len(rows) - 1, max(2, round(len(rows) * share)), dtype=np.int64)
+        weight = len(rows) / len(asked) / 2
+        for part in np.array_split(asked, 1 + len(asked) * len(rows) // 1_000_000):
+            cosines = np.clip(matrix[part] @ matrix.T, 0.0, 1.0)
+            cosines[np.arange(len(part)), part] = -1.0  # not with itself
+            is_strict = strict[part, None] | strict
+            for flag, bins in zip(either, edges, strict=True):
+                counts += weight * np.histogram(cosines[is_strict == flag], bins)[0]
+    whole = tuple(np.rint(counts).astype(int).tolist())
+    return Spread(counts=whole, pairs=pairs, exact=share == 1.0)

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory.decide.groups import cohesive, connected
-from memory.decide.likeness import Likeness, all_alike
+from memory.decide.likeness import Likeness, all_alike, cohesive, connected
 from memory.decide.pages import MOST_ON_PAGE, NEIGHBOURS, PageGraph, pages
 from memory.decide.policy import GroupPlan, plan_group
 from memory.decide.searching import InProcessExecutor, PairSearch, PlanExecutor, Terms

@@ -10,17 +10,23 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+import numpy as np
+
 from memory.coverage import compare, differs
 from memory.models import (
     Action,
     Decision,
+    Embedded,
     Memory,
     Question,
     Rules,
+    Scale,
+    Scope,
     SearchResult,
     Survivor,
 )
-from memory.text import identity, text_key
+from memory.search import similarities
+from memory.text import has_kana_or_han, identity, text_key
 
 Similarity = Callable[[Memory, Memory], float]
 MOST_ASKED = 8
@@ -248,3 +254,71 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
             cosine=question.cosine,
         )
     return replace(fallback, reason=f"{reason}; {fallback.reason}", pending=True)
+
+
+# --- several new memories ----------------------------------------------------------------------
+
+
+class PendingWrites:
+    """Decisions that are made and not applied yet, as the new memories after them must see them."""
+
+    def __init__(
+        self, scale: Scale, scope_of: Callable[[Memory], Scope], min_similarity: float
+    ) -> None:
+        """`min_similarity` is the similarity from which on a memory is a match."""
+        self._scale = scale
+        self._scope_of = scope_of
+        self._min_similarity = min_similarity
+        self._by_scope: dict[Scope, list[tuple[Embedded, Decision, set[str]]]] = {}
+        """With the keys of the texts that each decision is about."""
+
+    def add(self, new: Embedded, decision: Decision) -> None:
+        about = decision.members if decision.distinct else (new.memory,)
+        keys = {text_key(one.content) for one in about}
+        scope = self._scope_of(new.memory)
+        self._by_scope.setdefault(scope, []).append((new, decision, keys))
+
+    def seen_by(
+        self, new: Embedded, matches: Sequence[SearchResult], distinct: Collection[str]
+    ) -> list[SearchResult] | None:
+        """Return the matches of a new memory as if these were stored, most similar first.
+
+        `distinct` are the keys of texts that were judged different from it. None if only the store
+        can tell: a decision changes what it resembles, or is about the same text.
+        """
+        before = self._by_scope.get(self._scope_of(new.memory), ())
+        key, changed = text_key(new.memory.content), set[str]()
+        for _, decision, keys in before:
+            survivors = {survivor.memory.id for survivor in decision.survivors}
+            if key in keys or survivors - {member.id for member in decision.members}:
+                return None
+            changed |= survivors.union(decision.retired)
+        if changed & {hit.memory.id for hit in matches}:
+            return None
+        near = self._near(new, [(other, decision) for other, decision, _ in before])
+        if any(decision.survivors or distinct for decision, _ in near):
+            return None
+        return sorted([*matches, *(hit for _, hit in near)], key=_same_text_first)
+
+    def _near(
+        self, new: Embedded, before: Sequence[tuple[Embedded, Decision]]
+    ) -> list[tuple[Decision, SearchResult]]:
+        others = [one for one in before if one[0].vector is not None]
+        if new.vector is None or not others:
+            return []
+        vectors = np.array([other.vector for other, _ in others])
+        cosines = similarities(vectors, np.broadcast_to(new.vector, vectors.shape))
+        strict = np.array([has_kana_or_han(other.memory.content) for other, _ in others])
+        scores = self._scale.similarities(cosines, strict | has_kana_or_han(new.memory.content))
+        return [
+            (decision, SearchResult(other.memory, score, cosine))
+            for (other, decision), score, cosine in zip(
+                others, scores.tolist(), cosines.tolist(), strict=True
+            )
+            if score >= self._min_similarity
+        ]
+
+
+def _same_text_first(hit: SearchResult) -> tuple[bool, float, float]:
+    """Sort key: the same text, found without a cosine, then by similarity, then the newest."""
+    return hit.cosine is not None, -hit.similarity, -hit.memory.timestamp.timestamp()

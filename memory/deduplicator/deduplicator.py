@@ -23,7 +23,7 @@ from memory.decide import (
     without_fallback,
 )
 from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
-from memory.deduplicator.judging import QUOTED, Joining, Judging, log_merges
+from memory.deduplicator.judging import QUOTED, Judging, NamedMerge, log_merges
 from memory.ledger import Lease, strangers
 from memory.models import (
     OFFLINE,
@@ -71,7 +71,8 @@ _MOST_DECISIONS = 50
 _MOST_ANSWERS = 2
 """How often one question is asked, the second time with what was wrong."""
 _OFF = "deduplication is off"
-_HEARSAY = "the nearest stands for a text that this one is not like"
+_UNLIKE_CHAIN = "nearest memory also stands for a dissimilar text"
+_OTHERS_FIRST = "others kept coming first"
 _EMBED_AT_ONCE = 256
 
 
@@ -86,46 +87,16 @@ class _Effort:
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What the model that extracted a new memory says of others."""
-
-    shown: frozenset[str] = frozenset()
-    """Keys of the texts that it was shown."""
-    joining: Joining = field(default_factory=Joining)
-    """What comes of the memories that it names."""
-
-    @property
-    def merge(self) -> Decision | None:
-        decision = self.joining.decision
-        return decision if decision is not None and decision.survivors else None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it names memories that are not joined: then nothing more is asked about it."""
-        return bool(self.joining.conflict) or self.joining.decision is not None
-
-    def left_open(self, new: Memory) -> Decision:
-        """Keep all as they are, and the question open."""
-        if self.joining.decision is not None:
-            return self.joining.decision
-        return add(new, self.joining.conflict, pending=True)
-
-    def moved(self, why: str) -> _Said:
-        """The same once something came first."""
-        if not self.is_open:
-            return self
-        return replace(self, joining=Joining(conflict=why, usage=self.joining.usage))
-
-
-@dataclass(frozen=True)
-class _New:
-    """A new memory, and what the model that extracted it says of others."""
+class _Incoming:
+    """A new memory, and what the model that extracted it says about others."""
 
     memory: Memory
     embedded: Embedded | None
-    """None where it is embedded when it is prepared."""
-    said: _Said
-    names_others: bool = False
+    """None: it is embedded when it is prepared."""
+    shown: frozenset[str] = frozenset()
+    """Keys of the texts that the model was shown."""
+    named: NamedMerge | None = None
+    """What becomes of the memories that it names; None where it names none."""
 
 
 class MemoryDeduplicator:
@@ -227,107 +198,107 @@ class MemoryDeduplicator:
         return outcomes
 
     async def _embedded(
-        self, some: Sequence[Memory | Extracted], calls: CallBudget
-    ) -> Sequence[_New]:
-        """Embed several together; one alone that names nothing is embedded when it is prepared."""
-        extracted = [one if isinstance(one, Extracted) else Extracted(one) for one in some]
+        self, new: Sequence[Memory | Extracted], calls: CallBudget
+    ) -> Sequence[_Incoming]:
+        """Embed several in one call; a single one that names nothing is embedded when prepared."""
+        extracted = [one if isinstance(one, Extracted) else Extracted(one) for one in new]
         if not self._config.dedup_enabled:
             extracted = [Extracted(one.memory) for one in extracted]
         if len(extracted) == 1 and not extracted[0].named:
-            return [_New(extracted[0].memory, None, _Said(extracted[0].shown))]
-        memories = [one.memory for one in extracted]
-        embedded = await in_thread(self._store.embeddings.embed, memories)
+            return [_Incoming(extracted[0].memory, None, extracted[0].shown)]
+        embedded = await in_thread(self._store.embeddings.embed, [one.memory for one in extracted])
         naming = [pair for pair in zip(extracted, embedded, strict=True) if pair[0].named]
         asking = Asking(calls, Budget(self._budget_s))
         joined = iter(await self._judging.join_named(naming, asking) if naming else ())
         return [
-            _New(one.memory, new, _Said(one.shown, next(joined)), names_others=True)
-            if one.named
-            else _New(one.memory, new, _Said(one.shown))
-            for one, new in zip(extracted, embedded, strict=True)
+            _Incoming(one.memory, its, one.shown, next(joined) if one.named else None)
+            for one, its in zip(extracted, embedded, strict=True)
         ]
 
     async def _write(
         self,
-        new: Sequence[_New],
+        new: Sequence[_Incoming],
         run: str | None,
         lease: Lease | None,
         calls: CallBudget,
     ) -> list[Outcome]:
         """Prepare, decide and apply the first of these, at least one; again after a conflict."""
         size = self._store.pace.size if self._many else 1
-        plain = takewhile(lambda one: not one.names_others, new[1:size])
-        new, effort = [new[0], *plain], _Effort(lost=new[0].said.joining.usage)
-        with telemetry.span("write") as seen:
+        batch = [new[0], *takewhile(lambda one: one.named is None, new[1:size])]
+        effort = _Effort()
+        if batch[0].named is not None:
+            effort.lost = batch[0].named.usage
+        with telemetry.span("write") as span:
             while True:
                 effort.attempts += 1
-                settled = await self._settle(new, effort, calls)
+                settled = await self._decide(batch, effort, calls)
                 decided = [one for one in settled if isinstance(one, Decided)]
                 apply = self._store.apply_all
                 done = await in_thread(apply, decided, run=run, lease=lease) if decided else []
                 if outcomes := _outcomes(settled, done, effort):
-                    if new[0].said.merge is not None:
-                        log_merges(new[0].said.merge)
-                    seen.set_attribute("kind", outcomes[0].action.value)
+                    if (named := batch[0].named) and named.decision:
+                        log_merges(named.decision)
+                    span.set_attribute("kind", outcomes[0].action.value)
                     return outcomes
                 [why] = [one.why for one in done if isinstance(one, Conflict)]
                 logger.info("decided again: %s", why)
-                new = [replace(new[0], said=new[0].said.moved(why))]
-
-    async def _settle(
-        self, new: Sequence[_New], effort: _Effort, calls: CallBudget
-    ) -> list[Outcome | Decided]:
-        """Prepare and decide; a merge that extraction named and a reader accepted goes alone."""
-        said = new[0].said
-        if said.merge is not None:
-            condition = WhileMergeable(said.joining.revision, self._asker.bound_by)
-            return [Decided(said.merge, condition, new[0].embedded)]
-        k = self._config.dedup_candidates if self._config.dedup_enabled else 0
-        memories = [one.embedded or one.memory for one in new]
-        prepare = self._store.prepare
-        prepared = await in_thread(prepare, memories, k, self._rules.lower, self._asker)
-        return await self._decide(prepared, [one.said for one in new], effort, calls)
+                named = batch[0].named and NamedMerge(conflict=why, usage=batch[0].named.usage)
+                batch = [replace(batch[0], named=named)]
 
     async def _decide(
-        self,
-        prepared: Sequence[AlreadyStored | NewMemory],
-        said: Sequence[_Said],
-        effort: _Effort,
-        calls: CallBudget,
+        self, batch: Sequence[_Incoming], effort: _Effort, calls: CallBudget
     ) -> list[Outcome | Decided]:
         """Decide about the first of these, at least one, each as if those before it were stored.
 
-        As far as what was prepared tells all, and no model that is not on this machine is asked.
+        It ends where only the store can tell, or where a model elsewhere is to be asked. A merge
+        that extraction named and a reader accepted is decided already, and goes alone.
         """
+        named = batch[0].named
+        if named is not None and named.decision is not None and named.decision.survivors:
+            condition = WhileMergeable(named.revision, self._asker.bound_by)
+            return [Decided(named.decision, condition, batch[0].embedded)]
+        k = self._config.dedup_candidates if self._config.dedup_enabled else 0
+        lower = self._rules.lower
+        memories = [one.embedded or one.memory for one in batch]
+        prepared = await in_thread(
+            self._store.prepare,
+            memories,
+            k if self._config.dedup_enabled else 0,
+            lower,
+            self._asker,
+        )
         settled: list[Outcome | Decided] = []
-        together: PendingWrites | None = None
-        for one, of_others in zip(prepared, said, strict=True):
-            if isinstance(one, AlreadyStored):
+        before: PendingWrites | None = None
+        for incoming, found in zip(batch, prepared, strict=True):
+            if isinstance(found, AlreadyStored):
                 paid = effort.lost if not settled else Usage()
-                settled.append(Outcome(one.memory, Action.KNOWN, "it arrived before", paid))
+                settled.append(Outcome(found.memory, Action.KNOWN, "it arrived before", paid))
                 continue
-            arrival = one if together is None else self._seen(one, together)
-            if arrival is None:
+            new = found if before is None else self._seen(found, before)
+            if new is None:
                 break
-            decided = await self._decide_one(arrival, of_others, effort, calls, alone=not settled)
+            decided = await self._decide_one(new, incoming, effort, calls, alone=not settled)
             if decided is None:
                 break
             settled.append(decided)
             if len(prepared) > 1:
-                floor = self._rules.lower
-                together = together or PendingWrites(self._store.scale, self._store.scope_of, floor)
-                together.add(one.new, decided.decision)
+                before = before or PendingWrites(self._store.scale, self._store.scope_of, lower)
+                before.add(found.new, decided.decision)
         return settled
 
     async def _decide_one(
-        self, arrival: NewMemory, said: _Said, effort: _Effort, calls: CallBudget, *, alone: bool
+        self,
+        arrival: NewMemory,
+        incoming: _Incoming,
+        effort: _Effort,
+        calls: CallBudget,
+        *,
+        alone: bool,
     ) -> Decided | None:
         """Decide about one; None where a model elsewhere is to be asked, and it is not alone."""
         new, found = arrival.new.memory, arrival.neighbours
         if effort.attempts >= _MOST_DECISIONS:
-            return Decided(
-                _undecided(new, "others kept coming first"), Unconditional(), arrival.new
-            )
+            return Decided(add(new, _OTHERS_FIRST, pending=True), Unconditional(), arrival.new)
         if not self._config.dedup_enabled:
             return Decided(add(new, _OFF), Unconditional(), arrival.new)
         if isinstance(found, Unsearched):
@@ -339,15 +310,16 @@ class MemoryDeduplicator:
             matches = await in_thread(self._cohesive, arrival.new, matches)
         texts = [new.content, *(hit.memory.content for hit in matches)]
         decision, match = await in_thread_if_long(
-            texts, decide_new, new, matches, self._rules, said.shown
+            texts, decide_new, new, matches, self._rules, incoming.shown
         )
         if isinstance(decision, Decision) and decision.action is Action.ADD:
-            hearsay = len(matches) < len(found.matches)
-            decision = replace(decision, reason=_HEARSAY) if hearsay else decision
+            is_chain = len(matches) < len(found.matches)
+            decision = replace(decision, reason=_UNLIKE_CHAIN) if is_chain else decision
         if logger.isEnabledFor(logging.DEBUG):
             _log_check(new, match, decision)
-        if said.is_open and (isinstance(decision, Question) or decision.action is Action.ADD):
-            decision = said.left_open(new)
+        named = incoming.named
+        if named and (isinstance(decision, Question) or decision.action is Action.ADD):
+            decision = named.decision or add(new, named.conflict, pending=True)
         elif isinstance(decision, Question):
             if not alone and self._model.name != OFFLINE:
                 return None
@@ -356,16 +328,16 @@ class MemoryDeduplicator:
         condition = WhileNearest(found.revision, self._asker.bound_by, self._rules.lower)
         return Decided(replace(decision, candidates=candidates), condition, arrival.new)
 
-    def _seen(self, arrival: NewMemory, together: PendingWrites) -> NewMemory | None:
-        """What it resembles once those before it are stored; None where only the store can tell."""
-        found = arrival.neighbours
+    def _seen(self, new: NewMemory, before: PendingWrites) -> NewMemory | None:
+        """Return it as it is found once those before it are stored; None if only the store can."""
+        found = new.neighbours
         if isinstance(found, Unsearched):
             return None
-        matches = together.seen_by(arrival.new, found.matches, found.distinct)
+        matches = before.seen_by(new.new, found.matches, found.distinct)
         if matches is None:
             return None
         nearest = tuple(matches[: self._config.dedup_candidates])
-        return replace(arrival, neighbours=replace(found, matches=nearest))
+        return replace(new, neighbours=replace(found, matches=nearest))
 
     def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
         """Those that nothing stands between: a chain a~b~c does not collapse though a and c differ.
@@ -385,9 +357,9 @@ class MemoryDeduplicator:
     ) -> Decision:
         """One judgement, in doubt one second reading; a later batch asks what that leaves open."""
         if effort.attempts > _MOST_QUESTIONS:
-            return _undecided(new, "others kept coming first")
+            return add(new, _OTHERS_FIRST, pending=True)
         if not calls.left:
-            return _undecided(new, "the budget of calls is spent")
+            return add(new, "the budget of calls is spent", pending=True)
         effort.budget = effort.budget or Budget(self._budget_s)
         asking = Asking(calls, effort.budget)
         decision = await self._judging.decide(question, asking, most_answers=1)
@@ -510,10 +482,6 @@ def _outcomes(
         outcomes.append(Outcome(answer.memory, *told))
         effort.lost = Usage()
     return outcomes
-
-
-def _undecided(new: Memory, why: str) -> Decision:
-    return add(new, why, pending=True)
 
 
 # --- log lines ----------------------------------------------------------------------------------

@@ -53,15 +53,15 @@ class _Problem:
 
 
 @dataclass(frozen=True)
-class Joining:
-    """What becomes of a new memory and of those that it names."""
+class NamedMerge:
+    """What becomes of a new memory and of those that the extracting model names."""
 
     decision: Decision | None = None
     """The accepted merge, or the question that a refused one leaves open."""
     revision: int = 0
-    """Of the ledger when it was decided."""
+    """Revision of the ledger at which it was decided."""
     conflict: str = ""
-    """Why they cannot be joined any more."""
+    """Why they cannot be merged any more."""
     usage: Usage = field(default_factory=Usage)
 
 
@@ -108,7 +108,7 @@ class Judging:
 
     async def join_named(
         self, new: Sequence[tuple[Extracted, Embedded]], asking: Asking
-    ) -> list[Joining]:
+    ) -> list[NamedMerge]:
         """Check the merges that extraction proposes, all in one second reading."""
         found, revision = await in_thread(find_named, self._store, new)
         parts = {
@@ -119,9 +119,9 @@ class Judging:
         settled, problem = await self._read_all(tuple(parts.values()), asking)
         part_of = dict(zip(parts, settled, strict=True))
         joined = [
-            Joining(conflict=named)
+            NamedMerge(conflict=named)
             if isinstance(named, str)
-            else Joining(self._of_part(part_of[n], named.similarity, problem, asking), revision)
+            else NamedMerge(self._of_part(part_of[n], named.similarity, problem, asking), revision)
             for n, named in enumerate(found)
         ]
         return [replace(joined[0], usage=asking.usage), *joined[1:]]

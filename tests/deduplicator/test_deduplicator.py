@@ -114,7 +114,7 @@ def test_long_texts_are_not_compared_on_the_loop(
         on_the_loop.append(threading.current_thread() is threading.main_thread())
         return compare(a, b)
 
-    for module in ("decide.policy", "providers.offline"):
+    for module in ("decide.policy", "offline.model"):
         monkeypatch.setattr(f"memory.{module}.compare", watched)
     cat, dog = (f"{'Mia rows on the lake, and she sings. ' * 60}{text}" for text in (CAT, DOG))
     embedder.place(cat)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.decide import spread
+from memory.decide import similarity_histogram
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError
 from memory.models import Rules
@@ -29,7 +29,7 @@ HOSTILE = "</script><!--<img src=x onerror=alert(1)> `[x](javascript:1)` \u202ee
 
 def audited(store: MemoryStore, deduplicator: MemoryDeduplicator) -> Report:
     found = asyncio.run(deduplicator.audit())
-    alike = spread(found.snapshot, store.scope_of, store.scale)
+    alike = similarity_histogram(found.snapshot, store.scope_of, store.scale)
     return audit_report(found.report, cards_of(found.plan), alike, Rules(), START)
 
 
@@ -116,7 +116,7 @@ def test_a_large_store_is_estimated_from_some_of_its_memories(
     store: MemoryStore, tell: Tell
 ) -> None:
     store.add_batch([tell(f"{'same' if n % 2 else 'other'}") for n in range(60)])
-    found = spread(store.snapshot(), store.scope_of, store.scale, most_pairs=600)
+    found = similarity_histogram(store.snapshot(), store.scope_of, store.scale, most_pairs=600)
     assert not found.exact
     assert found.pairs == 1770
     assert found.counts[39] == pytest.approx(870, rel=0.1)

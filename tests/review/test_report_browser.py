@@ -16,7 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
-from memory.decide import spread
+from memory.decide import similarity_histogram
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory, Rules
 from memory.review.cards import cards_of
@@ -55,7 +55,7 @@ def page(
     told += [tell(f"{n} is said twice", user="Bob") for n in range(40) for _ in range(2)]
     store.add_batch(told)
     found = asyncio.run(deduplicator.audit())
-    alike = spread(found.snapshot, store.scope_of, store.scale)
+    alike = similarity_histogram(found.snapshot, store.scope_of, store.scale)
     report = audit_report(found.report, cards_of(found.plan), alike, Rules(), START)
     write_report(report, tmp_path / "audit.html")
     return tmp_path / "audit.html"
