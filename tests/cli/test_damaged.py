@@ -19,7 +19,7 @@ COMMANDS = (
     "history --json", "history ID", "runs", "changes --format jsonl", "doctor", "backup out.db",
     "import new.jsonl", "retry", "dedup", "undo r1", "forget ID",
     "forget --user Mia --yes", "doctor --fix", "upgrade", "reembed", "calibrate --from-reviews",
-    "apply report.json",
+    "apply report.json", "write-back --to-jsonl rows.jsonl --yes", "restore damaged.db",
 )  # fmt: skip
 
 
@@ -60,9 +60,12 @@ def an_id(whole: bytes, folder: Path) -> str:
 def ended(folder: Path, data: bytes, command: str, memory_id: str) -> BaseException | None:
     """What a command ended with on a ledger of these bytes."""
     shutil.rmtree(folder / "data", ignore_errors=True)
-    (folder / "out.db").unlink(missing_ok=True)
+    (folder / "damaged.db").write_bytes(data)
+    for name in ("out.db", "rows.jsonl"):
+        (folder / name).unlink(missing_ok=True)
     (folder / "data").mkdir()
-    (folder / "data" / "ledger.db").write_bytes(data)
+    if not command.startswith("restore"):  # which does not replace a ledger
+        (folder / "data" / "ledger.db").write_bytes(data)
     arguments = [memory_id if one == "ID" else one for one in command.split()]
     done = CliRunner().invoke(app, arguments)
     if isinstance(done.exception, MemoryPipelineError | SystemExit | None):
