@@ -11,7 +11,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.prepared import Prepared, among
 from memory.ledger.records import (
     FORGOTTEN_REASON,
     NOTHING_BEFORE,
@@ -22,7 +21,7 @@ from memory.ledger.records import (
     Step,
     with_verdicts,
 )
-from memory.ledger.transaction import TableGroup
+from memory.ledger.transaction import TableGroup, among
 from memory.models import PERSON, Action, Decision, Memory, Usage
 
 _HIGHEST_NUMBER = 2**31 - 1
@@ -173,16 +172,17 @@ class DecisionsWriter(Decisions):
         """The same for several, in this order."""
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]
-        _INSERT.run_all(self._connection, rows)
+        self._connection.execute(t.decisions.insert(), rows)
         self._transaction.numbered = True
-        numbers = sorted(_LAST.scalars(self._connection, count=len(rows)))
+        last = sa.select(t.decisions.c.seq).order_by(t.decisions.c.seq.desc()).limit(len(rows))
+        numbers = sorted(self._connection.scalars(last))  # nobody else writes meanwhile
         mentions = [
             mention
             for number, (decision, before) in zip(numbers, decided, strict=True)
             for mention in _mentions(number, decision, before)
         ]
         if mentions:
-            _MENTION.run_all(self._connection, mentions)
+            self._connection.execute(t.mentions.insert(), mentions)
         return numbers
 
     def close(self, numbers: Iterable[int]) -> None:
@@ -200,7 +200,9 @@ class DecisionsWriter(Decisions):
             return
         told = [
             one.number
-            for one in map(_record, _OPEN_ABOUT.rows(self._connection, ids=ids))
+            for one in self._found(
+                sa.select(t.decisions).where(t.decisions.c.pending, _involving(ids))
+            )
             if any(one.number < n and set(one.members) <= set(names) for names, n in answered)
         ]
         if told:
@@ -231,7 +233,7 @@ class DecisionsWriter(Decisions):
                     todo += self._quoting(record)
         scrubbed = [_scrubbed(record, others[name], ids) for name, record in records.items()]
         if changed := [values for values in scrubbed if values is not None]:
-            _SCRUB.run_all(self._connection, changed)
+            self._connection.execute(_SCRUB, changed)
         return list(records.values())
 
     def _mentioned(self, ids: Collection[str]) -> list[DecisionRecord]:
@@ -333,7 +335,7 @@ def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
     return t.decisions.c.seq.in_(query)
 
 
-def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
+def _involving(ids: Collection[str]) -> sa.ColumnElement[bool]:
     """Decisions that one of these was a member or survivor of."""
     query = sa.select(t.mentions.c.decision).where(
         among(t.mentions.c.memory_id, ids), t.mentions.c.involved
@@ -341,34 +343,21 @@ def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
     return t.decisions.c.seq.in_(query)
 
 
-_OPEN_ABOUT = Prepared(
-    sa.select(t.decisions)
-    .where(t.decisions.c.pending, _involving("ids"))
-    .order_by(t.decisions.c.seq)
-)
 _SCRUBBED = sa.and_(
     t.decisions.c.reason == FORGOTTEN_REASON,
     sa.not_(t.decisions.c.pending),
     t.decisions.c.before == NOTHING_BEFORE,
 )
 """Nothing of a memory is left in it, but who was involved."""
-_SCRUB = Prepared(
+_SCRUB = (
     t.decisions.update()
-    .where(t.decisions.c.seq == sa.bindparam("number", type_=sa.Integer))
+    .where(t.decisions.c.seq == sa.bindparam("number"))
     .values(
-        before=sa.bindparam("left", type_=sa.Text),
-        pending=sa.bindparam("still_pending", type_=sa.Boolean),
+        before=sa.bindparam("left"),
+        pending=sa.bindparam("still_pending"),
         reason=FORGOTTEN_REASON,
     )
 )
-_INSERT = Prepared(t.decisions.insert())
-_MENTION = Prepared(t.mentions.insert())
-_LAST = Prepared(
-    sa.select(t.decisions.c.seq)
-    .order_by(t.decisions.c.seq.desc())
-    .limit(sa.bindparam("count", type_=sa.Integer))
-)
-"""The highest numbers are of those written last: nobody else writes meanwhile."""
 
 
 def _columns(decision: Decision, before: str) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.prepared import Prepared, among
 from memory.ledger.records import FORGOTTEN_REASON, KnownPair
-from memory.ledger.transaction import TableGroup, upsert
+from memory.ledger.transaction import TableGroup, among, upsert
 from memory.models import JUDGES, Judge, Scope
 from memory.text import text_key
 
@@ -19,18 +19,9 @@ TextPair = tuple[str, str, str]
 
 
 _PAIRS = t.distinct_pairs.c
-_ABOUT = Prepared(
-    sa.select(_PAIRS.scope, _PAIRS.low_key, _PAIRS.high_key, _PAIRS.by).where(
-        sa.or_(among(_PAIRS.low_key, "keys"), among(_PAIRS.high_key, "keys")),
-        among(_PAIRS.by, "by"),
-    )
-)
-_OF_PAIR = Prepared(
-    sa.select(_PAIRS.reason, _PAIRS.by).where(
-        _PAIRS.scope == sa.bindparam("scope"),
-        _PAIRS.low_key == sa.bindparam("low"),
-        _PAIRS.high_key == sa.bindparam("high"),
-    )
+_ABOUT = sa.select(_PAIRS.scope, _PAIRS.low_key, _PAIRS.high_key, _PAIRS.by).where(
+    sa.or_(among(_PAIRS.low_key, "keys"), among(_PAIRS.high_key, "keys")),
+    among(_PAIRS.by, "by"),
 )
 
 
@@ -51,7 +42,7 @@ class DistinctPairs(TableGroup):
         """The same of several texts, each in its scope."""
         known: dict[str, set[tuple[str, str, str]]] = {}
         keys = {key for _, key in texts}
-        for where, a, b, who in _ABOUT.rows(self._connection, keys=keys, by=by):
+        for where, a, b, who in self._connection.execute(_ABOUT, {"keys": keys, "by": by}):
             known.setdefault(a, set()).add((b, where, who))
             known.setdefault(b, set()).add((a, where, who))
         return [
@@ -68,8 +59,10 @@ class DistinctPairs(TableGroup):
     def verdict(self, scope: Scope, key_a: str, key_b: str) -> KnownPair:
         """What is known of a pair of texts, given by their keys."""
         low, high = sorted((key_a, key_b))
-        known = _OF_PAIR.rows(self._connection, scope=scope.key, low=low, high=high)
-        reason, by = known[0] if known else (None, None)
+        query = sa.select(_PAIRS.reason, _PAIRS.by).where(
+            _PAIRS.scope == scope.key, _PAIRS.low_key == low, _PAIRS.high_key == high
+        )
+        reason, by = self._connection.execute(query).first() or (None, None)
         return KnownPair(scope.key, low, high, reason, by)
 
 
@@ -95,7 +88,7 @@ class DistinctPairsWriter(DistinctPairs):
             for scope, a, b, reason in pairs
         ]
         if rows:
-            _marking(self._transaction.dialect, by).run_all(self._connection, rows)
+            self._connection.execute(_marking(self._transaction.dialect, by), rows)
 
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
         """Pairs are again what was said of them before, by whom; the last one first."""
@@ -123,15 +116,14 @@ class DistinctPairsWriter(DistinctPairs):
 
 
 @cache
-def _marking(dialect: str, by: Judge) -> Prepared:
+def _marking(dialect: str, by: Judge) -> Any:
     """Insert pairs; what a lower judge said of one gives way."""
     statement = upsert(dialect, t.distinct_pairs)
     column = t.distinct_pairs.c.by  # IN does not go with many rows
     lower = sa.or_(sa.false(), *(column == one for one in JUDGES[: JUDGES.index(by)]))
     verdict = {"reason": statement.excluded.reason, "by": statement.excluded.by}
     keys = ["scope", "low_key", "high_key"]
-    update = statement.on_conflict_do_update(index_elements=keys, set_=verdict, where=lower)
-    return Prepared(update)
+    return statement.on_conflict_do_update(index_elements=keys, set_=verdict, where=lower)
 
 
 def _holds(scope: Scope, where: str, who: str) -> bool:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.prepared import Prepared, among
 from memory.ledger.records import Change, IndexState, LiveRow, ScopeValues
-from memory.ledger.transaction import TableGroup
+from memory.ledger.transaction import TableGroup, among
 from memory.models import SCOPE_FIELDS, Scope, scope_values
 
 _CHANGED = tuple(
@@ -22,21 +20,15 @@ _CHANGED = tuple(
 _ABOVE = t.memories.c.revision > sa.bindparam("after")
 _REVISIONS = sa.select(t.memories.c.revision).where(_ABOVE).order_by(t.memories.c.revision)
 _NO_END = 2**63 - 1
-_CHANGES = Prepared(
+_CHANGES = (
     sa.select(*_CHANGED)
     .where(_ABOVE, t.memories.c.revision <= sa.bindparam("last"))
     .order_by(t.memories.c.revision, t.memories.c.seq)
 )
-_PAGE = 5_000
-"""Rows that are read in one go."""
-_SCOPES = Prepared(
-    sa.select(
-        t.memories.c.id, t.memories.c.metadata, *(t.memories.c[name] for name in SCOPE_FIELDS)
-    ).where(among(t.memories.c.id, "ids"), t.memories.c.live)
-)
-_STATE = Prepared(
-    sa.select(t.index_state).where(t.index_state.c.collection == sa.bindparam("collection"))
-)
+_IN_PAGES = {"yield_per": 5_000}
+_SCOPES = sa.select(
+    t.memories.c.id, t.memories.c.metadata, *(t.memories.c[name] for name in SCOPE_FIELDS)
+).where(among(t.memories.c.id, "ids"), t.memories.c.live)
 
 
 class Followers(TableGroup):
@@ -54,7 +46,7 @@ class Followers(TableGroup):
         if limit is not None:
             at_limit = _REVISIONS.offset(limit - 1).limit(1)
             last = self._connection.scalar(at_limit, {"after": after})
-        rows = _CHANGES.rows(self._connection, after=after, last=last or _NO_END)
+        rows = self._connection.execute(_CHANGES, {"after": after, "last": last or _NO_END})
         return [
             Change(name, live, _values(metadata, tuple(scope), fields), key, revision, number)
             for name, live, revision, number, key, metadata, *scope in rows
@@ -62,8 +54,7 @@ class Followers(TableGroup):
 
     def count(self, owner: Scope) -> int:
         """How many rows of an owner are live."""
-        given, missing, told = _fields_of(owner)
-        return int(_count(given, missing).scalars(self._connection, **told)[0])
+        return self._transaction.count(t.memories, sa.and_(t.memories.c.live, *_owned_by(owner)))
 
     def last_seq(self) -> int:
         """The place of the last row that ever arrived: at least as many as there are rows."""
@@ -72,9 +63,11 @@ class Followers(TableGroup):
     def live(self, owner: Scope, fields: Collection[str] = ()) -> Iterator[list[LiveRow]]:
         """The live rows of an owner in order of arrival, page by page."""
         known: dict[tuple[Any, ...], ScopeValues] = {}
-        given, missing, told = _fields_of(owner)
-        statement = _live(given, missing, bool(fields))
-        for page in statement.pages(self._connection, _PAGE, **told):
+        c = t.memories.c
+        metadata = c.metadata if fields else sa.literal_column("'{}'")
+        columns = (c.id, c.seq, c.text_key, metadata, *(c[name] for name in SCOPE_FIELDS))
+        query = sa.select(*columns).where(c.live, *_owned_by(owner)).order_by(c.seq)
+        for page in self._connection.execute(query, execution_options=_IN_PAGES).partitions():
             found = []
             for name, number, key, metadata, *scope in page:
                 row = (metadata, *scope)
@@ -86,7 +79,7 @@ class Followers(TableGroup):
 
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
         """What scopes compare of those of these memories that live, by id."""
-        found = _SCOPES.rows(self._connection, ids=ids) if ids else ()
+        found = self._connection.execute(_SCOPES, {"ids": ids}) if ids else ()
         return {name: row_scope_values(metadata, scope) for name, metadata, *scope in found}
 
     def lag(self, after: int) -> int:
@@ -95,8 +88,10 @@ class Followers(TableGroup):
 
     def state(self, collection: str) -> IndexState | None:
         """How far a collection has followed the ledger; None where it never did."""
-        found = _STATE.rows(self._connection, collection=collection)
-        return IndexState(found[0].watermark, found[0].stale) if found else None
+        state = t.index_state.c
+        query = sa.select(state.watermark, state.stale).where(state.collection == collection)
+        found = self._connection.execute(query).first()
+        return None if found is None else IndexState(*found)
 
     def places(self) -> list[str]:
         """Where an index has followed."""
@@ -138,35 +133,8 @@ class FollowersWriter(Followers):
         self._connection.execute(gone)
 
 
-@cache
-def _live(given: frozenset[str], missing: frozenset[str], with_metadata: bool) -> Prepared:
-    """Live rows with given values in some columns and none in others, in order of arrival."""
-    c = t.memories.c
-    metadata = c.metadata if with_metadata else sa.literal_column("'{}'").label("metadata")
-    columns = (c.id, c.seq, c.text_key, metadata, *(c[name] for name in SCOPE_FIELDS))
-    return Prepared(sa.select(*columns).where(*_where(given, missing)).order_by(c.seq))
-
-
-@cache
-def _count(given: frozenset[str], missing: frozenset[str]) -> Prepared:
-    query = sa.select(sa.func.count().label("rows")).select_from(t.memories)
-    return Prepared(query.where(*_where(given, missing)))
-
-
-def _where(given: frozenset[str], missing: frozenset[str]) -> list[sa.ColumnElement[bool]]:
-    c = t.memories.c
-    return [
-        c.live,
-        *(c[name] == sa.bindparam(name) for name in given),
-        *(c[name].is_(None) for name in missing),
-    ]
-
-
-def _fields_of(owner: Scope) -> tuple[frozenset[str], frozenset[str], dict[str, Any]]:
-    """The columns that have a value, those that have none, and the values."""
-    told = {name: value for name, value in owner.values if value is not None}
-    missing = frozenset(name for name, value in owner.values if value is None)
-    return frozenset(told), missing, told
+def _owned_by(owner: Scope) -> list[sa.ColumnElement[bool]]:
+    return [t.memories.c[name] == value for name, value in owner.values]
 
 
 def _values(metadata: str, scope: tuple[Any, ...], fields: Collection[str]) -> ScopeValues:

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.prepared import among
 from memory.ledger.records import StoredItem
-from memory.ledger.transaction import TableGroup
+from memory.ledger.transaction import TableGroup, among
 
 Namespace = tuple[str, ...]
 """Labels without a period, the outermost first."""

@@ -8,13 +8,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.prepared import Prepared, among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.transaction import TableGroup, among
 from memory.models import INVERSE_LINK, MemoryLink
 
 _TOUCHING = sa.or_(among(t.links.c.low_id, "ids"), among(t.links.c.high_id, "ids"))
-_ALL = Prepared(sa.select(t.links).where(_TOUCHING))
-_LIVE = Prepared(t.LIVE_LINKS.where(_TOUCHING))
+_ALL = sa.select(t.links).where(_TOUCHING)
+_LIVE = t.LIVE_LINKS.where(_TOUCHING)
 
 
 class Links(TableGroup):
@@ -24,14 +23,14 @@ class Links(TableGroup):
         """The links of each of these memories that lead to a live one."""
         ends: dict[str, list[MemoryLink]] = {}
         wanted = set(ids)
-        for link in sorted(_LIVE.rows(self._connection, ids=ids)) if ids else ():
+        for link in sorted(self._connection.execute(_LIVE, {"ids": ids})) if ids else ():
             for source in wanted & {link.low_id, link.high_id}:
                 ends.setdefault(source, []).append(seen_from(source, link))
         return {source: tuple(found) for source, found in ends.items()}
 
     def touching(self, ids: Sequence[str]) -> list[Any]:
         """The rows of all their links, of those too that lead to what has not arrived yet."""
-        return sorted(_ALL.rows(self._connection, ids=ids)) if ids else []
+        return sorted(self._connection.execute(_ALL, {"ids": ids})) if ids else []
 
     def between(self, a: str, b: str) -> sa.Row[Any] | None:
         low, high = sorted((a, b))

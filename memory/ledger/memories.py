@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -13,10 +13,9 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.links import Links, LinksWriter
-from memory.ledger.prepared import Prepared, among
 from memory.ledger.records import Row
 from memory.ledger.succession import State, end_of, inherited, lived_for, resolved_link
-from memory.ledger.transaction import TableGroup
+from memory.ledger.transaction import TableGroup, among
 from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
 
 _PAGE = 2_000
@@ -30,19 +29,12 @@ _EVERY = (
     .order_by(t.memories.c.seq)
     .limit(_PAGE)
 )
-_PAGES = Prepared(_EVERY)
-_LIVE = Prepared(_EVERY.where(t.memories.c.live))
-_OF_IDS = Prepared(sa.select(t.memories).where(_AMONG_IDS))
-_ARRIVED = Prepared(sa.select(t.memories).where(_ARRIVALS))
-_HAS_ARRIVED = Prepared(sa.select(t.memories.c.seq).where(_ARRIVALS).limit(1))
-_TAKEN = Prepared(sa.select(t.memories.c.id).where(_AMONG_IDS))
-_RETIRED_FOR = Prepared(sa.select(t.memories.c.id).where(among(t.memories.c.successor_id, "ids")))
-_STATES = Prepared(
-    sa.select(
-        t.memories.c.id, t.memories.c.live, t.memories.c.successor_id, t.memories.c.text_key
-    ).where(_AMONG_IDS)
-)
-_INSERT = Prepared(t.memories.insert())
+_OF_IDS = sa.select(t.memories).where(_AMONG_IDS)
+_ARRIVED = sa.select(t.memories).where(_ARRIVALS)
+_RETIRED_FOR = sa.select(t.memories.c.id).where(among(t.memories.c.successor_id, "ids"))
+_STATES = sa.select(
+    t.memories.c.id, t.memories.c.live, t.memories.c.successor_id, t.memories.c.text_key
+).where(_AMONG_IDS)
 _UPDATE = t.memories.update().where(_AMONG_IDS)
 
 
@@ -60,7 +52,7 @@ class Memories(TableGroup):
         """Live and retired, by id; unknown ids are left out."""
         if not ids:
             return {}
-        return {row.memory.id: row for row in self._prepared(_OF_IDS, ids=ids)}
+        return {row.memory.id: row for row in self._found(_OF_IDS, ids=ids)}
 
     def named(self, name: str) -> list[Row]:
         """Return the memory with this id; else those that came under it, the live ones alone.
@@ -75,11 +67,11 @@ class Memories(TableGroup):
 
     def all(self) -> Iterator[Row]:
         """Live, retired and forgotten, in order of arrival, page by page."""
-        return self._pages(_PAGES)
+        return self._pages(_EVERY)
 
     def live(self) -> Iterator[Row]:
         """In order of arrival, page by page."""
-        return self._pages(_LIVE)
+        return self._pages(_EVERY.where(t.memories.c.live))
 
     def first_of(self, user: str, limit: int) -> list[Row]:
         """The first memories about a user, live and retired, in order of arrival."""
@@ -89,8 +81,7 @@ class Memories(TableGroup):
 
     def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
         """Live memories of the scope with one of these texts, newest first."""
-        values = _values_of(scope)
-        found = self._prepared(_with_texts(tuple(values)), keys=keys, **values)
+        found = self._found(sa.select(t.memories).where(*_have_texts(keys, scope)))
         if scope.of_metadata:
             found = _held(scope, found)
         return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
@@ -100,9 +91,9 @@ class Memories(TableGroup):
 
         They are few, however many the scope has: in no order, SQLite finds them by the revision.
         """
-        values = _values_of(scope)
-        newer = _written_after(tuple(values))
-        names = newer.scalars(self._connection, after=revision, **values)
+        newer = t.memories.c.revision > revision
+        query = sa.select(t.memories.c.id).where(newer, t.memories.c.live, *_same_in(scope))
+        names = list(self._connection.scalars(query))
         return _held(scope, list(self.rows(names).values()))
 
     def newest(self, limit: int | None, scope: Scope, since: datetime | None = None) -> list[Row]:
@@ -124,9 +115,7 @@ class Memories(TableGroup):
             return 0
         if scope.of_metadata:
             return len(self.live_with_texts(wanted, scope))
-        values = _values_of(scope)
-        counted = _count_with_texts(tuple(values))
-        return int(counted.scalars(self._connection, keys=wanted, **values)[0])
+        return self._transaction.count(t.memories, sa.and_(*_have_texts(wanted, scope)))
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """The row of an earlier arrival of each of these very memories, and if its id is taken.
@@ -138,7 +127,7 @@ class Memories(TableGroup):
         told = [_identities(memory) for memory in memories]
         names = [memory.id for memory in memories]
         hashes = {name for both in told for name in both}
-        rows = self._prepared(_ARRIVED, ids=names, hashes=hashes)
+        rows = self._found(_ARRIVED, ids=names, hashes=hashes)
         by_id = {row.memory.id: row for row in rows}
         by_identity = {row.identity_hash: row for row in reversed(rows)}
         found: list[tuple[Row | None, bool]] = []
@@ -155,8 +144,9 @@ class Memories(TableGroup):
 
     def has_arrived(self, memory: Memory) -> bool:
         """Whether its id is taken, or the same arrival is here under another one."""
-        hashes = [t.identity_hash(memory)]
-        return bool(_HAS_ARRIVED.rows(self._connection, ids=[memory.id], hashes=hashes))
+        same = t.memories.c.identity_hash == t.identity_hash(memory)
+        query = sa.select(t.memories.c.seq).where(sa.or_(t.memories.c.id == memory.id, same))
+        return self._connection.scalar(query.limit(1)) is not None
 
     def _once_said(self, row: Row, memory: Memory) -> bool:
         known = row.memory
@@ -201,7 +191,7 @@ class Memories(TableGroup):
         found = dict.fromkeys(ids)
         todo = list(ids)
         while todo:
-            retired = _RETIRED_FOR.scalars(self._connection, ids=todo)
+            retired = self._connection.scalars(_RETIRED_FOR, {"ids": todo})
             todo = [name for name in dict.fromkeys(retired) if name not in found]
             found |= dict.fromkeys(todo)
         return list(found)[len(set(ids)) :]
@@ -235,24 +225,25 @@ class Memories(TableGroup):
     def _states_of(self, ids: Sequence[str]) -> dict[str, State]:
         return {
             row.id: State(row.live, row.successor_id, row.text_key == t.FORGOTTEN_KEY)
-            for row in _STATES.rows(self._connection, ids=ids)
+            for row in self._connection.execute(_STATES, {"ids": ids})
         }
 
-    def _pages(self, query: Prepared, **told: Any) -> Iterator[Row]:
+    def _pages(self, query: sa.Select[Any]) -> Iterator[Row]:
         last = 0
         while True:
-            page = self._rows(query.rows(self._connection, after=last, **told))
+            page = self._rows(self._connection.execute(query, {"after": last}).all())
             yield from page
             if len(page) < _PAGE:
                 return
             last = page[-1].seq
 
-    def _prepared(self, query: Prepared, **told: Any) -> list[Row]:
+    def _found(self, query: sa.Select[Any], **values: Any) -> list[Row]:
         """Rows of a query on memories, in order of arrival, each with its links.
 
         Where the query itself asks for an order, SQLite reads the whole table in that order.
         """
-        return sorted(self._rows(query.rows(self._connection, **told)), key=attrgetter("seq"))
+        found = self._rows(self._connection.execute(query, values).all())
+        return sorted(found, key=attrgetter("seq"))
 
     def _rows(self, found: Sequence[Any]) -> list[Row]:
         links = self._links.of([row.id for row in found])
@@ -278,7 +269,7 @@ class MemoriesWriter(Memories):
             written | {"identity_hash": t.identity_hash(memory)} | t.to_columns(memory)
             for memory in memories
         ]
-        _INSERT.run_all(self._connection, rows)
+        self._connection.execute(t.memories.insert(), rows)
         transaction.numbered = True
         transaction.reworded |= {memory.id for memory in memories}
         links = [(memory.id, link) for memory in memories for link in memory.linked_ids]
@@ -338,7 +329,7 @@ class MemoriesWriter(Memories):
     def images(self, wanted: Sequence[Sequence[str]]) -> list[str]:
         """The same for several groups of memories."""
         ids = list(dict.fromkeys(name for some in wanted for name in some))
-        found = _OF_IDS.rows(self._connection, ids=ids) if ids else ()
+        found = self._connection.execute(_OF_IDS, {"ids": ids}) if ids else ()
         rows = {row.id: row._asdict() for row in found}
         links = [list(link) for link in self._links.touching(ids)]
         images = []
@@ -395,43 +386,19 @@ def _in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
     return [t.memories.c[name] == value for name, value in scope.values if name in SCOPE_FIELDS]
 
 
-@cache
-def _with_texts(fields: tuple[str, ...]) -> Prepared:
-    """Live memories with one of the texts, in a scope of these fields."""
-    return Prepared(sa.select(t.memories).where(*_have_texts(fields)))
-
-
-@cache
-def _count_with_texts(fields: tuple[str, ...]) -> Prepared:
-    """How many they are."""
-    return Prepared(sa.select(sa.func.count(t.memories.c.seq)).where(*_have_texts(fields)))
-
-
-@cache
-def _written_after(fields: tuple[str, ...]) -> Prepared:
-    """Ids of live memories above a revision, in a scope of these fields."""
-    newer = t.memories.c.revision > sa.bindparam("after")
-    return Prepared(sa.select(t.memories.c.id).where(newer, t.memories.c.live, *_same_in(fields)))
-
-
-def _have_texts(fields: tuple[str, ...]) -> Iterator[sa.ColumnElement[bool]]:
-    yield among(t.memories.c.text_key, "keys")
+def _have_texts(keys: Collection[str], scope: Scope) -> Iterator[sa.ColumnElement[bool]]:
+    yield among(t.memories.c.text_key, keys)
     yield t.memories.c.live
-    yield from _same_in(fields)
+    yield from _same_in(scope)
 
 
-def _same_in(fields: tuple[str, ...]) -> Iterator[sa.ColumnElement[bool]]:
+def _same_in(scope: Scope) -> Iterator[sa.ColumnElement[bool]]:
     """By no index: another condition finds fewer rows; SQLite takes every user for a rare one."""
-    for name in fields:
-        column: sa.ColumnElement[Any] = t.memories.c[name.removeprefix("scope_")]
-        if isinstance(column.type, sa.Text):
-            column = column.concat("")
-        yield column.is_not_distinct_from(sa.bindparam(name, type_=column.type))
-
-
-def _values_of(scope: Scope) -> dict[str, str | bool | None]:
-    """The values of the columns that it names, as parameters of statements on those."""
-    return {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
+    for name, value in scope.values:
+        if name in SCOPE_FIELDS:
+            column: sa.ColumnElement[Any] = t.memories.c[name]
+            is_text = isinstance(column.type, sa.Text)
+            yield (column.concat("") if is_text else column).is_not_distinct_from(value)
 
 
 def _held(scope: Scope, rows: list[Row]) -> list[Row]:

@@ -19,13 +19,11 @@ from sqlalchemy.engine import Connection
 from memory.ledger import tables as t
 from memory.ledger.copies import note_copy
 from memory.ledger.database import Database
-from memory.ledger.prepared import Prepared
 from memory.ledger.rekeying import make_keys_anew
 from memory.ledger.terms import fill_terms
 
 _PAGE = 1_000
 _VERSION = t.meta.c.key == "schema_version"
-_STORED_VERSION = Prepared(sa.select(t.meta.c.value).where(_VERSION))
 
 
 def version_of(connection: Connection) -> str | None:
@@ -35,7 +33,7 @@ def version_of(connection: Connection) -> str | None:
 
 def stored_version(connection: Connection) -> str | None:
     """The same where the tables are known to be there: one look, cheap enough for every write."""
-    return next(iter(_STORED_VERSION.scalars(connection)), None)
+    return connection.scalar(sa.select(t.meta.c.value).where(_VERSION))
 
 
 def make_schema(connection: Connection) -> None:

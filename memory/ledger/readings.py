@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.prepared import Prepared, among
-from memory.ledger.transaction import TableGroup, upsert
+from memory.ledger.transaction import TableGroup, among, upsert
 
 ScopedText = tuple[str, str]
 """(scope key, text key)."""
@@ -58,7 +57,7 @@ class ReadingsWriter(Readings):
             told = {"thorough": sa.or_(_READ.thorough, statement.excluded.thorough)}
             keys = ["scope", "text_key", "model"]
             update = statement.on_conflict_do_update(index_elements=keys, set_=told)
-            Prepared(update).run_all(self._connection, rows)
+            self._connection.execute(update, rows)
 
     def drop(self, keys: Collection[str]) -> None:
         """Whoever read one of these texts, in whatever scope, has not."""

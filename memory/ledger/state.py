@@ -18,7 +18,6 @@ from memory.ledger.items import Items, ItemsWriter
 from memory.ledger.leases import Leases, LeasesWriter
 from memory.ledger.links import Links, LinksWriter
 from memory.ledger.memories import Memories, MemoriesWriter
-from memory.ledger.prepared import Prepared
 from memory.ledger.readings import Readings, ReadingsWriter
 from memory.ledger.records import Counts
 from memory.ledger.terms import Terms, TermsWriter
@@ -28,7 +27,6 @@ from memory.ledger.vectors import TextVectors, TextVectorsWriter
 
 G = TypeVar("G")
 _PAGE = 2_000
-_META = Prepared(sa.select(t.meta.c.value).where(t.meta.c.key == sa.bindparam("key")))
 
 
 class _Group(Generic[G]):
@@ -73,7 +71,7 @@ class Reader:
 
     def meta(self, key: str) -> str | None:
         """A fact about the store itself; None where it was never set."""
-        return next(iter(_META.scalars(self._connection, key=key)), None)
+        return self._connection.scalar(sa.select(t.meta.c.value).where(t.meta.c.key == key))
 
     def external_ids_behind(self) -> dict[str, list[str]]:
         """For each live memory, the external ids of what it stands for, oldest time first."""

@@ -20,9 +20,8 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.followers import row_scope_values
-from memory.ledger.prepared import Prepared, among
 from memory.ledger.records import ScopeValues
-from memory.ledger.transaction import TableGroup
+from memory.ledger.transaction import TableGroup, among
 from memory.models import SCOPE_FIELDS, Vector
 from memory.text import search_terms
 
@@ -35,15 +34,15 @@ _READ_AT_ONCE = 50_000
 _MOST_ENTRIES = 150_000
 """Entries that are read for one question; its most frequent terms tell least."""
 
-_TOTAL = Prepared(sa.select(t.term_totals).where(among(t.term_totals.c.owner, "owners")))
+_TOTAL = sa.select(t.term_totals).where(among(t.term_totals.c.owner, "owners"))
 _OF = (among(t.postings.c.owner, "owners"), among(t.postings.c.term, "terms"))
-_SIZES = Prepared(
+_SIZES = (
     sa.select(t.postings.c.term, sa.func.sum(sa.func.length(t.postings.c.entries)))
     .where(*_OF)
     .group_by(t.postings.c.term)
 )
-_READ = Prepared(sa.select(t.postings.c.term, t.postings.c.block, t.postings.c.entries).where(*_OF))
-_STATES = Prepared(
+_READ = sa.select(t.postings.c.term, t.postings.c.block, t.postings.c.entries).where(*_OF)
+_STATES = (
     sa.select(
         *(t.memories.c[name] for name in ("seq", "live", "user", "content")),
         t.term_lists.c.owner,
@@ -101,7 +100,7 @@ class Terms(TableGroup):
         Of a very large store the terms that most memories have are left out.
         """
         owners = self._owners() if everyone else [_owner(user)]
-        totals = _TOTAL.rows(self._connection, owners=owners)
+        totals = self._connection.execute(_TOTAL, {"owners": owners}).all()
         memories, length = sum(row.memories for row in totals), sum(row.terms for row in totals)
         if not memories or not terms:
             return Postings(memories, 0.0, *[np.empty(0, np.int64)] * 4)
@@ -110,7 +109,8 @@ class Terms(TableGroup):
             wanted = self._rare(owners, wanted)
         term_of: dict[str, int] = {}
         terms_of, blocks, parts = list[int](), list[int](), list[bytes]()
-        for term, block, part in _READ.tuples(self._connection, owners=owners, terms=wanted):
+        named = {"owners": owners, "terms": wanted}
+        for term, block, part in self._connection.execute(_READ, named):
             terms_of.append(term_of.setdefault(term, len(term_of)))
             blocks.append(block)
             parts.append(part)
@@ -131,7 +131,7 @@ class Terms(TableGroup):
 
     def _rare(self, owners: Sequence[str], terms: Sequence[str]) -> list[str]:
         """The rarest, as many as may be read; one in any case."""
-        sizes = _SIZES.rows(self._connection, owners=owners, terms=terms)
+        sizes = self._connection.execute(_SIZES, {"owners": owners, "terms": terms})
         left, kept = 4 * _MOST_ENTRIES, list[str]()
         for term, size in sorted(sizes, key=lambda one: int(one[1])):
             left -= int(size)
@@ -166,7 +166,7 @@ class TermsWriter(Terms):
     def follow(self, ids: Collection[str]) -> None:
         """Take in what became of these memories; the last step of a transaction."""
         if ids:
-            _take_in(self._connection, _STATES.rows(self._connection, ids=ids))
+            _take_in(self._connection, self._connection.execute(_STATES, {"ids": ids}))
 
 
 def fill_terms(connection: sa.Connection) -> None:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Collection
 from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeDecorator
 
 from memory.ledger import tables as t
-from memory.ledger.prepared import Prepared, among
 
 _NOW_S = {
     "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",
     "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
 }
-_LATEST = Prepared(sa.select(t.counter.c.value))
-_NUMBER = Prepared(t.counter.update().values(value=sa.bindparam("number")))
-_TOUCH = Prepared(
-    t.memories.update().where(among(t.memories.c.id, "ids")).values(revision=sa.bindparam("number"))
-)
 
 
 class Transaction:
@@ -42,7 +43,7 @@ class Transaction:
     @cached_property
     def latest(self) -> int:
         """The number of the last transaction that was committed, 0 for a new ledger."""
-        return int(next(iter(_LATEST.scalars(self.connection)), 0))
+        return int(self.connection.scalar(sa.select(t.counter.c.value)) or 0)
 
     @property
     def revision(self) -> int:
@@ -58,11 +59,10 @@ class Transaction:
         """Number what it wrote; the last step before the commit."""
         if not self.has_written:
             return
-        _NUMBER.run_all(self.connection, [{"number": self.revision}])
+        self.connection.execute(t.counter.update().values(value=self.revision))
         if self.touched:
-            _TOUCH.run_all(
-                self.connection, [{"ids": sorted(self.touched), "number": self.revision}]
-            )
+            touched = t.memories.update().where(among(t.memories.c.id, sorted(self.touched)))
+            self.connection.execute(touched.values(revision=self.revision))
 
     def now_s(self) -> float:
         """The database's clock, in seconds since 1970: one for all processes and machines."""
@@ -96,3 +96,53 @@ def upsert(dialect: str, table: sa.Table) -> Any:
     from sqlalchemy.dialects import postgresql  # 0.1 s that only a server is worth
 
     return postgresql.insert(table)
+
+
+# --- `column IN (...)` with any number of values in one parameter ---------------------------------
+
+_NEVER_STORED = re.compile("[\0\ud800-\udfff]")
+"""Characters that no stored text has: PostgreSQL refuses them, and SQLite's JSON ends at NUL."""
+
+
+class among(FunctionElement[bool]):  # noqa: N801 - read as the operator that it is
+    """Whether a text column has one of these texts, or of those given under this name.
+
+    `column.in_()` has a parameter for each value, and databases refuse more than some 32,000.
+    """
+
+    type = sa.Boolean()
+    inherit_cache = True
+
+    def __init__(self, column: sa.ColumnElement[Any], texts: str | Collection[str]) -> None:
+        """`texts` is the name of a parameter, or the texts themselves."""
+        if isinstance(texts, str):
+            values = sa.bindparam(texts, type_=_Texts())
+        else:
+            values = sa.bindparam("texts", texts, type_=_Texts(), unique=True)
+        super().__init__(column, values)
+
+    def self_group(self, against: Any = None) -> Any:  # noqa: ARG002 - whatever it stands in
+        """As it is: no index would be used for the `... = 1` that SQLite's booleans become."""
+        return self
+
+
+class _Texts(TypeDecorator[Collection[str]]):
+    """Any number of texts as a JSON array."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Collection[str] | None, _dialect: Dialect) -> str:
+        return json.dumps([text for text in value or () if not _NEVER_STORED.search(text)])
+
+
+@compiles(among, "sqlite")
+def _in_sqlite(element: among, compiler: SQLCompiler, **settings: Any) -> str:
+    column, texts = (compiler.process(part, **settings) for part in element.clauses)
+    return f"{column} IN (SELECT value FROM json_each({texts}))"  # noqa: S608 - no value in it
+
+
+@compiles(among, "postgresql")
+def _in_postgresql(element: among, compiler: SQLCompiler, **settings: Any) -> str:
+    column, texts = (compiler.process(part, **settings) for part in element.clauses)
+    return f"{column} = ANY (ARRAY(SELECT json_array_elements_text(CAST({texts} AS JSON))))"

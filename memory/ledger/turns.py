@@ -12,9 +12,8 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter
 
 from memory.ledger import tables as t
-from memory.ledger.prepared import among
 from memory.ledger.records import PendingTurn, Waiting
-from memory.ledger.transaction import TableGroup
+from memory.ledger.transaction import TableGroup, among
 from memory.models import KeptCandidate, Turn
 
 _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])

@@ -10,24 +10,17 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.prepared import Prepared, among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.transaction import TableGroup, among
 from memory.models import Vector, Vectors
 
 _PAGE = 500
-_READ = 5_000
-"""Vectors that are read in one go where all are."""
+_IN_PAGES = {"yield_per": 5_000}
 _MANY = 4
 """From the share of one in so many on, all are read: it costs less than to look each up."""
-_OF_KEYS = Prepared(sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys")))
-_ALL = Prepared(sa.select(t.vectors.c.text_key, t.vectors.c.vector))
-_KNOWN = Prepared(sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys")))
-_INSERT = Prepared(t.vectors.insert())
-_HOLDERS = Prepared(
-    sa.select(t.memories.c.id).where(
-        among(t.memories.c.text_key, "keys"),
-        t.memories.c.revision + 0 < sa.bindparam("revision"),
-    )
+_OF_KEYS = sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys"))
+_KNOWN = sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys"))
+_HOLDERS = sa.select(t.memories.c.id).where(
+    among(t.memories.c.text_key, "keys"), t.memories.c.revision + 0 < sa.bindparam("revision")
 )
 """+ 0: few have the text and nearly all came before, whatever a database thinks it knows."""
 
@@ -77,7 +70,7 @@ class TextVectors(TableGroup):
         found = list(known)
         for start in range(0, len(wanted), _PAGE):
             some = wanted[start : start + _PAGE]
-            for key, vector in sorted(_OF_KEYS.rows(self._connection, keys=some)):
+            for key, vector in sorted(self._connection.execute(_OF_KEYS, {"keys": some})):
                 matrix[len(found)] = np.frombuffer(vector, dtype=np.float32)
                 found.append(key)
         return VectorTable(found, matrix)
@@ -85,7 +78,7 @@ class TextVectors(TableGroup):
     def of(self, keys: Iterable[str]) -> dict[str, Vector]:
         """Known vectors by text key; unknown ones are left out."""
         wanted = set(keys)
-        rows = _OF_KEYS.rows(self._connection, keys=wanted) if wanted else ()
+        rows = self._connection.execute(_OF_KEYS, {"keys": wanted}) if wanted else ()
         return {key: np.frombuffer(vector, dtype=np.float32) for key, vector in rows}
 
     def fill(self, matrix: Vectors, keys: Sequence[str]) -> list[int]:
@@ -112,11 +105,13 @@ class TextVectors(TableGroup):
         if len(keys) > _PAGE:
             last = self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0
             if _MANY * len(keys) > last:
-                yield from _ALL.pages(self._connection, _READ)
+                every = self._connection.execute(sa.select(t.vectors), execution_options=_IN_PAGES)
+                yield from every.partitions()
                 return
         wanted = list(keys)
         for start in range(0, len(wanted), _PAGE):
-            yield _OF_KEYS.rows(self._connection, keys=wanted[start : start + _PAGE])
+            keys_of_page = {"keys": wanted[start : start + _PAGE]}
+            yield self._connection.execute(_OF_KEYS, keys_of_page).all()
 
     def missing_texts(self) -> list[str]:
         """One text for each key that no vector is known for."""
@@ -144,14 +139,14 @@ class TextVectorsWriter(TextVectors):
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
         """Remember vectors by text key; known ones stay. Whoever follows reads their rows again."""
-        known = set(_KNOWN.scalars(self._connection, keys=vectors))
+        known = set(self._connection.scalars(_KNOWN, {"keys": vectors}))
         fresh = [key for key in vectors if key not in known]
         if not fresh:
             return
         rows = [{"text_key": key, "vector": _blob(vectors[key])} for key in fresh]
-        _INSERT.run_all(self._connection, rows)
+        self._connection.execute(t.vectors.insert(), rows)
         revision = self._transaction.revision
-        holders = _HOLDERS.scalars(self._connection, keys=fresh, revision=revision)
+        holders = self._connection.scalars(_HOLDERS, {"keys": fresh, "revision": revision})
         self._transaction.touched |= set(holders)
 
     def replace_all(self, vectors: Mapping[str, Vector]) -> None:
@@ -165,7 +160,7 @@ class TextVectorsWriter(TextVectors):
         ]
         self._connection.execute(t.vectors.delete())
         if rows:
-            _INSERT.run_all(self._connection, rows)
+            self._connection.execute(t.vectors.insert(), rows)
         revision = self._transaction.revision
         self._connection.execute(t.memories.update().values(revision=revision))
         self._transaction.numbered = True

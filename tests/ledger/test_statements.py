@@ -1,4 +1,4 @@
-"""Statements that are left to the driver answer as SQLAlchemy would, and read no whole table."""
+"""Statements take any number of texts, and those of a write read no whole table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import tables as t
 from memory.ledger.ledger import Ledger
 from memory.ledger.opening import open_database
-from memory.ledger.prepared import Prepared, among
+from memory.ledger.transaction import among
 from memory.models import Verdict
 from memory.store import MemoryStore
 from tests.conftest import Tell
@@ -36,72 +36,17 @@ def connection(ledger_url: str) -> Iterator[Connection]:
         yield opened
 
 
-def test_every_value_is_read_as_sqlalchemy_reads_it(connection: Connection) -> None:
-    table = t.turns
-    Prepared(table.insert()).run_all(
-        connection,
-        [
-            {"conversation": "c", "name": text, "digest": "d", "pending": n % 2 == 0}
-            | {"attempts": n, "turn": text or None, "candidates": None, "heard_at": n / 3}
-            for n, text in enumerate(TEXTS)
-        ],
-    )
-    everything = sa.select(table).order_by(table.c.seq)
-    rows = Prepared(everything).rows(connection)
-    assert [row._asdict() for row in rows] == [
-        dict(row) for row in connection.execute(everything).mappings()
-    ]
-    assert [type(row.pending) for row in rows] == [bool] * len(TEXTS)
-    blob = Prepared(t.vectors.insert())
-    blob.run_all(connection, [{"text_key": "k", "vector": bytes(range(256))}])
-    assert Prepared(sa.select(t.vectors.c.vector)).scalars(connection) == [bytes(range(256))]
-
-
 @pytest.mark.parametrize("wanted", [[], TEXTS, [*TEXTS, *map(str, range(40_000))]], ids=len)
 def test_any_number_of_texts_is_one_parameter(connection: Connection, wanted: list[str]) -> None:
     rows = [{"key": text, "value": "here"} for text in [*TEXTS, "another"]]
     connection.execute(t.meta.insert(), rows)
-    found = Prepared(AMONG).scalars(connection, keys=wanted)
+    found = connection.scalars(AMONG, {"keys": wanted})
     assert sorted(found) == sorted({*TEXTS} & {*wanted})
-    assert sorted(connection.scalars(AMONG, {"keys": wanted})) == sorted(found)
-
-
-def test_a_value_that_is_missing_is_no_value_of_another_kind(connection: Connection) -> None:
-    with pytest.raises(KeyError, match="value"):
-        Prepared(t.meta.insert()).run_all(connection, [{"key": "k"}])
-    with pytest.raises(KeyError, match="keys"):
-        Prepared(AMONG).rows(connection)
 
 
 def test_what_no_database_can_hold_is_not_found(connection: Connection) -> None:
     connection.execute(t.meta.insert(), [{"key": "a", "value": "here"}])
-    assert Prepared(AMONG).scalars(connection, keys=["a\0", "\ud800", "\udfffa"]) == []
-
-
-def test_a_new_memory_is_written_as_sqlalchemy_would_write_it(ledger_url: str, tell: Tell) -> None:
-    memory = tell("Mia has a cat.", user="Mia", tags=("cats",), metadata={"seen": [1, None]})
-    told = {
-        **t.to_columns(memory),
-        "live": True,
-        "identity_hash": t.identity_hash(memory),
-        "revision": 1,
-    }
-    with Ledger.create(ledger_url) as ledger, ledger.writing() as writer:
-        writer.memories.insert(memory)
-        here = sa.select(t.memories).where(t.memories.c.id == memory.id)
-        [row] = writer._connection.execute(here).mappings().all()
-        writer._connection.execute(t.memories.delete())
-        writer._connection.execute(t.memories.insert(), told)
-        [same] = writer._connection.execute(here).mappings().all()
-    assert {**row, "seq": 0} == {**same, "seq": 0}
-    assert row["successor_id"] is None
-
-
-def test_whoever_listens_hears_of_a_prepared_statement(connection: Connection) -> None:
-    with heard() as statements:
-        Prepared(AMONG).rows(connection, keys=["schema_version"])
-    [(statement, _)] = statements
-    assert statement.startswith("SELECT meta")
+    assert connection.scalars(AMONG, {"keys": ["a\0", "\ud800", "\udfffa"]}).all() == []
 
 
 def test_no_statement_of_a_write_reads_a_whole_table(
