@@ -18,7 +18,6 @@ from memory.text import (
     CONDITIONS,
     DOUBTS,
     GERMAN_SCOPE,
-    HAN_SCOPE,
     MEASURES,
     NARROWING,
     NO_ADVERBS,
@@ -30,7 +29,6 @@ from memory.text import (
     REPORTS,
     UNITS,
     Language,
-    is_of_kind,
     language_of,
     plain_form,
     words_of,
@@ -62,7 +60,7 @@ def changed_by_additions(longer: Side, shorter: Side, told: tuple[str, ...]) -> 
     if longer.parse.japanese:
         return () if only_adds(longer.text, shorter.text) else told
     if longer.parse.spaceless:
-        return () if _adds_whole_clauses(longer) else told
+        return told
     language = language_of(words_of(longer.text))
     if longer.parse.asks or language is Language.UNKNOWN:
         return told
@@ -172,55 +170,6 @@ _DETERMINER_LENGTH = 50
 """Characters before a word in which its determiner is looked for."""
 
 
-def names_the_kind(special: Side, general: Side) -> bool:
-    """Whether one says of a dog, of two dogs what the other says of an animal, of some dogs.
-
-    In a plain statement, of a certain one, or of those that are there to be seen: who says that a
-    dog needs walks, or that he loves dogs, has not said it of animals.
-    """
-    if len(special.more) != 1 or len(general.more) != 1:
-        return False
-    named, kind = *special.more, *general.more
-    quantity = kind == "some" and (named == "several" or named.isdecimal())
-    if not (quantity or is_of_kind(named, kind)) or not _is_plain(special, general):
-        return False
-    words, others = special.parse.words, general.parse.words
-    place = added(special).index(True)
-    if len(words) != len(others) or not _in_one_place(words, others, place):
-        return False
-    told, vague = words[place], others[place]
-    return quantity or _is_certain(special.text, told) == _is_certain(general.text, vague) != ""
-
-
-def _is_plain(special: Side, general: Side) -> bool:
-    """Whether two English texts differ in words alone, and nothing reaches over any of them."""
-    left, right = special.parse, general.parse
-    if left.shades != right.shades or left.persons != right.persons or left.asks:
-        return False
-    language = language_of(words_of(special.text))
-    return language is Language.ENGLISH and not _reaches_over(special, general, language)
-
-
-def _in_one_place(words: Sequence[Word], others: Sequence[Word], place: int) -> bool:
-    """Whether all but the word in this place is the same, under the same words' rule."""
-    pairs = [(a, b) for n, (a, b) in enumerate(zip(words, others, strict=True)) if n != place]
-    same = all(a.stated == b.stated and a.surface.lower() == b.surface.lower() for a, b in pairs)
-    return same and [word.role for word in words] == [word.role for word in others]
-
-
-def _is_certain(text: str, word: Word) -> str:
-    """Whether it is "one", and a certain one or one that is seen; or "several" that are counted."""
-    low, surface = _lower(text), word.surface.lower()
-    place = low.index(surface) if surface in low else 0
-    before = next((w for w in reversed(low[:place]) if w in _DETERMINING or w in NUMBERS), "")
-    seen = _PICTURED.search(text) is not None
-    if surface == "people" or plain_form(surface).word != surface:
-        return "several" if before in NUMBERS and seen else ""
-    return "one" if before in _CERTAIN or (before != "" and seen) else ""
-
-
-_CERTAIN = frozenset("the this that my your his her its our their".split())
-_DETERMINING = _CERTAIN | frozenset("a an one another".split())
 _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.IGNORECASE)
 
 
@@ -411,19 +360,6 @@ def _is_clause_behind(side: Side) -> bool:
     if not (0 < first < len(more) and all(more[first:])):
         return False
     return words[first].clause != words[first - 1].clause
-
-
-def _adds_whole_clauses(side: Side) -> bool:
-    """Without spaces a character more may be another word: only clauses behind are additions."""
-    words, more = side.parse.words, added(side)
-    first = more.index(True) if True in more else len(words)
-    return (
-        0 < first < len(words)
-        and all(more[first:])
-        and words[first].clause != words[first - 1].clause
-        and not side.parse.negations
-        and HAN_SCOPE.isdisjoint(side.text)
-    )
 
 
 def _changed(side: Side) -> tuple[str, ...]:

@@ -16,11 +16,10 @@ from typing import TypeVar
 
 from memory.coverage.additions import (
     changed_by_additions,
-    names_the_kind,
     only_narrows,
     without_contrast,
 )
-from memory.coverage.order import More, Side, governed, is_written_apart, moved
+from memory.coverage.order import More, Side, governed, moved
 from memory.coverage.parse import Parse, Stated, parse, parse_by_dictionary
 from memory.text import NOT, identity, in_capitals, is_other_list
 
@@ -74,8 +73,6 @@ def compare(a: str, b: str) -> Comparison:
     if is_other_list(a, b):
         conflict += (_LIST,)
     if more_left and more_right:
-        if not conflict and len(more_left) + len(more_right) <= _FEW_WORDS:
-            return _nearly_the_same(*sides, only_a, only_b)
         return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
     return _with_rest(*sides, conflict + moved(*sides), only_a, only_b)
 
@@ -114,20 +111,6 @@ def _compare_documents(a: str, b: str) -> Comparison:
 _DOCUMENT = f"more than {LONGEST:,} characters"
 _WORD_SHOWN = 40
 """Characters of a word of a document that are shown."""
-
-
-def _nearly_the_same(
-    left: Side, right: Side, only_a: tuple[str, ...], only_b: tuple[str, ...]
-) -> Comparison:
-    """Where a word differs: who tells of a dog tells of an animal; a web site is a website."""
-    written = "".join(only_a).lower() == "".join(only_b).lower()
-    if written and is_written_apart(left, right):
-        return _SAME
-    if names_the_kind(left, right):
-        return Comparison(only_a, ())
-    if names_the_kind(right, left):
-        return Comparison((), only_b)
-    return Comparison(only_a, only_b)
 
 
 def _read(text: str) -> Parse:

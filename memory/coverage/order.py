@@ -10,11 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from memory.coverage.languages import romance
 from memory.coverage.parse import Parse, Stated, Word
 from memory.text import (
     CAUSAL_NOUNS,
-    GERMAN_MUTUAL,
     IRREGULAR_PLURALS,
     MEASURES,
     MUTUAL,
@@ -50,7 +48,7 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
     if left.parse.japanese and right.parse.japanese:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
     if language_of(words_of(left.text)) is Language.UNKNOWN:
-        return () if _is_romance_mutual(first, second) or _is_fronted(first, second) else (_ORDER,)
+        return (_ORDER,)
     if not _is_in_order(left) and any(same(first, second) for same in _TURNED):
         return ()
     if sorted(_ruled(first)) != sorted(_ruled(second)):
@@ -119,41 +117,6 @@ def _common(side: Side) -> Sequence[Word]:
         if not is_added:
             kept.append(word if inherited == word.role else word._replace(role=inherited))
     return kept
-
-
-def is_written_apart(left: Side, right: Side) -> bool:
-    """Whether two texts differ in one word alone that one of them writes as two: web site.
-
-    A black bird is no blackbird: what says how a thing is stays a word of its own.
-    """
-    if left.parse.persons != right.parse.persons or left.parse.shades != right.parse.shades:
-        return False
-    if left.parse.japanese or right.parse.japanese or left.parse.spaceless:
-        return False
-    return _joins(left, right) or _joins(right, left)
-
-
-def _joins(apart: Side, together: Side) -> bool:
-    words, others = apart.parse.words, together.parse.words
-    if len(apart.more) != 2 or len(together.more) != 1 or len(words) != len(others) + 1:
-        return False
-    place = added(apart).index(True)
-    first, last = words[place], words[place + 1] if place + 1 < len(words) else words[place]
-    joined = first.surface.lower() + last.surface.lower()
-    if first.key in _QUALITIES or not last.joined or others[place].surface.lower() != joined:
-        return False
-    rest = [*words[:place], others[place]._replace(role=first.role), *words[place + 2 :]]
-    return _equal(rest, others) and not governed(rest, others)
-
-
-_QUALITIES = frozenset(
-    "black white red green blue brown gray yellow dark light bright hot cold warm cool high low "
-    "soft hard short long big large small little grand great free loud flat broad wide narrow wild "
-    "quick fast slow dry wet heavy strong near far old new young full half whole good bad best "
-    "sweet sour bitter rough smooth round square sharp blind dead poor rich common every any some "
-    "no may over under out in up down off on all one two there here where".split()
-)
-"""Words that, written together with the next, name another thing: a greenhouse, a blackbird."""
 
 
 # --- what governs ---------------------------------------------------------------------------------
@@ -251,63 +214,7 @@ def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
 _MUTUAL = {SAME_AS.get(word, word): role for word, role in MUTUAL.items()}
 
 
-def _is_german_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """The same in German: "Mia ist mit Tom verheiratet", and Tom mit Mia."""
-    if len(left) != 3 or left[2].key not in GERMAN_MUTUAL or not _are_names(left[:2]):
-        return False
-    turned = _equal([left[1], left[0], left[2]], right)
-    return turned and [w.role for w in left] == [w.role for w in right] == ["", "with", ""]
-
-
-def _are_names(words: Sequence[Word]) -> bool:
-    return all(word.surface[:1].isupper() for word in words)
-
-
-# --- French and Spanish ---------------------------------------------------------------------------
-
-
-def _is_romance_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """The same in French and Spanish: "Mia est mariée à Tom", and Tom à Mia."""
-    place = next((n for n, word in enumerate(left) if word.key in romance.MUTUAL), 0)
-    behind = left[place + 1 :]
-    if place != 2 or not behind or not _are_names((left[0], behind[-1])):
-        return False
-    joined = len(behind) == 1 or (len(behind) == 2 and behind[0].key in romance.WITH)
-    return joined and _equal([behind[-1], *left[1:-1], left[0]], right)
-
-
-def _is_fronted(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether one phrase of place or time stands first in one and last in the other."""
-    words = {word.key for word in left}
-    if NOT in words or not words.isdisjoint(romance.REACHING):
-        return False
-    for one, other in ((left, right), (right, left)):
-        place = _turn(one, other)
-        if (
-            place
-            and one[0].key in romance.OPENING
-            and one[0].clause == one[place - 1].clause
-            and one[place].key not in romance.OPENING
-            and (one[place].clause != one[0].clause or one[place].surface[:1].isupper())
-        ):
-            return True
-    return False
-
-
 # --- English and German ---------------------------------------------------------------------------
-
-
-def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether one is who the other is: "Mia is Tom's sister", and Tom's sister is Mia."""
-    return _names(left, right) or _names(right, left)
-
-
-def _names(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether the left starts with a name that the right tells after somebody's something."""
-    if not 4 <= len(left) <= 5 or left[2].key != "have" or left[0].clause != left[-1].clause:
-        return False
-    named = all(word.surface[:1].isupper() for word in left[:2])
-    return named and not any(word.role for word in left) and _equal([*left[1:], left[0]], right)
 
 
 def _is_pair(left: Sequence[Word], right: Sequence[Word]) -> bool:
@@ -335,7 +242,7 @@ def _are_joined(words: Sequence[Word], place: int) -> bool:
     )
 
 
-_TURNED = (_is_mutual, _is_german_mutual, _is_pair, _is_identity)
+_TURNED = (_is_mutual, _is_pair)
 
 
 def _says_the_same(left: Sequence[Word], right: Sequence[Word]) -> bool:
@@ -344,7 +251,6 @@ def _says_the_same(left: Sequence[Word], right: Sequence[Word]) -> bool:
         or _phrase_moved(left, right)
         or _adverb_moved(left, right)
         or _subject_moved(left, right)
-        or _speaker_moved(left, right)
     )
 
 
@@ -377,26 +283,6 @@ def _is_hour(key: str) -> bool:
     return key.startswith("at ") or key in ("am", "pm")
 
 
-def _speaker_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether who says it stands before or behind: "Mia said that ...", "..., said Mia"."""
-    return any(_told_first(one, other) for one, other in ((left, right), (right, left)))
-
-
-def _told_first(behind: Sequence[Word], before: Sequence[Word]) -> bool:
-    start = max((n for n in range(1, len(behind)) if _opens(behind, n)), default=0)
-    tail = behind[start:]
-    if not start or any(word.key == NOT for word in tail):
-        return False
-    if tail[0].key in _SAYING:
-        return _equal([*tail[1:], tail[0], *behind[:start]], before)
-    return tail[-1].key in _SAYING and _equal([*tail, *behind[:start]], before)
-
-
-def _opens(words: Sequence[Word], place: int) -> bool:
-    return words[place].clause != words[place - 1].clause
-
-
-_SAYING = frozenset(SAME_AS.get(word, word) for word in "say state announce report explain".split())
 _OPENING = frozenset("while because although after during despite since near under behind".split())
 _NO_PHRASE = frozenset({"", "of", "than", "as"})
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from memory.coverage.languages.german import active_german, in_german
-from memory.coverage.languages.romance import ROMANCE, plainly
+from memory.coverage.languages.german import in_german
 from memory.coverage.phrases import (
     GIVING_VERBS,
     given_to,
@@ -33,7 +32,7 @@ from memory.text import (
 def reworded(found: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
     """With all of them undone; `keys`: those of `found`, `owns`: whether an apostrophe is there."""
     if not keys.isdisjoint(GERMAN) and keys.isdisjoint(ENGLISH_ONLY):
-        return active_german([in_german(token) for token in found])
+        return [in_german(token) for token in found]
     if owns and any(token[2][-2:] in _GENITIVE for token in found):
         found = _owners(found)
         keys.add("have")
@@ -211,7 +210,6 @@ def _been_to(found: list[Token]) -> list[Token]:
 
 
 _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], ...] = (
-    (ROMANCE, plainly),
     (frozenset({"it"}), cleft),
     (AUXILIARIES, _without_auxiliaries),
     (frozenset({"been"}), _been_to),

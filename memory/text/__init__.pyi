@@ -22,7 +22,6 @@ from .signs import is_other_list as is_other_list
 from .signs import unified as unified
 from .synonyms import SAME_AS as SAME_AS
 from .synonyms import SAME_IN_JAPANESE as SAME_IN_JAPANESE
-from .synonyms import is_of_kind as is_of_kind
 from .telling import telling_words as telling_words
 from .terms import search_terms as search_terms
 from .tokens import COUNTERS as COUNTERS
@@ -45,12 +44,10 @@ from .vocabulary import FILLERS as FILLERS
 from .vocabulary import GERMAN as GERMAN
 from .vocabulary import GERMAN_ARTICLES as GERMAN_ARTICLES
 from .vocabulary import GERMAN_GOVERNING as GERMAN_GOVERNING
-from .vocabulary import GERMAN_MUTUAL as GERMAN_MUTUAL
 from .vocabulary import GERMAN_SCOPE as GERMAN_SCOPE
 from .vocabulary import GERMAN_TURNING as GERMAN_TURNING
 from .vocabulary import GIVING as GIVING
 from .vocabulary import GOVERNING as GOVERNING
-from .vocabulary import HAN_SCOPE as HAN_SCOPE
 from .vocabulary import IRREGULAR_PLURALS as IRREGULAR_PLURALS
 from .vocabulary import MEASURES as MEASURES
 from .vocabulary import MONTH_SET as MONTH_SET

@@ -52,35 +52,3 @@ SAME_IN_JAPANESE = {
     for word in group.split()
 }  # fmt: skip
 """A word -> the one that stands for its group: a reader of one loses nothing."""
-
-KINDS = tuple(
-    (frozenset(general.split()), frozenset(special.split()))
-    for general, special in (
-        (
-            "person people someone somebody human 人 人々 人物",
-            "man woman boy girl kid baby teenager player worker student teacher dancer singer "
-            "男性 女性 男 女 男子 女子 少年 少女 子供 選手 男の子 女の子",
-        ),
-        ("kid 子供", "boy girl baby toddler 少年 少女 男の子 女の子"),
-        (
-            "animal creature 動物",
-            "dog puppy cat kitten horse bird cow sheep goat monkey bear lion tiger elephant deer "
-            "rabbit squirrel fox wolf panda 犬 猫 馬 牛 羊 鳥 猿 熊",
-        ),
-        ("vehicle 乗り物", "car truck bus van motorcycle bicycle tractor 車 バス トラック"),
-        ("instrument 楽器", "guitar piano violin flute drum cello trumpet ギター ピアノ"),
-    )
-)
-"""Who tells of a dog tells of an animal: the names of each kind, and what is of it."""
-
-
-_KINDS_OF = {
-    thing: frozenset[str]().union(*(kinds for kinds, things in KINDS if thing in things))
-    for _, all_things in KINDS
-    for thing in all_things
-}
-
-
-def is_of_kind(special: str, general: str) -> bool:
-    """Whether one plain form names something of the kind that the other names."""
-    return general in _KINDS_OF.get(special, ())

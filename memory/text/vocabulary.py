@@ -125,8 +125,6 @@ MUTUAL = {
 }
 """Relations that hold from both sides, by their plain form, and what governs the other side."""
 
-GERMAN_MUTUAL = frozenset("verheiratet verlobt verwandt befreundet verschwägert".split())
-"""The same in German, joined by "mit"."""
 
 MEASURES = frozenset(
     # amounts of a stuff, groups of things
@@ -203,10 +201,6 @@ GERMAN_SCOPE = frozenset(
 )
 """The same in German."""
 
-HAN_SCOPE = frozenset(
-    "如果假若除非只都每最比可能许概应想望打算认觉说据前后時时或才会會要所像似几多少"
-)
-"""The same in Chinese, by the character."""
 
 ENGLISH = frozenset(
     "the and of to for with from has have had he she his her they their this that at my you your "

@@ -2,8 +2,6 @@
 
 Words stand in their normal form (遊んで is 遊ぶ, 二人 is 2人); what turns a statement around
 (negation, voice, tense, aspect, modality, conditions) and the particles keep a token of their own.
-Wordings that say the same are told one way: 走っている犬がいる is 犬が走っている, and 犬が2匹 is
-2匹の犬.
 """
 
 from __future__ import annotations
@@ -29,8 +27,6 @@ class Piece(NamedTuple):
     token: Token
     noun: bool = False
     verb: bool = False
-    attributive: bool = False
-    adjective: bool = False
 
 
 def japanese_tokens(text: str) -> list[Token] | None:
@@ -47,10 +43,7 @@ def _pieces(text: str) -> Sequence[Piece] | None:
     pieces: list[Piece] = []
     for morpheme in tokenizer.tokenize(unified(text)):
         _read(morpheme, pieces)
-    told: list[Piece] = []
-    for sentence in _sentences(pieces):
-        told += _reported(_plainly(_counted(sentence)))
-    return told
+    return pieces
 
 
 @lru_cache(maxsize=1)
@@ -97,8 +90,7 @@ def _read(morpheme: Morpheme, pieces: list[Piece]) -> None:
         pieces.append(Piece(Token(key, Kind.FILLER, word)))
     else:
         noun = kind in ("名詞", "代名詞", "接尾辞")
-        attributive = kind == "連体詞" or form.startswith("連体形")
-        pieces.append(Piece(_content(word, key), noun, False, attributive, kind == "形容詞"))
+        pieces.append(Piece(_content(word, key), noun))
 
 
 def _content(word: str, key: str) -> Token:
@@ -135,36 +127,34 @@ def _case(word: str, pieces: list[Piece]) -> None:
 
 def _ending(word: str, key: str, form: str, pieces: list[Piece]) -> None:
     if key in _NEGATING:
-        pieces.append(Piece(Token(NOT, Kind.NOT, word), attributive=form.startswith("連体形")))
+        pieces.append(Piece(Token(NOT, Kind.NOT, word)))
     elif key in _SILENT_ENDINGS:
         kind = Kind.TURNING if form.startswith("仮定形") else Kind.FILLER
         pieces.append(Piece(Token(f"{key}ば", kind, word)))
     else:
         told = f"{key}ば" if form.startswith("仮定形") else _CONTRACTED.get(key, key)
-        attributive = form.startswith("連体形")
-        pieces.append(Piece(Token(told, Kind.TURNING, word), attributive=attributive))
+        pieces.append(Piece(Token(told, Kind.TURNING, word)))
 
 
 def _verb(morpheme: Morpheme, pieces: list[Piece]) -> None:
     word, key, plain = morpheme.surface(), morpheme.normalized_form(), morpheme.dictionary_form()
     _, detail, *_, form = morpheme.part_of_speech()
-    attributive = form.startswith("連体形")
     before = pieces[-1] if pieces else None
     if detail == "非自立可能" and before is not None:
         if key == "有る" and before.token.kind is Kind.FILLER and before.token.surface == "で":
-            pieces[-1] = Piece(Token("だ", Kind.FILLER, word), attributive=attributive)
+            pieces[-1] = Piece(Token("だ", Kind.FILLER, word))
             return  # である is だ; てある is what was done and lasts
         if key in ("居る", "有る") and before.token.surface in ("て", "で"):
             token = Token("ている" if key == "居る" else "てある", Kind.TURNING, word)
-            pieces[-1] = Piece(token, attributive=attributive)
+            pieces[-1] = Piece(token)
             return
         if key == "為る" and before.noun:
-            pieces.append(Piece(Token(key, Kind.FILLER, word), False, True, attributive))
+            pieces.append(Piece(Token(key, Kind.FILLER, word), verb=True))
             _mood(form, word, pieces)
             return
-    pieces.append(Piece(Token(key, Kind.CONTENT, word), False, True, attributive))
+    pieces.append(Piece(Token(key, Kind.CONTENT, word), verb=True))
     if len(plain) == len(key) + 1 and _POTENTIAL.search(plain):
-        pieces.append(Piece(Token("可能", Kind.TURNING, word), attributive=attributive))
+        pieces.append(Piece(Token("可能", Kind.TURNING, word)))
     _mood(form, word, pieces)
 
 
@@ -172,136 +162,6 @@ def _mood(form: str, word: str, pieces: list[Piece]) -> None:
     """Let us, do, if it did: forms of the verb itself."""
     if form.startswith(("意志推量形", "命令形", "仮定形")):
         pieces.append(Piece(Token(form[:2], Kind.TURNING, word)))
-
-
-# --- wordings that say the same -------------------------------------------------------------------
-
-
-_COMMAS = frozenset("、,，")
-
-
-def _sentences(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """The pieces up to each full stop, with it."""
-    found: list[list[Piece]] = [[]]
-    for piece in pieces:
-        found[-1].append(piece)
-        if piece.token.kind is Kind.STOP and piece.token.surface not in _COMMAS:
-            found.append([])
-    return found
-
-
-def _counted(pieces: list[Piece]) -> list[Piece]:
-    """Two women, in whatever place the number stands: 女性二人が, 女性が2人 are 2人の女性が."""
-    pieces = _joined_counters(pieces)
-    place = 1
-    while place < len(pieces):
-        if _is_count(pieces[place].token):
-            noun = place - 1
-            case = pieces[noun] if pieces[noun].token.key in ("は", "を") else None
-            noun -= case is not None
-            free = place + 1 == len(pieces) or pieces[place + 1].token.key != "の"
-            if noun >= 0 and pieces[noun].noun and free and not _is_count(pieces[noun].token):
-                pieces.insert(noun, pieces.pop(place))
-        place += 1
-    return _without_of(pieces)
-
-
-def _joined_counters(pieces: Sequence[Piece]) -> list[Piece]:
-    """2 and 匹 are one word, 2匹."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        last = joined[-1].token if joined else None
-        counts = piece.noun and piece.token.key in COUNTERS
-        if last is not None and counts and last.kind is Kind.NUMBER and last.key.isdigit():
-            told = last.surface + piece.token.surface
-            joined[-1] = Piece(Token(last.key + piece.token.key, Kind.NUMBER, told), noun=True)
-        else:
-            joined.append(piece)
-    return joined
-
-
-_COUNT = re.compile("^[0-9]+[人名匹頭羽台個つ本枚冊足軒艘隻棟機両]$")
-
-
-def _is_count(token: Token) -> bool:
-    return token.kind is Kind.NUMBER and _COUNT.match(token.key) is not None
-
-
-def _without_of(pieces: Sequence[Piece]) -> list[Piece]:
-    """2匹の犬 is 2匹犬: the の of a count says nothing."""
-    return [
-        piece
-        for place, piece in enumerate(pieces)
-        if not (place and piece.token.key == "の" and _is_count(pieces[place - 1].token))
-    ]
-
-
-_BEING = frozenset({"居る", "有る"})
-
-
-def _plainly(pieces: list[Piece]) -> list[Piece]:
-    """走っている犬がいる, and the caption 走っている犬, are 犬が走っている."""
-    end = len(pieces)
-    while end and pieces[end - 1].token.kind in (Kind.STOP, Kind.FILLER):
-        end -= 1
-    if end > 1 and pieces[end - 1].token.key in _BEING and pieces[end - 2].token.key == "は":
-        noun_end = end - 2
-    elif end and pieces[end - 1].noun:
-        noun_end = end
-    else:
-        return pieces
-    start = noun_end
-    while start and _is_of_noun(pieces, start - 1):
-        start -= 1
-    if start == noun_end or start == 0 or not pieces[start - 1].attributive:
-        return pieces
-    if any(
-        piece.token.kind is Kind.PARTICLE and piece.token.key == "は" for piece in pieces[:start]
-    ):
-        return pieces
-    verb = _start_of_predicate(pieces, start)
-    if not any(piece.verb and piece.token.kind is not Kind.NOT for piece in pieces[verb:start]):
-        return pieces
-    subject = [*pieces[start:noun_end], Piece(Token("は", Kind.PARTICLE, "が"))]
-    return [*subject, *pieces[:start], *pieces[end:]]
-
-
-def _is_of_noun(pieces: Sequence[Piece], place: int) -> bool:
-    """Whether it belongs to the noun phrase that ends behind it."""
-    piece = pieces[place]
-    if piece.noun or piece.token.kind is Kind.NUMBER:
-        return True
-    if piece.token.kind is Kind.FILLER and not piece.attributive and not piece.verb:
-        return piece.token.key in _HONORIFICS
-    if piece.token.key in ("の", "と"):
-        return True
-    return piece.attributive and not piece.verb and piece.token.kind is Kind.CONTENT
-
-
-def _start_of_predicate(pieces: Sequence[Piece], end: int) -> int:
-    """Where the verb that ends here starts."""
-    start = end - 1
-    while start > 0 and pieces[start].token.kind is not Kind.CONTENT:
-        start -= 1
-    return start
-
-
-_SAYING = frozenset("述べる 言う 語る 話す 伝える".split())
-_TENSES = frozenset({"た", "ている"})
-
-
-def _reported(pieces: list[Piece]) -> list[Piece]:
-    """Who said so (と述べた) says so (と述べている): a report's tense at the end is nothing."""
-    end = len(pieces)
-    while end and pieces[end - 1].token.kind in (Kind.STOP, Kind.FILLER):
-        end -= 1
-    verb = end
-    while verb and pieces[verb - 1].token.key in _TENSES:
-        verb -= 1
-    if verb < 2 or verb == end or pieces[verb - 1].token.key not in _SAYING:
-        return pieces
-    quoted = pieces[verb - 2].token.kind is Kind.PARTICLE and pieces[verb - 2].token.key == "と"
-    return [*pieces[:verb], *pieces[end:]] if quoted else pieces
 
 
 # --- additions ------------------------------------------------------------------------------------
