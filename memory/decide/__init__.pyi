@@ -18,7 +18,6 @@ from .planning import Planner as Planner
 from .planning import RoundPlan as RoundPlan
 from .planning import near_copies as near_copies
 from .planning import plan_again as plan_again
-from .planning import plan_round as plan_round
 from .policy import MOST_ASKED as MOST_ASKED
 from .policy import GroupPlan as GroupPlan
 from .policy import PendingWrites as PendingWrites

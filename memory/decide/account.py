@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, NamedTuple
@@ -21,7 +21,6 @@ from memory.models import (
     Judge,
     MemberReport,
     Memory,
-    Question,
     Scope,
     Usage,
 )
@@ -46,14 +45,7 @@ class GroupFilter:
             groups = [group for group in groups if group.members[0].user == clean(self.user)]
         if self.most is None and self.order == "certain":
             return groups
-        return sorted(groups, key=self._place)[: self.most]
-
-    def _place(self, group: GroupPlan) -> float:
-        if self.order == "size":
-            return -len(group.members)
-        if self.order == "time":
-            return -group.members[-1].timestamp.timestamp()
-        return certainty(group)
+        return sorted(groups, key=_SORT_KEYS[self.order])[: self.most]
 
 
 @dataclass
@@ -98,13 +90,19 @@ class Account:
         self.latest = self.first
 
     def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
-        """Return the groups of a round that this run still has to settle."""
+        """Return the groups of a round that this run still has to settle, the most alike first.
+
+        Those that need no model come before the questions.
+        """
         self.latest = plan
         over = self.failed | self.left
-        wanted = [group for group in plan.groups if _ids(group) not in over]
-        wanted = [group for group in wanted if group.replacement or not group.on_pages]
-        if self.among is not None:
-            wanted = [group for group in wanted if self.among & _ids(group)]
+        wanted = [
+            group
+            for group in plan.groups
+            if _ids(group) not in over
+            and (group.replacement or not group.on_pages)
+            and (self.among is None or self.among & _ids(group))
+        ]
         return sorted(wanted, key=_most_alike_first)
 
     def unread(self, plan: RoundPlan) -> list[list[PagePlan]]:
@@ -127,14 +125,9 @@ class Account:
                 (page.scope.key, text_key(one.content)) for page in pages for one in page.members
             }
 
-    def showed(self, scope: str, texts: Collection[str]) -> bool:
-        """Return whether all these texts of a scope were on pages that were read."""
-        return all((scope, text) in self.shown for text in texts)
-
     def left_any_of(self, members: Collection[str]) -> bool:
         """Return whether one of these memories waits for the next run."""
-        waiting = not self.unread_ids.isdisjoint(members)
-        return waiting or any(not group.isdisjoint(members) for group in self.left)
+        return any(not group.isdisjoint(members) for group in (self.unread_ids, *self.left))
 
     def conflict(self, group: GroupPlan) -> None:
         """Count a conflict; at the second one the group is left for the next run."""
@@ -148,12 +141,15 @@ class Account:
 
     def reported(self, group: GroupPlan, decision: Decision) -> GroupReport:
         """Return what the report says of a decision; it changes nothing, so any thread may ask."""
-        return _decided_report(group, decision, self.latest)
+        fates = {member.id: "keep" for member in group.members}
+        fates |= dict.fromkeys(decision.retired, "retire")
+        steps = Steps(decision.action.value, decision.reason, fates)
+        return _group_report(group, self.latest.likeness.among(group.members), steps)
 
     def done(self, group: GroupPlan, decision: Decision, report: GroupReport) -> None:
         """Count a decision that was applied, with what is reported of it."""
         self.actions[decision.action] += 1
-        self.reasons[_kind_of(decision.reason)] += 1
+        self.reasons[decision.reason.partition(": ")[0]] += 1  # without its details
         self.retired += len(decision.retired)
         known = {member.id for member in decision.members}
         self.merged += sum(s.memory.id not in known for s in decision.survivors)
@@ -164,20 +160,24 @@ class Account:
             self.failed.add(_ids(group))
         self.decided.append(report)
 
-    def planned(self, model: str, chosen: GroupFilter) -> DeduplicationReport:
+    def planned(self, model: str, wanted: GroupFilter) -> DeduplicationReport:
         """Report the first plan and some of its groups."""
-        groups = self.first.groups
-        shown = chosen.of(groups)
-        report = self.report(self.first.memories, model)
-        return report.model_copy(
+        plan = self.first
+        shown = wanted.of(plan.groups)
+        alike = plan.likeness.groups([group.members for group in shown])
+        texts = [one.content for question in plan.questions for one in question.members]
+        replaced = [group.replacement for group in plan.groups if group.replacement]
+        return self.report(plan.memories, model).model_copy(
             update={
                 "dry_run": True,
-                "found": len(groups),
-                "groups": tuple(_planned_reports(shown, self.first)),
-                "pages": len(self.first.pages),
-                "characters": sum(_characters(one) for one in self.first.questions),
-                "retired": sum(len(g.replacement.retired) for g in groups if g.replacement),
-                "seconds": self._seconds(),
+                "found": len(plan.groups),
+                "groups": tuple(
+                    _group_report(group, its, planned_steps(group))
+                    for group, its in zip(shown, alike, strict=True)
+                ),
+                "pages": len(plan.pages),
+                "characters": sum(map(len, texts)),
+                "retired": sum(len(one.retired) for one in replaced),
             }
         )
 
@@ -206,15 +206,8 @@ class Account:
             usage=self.usage,
             estimated_model_calls=len(self.first.questions),
             model=model,
-            seconds=self._seconds(),
+            seconds=round(time.monotonic() - self.started, 3),
         )
-
-    def _seconds(self) -> float:
-        return round(time.monotonic() - self.started, 3)
-
-
-def _characters(question: Question) -> int:
-    return sum(len(member.content) for member in question.members)
 
 
 def _ids(group: GroupPlan) -> frozenset[str]:
@@ -235,9 +228,11 @@ def certainty(group: GroupPlan) -> float:
     return (1.0 + (1.0 if alike is None else alike)) / 2
 
 
-def _kind_of(reason: str) -> str:
-    """Return the part of a reason before its details, for counting."""
-    return reason.partition(": ")[0]
+_SORT_KEYS: dict[Order, Callable[[GroupPlan], float]] = {
+    "certain": certainty,
+    "size": lambda group: -len(group.members),
+    "time": lambda group: -group.members[-1].timestamp.timestamp(),
+}
 
 
 class Steps(NamedTuple):
@@ -258,19 +253,6 @@ def planned_steps(group: GroupPlan) -> Steps:
     steps = [step for step in (group.replacement, group.question) if step is not None]
     names = ["replace"] * (group.replacement is not None) + ["judge"] * (group.question is not None)
     return Steps(" + ".join(names), "; then ".join(step.reason for step in steps), fates)
-
-
-def _planned_reports(groups: Sequence[GroupPlan], plan: RoundPlan) -> Iterator[GroupReport]:
-    alike = plan.likeness.groups([group.members for group in groups])
-    for group, its in zip(groups, alike, strict=True):
-        yield _group_report(group, its, planned_steps(group))
-
-
-def _decided_report(group: GroupPlan, decision: Decision, plan: RoundPlan) -> GroupReport:
-    fates = {member.id: "keep" for member in group.members}
-    fates |= dict.fromkeys(decision.retired, "retire")
-    steps = Steps(decision.action.value, decision.reason, fates)
-    return _group_report(group, plan.likeness.among(group.members), steps)
 
 
 def _group_report(group: GroupPlan, alike: AlikeGroup, steps: Steps) -> GroupReport:

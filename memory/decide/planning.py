@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from operator import itemgetter
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from memory.decide.likeness import Likeness, all_alike, cohesive, connected
 from memory.decide.pages import MOST_ON_PAGE, NEIGHBOURS, PageGraph, pages
 from memory.decide.policy import GroupPlan, plan_group
 from memory.decide.searching import InProcessExecutor, PairSearch, PlanExecutor, Terms
-from memory.ledger import Row, ScopedText, Snapshot, TextPair, VectorTable
+from memory.ledger import Row, ScopedText, Snapshot, TextPair
 from memory.models import PLAIN, JustBelow, Memory, Question, Rules, Scale, Scope
 from memory.runtime import Progress
 from memory.search import (
@@ -26,7 +26,6 @@ from memory.search import (
     joined,
     nearest_of,
     similarities,
-    slack,
 )
 from memory.text import has_kana_or_han, text_key
 
@@ -49,43 +48,30 @@ class PageRules:
 
 @dataclass(frozen=True)
 class PagePlan:
-    """Memories of one scope that a model reads together, oldest first."""
+    """Memories of one scope that a model reads together."""
 
     scope: Scope
     members: tuple[Memory, ...]
-    order: tuple[int, ...]
-    """Positions of the members, near ones side by side, so that halves stay coherent."""
+    """Near ones side by side, so that halves stay coherent."""
 
     @property
     def question(self) -> Question:
+        """The question about the page; the reader puts its members into their order in time."""
         return Question(self.members, "read on a page", 0.0, is_page=True)
 
     def halves(self) -> tuple[PagePlan, PagePlan]:
-        """Split the page into two."""
-        middle = len(self.order) // 2
-        return self._part(self.order[:middle]), self._part(self.order[middle:])
+        middle = len(self.members) // 2
+        first, second = self.members[:middle], self.members[middle:]
+        return PagePlan(self.scope, first), PagePlan(self.scope, second)
 
     def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
         """Replace merged members by the memories that live for them, given by member id."""
-        near = [(_living(self.members[n], living), n) for n in self.order]
-        rows = list({one.id: one for one, _ in near}.values())
-        came = {one.id: n for one, n in sorted(near, key=itemgetter(1))}
-        place = sorted(range(len(rows)), key=lambda n: (rows[n].timestamp, came[rows[n].id]))
-        position = {n: at for at, n in enumerate(place)}
-        members = tuple(rows[n] for n in place)
-        return PagePlan(self.scope, members, tuple(position[n] for n in range(len(rows))))
-
-    def _part(self, order: tuple[int, ...]) -> PagePlan:
-        kept = sorted(order)
-        place = {member: n for n, member in enumerate(kept)}
-        members = tuple(self.members[n] for n in kept)
-        return PagePlan(self.scope, members, tuple(place[n] for n in order))
-
-
-def _living(member: Memory, living: Mapping[str, Memory]) -> Memory:
-    while member.id in living and living[member.id] is not member:
-        member = living[member.id]
-    return member
+        members: dict[str, Memory] = {}
+        for member in self.members:
+            while living.get(member.id, member) is not member:
+                member = living[member.id]
+            members[member.id] = member
+        return PagePlan(self.scope, tuple(members.values()))
 
 
 @dataclass(frozen=True)
@@ -145,18 +131,9 @@ class RoundPlan:
             found.setdefault(page.scope, []).append(page)
         return found
 
-    def similarity(self, a: Memory, b: Memory) -> float:
-        """Return the similarity of two memories of the snapshot."""
-        return self.likeness.of(a, b)
 
-
-def plan_round(
-    snapshot: Snapshot,
-    rules: Rules,
-    scope_of: Callable[[Memory], Scope],
-    matching: Matching | None = None,
-) -> RoundPlan:
-    """Plan the groups of one round, oldest first, and count the pairs in each band.
+class Planner:
+    """Plans rounds; a scope in which nothing has changed keeps its plan.
 
     Per scope, rows with the same text are one node. Candidate pairs are all pairs at or above
     `upper`, and for each text its nearest ones at or above `lower`. Union-find joins them into
@@ -166,31 +143,26 @@ def plan_round(
     neighbours have merged, so a pair that was split is split again. Groups depend on the texts, not
     on the order in which they came in.
     """
-    return Planner(rules, scope_of, matching or Matching()).plan(snapshot)
-
-
-class Planner:
-    """Plans rounds; a scope in which nothing has changed keeps its plan."""
 
     def __init__(
         self,
         rules: Rules,
         scope_of: Callable[[Memory], Scope],
-        matching: Matching,
+        matching: Matching | None = None,
         executor: PlanExecutor | None = None,
         on_compared: Progress | None = None,
     ) -> None:
         """`on_compared` is called with the number of texts compared during the search for pairs."""
         self._rules = rules
         self._scope_of = scope_of
-        self._matching = matching
+        self._matching = matching or Matching()
         self._executor = executor or InProcessExecutor()
         self._on_compared = on_compared
         self._known: dict[Scope, _ScopePlan] = {}
 
     def plan(self, snapshot: Snapshot, again: AskedAgain | None = None) -> RoundPlan:
-        """As `plan_round`."""
-        order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
+        """Plan the groups of one round, oldest first, and count the pairs in each band."""
+        order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
         self._plan_changed(snapshot, _by_scope(snapshot.distinct), again or AskedAgain())
         found = self._known.values()
         groups = [group for one in found for group in one.groups]
@@ -321,41 +293,25 @@ def near_copies(
 
     Pairs that were judged distinct are left out.
     """
-    order = {row.memory.id: place for place, row in enumerate(snapshot.rows)}
+    order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
     found: dict[tuple[str, str], NearCopies] = {}
     for scope, nodes in _scopes(snapshot.rows, scope_of).items():
         rows = [row for same in nodes.values() for row in same if row.text_key in snapshot.vectors]
-        asked = [row for row in rows if row.memory.id in names]
-        for row, other, score in _alike(asked, rows, snapshot.vectors, min_similarity, scale):
-            keys = sorted((row.text_key, other.text_key))
-            if (scope.key, *keys) not in snapshot.distinct:
-                pair = sorted((row.memory, other.memory), key=lambda one: order[one.id])
-                found[pair[0].id, pair[1].id] = NearCopies(pair[0], pair[1], score)
+        asked = [n for n, row in enumerate(rows) if row.memory.id in names]
+        if not asked:
+            continue
+        matrix = snapshot.vectors.of([row.text_key for row in rows])
+        strict = np.array([has_kana_or_han(row.memory.content) for row in rows], np.bool_)
+        for n in asked:
+            cosines = similarities(matrix, np.broadcast_to(matrix[n], matrix.shape))
+            scores = scale.similarities(cosines, strict | strict[n])
+            for m in np.flatnonzero(scores >= min_similarity).tolist():
+                low, high = sorted((rows[n].text_key, rows[m].text_key))
+                if m == n or (scope.key, low, high) in snapshot.distinct:
+                    continue
+                a, b = sorted((rows[n].memory, rows[m].memory), key=lambda one: order[one.id])
+                found[a.id, b.id] = NearCopies(a, b, float(scores[m]))
     return sorted(found.values(), key=lambda pair: -pair.similarity)
-
-
-def _alike(
-    asked: Sequence[Row],
-    rows: Sequence[Row],
-    vectors: VectorTable,
-    min_similarity: float,
-    scale: Scale,
-) -> Iterator[tuple[Row, Row, float]]:
-    """Yield each of the asked rows with every other row that is similar enough."""
-    if not asked:
-        return
-    matrix = vectors.of([row.text_key for row in rows])
-    strict = np.array([has_kana_or_han(row.memory.content) for row in rows], np.bool_)
-    min_cosine = scale.cosine(min_similarity) - slack(matrix.shape[1])
-    for row in asked:
-        vector = vectors[row.text_key]
-        near = np.flatnonzero(matrix @ vector >= min_cosine)
-        cosines = similarities(matrix[near], np.broadcast_to(vector, (len(near), len(vector))))
-        own = has_kana_or_han(row.memory.content)
-        found = scale.similarities(cosines, strict[near] | own)
-        for place, score in zip(near.tolist(), found.tolist(), strict=True):
-            if score >= min_similarity and rows[place] is not row:
-                yield row, rows[place], score
 
 
 _Nodes = dict[str, list[Row]]
@@ -400,9 +356,12 @@ class _Scope:
         self._texts = [nodes[key][0].memory.content for key in self._keys]
         self._strict = np.array([has_kana_or_han(text) for text in self._texts], np.bool_)
         self._lower = matching.scale.cosines(rules.lower, self._strict)
-        self._distinct = self._places_of(distinct)
+        position = {key: n for n, key in enumerate(self._keys)}
+        self._distinct = {
+            (position[a], position[b]) for _, a, b in distinct if a in position and b in position
+        }
         self._kept_twice = {low for _, low, high in distinct if low == high}
-        within = (len(rows) * (len(rows) - 1) // 2 for rows in nodes.values())
+        within = (comb(len(rows), 2) for rows in nodes.values())
         reach = matching.just_below
         below = (rules.lower, _lowered(rules.lower, reach)) if reach > 0.0 else ()
         self.bands = Counter(dict.fromkeys((*BANDS, *below), sum(within)))
@@ -428,19 +387,12 @@ class _Scope:
         """Take the pairs that were found, and their number in each band."""
         for band, count in zip([*self.bands], found.counts.tolist(), strict=True):
             self.bands[band] += count
-        self._pairs = self._but_the_distinct(joined([found.upper, found.nearest]))
+        pairs, size = joined([found.upper, found.nearest]), len(self._keys)
+        distinct = np.array([low * size + high for low, high in self._distinct], np.int64)
+        self._pairs = chosen(pairs, ~np.isin(pairs.i * size + pairs.j, distinct))
         self._scores = self._likeness.on_scale(
             self._pairs.similarity, self._strict[self._pairs.i] | self._strict[self._pairs.j]
         )
-
-    def _places_of(self, distinct: Iterable[TextPair]) -> set[tuple[int, int]]:
-        place = {key: n for n, key in enumerate(self._keys)}
-        return {(place[a], place[b]) for _, a, b in distinct if a in place and b in place}
-
-    def _but_the_distinct(self, pairs: Pairs) -> Pairs:
-        size = len(self._keys)
-        told = np.array([low * size + high for low, high in self._distinct], np.int64)
-        return chosen(pairs, ~np.isin(pairs.i * size + pairs.j, told))
 
     # --- groups ---
 
@@ -448,7 +400,11 @@ class _Scope:
         """Plan the groups of rows with the same text or with texts that are all alike."""
         groups = []
         for keys in self._texts_together():
-            rows = [row for key in keys for row in self._mergeable(key)]
+            rows = [
+                row
+                for key in keys  # of a text that a person keeps several times, only the newest
+                for row in self._nodes[key][-1 if key in self._kept_twice else 0 :]
+            ]
             if len(rows) > 1:
                 rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
                 groups.append(tuple(row.memory for row in rows))
@@ -466,35 +422,34 @@ class _Scope:
         if not self._unread or rules is None:
             return ()
         gone = {name for plan in groups if plan.replacement for name in plan.replacement.retired}
-        rows = [self._newest_left(key, gone) for key in self._keys]
-        left = [row for row in rows if row is not None]
-        place = np.cumsum([row is not None for row in rows]) - 1
-        at = {row.text_key: n for n, row in enumerate(left)}
-        here = np.array([row is not None for row in rows], np.bool_)
-        pairs = chosen(self._pairs, here[self._pairs.i] & here[self._pairs.j])
-        pairs = nearest_of(
-            Pairs(place[pairs.i], place[pairs.j], pairs.similarity), len(left), NEIGHBOURS
-        )
+        remaining = [
+            [row for row in self._nodes[key] if row.memory.id not in gone] for key in self._keys
+        ]
+        left = [rows[-1] for rows in remaining if rows]
+        is_left = np.array([bool(rows) for rows in remaining], np.bool_)
+        position = np.cumsum(is_left) - 1
+        pairs = chosen(self._pairs, is_left[self._pairs.i] & is_left[self._pairs.j])
+        pairs = Pairs(position[pairs.i], position[pairs.j], pairs.similarity)
         graph = PageGraph(
             np.array([len(row.memory.content) for row in left], np.int64),
-            joined([pairs, _meeting(at, again)]),
+            joined([nearest_of(pairs, len(left), NEIGHBOURS), _meeting(left, again)]),
             np.array([row.text_key in self._unread for row in left], np.bool_),
         )
         grown = pages(graph, thorough=rules.thorough, most=rules.size)
         found = ([left[n] for n in page] for page in grown)
-        return tuple(_page_of(scope, rows) for rows in found if not self._all_told_apart(rows))
+        return tuple(
+            PagePlan(scope, tuple(row.memory for row in rows))
+            for rows in found
+            if not self._all_distinct([row.text_key for row in rows])
+        )
 
-    def _all_told_apart(self, rows: Sequence[Row]) -> bool:
-        count = len(rows) * (len(rows) - 1) // 2
-        if count > len(self._distinct):
+    def _all_distinct(self, keys: Collection[str]) -> bool:
+        """Whether every two of these texts were judged different."""
+        if comb(len(keys), 2) > len(self._distinct):
             return False
-        place = {key: n for n, key in enumerate(self._keys)}
-        places = sorted(place[row.text_key] for row in rows)
-        return all(pair in self._distinct for pair in combinations(places, 2))
-
-    def _newest_left(self, key: str, gone: Collection[str]) -> Row | None:
-        rows = [row for row in self._nodes[key] if row.memory.id not in gone]
-        return rows[-1] if rows else None
+        position = {key: n for n, key in enumerate(self._keys)}
+        pairs = combinations(sorted(position[key] for key in keys), 2)
+        return all(pair in self._distinct for pair in pairs)
 
     def _texts_together(self) -> list[list[str]]:
         close = self._scores >= self._rules.lower
@@ -502,17 +457,16 @@ class _Scope:
         scores = self._scores[close].tolist()
         edges = list(zip(pairs.i.tolist(), pairs.j.tolist(), scores, strict=True))
         components = connected(len(self._keys), [(i, j) for i, j, _ in edges])
-        inside = _edges_by_component(components, edges)
+        component_of = {n: number for number, some in enumerate(components) for n in some}
+        inside: list[list[tuple[int, int, float]]] = [[] for _ in components]
+        for edge in edges:
+            inside[component_of[edge[0]]].append(edge)
         found = [
             [self._keys[n] for n in group]
             for component, its_edges in zip(components, inside, strict=True)
             for group in cohesive(component, its_edges, self._are_together)
         ]
         return found + [[key] for key in self._nodes if key not in self._vectors]
-
-    def _mergeable(self, key: str) -> list[Row]:
-        """Return all rows of a text; only the newest if a person keeps it several times."""
-        return self._nodes[key][-1:] if key in self._kept_twice else self._nodes[key]
 
     def _are_together(self, left: Sequence[int], right: Sequence[int]) -> bool:
         """Return whether these texts may be in one group, even if a pair was not a candidate."""
@@ -532,13 +486,13 @@ class _Scope:
         """
         if self._made.isdisjoint(nodes):
             return self._places[nodes], self._lower[nodes]
-        keys = [(n, key) for n in nodes for key in self._lineage(self._keys[n])]
+        keys = [
+            (n, key)
+            for n in nodes
+            for key in dict.fromkeys([self._keys[n], *self._ancestors_of(self._keys[n])])
+            if key in self._vectors
+        ]
         return self._vectors.places(key for _, key in keys), self._lower[[n for n, _ in keys]]
-
-    def _lineage(self, key: str) -> list[str]:
-        """Return the text, and all texts that one of its rows was synthesised from."""
-        keys = dict.fromkeys([key, *self._ancestors_of(key)])
-        return [one for one in keys if one in self._vectors]
 
     def _ancestors_of(self, key: str) -> list[str]:
         made = (self._ancestors.get(row.memory.id, ()) for row in self._nodes[key])
@@ -548,26 +502,10 @@ class _Scope:
 _NO_PAIRS = joined([])
 
 
-def _meeting(at: Mapping[str, int], groups: Iterable[Collection[str]]) -> Pairs:
-    """Return all pairs of each group with a similarity above all others."""
-    places = [sorted(at[key] for key in group if key in at) for group in groups]
-    both = np.array(sorted({two for some in places for two in combinations(some, 2)}), np.int64)
-    i, j = both.reshape(-1, 2).T
+def _meeting(rows: Sequence[Row], groups: Iterable[Collection[str]]) -> Pairs:
+    """Return all pairs of rows with texts of one group, with a similarity above all others."""
+    position = {row.text_key: n for n, row in enumerate(rows)}
+    found = [sorted(position[key] for key in group if key in position) for group in groups]
+    pairs = sorted({pair for numbers in found for pair in combinations(numbers, 2)})
+    i, j = np.array(pairs, np.int64).reshape(-1, 2).T
     return Pairs(i, j, np.full(len(i), 2.0))
-
-
-def _page_of(scope: Scope, grown: Sequence[Row]) -> PagePlan:
-    order = sorted(range(len(grown)), key=lambda n: (grown[n].memory.timestamp, grown[n].seq))
-    place = {n: position for position, n in enumerate(order)}
-    members = tuple(grown[n].memory for n in order)
-    return PagePlan(scope, members, tuple(place[n] for n in range(len(grown))))
-
-
-def _edges_by_component(
-    components: Sequence[Sequence[int]], edges: Sequence[tuple[int, int, float]]
-) -> list[list[tuple[int, int, float]]]:
-    home = {node: n for n, component in enumerate(components) for node in component}
-    inside: list[list[tuple[int, int, float]]] = [[] for _ in components]
-    for edge in edges:
-        inside[home[edge[0]]].append(edge)
-    return inside

@@ -119,6 +119,7 @@ def part_alone(merge: ProposedMerge, apart: Apart, fault: str = "", is_last: boo
     return Part(merge, Belief.REFUSED, fault) if fault else checked(merge)
 
 
+_SAME_FACT = "states the same fact"
 _JUDGED_APART = "an earlier verdict says that two of them are different facts"
 
 
@@ -140,7 +141,7 @@ def joined_as(
     """Make the decision for one believed merge."""
     return Decision(
         Action.MERGE,
-        reason or "told the same",
+        reason or _SAME_FACT,
         part.merge.members,
         (merged(part.merge.text, part.merge.members, new_id),),
         similarity=similarity,
@@ -191,7 +192,7 @@ def decided(
 
 
 def _why(verdict: Verdict) -> str:
-    return verdict.reason or ("told the same" if verdict.parts else "judged distinct")
+    return verdict.reason or (_SAME_FACT if verdict.parts else "judged distinct")
 
 
 def _partition_fault(question: Question, verdict: Verdict) -> str:

@@ -24,7 +24,7 @@ from memory.decide import (
     RoundPlan,
     without_fallback,
 )
-from memory.deduplicator.page_reading import Ground, PageReader, ScopeReading
+from memory.deduplicator.page_reading import PageReader, ScopeContext, ScopeReading
 from memory.deduplicator.second_reading import SecondReader
 from memory.deduplicator.trial import TRIAL
 from memory.ledger import DecisionRecord, Lineage, Reader, ScopedText, Snapshot, TextPair
@@ -103,6 +103,7 @@ class Batch:
         store: MemoryStore,
         asker: Asker,
         model: LanguageModel,
+        second: SecondReader,
         settings: BatchSettings,
         ask: Ask,
         calls: CallBudget,
@@ -110,12 +111,12 @@ class Batch:
         self._store = store
         self._asker = asker
         self._model = model
+        self._second = second
         self._settings = settings
         self._ask = ask
         self._calls = calls
-        self._second = SecondReader(store, model)
         self._waiting: list[tuple[GroupPlan, Decision]] = []
-        """Decided, and applied together by whoever comes next."""
+        """Decided; the next task that gets its turn applies all of them in one transaction."""
         self._turn = asyncio.Lock()
         self._snapshot: Snapshot | None = None
         self._held: list[tuple[GroupPlan, Decision]] = []
@@ -127,35 +128,31 @@ class Batch:
         matching = Matching(self._store.scale, own.neighbours, own.pages, just_below)
         return Planner(own.rules, self._store.scope_of, matching, own.executor, own.on_compared)
 
-    async def audit(self, chosen: GroupFilter) -> Audit:
-        """What the first round would do; the report has only some of its groups."""
+    async def audit(self, wanted: GroupFilter) -> Audit:
+        """Plan the first round; the report has only some of its groups."""
         started = time.monotonic()
         self._planner = self._new_planner(_JUST_BELOW)
         account = Account(run="", first=await self._plan(), started=started)
-        report = await in_thread(self._planned, account, chosen)
+        report = await in_thread(self._planned, account, wanted)
         assert self._snapshot is not None
         return Audit(account.first, self._snapshot, report)
 
-    def _planned(self, account: Account, chosen: GroupFilter) -> DeduplicationReport:
-        """The plan, with what its questions would cost."""
-        report = account.planned(self._asker.model, chosen)
-        cost = Usage() if self._asker.model == OFFLINE else self._estimated(account.first)
-        return report.model_copy(update={"estimated": cost, "money": self._money(cost)})
-
-    def _estimated(self, plan: RoundPlan) -> Usage:
-        at_once = self._settings.concurrency
+    def _planned(self, account: Account, wanted: GroupFilter) -> DeduplicationReport:
+        """Report the plan, with what its questions would cost."""
+        report = account.planned(self._asker.model, wanted)
+        if self._asker.model == OFFLINE:
+            return report.model_copy(update={"money": self._money(Usage())})
+        plan, at_once = account.first, self._settings.concurrency
         batches = [
             [page.question for page in pages[n : n + at_once]]
             for pages in plan.pages_by_scope.values()
             for n in range(0, len(pages), at_once)
         ]
         is_trusted = self._second.known() if batches else None
-        return estimated(
-            plan.asked,
-            batches,
-            is_read=is_trusted is not False,
-            trial=TRIAL if is_trusted is None else (),
-        )
+        trial = TRIAL if is_trusted is None else ()
+        cost = estimated(plan.asked, batches, is_read=is_trusted is not False, trial=trial)
+        found = {"estimated": cost, "estimated_model_calls": cost.calls, "money": self._money(cost)}
+        return report.model_copy(update=found)
 
     def _money(self, usage: Usage) -> float | None:
         return None if self._settings.price is None else self._settings.price.of(usage)
@@ -172,10 +169,12 @@ class Batch:
 
         `on_plan` hears of the first round, and its cost, before anything is asked.
         """
-        with telemetry.span("batch") as seen:
+        with telemetry.span("batch") as span:
             report = await self._run(on_progress, on_plan, on_page or on_progress, pending_only)
-            told = {"memories": report.memories, "retired": report.retired}
-            seen.set_attributes({**told, "pending": report.pending, "calls": report.usage.calls})
+            attributes = {"memories": report.memories, "retired": report.retired}
+            span.set_attributes(
+                {**attributes, "pending": report.pending, "calls": report.usage.calls}
+            )
         return report
 
     async def _run(
@@ -187,8 +186,6 @@ class Batch:
     ) -> DeduplicationReport:
         started = time.monotonic()
         await in_thread(self._store.embeddings.make_missing)
-        if self._asker.insistence is Insistence.AGAIN:
-            await in_thread(self._forget_readings)
         reopened = await in_thread(self._reopened)
         among = {name for one in reopened for name in one.members} if pending_only else None
         again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
@@ -214,17 +211,17 @@ class Batch:
         return report.model_copy(update={"money": self._money(report.usage)})
 
     def _reopened(self) -> list[DecisionRecord]:
+        """Open what is due; where everything is asked again, forget what was read, too."""
         store, asker = self._store, self._asker
+        if asker.insistence is Insistence.AGAIN:
+            with store.ledger.writing() as writer:
+                writer.readings.drop_all(asker.model)
 
         def unasked(reader: Reader) -> set[TextPair]:
-            told_apart = asker.distinct(reader, store.scope_fields)
-            return told_apart | asker.waiting(reader, store.clock())
+            distinct = asker.distinct(reader, store.scope_fields)
+            return distinct | asker.waiting(reader, store.clock())
 
         return reopen_pending(store.ledger, unasked, store.scope_of, self._calls.most)
-
-    def _forget_readings(self) -> None:
-        with self._store.ledger.writing() as writer:
-            writer.readings.drop_all(self._asker.model)
 
     def _texts_of(
         self, questions: Sequence[DecisionRecord]
@@ -239,7 +236,7 @@ class Batch:
                 if rows and (pages.private or not rows[0].memory.is_private):
                     scope = self._store.scope_of(rows[0].memory).key
                     groups.setdefault(scope, []).append(frozenset(row.text_key for row in rows))
-        return {scope: tuple(some) for scope, some in groups.items()}
+        return {scope: tuple(found) for scope, found in groups.items()}
 
     def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
         """Return the open questions that were asked, or of which nothing is left to ask."""
@@ -248,7 +245,7 @@ class Batch:
             for one in reopened
             if not account.left_any_of(one.members)
             and all(
-                len(texts) < 2 or account.showed(scope, texts)
+                len(texts) < 2 or account.shown.issuperset((scope, text) for text in texts)
                 for scope, groups in self._texts_of([one]).items()
                 for texts in groups
             )
@@ -279,21 +276,15 @@ class Batch:
         """What costs nothing first, many in a transaction; then the questions side by side."""
         free = [(group, group.replacement) for group in groups if group.replacement is not None]
         asks = [group for group in groups if group.replacement is None]
-        done = 0
-
-        def tell(one_more: int) -> None:
-            nonlocal done
-            done += one_more
-            if on_progress is not None:
-                on_progress(done, len(groups))
+        one_more = _counted(on_progress, len(groups))
 
         async def settle(group: GroupPlan) -> None:
             await self._settle(group, account)
-            tell(1)
+            one_more()
 
         for part in self._store.pace.parts(free):
             await self._apply(part, account)
-            tell(len(part))
+            one_more(len(part))
         await side_by_side(settle, asks, self._settings.concurrency)
         held, self._held = self._held, []
         answered = self._calls.answered
@@ -338,7 +329,7 @@ class Batch:
                 account.conflict(group)
             else:
                 await self._count(group, decision, account)
-                account.apart |= await _in_thread_if_long(decision, self._told_apart, decision)
+                account.apart |= await _in_thread_if_long(decision, self._distinct_pairs, decision)
 
     # --- pages ---
 
@@ -346,9 +337,9 @@ class Batch:
         self, scopes: Sequence[Sequence[PagePlan]], account: Account, on_progress: Progress | None
     ) -> None:
         """Pages of one scope in order, some at once; scopes side by side."""
-        pages = Pages(sum(map(len, scopes)), on_progress)
         assert self._snapshot is not None
-        came = {row.memory.id: place for place, row in enumerate(self._snapshot.rows)}
+        arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}
+        one_more = _counted(on_progress, sum(map(len, scopes)))
         reader = PageReader(
             self._model,
             self._second,
@@ -359,18 +350,19 @@ class Batch:
             self._store.new_id,
         )
 
-        async def read(some: Sequence[PagePlan]) -> None:
-            reading = ScopeReading(reader, self._ground(some[0].scope, account, came), some)
+        async def read(pages: Sequence[PagePlan]) -> None:
+            context = self._context(pages[0].scope, account, arrival)
+            reading = ScopeReading(reader, context, pages)
             try:
-                await reading.run(pages.one_more)
+                await reading.run(one_more)
             finally:
                 account.usage += reading.usage
                 account.failure = reading.failure or account.failure
-                account.was_read(some, reading.left)
+                account.was_read(pages, reading.left)
 
         await side_by_side(read, scopes, self._settings.concurrency)
 
-    def _ground(self, scope: Scope, account: Account, came: dict[str, int]) -> Ground:
+    def _context(self, scope: Scope, account: Account, arrival: dict[str, int]) -> ScopeContext:
         snapshot, plan = self._snapshot, account.latest
         assert snapshot is not None
         kept_apart = KeptApart(scope, snapshot)
@@ -385,22 +377,23 @@ class Batch:
             await self._count(GroupPlan(decision.members, None, None), decision, account)
             kept_apart.joined(decision)
             for one in decision.survivors:
-                came[one.memory.id] = max(came.get(member.id, 0) for member in decision.members)
+                last = max(arrival.get(member.id, 0) for member in decision.members)
+                arrival[one.memory.id] = last
             return done.memory
 
         async def record(keys: set[str]) -> None:
             await in_thread(self._record, [(scope.key, key) for key in keys])
 
         def similarity(members: Sequence[Memory]) -> float:
-            return min(plan.similarity(a, b) for a, b in combinations(members, 2))
+            return min(plan.likeness.of(a, b) for a, b in combinations(members, 2))
 
-        return Ground(kept_apart, similarity, apply, record, came)
+        return ScopeContext(kept_apart, similarity, apply, record, arrival)
 
     async def _count(self, group: GroupPlan, decision: Decision, account: Account) -> None:
         report = await _in_thread_if_long(decision, account.reported, group, decision)
         account.done(group, decision, report)
 
-    def _told_apart(self, decision: Decision) -> set[TextPair]:
+    def _distinct_pairs(self, decision: Decision) -> set[TextPair]:
         if not decision.distinct:
             return set()
         keys = {member.id: text_key(member.content) for member in decision.members}
@@ -416,18 +409,17 @@ async def _in_thread_if_long(
     return await in_thread_if_long(texts, call, *args, **kwargs)
 
 
-class Pages:
-    """How many pages are over, of how many."""
+def _counted(tell: Progress | None, count: int) -> Callable[..., None]:
+    """Return a function that counts what is done, one at a time, and passes it on."""
+    done = 0
 
-    def __init__(self, count: int, tell: Progress | None) -> None:
-        self._count = count
-        self._done = 0
-        self._tell = tell
+    def one_more(more: int = 1) -> None:
+        nonlocal done
+        done += more
+        if tell is not None:
+            tell(done, count)
 
-    def one_more(self) -> None:
-        self._done += 1
-        if self._tell is not None:
-            self._tell(self._done, self._count)
+    return one_more
 
 
 class KeptApart:

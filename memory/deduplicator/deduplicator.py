@@ -428,14 +428,14 @@ class MemoryDeduplicator:
         """
         asker = Asker(self._model.name, Insistence.AGAIN if again else Insistence.NOW)
         if again:
-            await in_thread(self._judging.try_reader_again)
+            await in_thread(self._judging.reader.try_again)
         batch = self._batch(asker, None, on_compared)
         return await batch.run(on_progress, on_page=on_page, pending_only=not again)
 
     def _batch(
         self, asker: Asker, max_calls: int | None, on_compared: Progress | None = None
     ) -> Batch:
-        way = BatchSettings(
+        settings = BatchSettings(
             self._rules,
             self._config.dedup_candidates,
             self._concurrency,
@@ -446,7 +446,8 @@ class MemoryDeduplicator:
             on_compared,
         )
         calls = self._calls(max_calls)
-        return Batch(self._store, asker, self._model, way, self._ask_about, calls)
+        reader = self._judging.reader
+        return Batch(self._store, asker, self._model, reader, settings, self._ask_about, calls)
 
     def _page_rules(self, asker: Asker) -> PageRules | None:
         """Pages for a model that reads more than a small group at once; a person has cards."""

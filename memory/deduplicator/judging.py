@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from memory.coverage import Belief
@@ -24,6 +24,7 @@ from memory.models import (
     Decision,
     Embedded,
     Extracted,
+    Memory,
     ProposedMerge,
     Question,
     Rules,
@@ -40,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 QUOTED = 60
 """Characters of a memory in a log line."""
+_FAILED = "DEDUP_FAIL: LLM merge failed"
 
 
 @dataclass(frozen=True)
@@ -70,18 +72,9 @@ class Judging:
 
     def __init__(self, store: MemoryStore, model: LanguageModel, rules: Rules) -> None:
         self._store = store
-        self._model = model
+        self.model = model
         self._rules = rules
-        self._reader = SecondReader(store, model)
-
-    def try_reader_again(self) -> None:
-        """Try the model's second reading anew before the next merged text."""
-        self._reader.try_again()
-
-    @property
-    def page_size(self) -> int:
-        """Memories that one question may show the model; 0 where it reads no pages."""
-        return self._model.page_size
+        self.reader = SecondReader(store, model)
 
     async def decide(self, question: Question, asking: Asking, most_answers: int) -> Decision:
         """What the model's verdict amounts to; after so many that are not believed, the fallback.
@@ -94,7 +87,9 @@ class Judging:
             try:
                 answer = await self._answer(question, asking)
             except CallsSpent as exc:
-                return _left_open(question, exc.problem, asking.usage)
+                similarity, cosine = question.similarity, question.cosine
+                decision = left_open(question.members, exc.problem, similarity)
+                return replace(decision, cosine=cosine, usage=asking.usage)
             except ModelError as exc:
                 asked = asking.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
                 return await self._failed(question, _Problem(str(exc)), asking.usage, asked)
@@ -112,18 +107,25 @@ class Judging:
         """Check the merges that extraction proposes, all in one second reading."""
         found, revision = await in_thread(find_named, self._store, new)
         parts = {
-            n: await self._proposed(said.merged, named)
-            for n, ((said, _), named) in enumerate(zip(new, found, strict=True))
+            n: await self._proposed(extracted.merged, named)
+            for n, ((extracted, _), named) in enumerate(zip(new, found, strict=True))
             if isinstance(named, Named)
         }
         settled, problem = await self._read_all(tuple(parts.values()), asking)
-        part_of = dict(zip(parts, settled, strict=True))
-        joined = [
-            NamedMerge(conflict=named)
-            if isinstance(named, str)
-            else NamedMerge(self._of_part(part_of[n], named.similarity, problem, asking), revision)
-            for n, named in enumerate(found)
-        ]
+        model, new_id = self.model.name, self._store.new_id
+        joined: list[NamedMerge] = []
+        for named in found:
+            if isinstance(named, str):
+                joined.append(NamedMerge(conflict=named))
+                continue
+            part = settled[sum(one.decision is not None for one in joined)]
+            if part.belief is Belief.DOUBTFUL:
+                asked = model if asking.usage.calls else None
+                decision = left_open(named.members, problem, named.similarity, asked)
+            else:
+                why = part.reason or "extraction named what it repeats or updates"
+                decision = decision_of(part, named.similarity, new_id, model, why)
+            joined.append(NamedMerge(decision, revision))
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
     async def _proposed(self, text: str, named: Named) -> Part:
@@ -134,39 +136,28 @@ class Judging:
     async def _read_all(
         self, parts: tuple[Part, ...], asking: Asking
     ) -> tuple[tuple[Part, ...], str]:
-        """The same parts after one second reading, and why any of them is still in doubt."""
+        """Return the parts after one second reading, and why any of them is still in doubt."""
         first, others = parts[:MOST_READ], parts[MOST_READ:]
         problem = f"one second reading is shown {MOST_READ} merges" if others else ""
         try:
-            return (*await self._reader.settle(first, asking), *others), problem
+            return (*await self.reader.settle(first, asking), *others), problem
         except CallsSpent as exc:
             return parts, exc.problem
         except ModelError as exc:
             logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
             return parts, str(exc)
 
-    def _of_part(
-        self, part: Part, similarity: float | None, problem: str, asking: Asking
-    ) -> Decision:
-        name = self._model.name
-        if part.belief is Belief.BELIEVED:
-            why = part.reason or "extraction named what it repeats or updates"
-            return joined_as(part, similarity, why, self._store.new_id, name)
-        if part.belief is Belief.REFUSED:
-            return refusal(part, similarity, name)
-        left = Decision(Action.KEEP_BOTH, problem, part.merge.members, similarity=similarity)
-        return replace(left, pending=True, model=name if asking.usage.calls else None)
-
     async def _answer(self, question: Question, asking: Asking) -> Decision | _Problem:
-        """A decision that can be believed, or why the verdict cannot.
+        """Return a decision that can be believed, or why the verdict cannot.
 
         Raises: ModelError.
         """
-        verdict = await asking.ask(self._model.judge, question)
-        parts = await self._resolved(question, verdict)
+        verdict = await asking.ask(self.model.judge, question)
+        texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
+        parts = await in_thread_if_long(texts, resolve, question, verdict)
         if isinstance(parts, str):
             return _Problem(parts)
-        return self._amounts_to(question, verdict, await self._reader.settle(parts, asking))
+        return self._decided(question, verdict, await self.reader.settle(parts, asking))
 
     async def decide_together(
         self, questions: Sequence[Question], asking: Asking
@@ -180,13 +171,13 @@ class Judging:
         members = [one for question in questions for one in question.members]
         members.sort(key=lambda one: one.timestamp)
         page = Question(tuple(members), "asked together", 0.0, is_page=True)
-        verdict = await asking.ask(self._model.judge, page)
+        verdict = await asking.ask(self.model.judge, page)
         verdict = verdict.model_copy(update={"reason": ""})  # it may quote another group
         texts = [*(one.content for one in members), *(one.text for one in verdict.parts)]
         parts = await in_thread_if_long(texts, page_parts, page, verdict, lambda _: None)
         settled: list[Part] = []
         for n in range(0, len(parts), MOST_READ):
-            settled += await self._reader.settle(parts[n : n + MOST_READ], asking)
+            settled += await self.reader.settle(parts[n : n + MOST_READ], asking)
         return [await self._own(question, verdict, settled) for question in questions]
 
     async def _own(
@@ -198,16 +189,12 @@ class Judging:
         own = [(part, its) for part, its in named if not ids.isdisjoint(its)]
         if any(its - ids for _, its in own):
             return None
-        found = self._amounts_to(question, verdict, [part for part, _ in own])
+        found = self._decided(question, verdict, [part for part, _ in own])
         if isinstance(found, _Problem):
             return await self._failed(question, found, Usage())
         return replace(found, usage=Usage())
 
-    async def _resolved(self, question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
-        texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
-        return await in_thread_if_long(texts, resolve, question, verdict)
-
-    def _amounts_to(
+    def _decided(
         self, question: Question, verdict: Verdict, parts: Sequence[Part]
     ) -> Decision | _Problem:
         """Decide by a verdict, each part of which is believed or refused."""
@@ -215,8 +202,8 @@ class Judging:
         believed = [part for part in parts if part not in refused]
         gone = {member.id for part in refused for member in part.merge.members}
         left = tuple(member for member in question.members if member.id not in gone)
-        told = replace(question, members=left)
-        decision = decided(told, verdict, believed, self._store.new_id, self._model.name)
+        rest = replace(question, members=left)
+        decision = decided(rest, verdict, believed, self._store.new_id, self.model.name)
         if not refused:
             return decision
         why = "; ".join(part.reason for part in refused)
@@ -233,39 +220,36 @@ class Judging:
         texts = [member.content for member in question.members]
         decision = await in_thread_if_long(texts, after_failure, question, problem.why, self._rules)
         fallback = "replace" if decision.survivors else "keep both"
-        told = (
-            "DEDUP_REFUSED: merged text refused, falling back to %s (%s)"
-            if problem.refused
-            else "DEDUP_FAIL: LLM merge failed, falling back to %s (%s)"
-        )
-        logger.warning(told, fallback, decision.reason)
-        return replace(decision, model=self._model.name if asked else None, usage=usage)
+        failed = "DEDUP_REFUSED: merged text refused" if problem.refused else _FAILED
+        logger.warning("%s, falling back to %s (%s)", failed, fallback, decision.reason)
+        return replace(decision, model=self.model.name if asked else None, usage=usage)
 
 
-def _left_open(question: Question, why: str, usage: Usage) -> Decision:
-    return Decision(
-        Action.KEEP_BOTH,
-        why,
-        question.members,
-        similarity=question.similarity,
-        cosine=question.cosine,
-        pending=True,
-        usage=usage,
-    )
+def left_open(
+    members: tuple[Memory, ...],
+    why: str,
+    similarity: float | None,
+    model: str | None = None,
+    usage: Usage | None = None,
+) -> Decision:
+    """Keep the members as they are, and the question open; `model` is None if none was asked."""
+    decision = Decision(Action.KEEP_BOTH, why, members, similarity=similarity, pending=True)
+    return replace(decision, model=model, usage=usage or Usage())
 
 
-def refusal(part: Part, similarity: float | None, model: str) -> Decision:
-    """Keep the members of a refused merge as they are; the question stays open if it may pass."""
+def decision_of(
+    part: Part, similarity: float | None, new_id: Callable[[], str], model: str, why: str = ""
+) -> Decision:
+    """Merge the members of a believed part, for this reason; keep those of a refused one.
+
+    The question about a refused one stays open if it may pass later.
+    """
+    if part.belief is Belief.BELIEVED:
+        return joined_as(part, similarity, why, new_id, model)
     text = shortened(part.merge.text, QUOTED)
     logger.warning('DEDUP_REFUSED: "%s" is not merged (%s)', text, part.reason)
-    return Decision(
-        Action.KEEP_BOTH,
-        f"refused: {part.reason}",
-        part.merge.members,
-        similarity=similarity,
-        pending=not part.is_final,
-        model=model,
-    )
+    decision = left_open(part.merge.members, f"refused: {part.reason}", similarity, model)
+    return replace(decision, pending=not part.is_final)
 
 
 def log_merges(decision: Decision) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from memory.coverage import Belief
-from memory.decide import MOST_IN_GROUP, Apart, PagePlan, Part, connected, joined_as, page_parts
-from memory.deduplicator.judging import log_merges, refusal
+from memory.decide import MOST_IN_GROUP, Apart, PagePlan, Part, connected, page_parts
+from memory.deduplicator.judging import decision_of, left_open, log_merges
 from memory.deduplicator.second_reading import SecondReader
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
-from memory.models import MOST_READ, Action, Decision, Memory, Question, Usage, Verdict
+from memory.models import MOST_READ, Decision, Memory, Question, Usage, Verdict
 from memory.protocols import LanguageModel
 from memory.providers import Asking, Budget, CallBudget
 from memory.runtime import in_thread_if_long
@@ -26,14 +25,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SMALLEST = 8
-"""A page of no more is not halved again."""
-_PAGES_A_READING = 2
-"""Pages whose groups are expected to fill one second reading."""
-
-Apply = Callable[[Decision], Awaitable[Memory | None]]
-"""Apply a decision; return the memory that now lives for its newest member, None on conflict."""
-Record = Callable[[set[str]], Awaitable[None]]
-"""Record that the texts with these keys have been read."""
+"""A page of no more memories is not halved again."""
+_SHARED = "groups of two pages share a memory: name it in one group, with one text for all of that"
 
 
 @dataclass(frozen=True)
@@ -51,20 +44,22 @@ class PageReader:
 
 
 @dataclass(frozen=True)
-class Ground:
+class ScopeContext:
     """What reading a scope needs of the store."""
 
     apart: Apart
     similarity: Callable[[Sequence[Memory]], float]
-    """Similarity of the two members that are least alike."""
-    apply: Apply
-    record: Record
-    came: Mapping[str, int]
+    """Return the similarity of the two members that are least alike."""
+    apply: Callable[[Decision], Awaitable[Memory | None]]
+    """Apply a decision; return the memory that lives for its newest member, None on conflict."""
+    record: Callable[[set[str]], Awaitable[None]]
+    """Record that the texts with these keys have been read."""
+    arrival: Mapping[str, int]
     """Order of arrival by id; a merged memory has that of its last member."""
 
     def oldest_first(self, members: Iterable[Memory]) -> tuple[Memory, ...]:
         """Sort by time, then by order of arrival."""
-        return tuple(sorted(members, key=lambda one: (one.timestamp, self.came.get(one.id, 0))))
+        return tuple(sorted(members, key=lambda one: (one.timestamp, self.arrival.get(one.id, 0))))
 
 
 @dataclass
@@ -72,7 +67,6 @@ class _Page:
     """A page that is being read; if it stays open, its texts count as unread."""
 
     plan: PagePlan
-    parts: list[Part] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     """Cost of its answer; the first decision of the page records it."""
     is_open: bool = False
@@ -80,12 +74,30 @@ class _Page:
     """Text keys of members whose decision met a conflict, or whose group lost to a larger one."""
 
 
+@dataclass(eq=False)
+class _Group:
+    """A group that an answer about a page names."""
+
+    page: _Page
+    part: Part
+
+    @property
+    def members(self) -> tuple[Memory, ...]:
+        return self.part.merge.members
+
+    @property
+    def ids(self) -> set[str]:
+        return {one.id for one in self.members}
+
+
 class ScopeReading:
     """Reads the pages of one scope, a few at a time, and checks their merges together."""
 
-    def __init__(self, reader: PageReader, ground: Ground, pages: Sequence[PagePlan]) -> None:
+    def __init__(
+        self, reader: PageReader, context: ScopeContext, pages: Sequence[PagePlan]
+    ) -> None:
         self._reader = reader
-        self._ground = ground
+        self._context = context
         self._todo = list(pages)
         self._calls = reader.calls
         self._living: dict[str, Memory] = {}
@@ -94,7 +106,7 @@ class ScopeReading:
         """Text keys of merged memories."""
         self._unread: set[str] = set()
         """Text keys that must be read again, even if a later page shows them."""
-        self._planned = Counter(key for page in pages for key in _keys(page))
+        self._planned = Counter(key for page in pages for key in _keys(page.members))
         self.usage = Usage()
         self.failure = ""
         """Reason of the last call that failed."""
@@ -103,62 +115,78 @@ class ScopeReading:
 
     async def run(self, on_page: Callable[[], None]) -> None:
         """Read all pages; `on_page` is called after each."""
-        todo = self._todo
-        while todo:
-            some = todo[: self._reader.at_once]
-            self._calls = self._reader.calls.part(len(some) + _readings(len(some)))
-            while len(some) > 1 and len(some) + _readings(len(some)) > self._calls.left:
-                some.pop()
+        while self._todo:
+            pages = self._todo[: self._reader.at_once]
+            self._calls = self._reader.calls.part(_calls_for(len(pages)))
+            while len(pages) > 1 and _calls_for(len(pages)) > self._calls.left:
+                pages.pop()
             try:
-                await self._read_batch(some, on_page)
+                await self._read_batch(pages, on_page)
             finally:
                 self._calls.close()
-            todo = todo[len(some) :]
+            del self._todo[: len(pages)]
 
-    async def _read_batch(self, some: Sequence[PagePlan], on_page: Callable[[], None]) -> None:
+    async def _read_batch(self, plans: Sequence[PagePlan], on_page: Callable[[], None]) -> None:
         """Read some pages, and settle what comes of them."""
-        read = await asyncio.gather(*(self._read(_Page(self._today(page))) for page in some))
-        pages = [page for halves in read for page in halves]
-        _untangle(pages, self._ground, min(MOST_IN_GROUP, self._reader.model.page_size))
-        await self._check(pages)
-        await self._once_more(pages)
-        for page in pages:
-            await self._settle(page)
-        for whole, halves in zip(some, read, strict=True):
-            await self._record(whole, halves)
+        pages: list[list[_Page]] = [[] for _ in plans]
+        read = (
+            self._read(plan.with_living(self._living), its)
+            for plan, its in zip(plans, pages, strict=True)
+        )
+        groups = [group for found in await asyncio.gather(*read) for group in found]
+        most = min(MOST_IN_GROUP, self._reader.model.page_size)
+        groups = await self._checked(_untangled(groups, self._context, most))
+        for group in await self._ask_again(groups):
+            await self._settle(group)
+        for plan, its in zip(plans, pages, strict=True):
+            await self._record(plan, its)
             on_page()
 
     # --- asking ---
 
-    async def _read(self, page: _Page) -> list[_Page]:
-        """Ask about a page; if its answer is cut off or unusable, ask about its halves."""
-        if len(page.plan.members) < 2:
-            return [page]
-        try:
-            verdict = await self._judge(page.plan.question)
-        except ModelAnswerError as exc:
-            if len(page.plan.members) > _SMALLEST:
-                logger.warning("a page is halved: %s", exc)
-                halves = [await self._read(_Page(half)) for half in page.plan.halves()]
-                return [one for half in halves for one in half]
-            page.usage = Usage.of_failure(exc)
-            await self._give_up(page, str(exc))
-            return [page]
-        except ModelError as exc:
-            _log_failure(exc)
-            page.is_open = True
-            return [page]
-        page.usage = verdict.usage  # not its reason: that may quote members of no group
-        page.parts = await self._parts(page.plan.question, verdict)
-        return [page]
+    async def _read(self, plan: PagePlan, pages: list[_Page]) -> list[_Group]:
+        """Ask about a page; if its answer is cut off or unusable, ask about its halves.
 
-    async def _parts(self, question: Question, verdict: Verdict) -> list[Part]:
+        Each page that is read is added to `pages`.
+        """
+        page = _Page(plan)
+        members = self._context.oldest_first(plan.members)
+        if len(members) > 1:
+            try:
+                return await self._groups(page, replace(plan.question, members=members), pages)
+            except ModelAnswerError as exc:
+                if len(members) > _SMALLEST:
+                    logger.warning("a page is halved: %s", exc)
+                    return [one for half in plan.halves() for one in await self._read(half, pages)]
+                _log_failure(exc)
+                decision = left_open(
+                    members,
+                    str(exc),
+                    self._context.similarity(members),
+                    self._reader.model.name,
+                    Usage.of_failure(exc),
+                )
+                if await self._context.apply(decision) is None:
+                    page.unread |= _keys(members)
+            except ModelError as exc:
+                _log_failure(exc)
+                page.is_open = True
+        pages.append(page)
+        return []
+
+    async def _groups(self, page: _Page, question: Question, pages: list[_Page]) -> list[_Group]:
+        """Ask; return the groups of the answer, as far as the program can tell.
+
+        Raises: ModelError.
+        """
+        judge = self._reader.model.judge
+        verdict: Verdict = await self._asked(lambda asking: asking.ask(judge, question))
         texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
-        return await in_thread_if_long(texts, page_parts, question, verdict, self._ground.apart)
-
-    async def _judge(self, question: Question) -> Verdict:
-        """Raises: ModelError."""
-        return await self._asked(lambda asking: asking.ask(self._reader.model.judge, question))
+        apart = self._context.apart
+        parts = await in_thread_if_long(texts, page_parts, question, verdict, apart)
+        page.usage += verdict.usage  # not its reason: that may quote members of no group
+        pages.append(page)
+        return [_Group(page, part) for part in parts]
 
     async def _asked(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
         """Return what `ask` returns; count what it costs, and keep why it failed.
@@ -177,107 +205,108 @@ class ScopeReading:
         finally:
             self.usage += asking.usage
 
-    async def _check(self, pages: Sequence[_Page]) -> None:
-        """Have the merges that the program cannot tell read, those of all pages together."""
-        doubtful = [
-            (page, part) for page in pages for part in page.parts if part.belief is Belief.DOUBTFUL
-        ]
-        batches = (doubtful[n : n + MOST_READ] for n in range(0, len(doubtful), MOST_READ))
-        await asyncio.gather(*(self._check_batch(batch) for batch in batches))
+    async def _checked(self, groups: Sequence[_Group]) -> list[_Group]:
+        """Have the doubtful merges read, those of all pages together.
 
-    async def _check_batch(self, doubtful: Sequence[_PagePart]) -> None:
-        """Settle up to 16 merges in one call; where that fails, their pages stay open."""
-        parts = [part for _, part in doubtful]
-        settled: Sequence[Part] = ()
+        Where that fails, their pages stay open, and the groups are left out.
+        """
+        doubtful = [one for one in groups if one.part.belief is Belief.DOUBTFUL]
+        batches = (doubtful[n : n + MOST_READ] for n in range(0, len(doubtful), MOST_READ))
+        await asyncio.gather(*map(self._check, batches))
+        return [one for one in groups if one.part.belief is not Belief.DOUBTFUL]
+
+    async def _check(self, groups: Sequence[_Group]) -> None:
+        parts = [group.part for group in groups]
         try:
             settled = await self._asked(lambda asking: self._reader.second.settle(parts, asking))
         except ModelError as exc:
             _log_failure(exc)
-        for n, (page, part) in enumerate(doubtful):
-            place = next(at for at, one in enumerate(page.parts) if one is part)
-            page.parts[place : place + 1] = settled[n : n + 1]
-            page.is_open |= not settled
+            for group in groups:
+                group.page.is_open = True
+        else:
+            for group, part in zip(groups, settled, strict=True):
+                group.part = part
 
-    async def _once_more(self, pages: Sequence[_Page]) -> None:
-        """Tell the judge why groups were refused, and ask about these once more."""
-        refused = _refused_alone(pages)
-        for some in _question_batches(refused, self._reader.model.page_size):
-            parts = [part for _, part in some]
-            members = {one.id: one for part in parts for one in part.merge.members}
-            shown = self._ground.oldest_first(members.values())
-            question = Question(
-                shown, "asked once more", 0.0, objection=_objection(shown, parts), is_page=True
-            )
-            try:
-                verdict = await self._judge(question)
-            except ModelError as exc:
-                logger.warning("the judge has no second answer: %s", exc)
+    async def _ask_again(self, groups: Sequence[_Group]) -> list[_Group]:
+        """Tell the judge why groups were refused, and ask about these once more.
+
+        Members of accepted groups are left out of them; a group with fewer than two is dropped.
+        """
+        accepted = set[str]().union(*(one.ids for one in groups if not _is_refused(one)))
+        settled: list[_Group] = []
+        batches: list[list[_Group]] = []
+        room = 0
+        for group in groups:
+            if not _is_refused(group) or group.part.is_final:
+                settled.append(group)
                 continue
-            again = _Page(some[0][0].plan, await self._parts(question, verdict))
-            await self._check([again])
-            if again.is_open:  # nobody has read the new texts: the questions stay open
+            members = tuple(one for one in group.members if one.id not in accepted)
+            if len(members) < 2:
                 continue
-            _put_in_place(some, again.parts)
+            group.part = replace(group.part, merge=replace(group.part.merge, members=members))
+            if len(members) > room:
+                batches.append([])
+                room = self._reader.model.page_size
+            batches[-1].append(group)
+            room -= len(members)
+        for batch in batches:
+            settled += await self._answered_again(batch)
+        return settled
+
+    async def _answered_again(self, refused: list[_Group]) -> list[_Group]:
+        """Ask about refused groups once more; one that is not named again is kept apart."""
+        members = {one.id: one for group in refused for one in group.members}
+        shown = self._context.oldest_first(members.values())
+        objection = _objection(shown, [group.part for group in refused])
+        question = Question(shown, "asked once more", 0.0, objection=objection, is_page=True)
+        page = _Page(refused[0].page.plan)
+        try:
+            again = await self._checked(await self._groups(page, question, []))
+        except ModelError as exc:
+            logger.warning("the judge has no second answer: %s", exc)
+            return refused
+        if page.is_open:  # the new texts were not read: the questions stay open
+            return refused
+        named = set[str]().union(*(group.ids for group in again))
+        apart = [group for group in refused if named.isdisjoint(group.ids)]
+        for group in apart:
+            reason = f"{group.part.reason}; judged different when asked once more"
+            group.part = replace(group.part, reason=reason, is_final=True)
+        for group in again:
+            group.page = refused[0].page
+        return apart + again
 
     # --- what comes of it ---
 
-    async def _settle(self, page: _Page) -> None:
-        """Apply one decision for each group; record a refused group, open if it may pass later."""
-        for part in page.parts:
-            if part.belief is Belief.BELIEVED:
-                decision = joined_as(
-                    part,
-                    self._ground.similarity(part.merge.members),
-                    "",
-                    self._reader.new_id,
-                    self._reader.model.name,
-                )
-            else:
-                similarity = self._ground.similarity(part.merge.members)
-                decision = refusal(part, similarity, self._reader.model.name)
-            decision, page.usage = replace(decision, usage=page.usage), Usage()
-            living = await self._ground.apply(decision)
-            if living is None and not part.is_final:
-                page.unread |= {text_key(one.content) for one in part.merge.members}
-            elif living is not None and decision.survivors:
-                log_merges(decision)
-                self._living |= dict.fromkeys((one.id for one in decision.members), living)
-                self._made.add(text_key(living.content))
-
-    async def _give_up(self, page: _Page, why: str) -> None:
-        """Keep the question of a small page open that has no usable answer."""
-        logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", why)
-        members = page.plan.members
-        decision = Decision(
-            Action.KEEP_BOTH,
-            why,
-            members,
-            similarity=self._ground.similarity(members),
-            pending=True,
-            model=self._reader.model.name,
-            usage=page.usage,
-        )
-        if await self._ground.apply(decision) is None:
-            page.unread |= _keys(page.plan)
+    async def _settle(self, group: _Group) -> None:
+        """Apply the decision about a group; a refused one stays open if it may pass later."""
+        page, part = group.page, group.part
+        similarity = self._context.similarity(group.members)
+        decision = decision_of(part, similarity, self._reader.new_id, self._reader.model.name)
+        decision, page.usage = replace(decision, usage=page.usage), Usage()
+        living = await self._context.apply(decision)
+        if living is None and not part.is_final:
+            page.unread |= _keys(group.members)
+        elif living is not None and decision.survivors:
+            log_merges(decision)
+            self._living |= dict.fromkeys(group.ids, living)
+            self._made.add(text_key(living.content))
 
     async def _record(self, whole: PagePlan, pages: Sequence[_Page]) -> None:
         """Record the texts whose last page this was as read, and what was merged from them."""
         if any(page.is_open for page in pages):
             self.left += 1
             return
-        self._planned.subtract(_keys(whole))
+        keys = _keys(whole.members)
+        self._planned.subtract(keys)
         self._unread.update(*(page.unread for page in pages))
-        read = {key for key in _keys(whole) if self._planned[key] <= 0} | self._made
-        await self._ground.record(read - self._unread)
-
-    def _today(self, page: PagePlan) -> PagePlan:
-        """Replace the members that were merged meanwhile by the memories that live for them."""
-        return page.with_living(self._living)
+        read = {key for key in keys if self._planned[key] <= 0} | self._made
+        await self._context.record(read - self._unread)
 
 
-def _readings(pages: int) -> int:
-    """Return how many second readings so many pages are expected to need."""
-    return math.ceil(pages / _PAGES_A_READING)
+def _calls_for(pages: int) -> int:
+    """Return how many calls so many pages are expected to take: two fill a second reading."""
+    return pages + (pages + 1) // 2
 
 
 def _log_failure(exc: ModelError) -> None:
@@ -287,121 +316,59 @@ def _log_failure(exc: ModelError) -> None:
         logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
 
 
-def _keys(page: PagePlan) -> set[str]:
-    return {text_key(one.content) for one in page.members}
+def _keys(members: Iterable[Memory]) -> set[str]:
+    return {text_key(one.content) for one in members}
 
 
-_PagePart = tuple[_Page, Part]
+def _is_refused(group: _Group) -> bool:
+    return group.part.belief is Belief.REFUSED
 
-_SHARED = "groups of two pages share a memory: name it in one group, with one text for all of that"
 
-
-def _untangle(pages: Sequence[_Page], ground: Ground, most: int) -> None:
-    """Resolve groups that share members: combine them and ask about the combination once more.
+def _untangled(groups: Sequence[_Group], context: ScopeContext, most: int) -> list[_Group]:
+    """Combine groups that share members, so that the combination is asked about once more.
 
     A group that contains the others stays as it is. If they can never be one group, the largest
     disjoint ones stay, and members of none of these are read again.
     """
-    found = [(page, part) for page in pages for part in page.parts if not _is_refused(part)]
+    kept = set(filter(_is_refused, groups))
+    found = [group for group in groups if group not in kept]
     holders: dict[str, list[int]] = {}
-    for n, (_, part) in enumerate(found):
-        for one in part.merge.members:
+    for n, group in enumerate(found):
+        for one in group.members:
             holders.setdefault(one.id, []).append(n)
-    shared = [(some[0], n) for some in holders.values() for n in some[1:]]
-    for entangled in connected(len(found), shared):
-        if len(entangled) == 1:
+    shared = [(numbers[0], n) for numbers in holders.values() for n in numbers[1:]]
+    for component in connected(len(found), shared):
+        entangled = sorted((found[n] for n in component), key=lambda one: -len(one.members))
+        largest = entangled[0]
+        members = {one.id: one for group in entangled for one in group.members}
+        if len(entangled) > 1 and (len(members) > most or context.apart([*members.values()])):
+            kept |= _largest_disjoint(entangled)
             continue
-        some = [found[n] for n in entangled]
-        page, whole = max(some, key=lambda one: len(one[1].merge.members))
-        members = {one.id: one for _, part in some for one in part.merge.members}
-        for its, part in some:
-            its.parts = [one for one in its.parts if one is not part]
-        if len(members) > most or ground.apart(list(members.values())):
-            _keep_largest(some)
-            continue
-        if len(members) > len(whole.merge.members):
-            merge = replace(whole.merge, members=ground.oldest_first(members.values()))
-            whole = Part(merge, Belief.REFUSED, _SHARED)
-        page.parts.append(whole)
+        if len(members) > len(largest.members):
+            shown = context.oldest_first(members.values())
+            merge = replace(largest.part.merge, members=shown)
+            largest.part = Part(merge, Belief.REFUSED, _SHARED)
+        kept.add(largest)
+    return [group for group in groups if group in kept]
 
 
-def _keep_largest(entangled: Sequence[_PagePart]) -> None:
+def _largest_disjoint(largest_first: Sequence[_Group]) -> set[_Group]:
     """Keep the largest disjoint groups; members of no kept group count as unread."""
     taken: set[str] = set()
-    left = []
-    for page, part in sorted(entangled, key=lambda one: -len(one[1].merge.members)):
-        names = {one.id for one in part.merge.members}
-        if taken.isdisjoint(names):
-            page.parts.append(part)
-            taken |= names
-        else:
-            left.append((page, part))
-    for page, part in left:
-        page.unread |= {text_key(one.content) for one in part.merge.members if one.id not in taken}
-
-
-def _is_refused(part: Part) -> bool:
-    return part.belief is Belief.REFUSED
-
-
-def _refused_alone(pages: Sequence[_Page]) -> list[_PagePart]:
-    """Return the refused groups that may be mended, without members of accepted groups.
-
-    A group with fewer than two members left is dropped.
-    """
-    accepted = {
-        one.id
-        for page in pages
-        for part in page.parts
-        if part.belief is Belief.BELIEVED
-        for one in part.merge.members
-    }
-    found = []
-    for page in pages:
-        kept = []
-        for part in page.parts:
-            if part.belief is Belief.REFUSED and not part.is_final:
-                left = tuple(one for one in part.merge.members if one.id not in accepted)
-                if len(left) < 2:
-                    continue
-                part = replace(part, merge=replace(part.merge, members=left))
-                found.append((page, part))
-            kept.append(part)
-        page.parts = kept
-    return found
-
-
-def _question_batches(refused: Sequence[_PagePart], most: int) -> list[list[_PagePart]]:
-    """Split refused groups into batches that one question may show."""
-    runs: list[list[_PagePart]] = []
-    room = 0
-    for one in refused:
-        size = len(one[1].merge.members)
-        if size > room:
-            runs.append([])
-            room = most
-        runs[-1].append(one)
-        room -= size
-    return runs
+    kept: set[_Group] = set()
+    for group in largest_first:
+        if taken.isdisjoint(group.ids):
+            kept.add(group)
+            taken |= group.ids
+    for group in largest_first:
+        group.page.unread |= _keys(one for one in group.members if one.id not in taken)
+    return kept
 
 
 def _objection(shown: Sequence[Memory], parts: Sequence[Part]) -> str:
     number = {member.id: n for n, member in enumerate(shown, start=1)}
-    told = []
+    reasons = []
     for part in parts:
         named = ", ".join(str(number[one.id]) for one in part.merge.members)
-        told.append(f"group {named} with the text {part.merge.text!r}: {part.reason}")
-    return "; ".join(told)
-
-
-def _put_in_place(refused: Sequence[_PagePart], again: Sequence[Part]) -> None:
-    """Replace refused groups by the new ones; one that is not named again is kept apart."""
-    named = {one.id for part in again for one in part.merge.members}
-    for page, part in refused:
-        place = next(n for n, one in enumerate(page.parts) if one is part)
-        if any(one.id in named for one in part.merge.members):
-            del page.parts[place]
-        else:
-            reason = f"{part.reason}; told apart when asked once more"
-            page.parts[place] = replace(part, reason=reason, is_final=True)
-    refused[0][0].parts += again
+        reasons.append(f"group {named} with the text {part.merge.text!r}: {part.reason}")
+    return "; ".join(reasons)

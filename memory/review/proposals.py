@@ -61,7 +61,7 @@ class Proposals:
 
     def page_size(self, by: str) -> int:
         """Return how many memories one question may show a judge; 0 where it reads no pages."""
-        return self._judges[by].page_size
+        return self._judges[by].model.page_size
 
     def has_asked(self, by: str, place: Place) -> bool:
         latest = self._latest.get(place)

@@ -14,10 +14,10 @@ from memory.decide import (
     MOST_ON_PAGE,
     GroupPlan,
     Matching,
+    Planner,
     RoundPlan,
     certainty,
     plan_again,
-    plan_round,
 )
 from memory.errors import ModelError
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
@@ -347,7 +347,7 @@ class Review:
         if apart:
             known = replace(snapshot, distinct=apart, ancestors=dict.fromkeys(ids, ()))
             matching = Matching(self.store.scale)
-            plan = plan_round(known, self._rules, self.store.scope_of, matching)
+            plan = Planner(self._rules, self.store.scope_of, matching).plan(known)
             return Planned(plan.groups[0], plan) if plan.groups else None
         plan = plan_again(snapshot, self._rules, self.store.scale)
         return Planned(plan.groups[0], plan) if plan.memories > 1 else None

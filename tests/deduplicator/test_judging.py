@@ -103,7 +103,10 @@ def test_a_second_answer_that_mends_the_first_is_believed(
     server.script = [merged(GOOD.replace("3 rooms", "rooms")), merged(GOOD)]
     report = clean(server, store, *pair)
     assert live(store) == {GOOD}
-    assert (report.groups[0].reason, report.usage.calls) == ("told the same", 4)  # two were read
+    assert (report.groups[0].reason, report.usage.calls) == (
+        "states the same fact",
+        4,
+    )  # two were read
     assert [one.verified for one in store.history()][-1] == "by a second reading"
 
 

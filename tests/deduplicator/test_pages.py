@@ -552,4 +552,4 @@ def test_no_group_keeps_the_reason_of_its_page(
     model = Quoting(groups)
     asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
     [merge] = [one for one in store.history() if one.action is Action.MERGE]
-    assert (merge.reason, merge.model) == ("told the same", model.name)
+    assert (merge.reason, merge.model) == ("states the same fact", model.name)
