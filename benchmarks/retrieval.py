@@ -34,7 +34,7 @@ from memory.models import LOWER, NEAR_COPY, Scale, scale_of
 from memory.protocols import Embedder
 from memory.providers import WordLlamaEmbedder
 from memory.search import similar_pairs, similarities
-from memory.text import has_kana_or_han, normalise
+from memory.text import has_cjk, normalise
 
 QUESTIONS_EACH = (0.05, 0.1, 0.2, 0.5)
 SENTENCES = 3_000
@@ -147,7 +147,7 @@ def in_second_half(a: str, b: str) -> bool:
 
 def _alike(pool: Pool, embedder: Embedder) -> Floats:
     vectors = embedder.embed([normalise(text) for text in pool.told])
-    strict = np.array([has_kana_or_han(text) for text in pool.told])
+    strict = np.array([has_cjk(text) for text in pool.told])
     cosines = similarities(vectors[pool.i], vectors[pool.j])
     return scale_of(embedder.fingerprint).similarities(cosines, strict[pool.i] | strict[pool.j])
 
@@ -219,7 +219,7 @@ class Questions:
 
 def _questions(texts: Sequence[str], embedder: Embedder, scale: Scale) -> Questions:
     found = similar_pairs(embedder.embed(texts), scale.cosine(LOWER))
-    strict = np.array([has_kana_or_han(text) for text in texts])
+    strict = np.array([has_cjk(text) for text in texts])
     alike = scale.similarities(found.similarity, strict[found.i] | strict[found.j])
     order = np.argsort(-alike, kind="stable")
     order = order[((alike >= LOWER) & (alike < NEAR_COPY))[order]]

@@ -11,16 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from memory.coverage.languages.japanese import only_adds
+from memory.coverage.languages import GRAMMARS, japanese
 from memory.coverage.order import Side, added, is_manner, is_ranked, is_time
 from memory.coverage.parse import Word, parse
 from memory.text import (
     CONDITIONS,
     DOUBTS,
-    GERMAN_SCOPE,
     MEASURES,
     NARROWING,
-    NO_ADVERBS,
     NO_IDIOMS,
     NOT,
     NUMBERS,
@@ -29,9 +27,7 @@ from memory.text import (
     REPORTS,
     UNITS,
     Language,
-    language_of,
     plain_form,
-    words_of,
 )
 
 _SUPERLATIVE = re.compile("[a-z]{2,}est").fullmatch
@@ -57,69 +53,12 @@ def changed_by_additions(longer: Side, shorter: Side, told: tuple[str, ...]) -> 
 
     `told` is what it has more, in words: the answer where nothing may be added at all.
     """
-    if longer.parse.japanese:
-        return () if only_adds(longer.text, shorter.text) else told
-    if longer.parse.spaceless:
+    if longer.parse.language is Language.JAPANESE:
+        return () if japanese.only_adds(longer.text, shorter.text) else told
+    if longer.parse.asks or longer.parse.language is Language.OTHER:
         return told
-    language = language_of(words_of(longer.text))
-    if longer.parse.asks or language is Language.UNKNOWN:
-        return told
-    if _reaches_over(longer, shorter, language):
-        return told
-    return _changed(longer)
+    return told if _reaches_over(longer, shorter) else _changed(longer)
 
-
-_CONTRAST = re.compile(
-    r"(?:,? (?:instead of|rather than|as opposed to|in place of|anstelle von|anstatt"
-    r"|(?<!findet )(?<!finden )(?<!fand )(?<!fanden )statt)"
-    r"|,(?: and| und)? (?:not|nicht)| and not) (?!really|any|yet|quite|exactly|necessarily|always"
-    r"|at all|entirely|that|so\b|only|mehr|wirklich|ganz|immer|nur|\w+ly\b|(?:an? )?(?:real|true"
-    r"|actual|proper|genuine|working)\b)[^,;:.!?]{1,80}(?=[.!]?$)"
-    r"|\b(?:not|nicht|kein|keine|keinen) (?!only|just|nur)[^,;:.!?]{1,80}?"
-    r"(?: but (?!also|not|for|[^.;]*\b(?:is|are|was|were|does|do|did)\b)|, sondern (?!auch))",
-    re.IGNORECASE,
-)
-_EMBEDDED = re.compile(
-    r"(?i:\b(?:because|since|so|that|why|how|what|who|whom|whose|which|where|while|although|though"
-    r"|after|weil|dass|warum|wie|wer|denn|as (?!an?\b|the\b)))\b"
-    r"|\bto (?!the\b|an?\b|his\b|her\b|their\b|my\b|our\b)[a-z]"
-    r"|(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )(?<!\bam )\b\w{2,}ing\b"
-)
-"""What opens another clause: the contrast may be its reason, or what is said of it."""
-_CONTRASTING = (
-    "not ",
-    "instead ",
-    "rather ",
-    "opposed ",
-    "place of ",
-    "stelle ",
-    "statt ",
-    "dern ",
-)
-
-
-def without_contrast(text: str) -> str:
-    """The text without what it contrasts with (tea, not coffee; not tea but coffee).
-
-    Empty where there is none, and where anything reaches over both: if she drinks tea, not coffee;
-    she is happy because she drinks tea, not coffee.
-    """
-    if len(text) > _LONGEST_CONTRAST:
-        return ""
-    low = text.lower()
-    found = _CONTRAST.search(text) if any(word in low for word in _CONTRASTING) else None
-    if found is None:
-        return ""
-    plain = text[: found.start()] + text[found.end() :]
-    words = _lower(plain)
-    reaching = DOUBTS | CONDITIONS | REPORTS | GERMAN_SCOPE
-    if any(_is_narrowing(w) or _is_one_of(w, reaching) for w in words) or _EMBEDDED.search(plain):
-        return ""
-    return "" if _STOPPED.search(plain) or parse(plain).negations else plain
-
-
-_LONGEST_CONTRAST = 400
-"""Characters of a text in which a contrast is looked for."""
 
 _DEFINITE = re.compile(
     r"\b(?:the|this|that|these|those|my|your|his|her|its|our|their|\w+['’]s)\s+$", re.IGNORECASE
@@ -139,7 +78,7 @@ def only_narrows(longer: Side, shorter: Side) -> bool:
         return False
     if longer.parse.persons != shorter.parse.persons or longer.parse.asks:
         return False
-    if longer.parse.japanese or language_of(words_of(longer.text)) is not Language.ENGLISH:
+    if longer.parse.language is not Language.ENGLISH:
         return False
     reaching = NARROWING | DOUBTS | CONDITIONS | REPORTS
     if any(_is_one_of(word, reaching) or _is_narrowing(word) for word in _lower(longer.text)):
@@ -173,7 +112,7 @@ _DETERMINER_LENGTH = 50
 _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.IGNORECASE)
 
 
-def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
+def _reaches_over(longer: Side, shorter: Side) -> bool:
     """Whether a word stands there under which an addition is none.
 
     A doubt or a condition reaches from anywhere; what narrows does not reach back from a clause
@@ -185,8 +124,8 @@ def _reaches_over(longer: Side, shorter: Side, language: Language) -> bool:
     if is_ranked(whole) or _is_of_some(longer, shorter):
         return True
     words, common = Counter(_lower(whole)), Counter(_lower(part))
-    if language is Language.GERMAN:
-        return bool(longer.parse.negations) or not GERMAN_SCOPE.isdisjoint(words)
+    if grammar := GRAMMARS.get(longer.parse.language):
+        return bool(longer.parse.negations) or not grammar.reaching.isdisjoint(words)
     more = words - common
     if any(_is_one_of(word, DOUBTS | CONDITIONS | REPORTS) for word in more):
         return True
@@ -215,7 +154,7 @@ def _is_of_some(longer: Side, shorter: Side) -> bool:
     objects, others = (set(_OF_ANY(side.text.casefold())) for side in (longer, shorter))
     if others and objects - others:
         return True
-    happened = True in longer.parse.pasts or _PICTURED.search(longer.text)
+    happened = any(word.past for word in longer.parse.words) or _PICTURED.search(longer.text)
     if happened and not _DEFINITE_START(shorter.text):
         return False
     if _RESTRICTED(longer.text) and not _RESTRICTED(shorter.text):
@@ -384,37 +323,14 @@ def _changes(words: Sequence[Word], place: int, more: Sequence[bool], first: int
     before = words[place - 1] if place and not more[place - 1] else None
     after = words[place + 1] if place + 1 < len(words) and not more[place + 1] else None
     if before is not None and word.joined and not _adverb(word):
-        return not _is_quality_of_counted(words, place, after)
+        return True
     if after is not None and after.joined:
         counts = place == 0 and word.is_number  # two dogs, which German writes with capitals
         named = word.surface[:1].isupper() and after.surface[:1].isupper()
         return after.is_number or (named and not counts)
-    opening = is_time(word.key) or (place == 0 and first == 1 and _says_how(word.surface))
-    return place < first and not word.role and not opening
+    return place < first and not word.role and not is_time(word.key)
 
 
-def _is_quality_of_counted(words: Sequence[Word], place: int, behind: Word | None) -> bool:
-    """Whether a sentence opens with things that are counted: two small dogs are two dogs.
-
-    Five square metres are not five metres. Elsewhere the number may be all there are of them: who
-    has two small dogs may have more.
-    """
-    if place != 1 or not words[0].is_number or behind is None or not behind.joined:
-        return False
-    plain = words[1].surface.islower() and behind.surface.islower() and not words[1].is_number
-    return plain and behind.key not in UNITS.values() and not is_time(behind.key)
-
-
-def _says_how(surface: str) -> bool:
-    """Whether a sentence opens with an adverb: Suddenly, but not Beverly."""
-    low = surface.lower()
-    return low.endswith("ly") and low not in NO_ADVERBS and plain_form(low[:-2]).word in _HOW
-
-
-_HOW = frozenset(
-    "sudden slow quick loud quiet calm silent careful gentle eager glad sad proud angry happy "
-    "final eventual recent usual current brave polite".split()
-)
 _ADVERBS = frozenset(
     "together there here home back away soon twice outside inside upstairs "
     "downstairs abroad ago already bereits".split()

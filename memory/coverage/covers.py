@@ -17,11 +17,10 @@ from typing import TypeVar
 from memory.coverage.additions import (
     changed_by_additions,
     only_narrows,
-    without_contrast,
 )
 from memory.coverage.order import More, Side, governed, moved
-from memory.coverage.parse import Parse, Stated, parse, parse_by_dictionary
-from memory.text import NOT, identity, in_capitals, is_other_list
+from memory.coverage.parse import Parse, Stated, Word, parse, parse_by_dictionary
+from memory.text import NOT, Language, identity, in_capitals, is_other_list
 
 T = TypeVar("T")
 
@@ -57,17 +56,15 @@ def compare(a: str, b: str) -> Comparison:
     """What `a` states beyond `b`, and `b` beyond `a`."""
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
-    if (found := _compare_plain(a, b)) is not None:
-        return found
-    left, right = _read(a), _read(b)
+    left, right = parse_by_dictionary(a), parse_by_dictionary(b)
     conflict = _turned_around(left, right) + in_capitals(a, b)
-    if left.keys == right.keys and left.pasts == right.pasts:
+    if left.stated == right.stated:
         conflict += governed(left.words, right.words)
         return _with_rest(Side(a, left, {}), Side(b, right, {}), conflict, (), ())
     first, second = left.stated, right.stated
     more_left, more_right = _more(first, second)
-    only_a = _worded(first, left.surfaces, more_left)
-    only_b = _worded(second, right.surfaces, more_right)
+    only_a = _worded(left.words, more_left)
+    only_b = _worded(right.words, more_right)
     sides = Side(a, left, more_left), Side(b, right, more_right)
     conflict += _signs((*more_left, *more_right))
     if is_other_list(a, b):
@@ -75,24 +72,6 @@ def compare(a: str, b: str) -> Comparison:
     if more_left and more_right:
         return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
     return _with_rest(*sides, conflict + moved(*sides), only_a, only_b)
-
-
-def _compare_plain(a: str, b: str) -> Comparison | None:
-    """The comparison where one of two texts has a contrast: tea, not coffee, covers tea.
-
-    None where that does not say whether one covers the other.
-    """
-    plain_a, plain_b = without_contrast(a), without_contrast(b)
-    if bool(plain_a) == bool(plain_b):
-        return None
-    longer, plain, shorter = (a, plain_a, b) if plain_a else (b, plain_b, a)
-    if not covers(plain, shorter):
-        return None
-    known = set(_read(shorter).surfaces)
-    told = _once(tuple(word for word in _read(longer).surfaces if word not in known), ())
-    if not told:
-        return None
-    return Comparison(told, ()) if plain_a else Comparison((), told)
 
 
 def _compare_documents(a: str, b: str) -> Comparison:
@@ -113,10 +92,6 @@ _WORD_SHOWN = 40
 """Characters of a word of a document that are shown."""
 
 
-def _read(text: str) -> Parse:
-    return parse(text) if text.isascii() else parse_by_dictionary(text)
-
-
 def _with_rest(
     left: Side,
     right: Side,
@@ -130,7 +105,7 @@ def _with_rest(
     if not (conflict or only_a or only_b):
         return _SAME
     # A dictionary tells by itself which phrases of Japanese are added, wherever they stand.
-    japanese = left.parse.japanese and right.parse.japanese
+    japanese = left.parse.language is right.parse.language is Language.JAPANESE
     by_phrases = japanese and left.parse.asks == right.parse.asks
     if (by_phrases or not conflict) and bool(only_a) != bool(only_b):
         longer, shorter = (left, right) if only_a else (right, left)
@@ -191,12 +166,9 @@ def _more(left: Sequence[Stated], right: Sequence[Stated]) -> tuple[More, More]:
     return more_left, {stated: -n for stated, n in balance.items() if n < 0}
 
 
-def _worded(stated: Sequence[Stated], surfaces: Sequence[str], more: More) -> tuple[str, ...]:
-    """How the text words what it has more of; negation is told by the conflict."""
-    if not more:
-        return ()
-    pairs = zip(stated, surfaces, strict=True)
-    return tuple([surface for one, surface in pairs if one in more and one != NOT])
+def _worded(words: Sequence[Word], more: More) -> tuple[str, ...]:
+    """Return the surface of each word that the text has more of; the conflict names negation."""
+    return tuple([word.surface for word in words if word.stated in more and word.key != NOT])
 
 
 def _once(told: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from memory.coverage.covers import LONGEST
 from memory.coverage.differences import differing
-from memory.coverage.naming import names_in, without_genitive, words_in
 from memory.coverage.parse import parse
 from memory.text import (
     CURRENCIES,
@@ -21,7 +20,6 @@ from memory.text import (
     Language,
     is_code,
     language_of,
-    words_of,
 )
 
 _NAMED = MONTH_SET | frozenset(WEEKDAYS.values()) | CURRENCIES
@@ -80,7 +78,7 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
 
     Where one text is longer than `LONGEST`, only numerals and names are read, in all of them.
     """
-    names = names_in([text for text in texts if not _is_german(text)])
+    names = _names_in([text for text in texts if not _is_german(text)])
     if max(map(len, texts), default=0) > LONGEST:
         return [_facts_of_document(text, names) for text in texts]
     return [
@@ -95,7 +93,7 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
 
 def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
     digits = frozenset(_DIGITS.findall(text))
-    words = frozenset(map(without_genitive, words_in(text)))
+    words = frozenset(map(_without_genitive, _WORD.findall(text)))
     stated = {numeral: numeral for numeral in sorted(digits)}
     stated |= {name.casefold(): name for name in sorted(words & names)}
     return HardFacts(stated, digits, frozenset(_squeezed(word).removesuffix("s") for word in words))
@@ -103,7 +101,7 @@ def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
 
 def _is_german(text: str) -> bool:
     """Whether its nouns have a capital, so that a capital shows no name."""
-    return language_of(words_of(text)) is Language.GERMAN or bool(_UMLAUT.search(text))
+    return language_of(text) is Language.GERMAN or bool(_UMLAUT.search(text))
 
 
 def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -115,9 +113,50 @@ def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
                 yield key, token.surface
         elif (token.key == token.surface and is_code(token.key)) or token.key in _NAMED:
             yield token.key, token.surface
-        elif token.kind == Kind.CONTENT and (name := without_genitive(token.surface)) in names:
+        elif token.kind == Kind.CONTENT and (name := _without_genitive(token.surface)) in names:
             yield name.casefold(), name
 
 
 def _squeezed(text: str) -> str:
     return _NOT_ALNUM.sub("", text).casefold()
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+_WORD = re.compile(r"[^\W\d_][\w'’]*")
+_SENTENCE_START = re.compile(r"(?:^|[.!?…:;。\n\"“”‘(-]\s*)([^\W\d_][\w'’]*)")
+_GENITIVE = re.compile(r"['’]s?$")
+_TITLES = frozenset("mr mrs ms dr prof sir mister".split())
+_TITLE_CASE = 0.7
+"""The share of words with a capital from which a capital shows nothing."""
+
+
+def _names_in(texts: Sequence[str]) -> frozenset[str]:
+    """Names as they are written: a name in one text, and nowhere in small letters."""
+    named = frozenset[str]().union(*map(_named, texts))
+    small = {word for text in texts for word in _WORD.findall(text) if word.islower()}
+    return frozenset(name for name in named if name.casefold() not in small)
+
+
+def _without_genitive(word: str) -> str:
+    """Mia of Mia's."""
+    return _GENITIVE.sub("", word)
+
+
+def _named(text: str) -> frozenset[str]:
+    """The words that a capital shows to be names, where not every word has one."""
+    words = _WORD.findall(text)
+    long = [word for word in words if len(word) > 3]
+    if len(long) > 2 and sum(word[0].isupper() for word in long) > _TITLE_CASE * len(long):
+        return frozenset()
+    initial = frozenset(_SENTENCE_START.findall(text))
+    return frozenset(
+        _without_genitive(word)
+        for word in words
+        if word[0].isupper() and word not in initial and not _is_short(word)
+    )
+
+
+def _is_short(word: str) -> bool:
+    """Whether it may stand for a word in small letters: TV, Mr."""
+    return word.isupper() or word.casefold() in _TITLES

@@ -22,8 +22,6 @@ from memory.text import (
     TEMPORAL,
     UNITS,
     Language,
-    language_of,
-    words_of,
 )
 
 _ORDER = "word order"
@@ -41,13 +39,13 @@ class Side(NamedTuple):
 def moved(left: Side, right: Side) -> tuple[str, ...]:
     """Whether the words that both have stand in another order, or under another word's rule."""
     first, second = _common(left), _common(right)
-    if [(w[0], w[6]) for w in first] == [(w[0], w[6]) for w in second]:
+    if _equal(first, second):
         return governed(first, second)
     if left.more or right.more:
         return (_ORDER,)
-    if left.parse.japanese and right.parse.japanese:
+    if left.parse.language is right.parse.language is Language.JAPANESE:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
-    if language_of(words_of(left.text)) is Language.UNKNOWN:
+    if left.parse.language is Language.OTHER:
         return (_ORDER,)
     if not _is_in_order(left) and any(same(first, second) for same in _TURNED):
         return ()

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from memory.coverage.covers import LONGEST, compare, covers
 from memory.coverage.facts import HardFacts, hard_facts
-from memory.coverage.parse import Parse, parse, parse_by_dictionary
+from memory.coverage.parse import parse, parse_by_dictionary
 from memory.text import MONTH_SET, WEEKDAYS, Kind, identity, sentences, shortened
 
 _LONGER = 1.5
@@ -71,7 +71,7 @@ def _is_of_another(text: str, sources: Sequence[str]) -> bool:
     """Whether it has no word of a source: what a model writes that obeys an order in a memory."""
     words = _plain_words if _has_document([text, *sources]) else _keys
     own = words(text)
-    return any(its and its.isdisjoint(own) for its in map(words, sources))
+    return any(theirs and theirs.isdisjoint(own) for theirs in map(words, sources))
 
 
 def _has_document(texts: Iterable[str]) -> bool:
@@ -80,7 +80,7 @@ def _has_document(texts: Iterable[str]) -> bool:
 
 
 def _keys(text: str) -> frozenset[str]:
-    return frozenset(_read(text).keys)
+    return frozenset(word.key for word in parse_by_dictionary(text).words)
 
 
 def _plain_words(text: str) -> frozenset[str]:
@@ -184,14 +184,5 @@ def _new_words(text: str, sources: Sequence[str]) -> list[str]:
         repeated = {sentence for source in sources for sentence in sentences(source)}
         new = [sentence for sentence in sentences(text) if sentence not in repeated]
         return [shortened(sentence, _SHOWN) for sentence in new[:_MOST_SHOWN]]
-    known = {stated for source in sources for stated in _read(source).stated}
-    merged = _read(text)
-    return [
-        surface
-        for stated, surface in zip(merged.stated, merged.surfaces, strict=True)
-        if stated not in known
-    ]
-
-
-def _read(text: str) -> Parse:
-    return parse(text) if text.isascii() else parse_by_dictionary(text)
+    known = {stated for source in sources for stated in parse_by_dictionary(source).stated}
+    return [word.surface for word in parse_by_dictionary(text).words if word.stated not in known]

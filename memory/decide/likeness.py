@@ -14,7 +14,7 @@ from memory.decide.policy import GroupPlan
 from memory.ledger import Row, Snapshot
 from memory.models import COPIES_FROM, Memory, Scale, Scope, Spread, Vectors
 from memory.search import scores_of, similarities, similarity, slack
-from memory.text import has_kana_or_han, text_key
+from memory.text import has_cjk, text_key
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ class Likeness:
         told = [[key for key in dict.fromkeys(keys.values()) if key in vectors] for keys in keys_of]
         text = {self._key(one): one.content for members in groups for one in members}
         rows = vectors.places([key for keys in told for key in keys])
-        strict = np.array([has_kana_or_han(text[key]) for keys in told for key in keys], np.bool_)
+        strict = np.array([has_cjk(text[key]) for keys in told for key in keys], np.bool_)
         i, j = _pairs_within([len(keys) for keys in told])
         cosines = scores_of(vectors.matrix, rows[i], rows[j])
         scores = self.on_scale(cosines, strict[i] | strict[j]).tolist()
@@ -215,7 +215,7 @@ def similarity_histogram(
     counts = np.zeros(_BINS)
     for rows in scopes.values():
         matrix = snapshot.vectors.of([row.text_key for row in rows])
-        strict = np.array([has_kana_or_han(row.memory.content) for row in rows])
+        strict = np.array([has_cjk(row.memory.content) for row in rows])
         asked = np.linspace(0, len(rows) - 1, max(2, round(len(rows) * share)), dtype=np.int64)
         weight = len(rows) / len(asked) / 2
         for part in np.array_split(asked, 1 + len(asked) * len(rows) // 1_000_000):

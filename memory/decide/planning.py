@@ -27,7 +27,7 @@ from memory.search import (
     nearest_of,
     similarities,
 )
-from memory.text import has_kana_or_han, text_key
+from memory.text import has_cjk, text_key
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -301,7 +301,7 @@ def near_copies(
         if not asked:
             continue
         matrix = snapshot.vectors.of([row.text_key for row in rows])
-        strict = np.array([has_kana_or_han(row.memory.content) for row in rows], np.bool_)
+        strict = np.array([has_cjk(row.memory.content) for row in rows], np.bool_)
         for n in asked:
             cosines = similarities(matrix, np.broadcast_to(matrix[n], matrix.shape))
             scores = scale.similarities(cosines, strict | strict[n])
@@ -354,7 +354,7 @@ class _Scope:
         self._made = {n for n, key in enumerate(self._keys) if self._ancestors_of(key)}
         """Texts of which a row was synthesised."""
         self._texts = [nodes[key][0].memory.content for key in self._keys]
-        self._strict = np.array([has_kana_or_han(text) for text in self._texts], np.bool_)
+        self._strict = np.array([has_cjk(text) for text in self._texts], np.bool_)
         self._lower = matching.scale.cosines(rules.lower, self._strict)
         position = {key: n for n, key in enumerate(self._keys)}
         self._distinct = {

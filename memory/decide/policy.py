@@ -26,7 +26,7 @@ from memory.models import (
     Survivor,
 )
 from memory.search import similarities
-from memory.text import has_kana_or_han, identity, text_key
+from memory.text import has_cjk, identity, text_key
 
 Similarity = Callable[[Memory, Memory], float]
 MOST_ASKED = 8
@@ -308,8 +308,8 @@ class PendingWrites:
             return []
         vectors = np.array([other.vector for other, _ in others])
         cosines = similarities(vectors, np.broadcast_to(new.vector, vectors.shape))
-        strict = np.array([has_kana_or_han(other.memory.content) for other, _ in others])
-        scores = self._scale.similarities(cosines, strict | has_kana_or_han(new.memory.content))
+        strict = np.array([has_cjk(other.memory.content) for other, _ in others])
+        scores = self._scale.similarities(cosines, strict | has_cjk(new.memory.content))
         return [
             (decision, SearchResult(other.memory, score, cosine))
             for (other, decision), score, cosine in zip(

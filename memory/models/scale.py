@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from memory.models.values import Frozen
-from memory.text import has_kana_or_han
+from memory.text import has_cjk
 
 LOWER = 0.90
 """The similarity at which every second pair of natural memories is the same or worth merging."""
@@ -47,7 +47,7 @@ class Scale(Frozen):
 
     def similarity(self, cosine: float, a: str, b: str) -> float:
         """How alike two texts are whose vectors have this cosine, rounded to 6 places."""
-        return self.one(cosine, has_kana_or_han(a) or has_kana_or_han(b))
+        return self.one(cosine, has_cjk(a) or has_cjk(b))
 
     def similarities(self, cosines: Floats, strict: Flags | bool) -> Floats:
         """The same for many (n,); `strict` where kana or Han stands in either text of the pair.
@@ -67,7 +67,7 @@ class Scale(Frozen):
         For a text that is compared with any other; without one, for whatever texts. A cosine of 6
         places reaches it exactly where its similarity reaches `similarity`.
         """
-        return _least(self, similarity, text is not None and has_kana_or_han(text))
+        return _least(self, similarity, text is not None and has_cjk(text))
 
     def cosines(self, similarity: float, strict: Flags) -> Floats:
         """The same for many texts (n,), of which these are the strict ones."""

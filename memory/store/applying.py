@@ -26,7 +26,7 @@ from memory.models import (
 )
 from memory.search import similarities
 from memory.store.embedding_cache import EmbeddingCache
-from memory.text import has_kana_or_han, text_key
+from memory.text import has_cjk, text_key
 
 
 @dataclass(frozen=True)
@@ -457,8 +457,8 @@ def ranked_by(
         return []
     others = np.stack([known[row.text_key] for row in candidates])
     cosines = similarities(others, np.broadcast_to(probe.vector, others.shape))
-    strict = has_kana_or_han(probe.text)
-    either = np.array([strict or has_kana_or_han(row.memory.content) for row in candidates])
+    strict = has_cjk(probe.text)
+    either = np.array([strict or has_cjk(row.memory.content) for row in candidates])
     scores = scale.similarities(cosines, either)
     found = [
         SearchResult(row.memory, score, cosine)

@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 
 from memory.text.cleaning import nfkc
-from memory.text.language import Language, language_of, words_of
+from memory.text.language import Language, language_of
 
 _CJK = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _UNUSUAL = re.compile(
@@ -154,7 +154,7 @@ def _one_form(text: str) -> str:
         text = _AFTERNOON.sub(lambda told: str(int(told[1]) + 12), text)
     text = _PHONE.sub(_telephone, text)
     grouped = _GROUPED.search(text) or _COMMA.search(text)
-    if grouped and language_of(words_of(text)) is Language.GERMAN:
+    if grouped and language_of(text) is Language.GERMAN:
         text = _GROUPED.sub(lambda told: told.group().replace(".", "").replace(",", "."), text)
         text = _COMMA.sub(lambda told: told.group().replace(",", "."), text)
     text = _SHORT_SCALE.sub(lambda told: f"{told[1]} {_SCALES[told[2][0].lower()]}", text)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from memory.text.inflection import plain_form
+from memory.text.language import is_japanese
 from memory.text.signs import decoded, unified
 from memory.text.synonyms import SAME_AS
 from memory.text.vocabulary import (
@@ -88,12 +89,6 @@ _PIECES = re.compile(
 ).findall
 _GENITIVE = re.compile(r"['’]s?$")
 _CONTRACTED = re.compile(r"['’](?:ll|d|ve|re|m)$")
-_KANA = re.compile("[\u3041-\u30fa]")
-
-
-def has_kana(text: str) -> bool:
-    """Whether it is Japanese."""
-    return not text.isascii() and _KANA.search(text) is not None
 
 
 def tokens(text: str) -> list[Token]:
@@ -104,7 +99,7 @@ def tokens(text: str) -> list[Token]:
     plain = unified(text)
     if plain.isascii():
         return [_alphabetic(piece) for piece in _ASCII_PIECES(plain)]
-    read = _japanese if _KANA.search(plain) else _other
+    read = _japanese if is_japanese(plain) else _other
     return [token for piece in _PIECES(plain) for token in read(piece)]
 
 

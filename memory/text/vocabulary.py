@@ -182,39 +182,6 @@ NO_ADVERBS = frozenset(
 )
 """Words in -ly that are no adverbs of manner: they stay where they stand."""
 
-GERMAN_SCOPE = frozenset(
-    "alle allen aller alles jeder jede jedes jeden jedem beide beiden meisten viele vielen wenige "
-    "wenig kaum fast beinahe nur bloß allein genau höchstens mindestens immer etwa ungefähr "
-    "wenn falls sofern ob außer sonst bevor bis ehe oder statt ohne solange sobald "
-    "als mehr weniger besser schlechter beste besten bester bestes erste ersten erster erstes "
-    "zweite zweiten dritte dritten letzte letzten letzter einzige einzigen lieblings zu "
-    "vielleicht wohl wahrscheinlich möglicherweise angeblich vermutlich scheinbar offenbar "
-    "könnte könnten würde würden sollte sollten soll sollen muss müssen möchte möchten will wollen "
-    "wollte dürfte mag glaubt glaube denkt denke meint sagt sagte hofft hoffe plant versucht "
-    "scheint behauptet laut zufolge hasst fürchtet vermeidet früher ehemalige ehemaliger "
-    "ehemaligen künftige falsche falscher "
-    "einstige einstiger einstigen damalige damaliger verstorbene verstorbener verstorbenen "
-    "pensionierte pensionierter pensionierten vermeintliche vermeintlicher angebliche angeblicher "
-    "mutmaßliche mutmaßlicher sogenannte sogenannter gefälschte gefälschter erfundene erfundener "
-    "gefälschten erfundenen fiktiven fiktive fiktiver künftiger künftigen zukünftige zukünftiger "
-    "zukünftigen beziehungsweise jeweils".split()
-)
-"""The same in German."""
-
-
-ENGLISH = frozenset(
-    "the and of to for with from has have had he she his her they their this that at my you your "
-    "it an are been not who which by will i i'm it's its was is in a on as be were him them "
-    "while because although during before after since doesn't don't didn't isn't wasn't can't "
-    "won't never".split()
-)
-OTHER_LANGUAGES = frozenset(
-    "el los las una uno del y por para está es en le les des du et est une dans avec il elle ne "
-    "je qui het een niet zijn ik voor de di che non è gli della nel os um uma não em och att det "
-    "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
-)
-"""Function words by which English, and what is neither English nor German, is known."""
-
 PRONOUNS = {
     word: person
     for person, words in {
@@ -377,23 +344,6 @@ CONTRACTED = {
     "havent": NOT, "dont": NOT, "doesnt": NOT, "didnt": NOT, "isnt": NOT, "wasnt": NOT,
     "cant": NOT, "wont": NOT, "arent": NOT, "werent": NOT, "hasnt": NOT, "hadnt": NOT,
     "couldnt": NOT, "wouldnt": NOT, "shouldnt": NOT, "aint": NOT,
-}  # fmt: skip
-
-GERMAN = frozenset(
-    "der dem eine einen einem einer eines und ist nicht ich auf mit für wird hat sind einem "
-    "zum zur vom beim im ein wurde wurden".split()
-)
-"""Words that tell a German text where none of ENGLISH_ONLY stands ("a hat" is English)."""
-ENGLISH_ONLY = frozenset("the a of and with to for is he she they i".split())
-GERMAN_TURNING = frozenset({"fast", "beinahe", "nur", "wohl"})
-GERMAN_ARTICLES = dict.fromkeys("der die das ein eine und ist sind wird auch sehr".split(), "") | {
-    "den": "den", "einen": "den", "dem": "dem", "einem": "dem", "des": "des", "eines": "des",
-    "einer": "dem",
-}  # fmt: skip
-GERMAN_GOVERNING = {
-    "auf": "in", "an": "in", "im": "in", "am": "in", "in": "in", "ins": "in", "bei": "in",
-    "beim": "in", "mit": "with", "von": "of", "vom": "of", "zu": "to", "zum": "to", "zur": "to",
-    "nach": "to", "für": "for", "aus": "from", "als": "as", "über": "over", "durch": "through",
 }  # fmt: skip
 
 BE = frozenset({"is", "are", "be", "been", "being", "am"})

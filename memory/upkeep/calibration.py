@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from memory.coverage import compare
 from memory.models import LOWER, NEAR_COPY, Memory, Scale
-from memory.text import has_kana_or_han, text_key
+from memory.text import has_cjk, text_key
 from memory.upkeep.intervals import wilson
 
 EDGES = (
@@ -68,7 +68,7 @@ class AlikePair:
     @cached_property
     def strict(self) -> bool:
         """Whether kana or Han stands in either text."""
-        return has_kana_or_han(self.older.content) or has_kana_or_han(self.newer.content)
+        return has_cjk(self.older.content) or has_cjk(self.newer.content)
 
 
 @dataclass(frozen=True)

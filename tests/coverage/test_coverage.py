@@ -31,6 +31,7 @@ DIFFERENT = [
     *((one["a"], one["b"]) for one in OWN if one["label"] == "changed"),
     ("The dentist is on March 4.", "The dentist is on March 5."),
     ("Jonas plays chess with Aiko.", "Jonas plays chess with Bela."),
+    ("Mia bought ラーメン for Leo.", "Mia bought ラーメン with Leo."),
     ("Mia eats meat.", "Mia does not eat meat."),
     ("Jonas can swim.", "Jonas can't swim."),
     ("The router is at 10.0.7.1.", "The router is at 10.0.9.1."),
@@ -382,8 +383,7 @@ def test_what_is_said_of_dogs_need_not_hold_of_animals(special: str, general: st
     assert not covers(general, special)
 
 
-def test_counted_things_that_a_sentence_opens_with_may_have_a_quality() -> None:
-    assert covers("Two small dogs are barking.", "Two dogs are barking.")
+def test_counted_things_are_counted_as_a_whole() -> None:
     assert covers("Zwei Hunde schwimmen in einem Pool.", "Hunde schwimmen in einem Pool.")
     assert not covers("Mia has two small dogs.", "Mia has two dogs.")
     assert not covers("Two square metres are wet.", "Two metres are wet.")

@@ -10,7 +10,7 @@ from memory.coverage import parse
 
 
 def keys(text: str) -> list[str]:
-    return list(parse(text).keys)
+    return [word.key for word in parse(text).words]
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,39 @@
-"""German: articles and prepositions told as English ones, and the passive undone."""
+"""German: its articles, prepositions and the words that reach over others."""
 
 from __future__ import annotations
 
-from memory.text import GERMAN_ARTICLES, GERMAN_GOVERNING, GERMAN_TURNING, Kind, Token
+from memory.coverage.languages.grammar import Grammar
 
+_FILLERS = "der die das ein eine und ist sind wird auch sehr"
+_CASES = {
+    "den": "den", "einen": "den", "dem": "dem", "einem": "dem", "des": "des", "eines": "des",
+    "einer": "dem",
+}  # fmt: skip
+_PREPOSITIONS = {
+    "auf": "in", "an": "in", "im": "in", "am": "in", "in": "in", "ins": "in", "bei": "in",
+    "beim": "in", "mit": "with", "von": "of", "vom": "of", "zu": "to", "zum": "to", "zur": "to",
+    "nach": "to", "für": "for", "aus": "from", "als": "as", "über": "over", "durch": "through",
+}  # fmt: skip
+_REACHING = """
+alle allen aller alles jeder jede jedes jeden jedem beide beiden meisten viele vielen
+wenige wenig kaum fast beinahe nur bloß allein genau höchstens mindestens immer etwa
+ungefähr wenn falls sofern ob außer sonst bevor bis ehe oder statt ohne solange sobald als
+mehr weniger besser schlechter beste besten bester bestes erste ersten erster erstes
+zweite zweiten dritte dritten letzte letzten letzter einzige einzigen lieblings zu
+vielleicht wohl wahrscheinlich möglicherweise angeblich vermutlich scheinbar offenbar
+könnte könnten würde würden sollte sollten soll sollen muss müssen möchte möchten will
+wollen wollte dürfte mag glaubt glaube denkt denke meint sagt sagte hofft hoffe plant
+versucht scheint behauptet laut zufolge hasst fürchtet vermeidet früher ehemalige
+ehemaliger ehemaligen künftige falsche falscher einstige einstiger einstigen damalige
+damaliger verstorbene verstorbener verstorbenen pensionierte pensionierter pensionierten
+vermeintliche vermeintlicher angebliche angeblicher mutmaßliche mutmaßlicher sogenannte
+sogenannter gefälschte gefälschter erfundene erfundener gefälschten erfundenen fiktiven
+fiktive fiktiver künftiger künftigen zukünftige zukünftiger zukünftigen beziehungsweise
+jeweils
+"""
 
-def in_german(token: Token) -> Token:
-    """Articles tell the case, and so who does what; prepositions govern."""
-    if token.kind is not Kind.CONTENT and token.kind is not Kind.FILLER:
-        return token if token.kind is not Kind.GOVERNING else token._replace(key="in")
-    low = token.surface.lower()
-    if low in GERMAN_TURNING:
-        return token._replace(key=low, kind=Kind.TURNING)
-    if low in GERMAN_ARTICLES:
-        case = GERMAN_ARTICLES[low]
-        return token._replace(key=case, kind=Kind.GOVERNING if case else Kind.FILLER)
-    if low in GERMAN_GOVERNING:
-        return token._replace(key=GERMAN_GOVERNING[low], kind=Kind.GOVERNING)
-    return token
+GERMAN = Grammar(
+    governing=dict.fromkeys(_FILLERS.split(), "") | _CASES | _PREPOSITIONS,
+    turning=frozenset({"fast", "beinahe", "nur", "wohl"}),
+    reaching=frozenset(_REACHING.split()),
+)
