@@ -11,28 +11,28 @@ from memory.cli.report import member_row
 from memory.cli.tables import grid, table
 from memory.ledger import Row
 from memory.models import Action
-from memory.review import Card, Lineage
+from memory.review import Card, MemoryHistory
 
 
-def as_data(found: Lineage) -> dict[str, object]:
+def as_data(found: MemoryHistory) -> dict[str, object]:
     """For programs."""
     return {
         "living": found.living,
         "wordings": [
             {
-                **one.row.memory.model_dump(mode="json"),
-                "live": one.row.live,
-                "successor": one.successor,
+                **row.memory.model_dump(mode="json"),
+                "live": row.live,
+                "successor": row.successor_id,
             }
-            for one in found.wordings
+            for row in found.wordings
         ],
         "decisions": [card.model_dump(mode="json") for card in found.decisions],
     }
 
 
-def as_text(found: Lineage) -> RenderableType:
+def as_text(found: MemoryHistory) -> RenderableType:
     """For people: why these texts are one memory, and how each decision is taken back."""
-    wordings = grid((wording_row(one.row) for one in found.wordings), fixed=3)
+    wordings = grid(map(wording_row, found.wordings), fixed=3)
     added = [_title(card) for card in found.decisions if card.action == Action.ADD]
     others = [card for card in found.decisions if card.action != Action.ADD]
     decisions = [Padding(as_decision(card), (1, 0, 0, 0)) for card in others]

@@ -331,10 +331,10 @@ def show_memory(
 ) -> None:
     """Show one memory, its wordings and its decisions."""
     from memory.cli.lineage import as_data, as_text
-    from memory.review import lineage
+    from memory.review import memory_history
 
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
-        found = lineage(reader, known_id(reader, memory_id))
+        found = memory_history(reader, known_id(reader, memory_id))
     if found is None:
         raise MemoryNotFound(memory_id)
     if as_json:

@@ -128,7 +128,9 @@ def _nearest_first(members: tuple[Memory, ...], similarity: Similarity) -> tuple
 
 def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Question:
     if similarity < rules.upper:
-        return Question(members, f"between {rules.lower:.2f} and {rules.upper:.2f}", similarity)
+        return Question(
+            members, f"similarity between {rules.lower:.2f} and {rules.upper:.2f}", similarity
+        )
     return Question(members, f"at or above {rules.upper:.2f}, neither covers the other", similarity)
 
 

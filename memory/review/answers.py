@@ -1,8 +1,8 @@
-"""One person's answer to one group becomes a decision in the ledger, or the reason why not."""
+"""One person's answer to one group becomes a decision in the ledger, or a reason why not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -11,7 +11,7 @@ from memory.decide import RoundPlan, inherit, merged, plan_again, survive
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, snapshot_of
 from memory.models import PERSON, Action, Decision, Memory, Rules, Survivor
 from memory.review.cards import card_key, content_hash
-from memory.review.decisions_file import Answer, Answered
+from memory.review.decisions_file import Answered, ReviewAnswer
 from memory.store import Afterwards, Applied, MemoryStore, WhileUnanswered
 from memory.text import identity
 
@@ -20,23 +20,23 @@ _BY_PERSON = "by a person"
 
 @dataclass(frozen=True)
 class Given:
-    """The answer is a decision under this number, committed."""
+    """The answer was committed as the decision of this number."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Already:
-    """The same answer was given before, under this number; nothing was done."""
+    """The same answer was committed before, under this number; nothing was done."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Objected:
-    """The person's text may not be true to what it is made of; nothing was done.
+    """The person's text may not be faithful to its members; nothing was done.
 
-    A person may insist.
+    The person may insist.
     """
 
     why: str
@@ -44,7 +44,7 @@ class Objected:
 
 @dataclass(frozen=True)
 class Refused:
-    """The answer fits no more, or never did; nothing was done."""
+    """The answer does not fit the store any more, or never did; nothing was done."""
 
     why: str
 
@@ -54,26 +54,19 @@ Outcome = Given | Already | Objected | Refused
 
 @dataclass(frozen=True)
 class _Group:
-    """What an answer is about, as it is now."""
+    """The members of an answer as they are now, with the plan for those not left out."""
 
     plan: RoundPlan
     members: tuple[Memory, ...]
     """All of them, oldest to newest."""
     rest: tuple[Memory, ...]
     """Those that are not left out."""
-
-    @property
-    def left_out(self) -> tuple[Memory, ...]:
-        return tuple(member for member in self.members if member not in self.rest)
-
-    @property
-    def similarity(self) -> float:
-        """Of the two that are least alike."""
-        return min(self.plan.likeness.of(a, b) for a, b in combinations(self.members, 2))
+    similarity: float
+    """Of the two members that are least alike."""
 
 
 class Answers:
-    """Gives one person's answers, each a decision of one run."""
+    """Applies the answers of one person, each as a decision of one run."""
 
     def __init__(self, store: MemoryStore, rules: Rules, run: str) -> None:
         self.run = run
@@ -83,22 +76,20 @@ class Answers:
     def give(self, answered: Answered, proposal: Decision | None = None) -> Outcome:
         """Apply one answer in one transaction, if its members are still what was shown.
 
-        `proposal` is the decision about those not left out that was shown, where a model made one.
+        `proposal` is a model's decision about the members not left out, if one was shown.
 
         Raises: LedgerError, EmbeddingError.
         """
         answered = answered.plain
-        names = [member.id for member in answered.members]
         with self._store.ledger.reading() as reader:
             earlier = _earlier(reader, answered)
-            snapshot = snapshot_of(reader, names)
+            snapshot = snapshot_of(reader, [member.id for member in answered.members])
         if earlier is not None:
             return Already(earlier)
         fault = next(_faults(answered, snapshot, self._store), "")
         if fault:
             return Refused(fault)
-        group = self._group(answered, snapshot)
-        decision = self._decided(answered, group, proposal)
+        decision = self._decided(answered, self._group(answered, snapshot), proposal)
         if not isinstance(decision, Decision):
             return decision
         condition = WhileUnanswered(snapshot.revision, (PERSON,))
@@ -106,7 +97,7 @@ class Answers:
         return Given(done.number) if isinstance(done, Applied) else Refused(done.why)
 
     def take_back(self) -> DecisionRecord | None:
-        """Undo the last answer of this run, so that its question is open again; gives it.
+        """Undo the last answer of this run and open its question again; None if there is none.
 
         Raises: CannotUndo.
         """
@@ -122,141 +113,139 @@ class Answers:
     def _group(self, answered: Answered, snapshot: Snapshot) -> _Group:
         members = tuple(row.memory for row in snapshot.rows)
         rest = tuple(one for one in members if one.id not in answered.left_out)
-        plan = plan_again(among(snapshot, rest), self._rules, self._store.scale)
-        whole = plan_again(snapshot, self._rules, self._store.scale)
-        return _Group(replace(plan, likeness=whole.likeness), members, rest)
+        remaining = only(snapshot, {member.id for member in rest})
+        plan = plan_again(remaining, self._rules, self._store.scale)
+        likeness = plan_again(snapshot, self._rules, self._store.scale).likeness
+        lowest = min(likeness.of(a, b) for a, b in combinations(members, 2))
+        return _Group(plan, members, rest, lowest)
 
     def _decided(
         self, answered: Answered, group: _Group, proposal: Decision | None
     ) -> Decision | Objected | Refused:
-        if answered.answer is Answer.KEEP_ALL:
-            return _kept_apart(group)
-        if answered.answer is Answer.LATER:
-            return _decision(group, Action.KEEP_BOTH, f"left for later {_BY_PERSON}", pending=True)
-        if answered.answer is Answer.SAME:
+        if answered.answer is ReviewAnswer.KEEP_ALL:
+            pairs = tuple((a.id, b.id) for a, b in combinations(group.members, 2))
+            decision = _decision(group, Action.KEEP_BOTH, f"kept apart {_BY_PERSON}")
+            return replace(decision, distinct=pairs)
+        if answered.answer is ReviewAnswer.LATER:
+            decision = _decision(group, Action.KEEP_BOTH, f"left for later {_BY_PERSON}")
+            return replace(decision, distinct=(), pending=True)
+        if answered.answer is ReviewAnswer.SAME:
             return _the_same(answered, group)
         if answered.text is not None:
-            return self._told(answered, group)
+            return self._written(answered.text, answered.insist, group)
         if proposal is not None:
             return _as_proposed(group, proposal)
         return _as_planned(answered, group)
 
-    def _told(self, answered: Answered, group: _Group) -> Decision | Objected:
-        """The person's own text for those that are not left out, held against them."""
-        assert answered.text is not None
-        found = verify_by_words(answered.text, [member.content for member in group.rest])
+    def _written(self, text: str, insist: bool, group: _Group) -> Decision | Objected:
+        """Check the person's own text against the members that are not left out."""
+        found = verify_by_words(text, [member.content for member in group.rest])
         believed = found.belief is Belief.BELIEVED
-        if not believed and not answered.insist:
+        if not believed and not insist:
             return Objected(found.reason)
-        survivor = merged(answered.text, group.rest, self._store.new_id)
-        why = (
-            f"told {_BY_PERSON}" if believed else f"told {_BY_PERSON}, who insists: {found.reason}"
-        )
+        survivor = merged(text, group.rest, self._store.new_id)
+        why = f"told {_BY_PERSON}" + ("" if believed else f", who insists: {found.reason}")
         decision = _decision(group, Action.MERGE, why, (survivor,))
         return replace(decision, verified="by words" if believed else "by a person")
 
 
-def among(snapshot: Snapshot, members: Iterable[Memory]) -> Snapshot:
-    """The same of these memories alone."""
-    names = {member.id for member in members}
-    rows = tuple(row for row in snapshot.rows if row.memory.id in names)
-    return replace(snapshot, rows=rows)
+def only(snapshot: Snapshot, ids: Collection[str]) -> Snapshot:
+    """Return the snapshot with these memories alone."""
+    return replace(snapshot, rows=tuple(row for row in snapshot.rows if row.memory.id in ids))
 
 
 # --- whether it fits ----------------------------------------------------------------------------
 
 
 def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Iterator[str]:
-    """Why the answer cannot be given, if anything is."""
+    """Yield the reasons why the answer cannot be applied."""
     names = [member.id for member in answered.members]
     if len(set(names)) < max(2, len(names)):
-        yield "a group has two members or more, each once"
+        yield "a group needs two or more different members"
     if card_key((member.id, member.hash) for member in answered.members) != answered.key:
-        yield "the key is not that of these members"
+        yield "the key does not belong to these members"
     if unknown := set(answered.left_out) - set(names):
-        yield f"{min(unknown)} is left out and no member"
+        yield f"{min(unknown)} is left out but is not a member"
     if answered.stays is not None and answered.stays not in set(names) - set(answered.left_out):
-        yield f"{answered.stays} cannot stay: it is left out, or no member"
+        yield f"{answered.stays} cannot stay: it is left out or not a member"
     rows = {row.memory.id: row for row in snapshot.rows}
-    yield from filter(None, (moved(one.id, one.hash, rows.get(one.id)) for one in answered.members))
+    changes = (change_since(one.id, one.hash, rows.get(one.id)) for one in answered.members)
+    yield from filter(None, changes)
     if len({store.scope_of(row.memory) for row in snapshot.rows}) > 1:
-        yield "its members are not of one scope, and are never merged"
+        yield "its members belong to different scopes, which are never merged"
 
 
-def moved(name: str, shown: str, row: Row | None) -> str:
-    """What has become of a memory since its text of this hash was shown; empty where nothing."""
+def change_since(name: str, shown: str, row: Row | None) -> str:
+    """Say what happened to a memory since its text with the hash `shown`; "" for nothing."""
     if row is None or row.forgotten:
-        return f"{name} is not there any more"
+        return f"{name} does not exist any more"
     if not row.live:
-        return f"{name} was retired meanwhile; {row.successor_id} stands for it"
+        return f"{name} was retired since; {row.successor_id} stands for it"
     return "" if content_hash(row.memory.content) == shown else f"{name} has another text now"
 
 
 def _earlier(reader: Reader, answered: Answered) -> int | None:
-    """The number under which a person has said just this, and not taken it back."""
+    """Return the number of the standing decision by which a person gave the same answer."""
     names = {member.id for member in answered.members}
     for record in reader.decisions.about(answered.members[0].id) if answered.members else ():
         standing = record.by_person and not record.undone
-        if standing and set(record.members) == names and _says(reader, record, answered):
+        if standing and set(record.members) == names and _is_same(reader, record, answered):
             return record.number
     return None
 
 
-def _says(reader: Reader, record: DecisionRecord, answered: Answered) -> bool:
-    if answered.answer in (Answer.KEEP_ALL, Answer.LATER):
-        if answered.answer is Answer.LATER:
-            return record.left_for_later and record.pending
+def _is_same(reader: Reader, record: DecisionRecord, answered: Answered) -> bool:
+    """Whether a recorded decision about the same members did what the answer asks for."""
+    if answered.answer is ReviewAnswer.LATER:
+        return record.left_for_later and record.pending
+    if answered.answer is ReviewAnswer.KEEP_ALL:
         return record.action is Action.KEEP_BOTH and not record.left_for_later
-    gone = {name for _, absorbed in record.survivors for name in absorbed}
-    touched = gone | {survivor for survivor, _ in record.survivors}
-    if not touched or touched & set(answered.left_out):
+    survivors = [survivor for survivor, _ in record.survivors]
+    retired = {name for _, stands_for in record.survivors for name in stands_for}
+    touched, left_out = retired.union(survivors), set(answered.left_out)
+    rest = {member.id for member in answered.members} - left_out
+    if not touched or touched & left_out:
         return False
-    if answered.answer is Answer.SAME:
-        rest = {member.id for member in answered.members} - set(answered.left_out)
-        survivors = {survivor for survivor, _ in record.survivors}
-        return touched == rest and (answered.stays is None or survivors == {answered.stays})
+    if answered.answer is ReviewAnswer.SAME:
+        return touched == rest and (answered.stays is None or survivors == [answered.stays])
     if answered.text is None:
-        return answered.retired is None or gone == set(answered.retired)
-    if not {member.id for member in answered.members} - set(answered.left_out) <= touched:
-        return False
-    rows = reader.memories.rows([survivor for survivor, _ in record.survivors])
-    return any(_same(row.memory.content, answered.text) for row in rows.values())
+        return answered.retired is None or retired == set(answered.retired)
+    rows = reader.memories.rows(survivors).values()
+    text = identity(answered.text)
+    return rest <= touched and any(identity(row.memory.content) == text for row in rows)
 
 
-def _same(text: str, other: str) -> bool:
-    return identity(text) == identity(other)
-
-
-# --- what it amounts to -------------------------------------------------------------------------
+# --- what it becomes ----------------------------------------------------------------------------
 
 
 def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
-    """What the rules do without a model about those that are not left out."""
+    """Return what the rules alone do with the members that are not left out."""
     planned = group.plan.groups[0].replacement
     if planned is None:
-        return Refused("only a reader can tell what becomes of these: write a text, or keep them")
+        return Refused("the rules cannot decide this group: write a text, or keep the members")
     if answered.retired is not None and set(answered.retired) != set(planned.retired):
-        return Refused("what would be done about it is not what was shown")
+        return Refused("the plan has changed since it was shown")
     why = f"applied {_BY_PERSON}: {planned.reason}"
     return _decision(group, Action.REPLACE, why, planned.survivors)
 
 
 def _the_same(answered: Answered, group: _Group) -> Decision:
-    """One of them stands for all: the chosen one, else the one that covers all, else the newest."""
-    member = next((one for one in group.rest if one.id == answered.stays), None)
-    if member is not None:
+    """One stands for all: the chosen member, else the one that covers all, else the newest."""
+    chosen = next((one for one in group.rest if one.id == answered.stays), None)
+    if chosen is not None:
         why = f"chosen {_BY_PERSON} to stand for the others"
-        return _decision(group, Action.REPLACE, why, (survive(member, group.rest),))
+        return _decision(group, Action.REPLACE, why, (survive(chosen, group.rest),))
     planned = group.plan.groups[0].replacement
-    whole = planned is not None and len(planned.retired) == len(group.rest) - 1
-    survivors = planned.survivors if planned and whole else (survive(group.rest[-1], group.rest),)
+    covers_all = planned is not None and len(planned.retired) == len(group.rest) - 1
+    newest = (survive(group.rest[-1], group.rest),)
+    survivors = planned.survivors if planned and covers_all else newest
     return _decision(group, Action.REPLACE, f"called the same {_BY_PERSON}", survivors)
 
 
 def _as_proposed(group: _Group, proposal: Decision) -> Decision:
-    """What a model has proposed, whoever it keeps apart included."""
+    """Return what a model proposed, with the pairs that it keeps apart."""
     why = f"applied {_BY_PERSON}, as {proposal.model} proposed: {proposal.reason}"
-    survivors = [_as_of_today(survivor, group.members) for survivor in proposal.survivors]
+    survivors = [_with_values_of(group.members, survivor) for survivor in proposal.survivors]
     decision = _decision(group, proposal.action, why, survivors)
     return replace(
         decision,
@@ -266,38 +255,26 @@ def _as_proposed(group: _Group, proposal: Decision) -> Decision:
     )
 
 
-def _as_of_today(survivor: Survivor, members: Sequence[Memory]) -> Survivor:
-    """The same text with the time, tags and importance that its members have by now."""
-    its = [one for one in members if one.id in (survivor.memory.id, *survivor.stands_for)]
-    text_of = next((one for one in its if one.id == survivor.memory.id), survivor.memory)
-    return replace(survivor, memory=inherit(text_of, its))
-
-
-def _kept_apart(group: _Group) -> Decision:
-    pairs = tuple((a.id, b.id) for a, b in combinations(group.members, 2))
-    decision = _decision(group, Action.KEEP_BOTH, f"kept apart {_BY_PERSON}")
-    return replace(decision, distinct=pairs)
+def _with_values_of(members: Sequence[Memory], survivor: Survivor) -> Survivor:
+    """Return the survivor with the time, tags and importance that its members have by now."""
+    own = [one for one in members if one.id in (survivor.memory.id, *survivor.stands_for)]
+    text_of = next((one for one in own if one.id == survivor.memory.id), survivor.memory)
+    return replace(survivor, memory=inherit(text_of, own))
 
 
 def _decision(
-    group: _Group,
-    action: Action,
-    reason: str,
-    survivors: Sequence[Survivor] = (),
-    *,
-    pending: bool = False,
+    group: _Group, action: Action, reason: str, survivors: Sequence[Survivor] = ()
 ) -> Decision:
-    """About all members; who is left out is told from all others, and from what they become."""
-    told = {member.id: member for member in group.rest}
-    told |= {survivor.memory.id: survivor.memory for survivor in survivors}
-    pairs = tuple((name, out.id) for out in group.left_out for name in told)
+    """Decide about all members; those left out are kept apart from the others and their text."""
+    names = dict.fromkeys(member.id for member in group.rest)
+    names |= dict.fromkeys(survivor.memory.id for survivor in survivors)
+    left_out = [member.id for member in group.members if member not in group.rest]
     return Decision(
         action,
         reason,
         group.members,
         tuple(survivors),
         similarity=group.similarity,
-        distinct=() if pending else pairs,
-        pending=pending,
+        distinct=tuple((name, out) for out in left_out for name in names),
         model=PERSON,
     )

@@ -1,21 +1,24 @@
-"""A decisions file: what somebody answered about the groups of a report, as JSON Lines.
+"""A decisions file: a person's answers about the groups of a report, as JSON Lines.
 
-The first line is `{"decisions": 1}`, the format's version. Then one object a group, in the order in
-which they were answered; where a group comes twice, the later one counts:
+The first line is `{"decisions": 1}`, the version of the format. Each further line is one group, in
+the order of answering; if a group comes twice, the later line counts:
 
     {"key": "1f3a5c7e9b2d4f60",
      "members": [{"id": "mem_0123456789ab", "hash": "0f1e2d3c4b5a6978"}, ...],
      "answer": "apply", "left_out": ["mem_0123456789ab"], "text": null,
      "insist": false, "retired": ["mem_0123456789ab"], "stays": null}
 
-`members` are all that the card showed, oldest to newest, each with the hash of its exact text
-(`content_hash`), so that an answer about another text is noticed; `key` is `card_key` of them. The
-answer is one of `Answer`; `left_out` are the members that stay as they are while the others become
-what was planned; `text` is a merged text that the person wrote, or null for the planned one. Four
-keys may be missing: `insist` says that the text is meant whatever can be said against it,
-`left_out` is empty, `retired` are the members that the card showed as going, for a plan that is to
-be applied as it was shown, and `stays` is the member whose text stands for the others where they
-are `same`. The file holds ids, and beside them no text but what was written.
+- `members`: every member of the card, oldest to newest, with the hash of its exact text
+  (`content_hash`), so that an answer about another text is noticed. `key` is their `card_key`.
+- `answer`: one of `ReviewAnswer`.
+- `left_out`: members that stay as they are while the plan is applied to the others.
+- `text`: a merged text that the person wrote; null for the planned one.
+- `insist`: the text is meant even if the check objects.
+- `retired`: the members that the card showed as going, for a plan applied as it was shown.
+- `stays`: the member that stands for the others if the answer is `same`.
+
+`left_out` and the last three may be missing. The only texts in the file are those that the person
+wrote.
 """
 
 from __future__ import annotations
@@ -32,11 +35,10 @@ from memory.interchange import read_objects
 from memory.models import Content, Frozen, first_problem
 from memory.text import clean_json
 
-VERSION = 1
-_FROM = "save one from a report"
+_FIRST = {"decisions": 1}
 
 
-class Answer(StrEnum):
+class ReviewAnswer(StrEnum):
     """What a person says about a group."""
 
     APPLY = "apply"
@@ -46,7 +48,7 @@ class Answer(StrEnum):
 
 
 class AnsweredMember(Frozen):
-    """A member, and which text of it was seen."""
+    """A member, with the hash of the text that the person saw."""
 
     id: str
     hash: str
@@ -57,44 +59,42 @@ class Answered(Frozen):
 
     key: str
     members: tuple[AnsweredMember, ...]
-    answer: Answer
+    answer: ReviewAnswer
     left_out: tuple[str, ...] = ()
     text: Content | None = None
     insist: bool = False
-    """Whether a text of the person's is meant whatever can be said against it."""
     stays: str | None = None
-    """The member that stands for the others where they are the same; None leaves the choice open:
-    the one that covers all others, else the newest."""
+    """None: the member that covers all others stays, else the newest."""
     retired: tuple[str, ...] | None = None
-    """Who was shown as going where the plan is applied; None where that was not said."""
+    """None if the answer does not say what was shown."""
 
     @property
     def plain(self) -> Answered:
-        """The same said plainly: who leaves out all but one keeps all."""
+        """Return `keep_all` if all members but one are left out, else the answer itself."""
         rest = {member.id for member in self.members} - set(self.left_out)
-        joins = self.answer in (Answer.APPLY, Answer.SAME)
+        joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)
         if joins and self.left_out and len(rest) < 2:
-            keep_all = {"answer": Answer.KEEP_ALL, "left_out": (), "text": None, "stays": None}
-            return self.model_copy(update=keep_all)
+            update = {"answer": ReviewAnswer.KEEP_ALL, "left_out": (), "text": None, "stays": None}
+            return self.model_copy(update=update)
         return self
 
     @property
     def takes_plan(self) -> bool:
-        """Whether what was planned or proposed is to be done, rather than what the person wrote."""
-        return self.answer is Answer.APPLY and self.text is None
+        """Whether the plan or proposal is applied, not a text of the person's own."""
+        return self.answer is ReviewAnswer.APPLY and self.text is None
 
 
 def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
-    """Each group's answer, the last one where it comes twice, or what is wrong with a line.
+    """Return the last answer about each group with its line number, or what is wrong with a line.
 
-    Raises: InputError where this is no decisions file of a version that is known.
+    Raises: InputError if this is not a decisions file of a known version.
     """
     found: dict[object, tuple[int, Answered | InputError]] = {}
     lines = read_objects(path)
     number, first = next(lines, (1, {}))
-    if isinstance(first, ValueError) or first != {"decisions": VERSION}:
-        expected = json.dumps({"decisions": VERSION})
-        raise InputError(path, f"is no decisions file: line 1 is not {expected}", _FROM, number)
+    if first != _FIRST:
+        problem = f"is not a decisions file: line 1 is not {json.dumps(_FIRST)}"
+        raise InputError(path, problem, "save one from a report", number)
     for number, fields in lines:
         one = _answered(path, number, fields)
         key = number if isinstance(one, InputError) else one.key

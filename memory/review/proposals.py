@@ -5,106 +5,84 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from memory.decide import RoundPlan
 from memory.deduplicator import Judging
-from memory.models import Decision, Memory, Question, Usage
+from memory.models import Decision, Question, Usage
 from memory.providers import Asking, Budget, CallBudget
 
 _CALLS = 8
-"""How often a model may be asked for one proposal, retries among them."""
-Place = tuple[str, frozenset[str]]
-"""A card's key, and the ids of those that are left out."""
+"""How often a model may be called for one proposal, retries included."""
+Selection = tuple[str, frozenset[str]]
+"""A card's key, and the ids of the members that are left out."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A decision that is not made yet; a person who applies it names its token."""
+    """A decision that is not made yet; a person who applies it sends its token."""
 
     by: str
     decision: Decision
 
     @property
     def token(self) -> str:
-        """16 hex digits that name just this proposal."""
-        told = [self.by, self.decision.action.value, *(m.id for m in self.decision.members)]
+        """Return 16 hex digits that identify the content of this proposal."""
+        parts = [self.by, self.decision.action.value, *(m.id for m in self.decision.members)]
         for survivor in self.decision.survivors:
-            told += [survivor.memory.id, survivor.memory.content, *survivor.stands_for]
-        return hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
+            parts += [survivor.memory.id, survivor.memory.content, *survivor.stands_for]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
     @property
     def failed(self) -> bool:
-        """Whether the judge gave no answer that can be believed."""
+        """Whether the judge gave no usable answer."""
         return self.decision.pending
-
-    @property
-    def texts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The texts that would live, each with the ids of those it would stand for."""
-        return tuple(
-            (survivor.memory.content, survivor.stands_for) for survivor in self.decision.survivors
-        )
 
 
 class Proposals:
-    """Asks judges, and remembers the last answer about each group."""
+    """Asks judges about groups, and keeps the latest answer about each selection."""
 
     def __init__(self, judges: Mapping[str, Judging], budget_s: float) -> None:
         """`judges` by name, the one that costs nothing first."""
-        self.judges = tuple(judges)
-        self._judges = judges
+        self.judges = judges
+        self.latest: dict[Selection, Proposal] = {}
         self._budget_s = budget_s
-        self._latest: dict[Place, Proposal] = {}
 
-    def latest(self, place: Place) -> Proposal | None:
-        """What was proposed last."""
-        return self._latest.get(place)
+    def is_by(self, by: str, selection: Selection) -> bool:
+        """Whether the latest proposal about a selection is this judge's."""
+        return selection in self.latest and self.latest[selection].by == by
 
-    def page_size(self, by: str) -> int:
-        """Return how many memories one question may show a judge; 0 where it reads no pages."""
-        return self._judges[by].model.page_size
-
-    def has_asked(self, by: str, place: Place) -> bool:
-        latest = self._latest.get(place)
-        return latest is not None and latest.by == by
-
-    async def ask(self, by: str, place: Place, plan: RoundPlan) -> Proposal:
+    async def ask(self, by: str, selection: Selection, plan: RoundPlan) -> Proposal:
         """Ask one judge once about the one group of a plan; a failure is a proposal too."""
-        question = question_about(plan)
-        decision = await self._judges[by].decide(question, self._asking(), most_answers=1)
-        return self._keep(by, place, decision)
+        question = _question_about(plan)
+        decision = await self.judges[by].decide(question, self._asking(), most_answers=1)
+        self.latest[selection] = Proposal(by, decision)
+        return self.latest[selection]
 
-    async def ask_together(self, by: str, plans: Mapping[Place, RoundPlan]) -> set[Place]:
+    async def ask_together(self, by: str, plans: Mapping[Selection, RoundPlan]) -> set[Selection]:
         """Ask one judge about several groups of one scope as one page; return those it answered.
 
-        A group that the answer joins with another one has no proposal yet: it is asked alone.
+        A group that the answer joins with another one gets no proposal.
 
         Raises: ModelError.
         """
-        questions, asking = [question_about(plan) for plan in plans.values()], self._asking()
-        decisions = await self._judges[by].decide_together(questions, asking)
+        questions, asking = list(map(_question_about, plans.values())), self._asking()
+        decisions = await self.judges[by].decide_together(questions, asking)
+        answered = {of: one for of, one in zip(plans, decisions, strict=True) if one is not None}
         usage = asking.usage
-        for place, decision in zip(plans, decisions, strict=True):
-            if decision is not None:
-                self._keep(by, place, replace(decision, usage=usage))
-                usage = Usage()
-        return {place for place, one in zip(plans, decisions, strict=True) if one is not None}
-
-    def _keep(self, by: str, place: Place, decision: Decision) -> Proposal:
-        self._latest[place] = Proposal(by, decision)
-        return self._latest[place]
+        for selection, decision in answered.items():
+            self.latest[selection] = Proposal(by, replace(decision, usage=usage))
+            usage = Usage()
+        return set(answered)
 
     def _asking(self) -> Asking:
         return Asking(CallBudget(_CALLS), Budget(self._budget_s))
 
 
-def question_about(plan: RoundPlan) -> Question:
-    """What is to be asked about the one group of a plan, even where the rules need no judge."""
+def _question_about(plan: RoundPlan) -> Question:
+    """Return the question about the one group of a plan, even if the rules need no judge."""
     [group] = plan.groups
     if group.question is not None and group.replacement is None:
         return group.question
-    return Question(group.members, "a person asks", _lowest(plan, group.members))
-
-
-def _lowest(plan: RoundPlan, members: tuple[Memory, ...]) -> float:
-    pairs = ((a, b) for n, a in enumerate(members) for b in members[n + 1 :])
-    return min((plan.likeness.of(a, b) for a, b in pairs), default=1.0)
+    similarities = (plan.likeness.of(a, b) for a, b in combinations(group.members, 2))
+    return Question(group.members, "a person asks", min(similarities, default=1.0))

@@ -1,54 +1,75 @@
-"""What a report tells: the plan of an audit, what a batch did, or what was ever decided."""
+"""Reports: the plan of an audit, what a batch did, or what was ever decided, as a file.
+
+The ending of the file's name chooses its format.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Literal
+from pathlib import Path
+from typing import Literal, NamedTuple
 
+from memory.errors import InputError, WrongArgument
 from memory.models import DeduplicationReport, Frozen, Rules, Spread, Usage
 from memory.review.cards import Card, least_certain_first
+from memory.review.pages import card_data, environment
+from memory.runtime import write_whole
+from memory.text import one_line, visible
 
-Kind = Literal["audit", "batch", "history"]
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~$&@!])")
+_COLUMNS = (
+    "group", "action", "reason", "similarity", "certainty", "member", "user", "timestamp", "fate",
+    "text", "becomes", "decision", "by", "verified",
+)  # fmt: skip
+_DONE = {
+    "add": "added", "replace": "replaced", "merge": "merged", "keep_both": "kept apart",
+    "update": "reworded", "undo": "taken back", "forget": "forgotten",
+}  # fmt: skip
 
 
 class Figure(Frozen):
-    """A number that a reader looks for, and what it counts."""
+    """One number of the summary, and what it counts."""
 
     value: str
     name: str
 
 
 class Report(Frozen):
-    """All that stands in a report, whatever the format."""
+    """Everything that a report shows, in any format."""
 
-    kind: Kind
+    kind: Literal["audit", "batch", "history"]
     at: datetime
     headline: str
-    told: str
-    """One sentence more."""
+    summary: str
+    """One or two sentences."""
     figures: tuple[Figure, ...]
     pairs: dict[str, int]
-    """Pairs in one scope at or above each similarity; empty where they were not counted."""
+    """Pairs in one scope at or above each similarity; empty if they were not counted."""
     lower: float
     upper: float
     spread: Spread | None
     cards: tuple[Card, ...]
-    """The least certain first; a history's oldest first."""
+    """The least certain first; in a history the oldest first."""
 
     @property
     def warning(self) -> str:
-        """What whoever keeps the file must know."""
+        """Say what the owner of the file must know."""
         texts = sum(len(card.members) for card in self.cards)
         return (
-            f"This file holds {_many(texts, 'text')} of memories. What `memory-dedup forget` erases"
-            " later stays in it: delete the file when it has served."
+            f"This file contains {_count(texts, 'text')} of memories. `memory-dedup forget` cannot"
+            " erase them from it: delete the file when you no longer need it."
         )
 
     @property
     def answerable(self) -> bool:
-        """Whether somebody may still say what becomes of the groups."""
+        """Whether a person can still decide what happens to the groups."""
         return self.kind == "audit"
 
 
@@ -59,15 +80,16 @@ def audit_report(
     rules: Rules,
     at: datetime,
 ) -> Report:
-    """What would be done; nothing was changed."""
+    """Report what a clean-up would do; nothing was changed."""
+    questions = _count(planned.estimated_model_calls, "question")
     certain = planned.found - planned.estimated_model_calls
     return Report(
         kind="audit",
         at=at,
-        headline=f"{_many(planned.found, 'group')} of near-copies"
-        f" among {_many(planned.memories, 'memory', 'memories')}",
-        told=f"{certain:,} need no model; {_many(planned.estimated_model_calls, 'question')}"
-        f" would be put to a judge ({planned.model}). Nothing was changed.",
+        headline=f"{_count(planned.found, 'group')} of near-copies"
+        f" among {_count(planned.memories, 'memory', 'memories')}",
+        summary=f"{certain:,} groups need no model; {questions}"
+        f" would go to {planned.model}. Nothing was changed.",
         figures=tuple(_planned_figures(planned, cards)),
         pairs=planned.pairs,
         lower=rules.lower,
@@ -78,12 +100,13 @@ def audit_report(
 
 
 def _planned_figures(planned: DeduplicationReport, cards: Sequence[Card]) -> Iterator[Figure]:
-    judged = sum(member.fate == "judge" for card in cards for member in card.members)
-    yield Figure(value=f"{planned.memories - planned.retired - judged:,}", name="kept as they are")
+    open_ones = sum(member.fate == "judge" for card in cards for member in card.members)
+    kept = planned.memories - planned.retired - open_ones
+    yield Figure(value=f"{kept:,}", name="kept as they are")
     yield Figure(value=f"{planned.retired:,}", name="replaced by one that says as much")
-    yield Figure(value=f"{judged:,}", name="to be judged, and merged or kept")
-    yield Figure(value=f"{planned.estimated_model_calls:,}", name="questions to the judge")
-    yield from _paid(planned.estimated, planned.money, "about ")
+    yield Figure(value=f"{open_ones:,}", name="need a decision")
+    yield Figure(value=f"{planned.estimated_model_calls:,}", name="questions to the model")
+    yield from _cost(planned.estimated, planned.money, "about ")
     if planned.undecided:
         yield Figure(value=f"{planned.undecided:,}", name="pairs that a model failed at before")
 
@@ -95,12 +118,12 @@ def batch_report(
     rules: Rules,
     at: datetime,
 ) -> Report:
-    """What a run did, with how alike the memories were before it."""
+    """Report what a run did; `spread` is how alike the memories were before it."""
     return Report(
         kind="batch",
         at=at,
-        headline=f"{_many(done.memories, 'memory', 'memories')} became {done.memories_after:,}",
-        told=f"{_many(len(cards), 'decision')} in {done.seconds:,.0f} s;"
+        headline=f"{_count(done.memories, 'memory', 'memories')} became {done.memories_after:,}",
+        summary=f"{_count(len(cards), 'decision')} in {done.seconds:,.0f} s;"
         f" {done.retired:,} were retired, none destroyed: `undo` takes any of it back.",
         figures=tuple(_done_figures(done)),
         pairs=done.pairs,
@@ -112,19 +135,18 @@ def batch_report(
 
 
 def _done_figures(done: DeduplicationReport) -> Iterator[Figure]:
-    usage = done.usage
     yield Figure(value=f"{done.memories_after:,}", name="memories now")
     yield Figure(value=f"{done.retired:,}", name="retired")
     yield Figure(value=f"{done.merged:,}", name="written from several")
     yield Figure(value=f"{done.decisions.get('keep_both', 0):,}", name="groups kept apart")
     if waiting := done.pending + done.left:
         yield Figure(value=f"{waiting:,}", name="groups left for a later run")
-    yield Figure(value=f"{usage.calls:,}", name=f"calls of the model ({done.model})")
-    yield from _paid(usage, done.money)
+    yield Figure(value=f"{done.usage.calls:,}", name=f"calls of the model ({done.model})")
+    yield from _cost(done.usage, done.money)
 
 
-def _paid(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure]:
-    """Tokens, and money where prices are known; nothing where none are paid for."""
+def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure]:
+    """Yield tokens, and money if prices are configured; nothing if no tokens were used."""
     tokens = usage.input_tokens + usage.output_tokens
     if tokens:
         yield Figure(value=f"{about}{tokens:,}", name="tokens, in and out")
@@ -133,15 +155,15 @@ def _paid(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure
 
 
 def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
-    """What was decided, whoever decided it."""
+    """Report every decision, whoever made it."""
     actions = Counter(card.action for card in cards)
     undone = sum(card.recorded is not None and card.recorded.undone for card in cards)
-    figures = [Figure(value=f"{n:,}", name=_NAMES.get(one, one)) for one, n in actions.items()]
+    figures = [Figure(value=f"{n:,}", name=_DONE.get(one, one)) for one, n in actions.items()]
     return Report(
         kind="history",
         at=at,
-        headline=_many(len(cards), "decision"),
-        told=f"{undone:,} were taken back." if undone else "None was taken back.",
+        headline=_count(len(cards), "decision"),
+        summary=f"{undone:,} were taken back." if undone else "None was taken back.",
         figures=tuple(figures),
         pairs={},
         lower=rules.lower,
@@ -151,11 +173,138 @@ def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
     )
 
 
-_NAMES = {
-    "add": "added", "replace": "replaced", "merge": "merged", "keep_both": "kept apart",
-    "update": "reworded", "undo": "taken back", "forget": "forgotten",
-}  # fmt: skip
-
-
-def _many(count: int, one: str, several: str = "") -> str:
+def _count(count: int, one: str, several: str = "") -> str:
     return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def check_report_name(path: Path) -> None:
+    """Check the file's ending and folder, before any work is done. Raises: InputError."""
+    if path.suffix.lower() not in _FORMATS:
+        endings = ", ".join(_FORMATS)
+        raise WrongArgument(path, f"ends in none of {endings}", "end the name with a format")
+    if not path.resolve().parent.is_dir():
+        raise InputError(path, "its folder does not exist", "make the folder first")
+
+
+def write_report(report: Report, path: Path) -> None:
+    """Write the whole file or nothing.
+
+    Raises: InputError.
+    """
+    check_report_name(path)
+    data = _FORMATS[path.suffix.lower()](report).encode()
+    try:
+        write_whole(path, data)
+    except OSError as exc:
+        why = exc.strerror or type(exc).__name__
+        raise InputError(path, f"cannot be written: {why}", "name another file") from exc
+
+
+def _json(report: Report) -> str:
+    return report.model_dump_json(indent=1) + "\n"
+
+
+class Bar(NamedTuple):
+    """A bar of the histogram, in shares of its whole width and height."""
+
+    left: float
+    width: float
+    height: float
+    title: str
+
+
+def _html(report: Report) -> str:
+    """Render one file that fetches nothing and runs only its own scripts."""
+    page = environment().get_template("report.html")
+    return page.render(
+        report=report,
+        scripts=("cards.js", "report.js"),
+        styles=("style.css", "report.css"),
+        bars=list(_bars(report.spread)) if report.spread else [],
+        data={
+            "cards": [card_data(card) for card in report.cards],
+            "answerable": report.answerable,
+            "kind": report.kind,
+        },
+    )
+
+
+def _bars(spread: Spread) -> Iterator[Bar]:
+    """Yield bars on a log scale: few of millions of pairs are alike, and those matter."""
+    top = math.log10(1 + max(spread.counts)) or 1.0
+    width = 1 / len(spread.counts)
+    about = "" if spread.exact else "about "
+    for n, count in enumerate(spread.counts):
+        title = f"{n * width:.3g} to {(n + 1) * width:.3g}: {about}{count:,} pairs"
+        yield Bar(n * width, width, math.log10(1 + count) / top, title)
+
+
+def _csv(report: Report) -> str:
+    """Render one row for each member, after a byte order mark for spreadsheets."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\r\n")
+    rows.writerow(_COLUMNS)
+    for number, card in enumerate(report.cards, start=1):
+        rows.writerows(_rows(number, card))
+    return "\ufeff" + out.getvalue()
+
+
+def _rows(number: int, card: Card) -> Iterator[list[object]]:
+    recorded = card.recorded
+    becomes = {n: kept.text for kept in card.kept for n in kept.members}
+    decided = (recorded.number, recorded.by, recorded.verified) if recorded else ("", "", "")
+    for n, member in enumerate(card.members):
+        yield [
+            *(number, card.action, _cell(card.reason), card.similarity, card.certainty),
+            *(member.id, _cell(member.user or ""), member.timestamp.isoformat(), member.fate),
+            *(_cell(member.content), _cell(becomes.get(n, "")), *decided),
+        ]
+
+
+def _cell(text: str) -> str:
+    """Return text that no spreadsheet runs as a formula."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def _markdown(report: Report) -> str:
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"# {report.headline}\n"
+    yield f"{report.summary} {report.at:%Y-%m-%d %H:%M} UTC.\n"
+    yield from (f"- {figure.value} {figure.name}" for figure in report.figures)
+    yield from (f"- {count:,} pairs >= {band}" for band, count in report.pairs.items())
+    yield f"\n{report.warning}\n"
+    for number, card in enumerate(report.cards, start=1):
+        yield from _group_lines(number, card)
+
+
+def _group_lines(number: int, card: Card) -> Iterator[str]:
+    alike = "" if card.similarity is None else f", similarity {card.similarity:.2f}"
+    yield f"## {number}. {card.action}: {_plain(card.user or 'everyone')}{alike}\n"
+    for member in card.members:
+        when = f"{member.timestamp:%Y-%m-%d %H:%M}"
+        yield f"- {member.fate}: {_plain(member.content)} ({when}, `{member.id}`)"
+    for kept in card.kept:
+        if kept.is_new and kept.text:
+            yield f"- becomes: {_plain(kept.text)} (`{kept.id}`)"
+    yield f"\nReason: {_plain(card.reason)}."
+    if card.recorded:
+        verified = f", verified {card.recorded.verified}" if card.recorded.verified else ""
+        state = ", taken back" if card.recorded.undone else ""
+        yield f"Decision {card.recorded.number}, by {_plain(card.recorded.by)}{verified}{state}."
+    yield ""
+
+
+def _plain(text: str) -> str:
+    """Return one line that Markdown shows literally."""
+    return _MARKUP.sub(r"\\\1", one_line(visible(text)))
+
+
+_FORMATS: dict[str, Callable[[Report], str]] = {
+    ".html": _html, ".json": _json, ".csv": _csv, ".md": _markdown,
+}  # fmt: skip

@@ -730,7 +730,7 @@ def test_a_wrong_argument_is_one_clear_line(run: Run, args: tuple[str, ...], sai
         ("write-back --undo x.jsonl --collection y", "--undo: names what was written, and where"),
         ("serve --user ''", "--user: is empty"),
         ("serve --tokens x", "--tokens, --allow-host: are for HTTP"),
-        ("serve --http nowhere", "'nowhere': is no HOST:PORT"),
+        ("serve --http nowhere", "'nowhere': is not HOST:PORT"),
         ("serve --http 0.0.0.0:0", "--http: 0.0.0.0 can be reached by others"),
     ],
 )

@@ -595,7 +595,7 @@ def test_the_log_lines_are_the_seeds(
     assert lines == [
         ("DEBUG", 'DEDUP_CHECK: "Mia has a cat." no match -> add as new (nothing similar)'),
         ("DEBUG", 'DEDUP_CHECK: "Mia has a tabby cat." closest match sim=0.93 -> LLM merge '
-                  "(between 0.90 and 0.95)"),
+                  "(similarity between 0.90 and 0.95)"),
         ("INFO", 'DEDUP_MERGE: 2 memories -> "Mia has a tabby cat."'),
         ("DEBUG", 'DEDUP_CHECK: "Mia has a tabby cat." closest match sim=1.00 -> replace '
                   "(same text)"),

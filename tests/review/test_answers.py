@@ -10,7 +10,7 @@ from memory.decide import merged, survive
 from memory.models import Action, Decision, Memory, Rules
 from memory.review.answers import Already, Answers, Given, Objected, Outcome, Refused
 from memory.review.cards import card_key, content_hash
-from memory.review.decisions_file import Answer, Answered, AnsweredMember
+from memory.review.decisions_file import Answered, AnsweredMember, ReviewAnswer
 from memory.store import MemoryStore, Unconditional
 from tests.conftest import Tell
 from tests.review.conftest import NEW, OLD, OTHER
@@ -21,7 +21,9 @@ def answers(store: MemoryStore) -> Answers:
     return Answers(store, Rules(), "run_of_a_review")
 
 
-def answered(members: Sequence[Memory], answer: Answer = Answer.APPLY, **more: object) -> Answered:
+def answered(
+    members: Sequence[Memory], answer: ReviewAnswer = ReviewAnswer.APPLY, **more: object
+) -> Answered:
     shown = [(one.id, content_hash(one.content)) for one in members]
     told = tuple(AnsweredMember(id=name, hash=text) for name, text in shown)
     fields = {"key": card_key(shown), "members": told, "answer": answer, **more}
@@ -69,9 +71,9 @@ def test_a_proposal_takes_what_its_members_have_inherited_meanwhile(
 def test_the_last_answer_is_taken_back_and_its_question_open_again(
     store: MemoryStore, answers: Answers, three: list[Memory]
 ) -> None:
-    whole = answered(three, Answer.KEEP_ALL)
+    whole = answered(three, ReviewAnswer.KEEP_ALL)
     assert answers.take_back() is None
-    for one in (answered(three[:2]), answered([three[1], three[2]], Answer.KEEP_ALL)):
+    for one in (answered(three[:2]), answered([three[1], three[2]], ReviewAnswer.KEEP_ALL)):
         assert isinstance(answers.give(one), Given)
     for action in (Action.KEEP_BOTH, Action.REPLACE):
         record = answers.take_back()
@@ -93,7 +95,7 @@ def test_whoever_is_left_out_stays_and_is_never_asked_about_with_the_others_agai
 
 def test_who_leaves_out_one_of_two_keeps_both(answers: Answers, three: list[Memory]) -> None:
     assert isinstance(answers.give(answered(three[:2], left_out=(three[0].id,))), Given)
-    assert isinstance(answers.give(answered(three[:2], Answer.KEEP_ALL)), Already)
+    assert isinstance(answers.give(answered(three[:2], ReviewAnswer.KEEP_ALL)), Already)
 
 
 def test_a_text_of_the_persons_is_verified_and_recorded_so(
@@ -126,13 +128,15 @@ def test_an_untrue_text_is_objected_to_until_the_person_insists(
 def test_the_same_answer_twice_changes_nothing(
     store: MemoryStore, answers: Answers, three: list[Memory]
 ) -> None:
-    whole = answered(three, Answer.LATER)
+    whole = answered(three, ReviewAnswer.LATER)
     assert isinstance(answers.give(whole), Given)
     assert isinstance(answers.give(whole), Already)
-    assert isinstance(answers.give(answered(three, Answer.KEEP_ALL)), Given), "later is no answer"
+    assert isinstance(answers.give(answered(three, ReviewAnswer.KEEP_ALL)), Given), (
+        "later is no answer"
+    )
     answers.take_back()
     for one in (
-        answered(three[1:], Answer.KEEP_ALL),
+        answered(three[1:], ReviewAnswer.KEEP_ALL),
         answered(three[:2], text="Mia runs 12 km on Sundays."),
     ):
         first = answers.give(one)
@@ -148,24 +152,24 @@ def test_what_moved_since_it_was_shown_is_refused(
     shown = answered(three[:2])
     store.update(three[0].id, "Mia runs 12 km, slowly.")
     assert refused(answers.give(shown)) == f"{three[0].id} has another text now"
-    shown = answered(three[1:], Answer.KEEP_ALL)
+    shown = answered(three[1:], ReviewAnswer.KEEP_ALL)
     store.forget(three[2].id)
-    assert refused(answers.give(shown)) == f"{three[2].id} is not there any more"
+    assert refused(answers.give(shown)) == f"{three[2].id} does not exist any more"
 
 
 def test_an_answer_to_a_retired_memory_names_who_stands_for_it(
     answers: Answers, three: list[Memory]
 ) -> None:
     answers.give(answered(three[:2]))
-    why = refused(answers.give(answered([three[0], three[2]], Answer.KEEP_ALL)))
-    assert why == f"{three[0].id} was retired meanwhile; {three[1].id} stands for it"
+    why = refused(answers.give(answered([three[0], three[2]], ReviewAnswer.KEEP_ALL)))
+    assert why == f"{three[0].id} was retired since; {three[1].id} stands for it"
 
 
 def test_a_plan_that_is_another_one_now_is_refused(answers: Answers, three: list[Memory]) -> None:
     why = refused(answers.give(answered(three[:2], retired=(three[1].id,))))
-    assert why == "what would be done about it is not what was shown"
+    assert why == "the plan has changed since it was shown"
     why = refused(answers.give(answered(three[1:])))
-    assert why.startswith("only a reader can tell")
+    assert why.startswith("the rules cannot decide")
 
 
 def test_nobody_can_merge_what_is_of_two_users(
@@ -173,11 +177,11 @@ def test_nobody_can_merge_what_is_of_two_users(
 ) -> None:
     strange = store.add(tell(OLD, user="Jo"))
     both = answered([three[0], strange], text=OLD, insist=True)
-    assert refused(answers.give(both)).startswith("its members are not of one scope")
+    assert refused(answers.give(both)).startswith("its members belong to different scopes")
     forged = answered(three).model_copy(update={"key": "0" * 16})
-    assert refused(answers.give(forged)) == "the key is not that of these members"
+    assert refused(answers.give(forged)) == "the key does not belong to these members"
     alone = answered(three[:1])
-    assert refused(answers.give(alone)) == "a group has two members or more, each once"
+    assert refused(answers.give(alone)) == "a group needs two or more different members"
 
 
 def test_an_answer_about_more_than_was_answered_before_is_no_repetition(
@@ -189,4 +193,4 @@ def test_an_answer_about_more_than_was_answered_before_is_no_repetition(
     assert isinstance(answers.give(two), Given)
     assert isinstance(answers.give(two), Already)
     whole = answered(three, text=text, insist=True)
-    assert "retired meanwhile" in refused(answers.give(whole))
+    assert "retired since" in refused(answers.give(whole))

@@ -120,5 +120,5 @@ def test_another_file_is_refused_whole(home: Path, tmp_path: Path) -> None:
     assert run("apply", str(tmp_path / "none.jsonl")).exit_code == 1
     empty = tmp_path / "empty.jsonl"
     empty.write_text("", encoding="utf-8")
-    with pytest.raises(InputError, match="is no decisions file"):
+    with pytest.raises(InputError, match="is not a decisions file"):
         read_decisions(empty)

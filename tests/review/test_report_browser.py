@@ -21,8 +21,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory, Rules
 from memory.review.cards import cards_of
 from memory.review.decisions_file import Answered, read_decisions
-from memory.review.report import audit_report
-from memory.review.writing import write_report
+from memory.review.report import audit_report, write_report
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import START, PlacedEmbedder

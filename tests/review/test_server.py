@@ -246,10 +246,12 @@ def test_blind_hides_similarity_and_plan_until_the_group_is_answered(filled: Mem
         for _ in range(2):
             page = browser.get("/").text
             shown = page.partition("<main>")[2].partition('id="answer"')[2]
-            assert "alike" not in shown
-            assert "because" not in shown
+            assert "similarity" not in shown
+            assert "Reason" not in shown
             assert "proposes" not in shown
-            assert not any(f'fate">{fate}' in shown for fate in ("stays", "goes", "to judge"))
+            assert not any(
+                f'fate">{fate}' in shown for fate in ("stays", "goes", "needs a decision")
+            )
             assert not any(hidden in shown for hidden in ('name="retired"', 'name="proposal"'))
             card = hidden(page)
             assert browser.say("keep_all", card) == 303
@@ -295,11 +297,11 @@ def test_groups_are_filtered_by_similarity_and_state_and_say_where_one_is(browse
     listed = dict(re.findall(r'/group/(\w+)"><bdi>Mia (\w+)', browser.get("/groups").text))
     [sails] = [key for key, verb in listed.items() if verb == "dives"]
     page = browser.get(f"/groups?at={sails}").text
-    assert page.count("alike") == 2
+    assert page.count("similarity 0.") == 2
     assert page.count("you are here") == 1
-    assert "0.93 alike" in page.partition("you are here")[0].rpartition("<li")[2]
-    assert browser.get("/groups?low=0.95").text.count("0.97 alike") == 1
-    assert "0.93 alike" not in browser.get("/groups?low=0.95").text
+    assert "similarity 0.93" in page.partition("you are here")[0].rpartition("<li")[2]
+    assert browser.get("/groups?low=0.95").text.count("similarity 0.97") == 1
+    assert "similarity 0.93" not in browser.get("/groups?low=0.95").text
     browser.say("later", hidden(browser.get(f"/group/{sails}").text))
     assert f"/group/{sails}" in browser.get("/groups?state=later").text
     assert f"/group/{sails}" not in browser.get("/groups?state=rules").text
@@ -326,11 +328,11 @@ def test_an_open_question_is_answered_where_it_is_shown(
 def test_similarity_is_rounded_here_as_it_is_everywhere(browser: Browser) -> None:
     """In float32 a cosine of 0.93 is a little less."""
     for answer in ("keep_all", "keep_all"):
-        assert re.search(r"· 0\.9[37] alike", browser.get("/").text)
+        assert re.search(r"similarity 0\.9[37]", browser.get("/").text)
         browser.say(answer)
     told = browser.get("/history").text
-    assert "0.93 alike" in told
-    assert "0.97 alike" in told
+    assert "similarity 0.93" in told
+    assert "similarity 0.97" in told
 
 
 def test_a_hostile_text_is_only_ever_text(
@@ -360,7 +362,7 @@ def test_one_memorys_lineage_shows_every_wording_and_decision(
     browser.say("apply", of(browser, "12 km"))
     kept = next(memory for memory in filled.memories() if memory.content == RUNS[1])
     page = browser.get(f"/memory?id={kept.id}").text
-    wordings = page.partition("Every wording")[2].partition("What was decided")[0]
+    wordings = page.partition("All wordings")[2].partition("Decisions")[0]
     assert all(text in wordings for text in RUNS)
     assert "by a person" in page
     assert "forgotten" not in page

@@ -15,8 +15,8 @@ from memory.models import Memory
 from memory.offline import OfflineModel
 from memory.review.answers import Given
 from memory.review.cards import Card
-from memory.review.decisions_file import Answer, Answered, AnsweredMember
-from memory.review.session import Review, Shown
+from memory.review.decisions_file import Answered, AnsweredMember, ReviewAnswer
+from memory.review.session import Review, ShownGroup
 from memory.store import MemoryStore
 from tests.conftest import Tell
 from tests.doubles import Groups, PageModel, PlacedEmbedder
@@ -31,7 +31,7 @@ def review(store: MemoryStore, tmp_path: Path) -> Review:
 
 def applied(card: Card, **more: object) -> Answered:
     members = tuple(AnsweredMember(id=one.id, hash=one.content_hash) for one in card.members)
-    told = {"key": card.key, "members": members, "answer": Answer.APPLY, **more}
+    told = {"key": card.key, "members": members, "answer": ReviewAnswer.APPLY, **more}
     return Answered.model_validate(told)
 
 
@@ -47,7 +47,7 @@ def first(review: Review) -> Card:
     return shown(review, review.keys()[0]).card
 
 
-def shown(review: Review, key: str) -> Shown:
+def shown(review: Review, key: str) -> ShownGroup:
     found = asyncio.run(review.show(key))
     assert found is not None
     return found
@@ -60,8 +60,8 @@ def test_whom_somebody_keeps_apart_meanwhile_is_not_shown_with_the_other(
     decided_and_taken_back(store)
     now = shown(review, card.key)
     assert [one.content for one in now.card.members] == [OLD, OTHER]
-    assert now.note == "a person keeps some of these apart: here it is as it is now"
-    keep = applied(now.card).model_copy(update={"answer": Answer.KEEP_ALL})
+    assert now.note == "a person keeps some of these apart: this is the group as it is now"
+    keep = applied(now.card).model_copy(update={"answer": ReviewAnswer.KEEP_ALL})
     assert isinstance(asyncio.run(review.answer(keep)), Given)
 
 
@@ -82,7 +82,7 @@ def test_what_has_become_of_the_members_is_told(
     card = first(review)
     store.update(three[2].id, "Mia runs 22 km.")
     note = shown(review, card.key).note
-    assert note == f"{three[2].id} has another text now: here it is as it is now"
+    assert note == f"{three[2].id} has another text now: this is the group as it is now"
 
 
 def proposed(review: Review, key: str) -> str:
@@ -122,7 +122,7 @@ def test_one_call_proposes_for_many_groups(
     assert [proposed(review, key) for key in keys] == [model.name] * 4
     one = shown(review, keys[2])
     assert one.proposal is not None
-    assert "was painted by Mia" in one.proposal.texts[0][0]
+    assert "was painted by Mia" in one.proposal.decision.survivors[0].memory.content
     done = asyncio.run(review.answer(applied(one.card), one.proposal.token))
     assert isinstance(done, Given)
     assert len(model.asked) == 1

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from memory.models import Memory, Rules
-from memory.review import Answer as Says
-from memory.review import Answered, AnsweredMember, Answers, Given, card_key, content_hash
+from memory.review import (
+    Answered,
+    AnsweredMember,
+    Answers,
+    Given,
+    ReviewAnswer,
+    card_key,
+    content_hash,
+)
 from memory.store import MemoryStore
 from memory.upkeep.calibration import EDGES, Answer, tally
 from memory.upkeep.reviewed import reviewed
@@ -18,7 +25,9 @@ def pair(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, n: int) -> li
     return [store.add(tell(text, user=f"Mia {n}")) for text in (a, b)]
 
 
-def given(answers: Answers, members: list[Memory], answer: Says, text: str | None = None) -> None:
+def given(
+    answers: Answers, members: list[Memory], answer: ReviewAnswer, text: str | None = None
+) -> None:
     shown = [(one.id, content_hash(one.content)) for one in members]
     told = tuple(AnsweredMember(id=name, hash=text) for name, text in shown)
     said = Answered(key=card_key(shown), members=told, answer=answer, text=text, insist=True)
@@ -30,11 +39,11 @@ def test_every_kind_of_answer_counts_as_long_as_it_stands(
 ) -> None:
     answers = Answers(store, Rules(), "run_of_a_review")
     families = [pair(store, embedder, tell, n) for n in range(5)]
-    given(answers, families[0], Says.APPLY)
-    given(answers, families[1], Says.APPLY, "Mia has 1 cats, at home and away.")
-    given(answers, families[2], Says.KEEP_ALL)
-    given(answers, families[3], Says.LATER)
-    given(answers, families[4], Says.KEEP_ALL)
+    given(answers, families[0], ReviewAnswer.APPLY)
+    given(answers, families[1], ReviewAnswer.APPLY, "Mia has 1 cats, at home and away.")
+    given(answers, families[2], ReviewAnswer.KEEP_ALL)
+    given(answers, families[3], ReviewAnswer.LATER)
+    given(answers, families[4], ReviewAnswer.KEEP_ALL)
     answers.take_back()
     found = reviewed(store)
     assert sorted(found.answers.values()) == [Answer.APART, Answer.MERGE, Answer.SAME]
@@ -47,7 +56,7 @@ def test_what_was_forgotten_says_nothing(
     store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
 ) -> None:
     members = pair(store, embedder, tell, 1)
-    given(Answers(store, Rules(), "run_of_a_review"), members, Says.KEEP_ALL)
+    given(Answers(store, Rules(), "run_of_a_review"), members, ReviewAnswer.KEEP_ALL)
     assert len(reviewed(store).pairs) == 1
     store.forget(members[0].id)
     assert reviewed(store).pairs == ()

@@ -2,9 +2,9 @@
 /* Cards of a page. Texts only ever become text nodes. */
 const Cards = (() => {
   const LONG = 1500;
-  const FATES = { keep: "stays", retire: "goes", judge: "to judge", beside: "beside", forgotten: "forgotten" };
+  const FATES = { keep: "stays", retire: "goes", judge: "needs a decision", beside: "not touched", forgotten: "forgotten" };
   const ACTIONS = {
-    replace: "Replace", judge: "Ask the judge", "replace + judge": "Replace, then ask the judge", merge: "Merged",
+    replace: "Replace", judge: "Decide", "replace + judge": "Replace, then decide", merge: "Merged",
     keep_both: "Kept apart", later: "Left for later", update: "Reworded", undo: "Taken back", forget: "Forgotten", add: "Added",
   };
 
@@ -59,7 +59,7 @@ const Cards = (() => {
     time.dateTime = member.at;
     if (member.user !== card.user) meta.append(make("bdi", "", member.user ?? "everyone"), " ");
     meta.append(time, " ", make("code", "", member.id));
-    if (member.alike !== null) meta.append(` · ${member.alike} to the newest`);
+    if (member.alike !== null) meta.append(` · similarity to the newest ${member.alike}`);
     return made;
   }
 
@@ -71,13 +71,13 @@ const Cards = (() => {
       text.dir = "auto";
       runs(kept.text, text);
       bounded(text);
-      into.append(make("p", "label", `${kept.members.length} become`), text, make("code", "meta", kept.id));
+      into.append(make("p", "label", `one text for ${kept.members.length}`), text, make("code", "meta", kept.id));
     }
   }
 
   function figures(card) {
     const count = `${card.members.length} ${card.members.length === 1 ? "memory" : "memories"}`;
-    return card.alike === null ? count : `${count} · ${card.alike} alike`;
+    return card.alike === null ? count : `${count} · similarity ${card.alike}`;
   }
 
   function provenance(recorded) {
@@ -99,7 +99,7 @@ const Cards = (() => {
     find(".figures").textContent = figures(card);
     find(".members").append(...card.members.map((member) => memberElement(member, card)));
     becomes(card, find(".becomes"));
-    find(".why").append(make("span", "label", "because "), make("bdi", "", card.reason));
+    find(".why").append(make("span", "label", "Reason: "), make("bdi", "", card.reason));
     find(".provenance").textContent = provenance(card.recorded);
     return made;
   }

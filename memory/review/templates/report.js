@@ -132,7 +132,7 @@
     write.addEventListener("click", () => edit(card, text === null));
     row.append(button("apply", text === null ? "Apply" : "Apply this text", !can), button("keep_all", "These are different", false),
       button("later", "Later", false), write);
-    if (!can) row.append(Cards.make("span", "hint", "only a reader can tell: choose the one that stays, write one text, or say that they are different"));
+    if (!can) row.append(Cards.make("span", "hint", "the rules cannot decide this group: choose the one that stays, write one text, or say that they are different"));
     if (text !== null) row.append(editor(card, text, insist));
   }
 
@@ -167,13 +167,13 @@
     area.id = `text-${card.key}`;
     area.value = text;
     area.addEventListener("input", () => write(card, area));
-    const label = Cards.make("label", "", "What they become, in your words; it is held against them when it is applied");
+    const label = Cards.make("label", "", "One text that replaces these memories; it is checked when the file is applied");
     label.htmlFor = area.id;
     const box = Cards.make("input");
     box.type = "checkbox";
     box.checked = insist;
     box.addEventListener("change", () => insistOn(card));
-    const insisting = Cards.make("label", "insist", box, "I insist, whatever is found against it: it is recorded that I do");
+    const insisting = Cards.make("label", "insist", box, "Apply it even if the check objects; the decision records that you insisted");
     return Cards.make("div", "editor", label, area, insisting);
   }
 
@@ -344,7 +344,7 @@
       return option;
     }));
     options(fields.action, actions.map((name) => [name, Cards.action(name)]));
-    options(fields.sort, Object.entries(ORDERS).map(([name, [told]]) => [name, told]));
+    options(fields.sort, Object.entries(ORDERS).map(([name, [label]]) => [name, label]));
     if (kind === "history") fields.sort.value = "newest";
     let waiting = 0;
     form.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(choose, 150); });
