@@ -1,4 +1,4 @@
-"""From memories, similarities and a verdict to a decision. Pure."""
+"""Turn memories, similarities and verdicts into decisions. Pure."""
 
 import lazy_loader
 

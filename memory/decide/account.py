@@ -27,7 +27,7 @@ from memory.models import (
 from memory.text import clean, identity, text_key
 
 MOST_READINGS = 2
-"""How often one run reads the pages of a scope, at most."""
+"""Times that one run reads the pages of a scope, at most."""
 Order = Literal["certain", "size", "time"]
 """Sort order of groups: least certain, largest or newest first."""
 
@@ -136,7 +136,6 @@ class Account:
             self.leave(group)
 
     def leave(self, group: GroupPlan) -> None:
-        """Leave a group for the next run."""
         self.left.add(_ids(group))
 
     def reported(self, group: GroupPlan, decision: Decision) -> GroupReport:
@@ -182,7 +181,6 @@ class Account:
         )
 
     def report(self, after: int, model: str) -> DeduplicationReport:
-        """Report what the run did."""
         return DeduplicationReport(
             dry_run=False,
             run=self.run,
@@ -245,7 +243,6 @@ class Steps(NamedTuple):
 
 
 def planned_steps(group: GroupPlan) -> Steps:
-    """Describe the plan of a group in words."""
     retired = group.replacement.retired if group.replacement else ()
     asked = {member.id for member in group.question.members} if group.question else set()
     fates = {member.id: "judge" if member.id in asked else "keep" for member in group.members}

@@ -22,7 +22,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Likeness:
-    """Of any two live memories of a snapshot."""
+    """The similarity of any two live memories of a snapshot."""
 
     def __init__(self, snapshot: Snapshot, scale: Scale) -> None:
         self._snapshot = snapshot
@@ -30,7 +30,7 @@ class Likeness:
         self._keys: dict[str, str] = {}
 
     def of(self, a: Memory, b: Memory) -> float:
-        """On the scale; 1 for the same text, 0 where one has no vector."""
+        """Return the similarity: 1 for the same text, 0 if one has no vector."""
         left, right = self._key(a), self._key(b)
         if left == right:
             return 1.0
@@ -46,34 +46,35 @@ class Likeness:
         return self._keys.get(memory.id) or text_key(memory.content)
 
     def among(self, members: Sequence[Memory]) -> AlikeGroup:
-        """Of every two of these."""
         [group] = self.groups([members])
         return group
 
     def groups(self, groups: Sequence[Sequence[Memory]]) -> list[AlikeGroup]:
-        """Of every two of each group; the cosines of all groups are worked out together."""
+        """Compare every two of each group; all cosines are computed in one pass."""
         vectors = self._snapshot.vectors
         keys_of = [{member.id: self._key(member) for member in members} for members in groups]
-        told = [[key for key in dict.fromkeys(keys.values()) if key in vectors] for keys in keys_of]
+        known = [
+            [key for key in dict.fromkeys(keys.values()) if key in vectors] for keys in keys_of
+        ]
         text = {self._key(one): one.content for members in groups for one in members}
-        rows = vectors.places([key for keys in told for key in keys])
-        strict = np.array([has_cjk(text[key]) for keys in told for key in keys], np.bool_)
-        i, j = _pairs_within([len(keys) for keys in told])
+        rows = vectors.places([key for keys in known for key in keys])
+        strict = np.array([has_cjk(text[key]) for keys in known for key in keys], np.bool_)
+        i, j = _pairs_within([len(keys) for keys in known])
         cosines = scores_of(vectors.matrix, rows[i], rows[j])
         scores = self.on_scale(cosines, strict[i] | strict[j]).tolist()
         pairs = iter(zip(cosines.tolist(), scores, strict=True))
         return [
             AlikeGroup(keys, named, islice(pairs, comb(len(named), 2)))
-            for keys, named in zip(keys_of, told, strict=True)
+            for keys, named in zip(keys_of, known, strict=True)
         ]
 
     def on_scale(self, cosines: Floats, strict: Flags) -> Floats:
-        """Similarities (m,); `strict` where kana or Han stands in either text of the pair."""
+        """Return similarities (m,); `strict` marks pairs with kana or Han in either text."""
         return self._scale.similarities(cosines, strict)
 
 
 def _pairs_within(sizes: Sequence[int]) -> tuple[Ints, Ints]:
-    """Every two rows `i < j` of each group, where the groups lie one behind the other."""
+    """Return every two rows `i < j` of each group, of groups stored one after the other."""
     starts = np.cumsum([0, *sizes]).tolist()
     every_two = {size: np.array(np.triu_indices(size, 1), np.int64) for size in set(sizes)}
     within = [every_two[size] + start for size, start in zip(sizes, starts, strict=False)]
@@ -82,37 +83,37 @@ def _pairs_within(sizes: Sequence[int]) -> tuple[Ints, Ints]:
 
 
 class AlikeGroup:
-    """Of every two memories of one group."""
+    """The similarity of every two memories of one group."""
 
     def __init__(
-        self, keys: Mapping[str, str], told: Sequence[str], pairs: Iterable[tuple[float, float]]
+        self, keys: Mapping[str, str], known: Sequence[str], pairs: Iterable[tuple[float, float]]
     ) -> None:
-        """Use `Likeness.groups`: the text of each member, by its id, and those with a vector.
+        """Use `Likeness.groups`. `keys` are text keys by member id, `known` those with a vector.
 
-        Of every two of these, `i < j`, the cosine and the similarity.
+        `pairs` are the cosine and the similarity of every two of these, `i < j`.
         """
-        place = {key: n for n, key in enumerate(told)}
+        position = {key: n for n, key in enumerate(known)}
         self._keys = keys
-        self._place = {name: place.get(key, -1) for name, key in keys.items()}
-        self._cosines = [[1.0] * len(told) for _ in told]
-        self._scores = [[1.0] * len(told) for _ in told]
-        for (i, j), (cosine, score) in zip(combinations(range(len(told)), 2), pairs, strict=True):
+        self._position = {name: position.get(key, -1) for name, key in keys.items()}
+        self._cosines = [[1.0] * len(known) for _ in known]
+        self._scores = [[1.0] * len(known) for _ in known]
+        for (i, j), (cosine, score) in zip(combinations(range(len(known)), 2), pairs, strict=True):
             self._cosines[i][j] = self._cosines[j][i] = cosine
             self._scores[i][j] = self._scores[j][i] = score
 
     def of(self, a: Memory, b: Memory) -> float:
-        """On the scale; 1 for the same text, 0 where one has no vector."""
-        left, right = self._place[a.id], self._place[b.id]
+        """Return the similarity: 1 for the same text, 0 if one has no vector."""
+        left, right = self._position[a.id], self._position[b.id]
         if min(left, right) < 0:
             return float(self._keys[a.id] == self._keys[b.id])
         return self._scores[left][right]
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """The plan, its question with the least cosine, and which of its members are copies."""
+        """Add to the plan's question its least cosine, and which of its members are copies."""
         if plan.question is None:
             return plan
-        places = [self._place[member.id] for member in plan.question.members]
-        pairs = combinations(enumerate(places), 2)
+        positions = [self._position[member.id] for member in plan.question.members]
+        pairs = combinations(enumerate(positions), 2)
         cosines = {(n, m): self._cosines[a][b] for (n, a), (m, b) in pairs if min(a, b) >= 0}
         question = replace(
             plan.question,
@@ -123,7 +124,7 @@ class AlikeGroup:
 
 
 def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -> bool:
-    """Whether each of these rows is as near as it must be to each of those (rows, columns).
+    """Whether the cosine of each row with each column reaches `min_cosines` (rows, columns).
 
     float32 tells most; float64 decides about what lies at the edge. A row is near to itself.
     """
@@ -141,7 +142,7 @@ def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -
 
 
 def connected(n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Union-find: the connected components of n nodes, each sorted, singles included."""
+    """Return the connected components of n nodes by union-find, each sorted, singles included."""
     parent = list(range(n))
 
     def root(node: int) -> int:
@@ -162,13 +163,13 @@ def connected(n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
 def cohesive(
     component: Sequence[int],
     edges: Sequence[tuple[int, int, float]],
-    together: Callable[[Sequence[int], Sequence[int]], bool],
+    may_join: Callable[[Sequence[int], Sequence[int]], bool],
 ) -> list[list[int]]:
     """Split a component so that within each group every two members belong together.
 
     A chain a~b~c whose ends are unlike must not be merged on b's word: a merge would state of one
     text what only another said. So groups grow by complete linkage: the closest pair first, and
-    two groups join only where all of one are `together` with all of the other; of two singles it is
+    two groups join only where `may_join` holds for all of both; of two singles it is
     asked only where they have an edge. Ties go by position,
     so members in a canonical order give the same groups whatever order they arrived in.
     """
@@ -180,7 +181,7 @@ def cohesive(
         left, right = sorted((group_of[a], group_of[b]))
         if left == right or (left, right) in apart:
             continue
-        if not together(members_of[left], members_of[right]):
+        if not may_join(members_of[left], members_of[right]):
             apart.add((left, right))
             continue
         members_of[fresh] = sorted(members_of.pop(left) + members_of.pop(right))

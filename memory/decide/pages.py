@@ -172,11 +172,11 @@ class _PageGrower:
         return self._others[part][is_open].tolist(), edges, self._weight[edges].tolist()
 
     def _close(self, page: list[int]) -> None:
-        together = set(page)
+        shown = set(page)
         for member in page:
             others, edges, weights = self._open_edges(member)
             for other, edge, weight in zip(others, edges.tolist(), weights, strict=True):
-                if other in together:
+                if other in shown:
                     self._open[edge] = False
                     self._left[member] -= weight
                     self._left[other] -= weight

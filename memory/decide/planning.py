@@ -125,7 +125,7 @@ class RoundPlan:
 
     @property
     def pages_by_scope(self) -> dict[Scope, list[PagePlan]]:
-        """The pages of each scope, in the order in which they are read."""
+        """Pages by scope, in the order in which they are read."""
         found: dict[Scope, list[PagePlan]] = {}
         for page in self.pages:
             found.setdefault(page.scope, []).append(page)
@@ -187,27 +187,26 @@ class Planner:
         distinct: Mapping[str, frozenset[TextPair]],
         again: AskedAgain,
     ) -> None:
-        """Plan the scopes that have changed."""
         read: dict[str, set[str]] = {}
         for scope_key, key in snapshot.read:
             read.setdefault(scope_key, set()).add(key)
         known: dict[Scope, _ScopePlan] = {}
         changed: dict[Scope, tuple[_State, _Scope]] = {}
         for scope, nodes in _scopes(snapshot.rows, self._scope_of).items():
-            told = distinct.get(scope.key, frozenset())
+            pairs = distinct.get(scope.key, frozenset())
             unread = self._unread(scope, nodes, read.get(scope.key, set()), again)
-            state = _state_of(nodes), told, unread
+            state = _state_of(nodes), pairs, unread
             if scope in self._known and self._known[scope].state == state:
                 known[scope] = self._known[scope]
             else:
                 one = _Scope(
-                    nodes, snapshot, told, self._matching, self._rules, self._executor, unread
+                    nodes, snapshot, pairs, self._matching, self._rules, self._executor, unread
                 )
                 changed[scope] = state, one
         searches = [one.search for _, one in changed.values()]
         found = self._executor.find(searches, snapshot.vectors, self._on_compared)
-        for (scope, (state, one)), pairs in zip(changed.items(), found, strict=True):
-            one.take(pairs)
+        for (scope, (state, one)), candidates in zip(changed.items(), found, strict=True):
+            one.take(candidates)
             groups = one.groups()
             pages = one.pages(scope, groups, again.groups.get(scope.key, ()))
             shown = {text_key(member.content) for page in pages for member in page.members}
@@ -350,7 +349,7 @@ class _Scope:
         self._executor = executor
         # Ties go by position: the same groups whatever order they came in.
         self._keys = sorted(key for key in nodes if key in snapshot.vectors)
-        self._places = self._vectors.places(self._keys)
+        self._rows = self._vectors.places(self._keys)
         self._made = {n for n, key in enumerate(self._keys) if self._ancestors_of(key)}
         """Texts of which a row was synthesised."""
         self._texts = [nodes[key][0].memory.content for key in self._keys]
@@ -370,7 +369,6 @@ class _Scope:
 
     @property
     def search(self) -> PairSearch:
-        """The search for its candidate pairs."""
         matching = self._matching
         bands = tuple(self.bands)
         floor, neighbours = self._rules.lower, matching.neighbours
@@ -384,7 +382,7 @@ class _Scope:
         )
 
     def take(self, found: CandidatePairs) -> None:
-        """Take the pairs that were found, and their number in each band."""
+        """Store the pairs that were found, and their number in each band."""
         for band, count in zip([*self.bands], found.counts.tolist(), strict=True):
             self.bands[band] += count
         pairs, size = joined([found.upper, found.nearest]), len(self._keys)
@@ -469,7 +467,7 @@ class _Scope:
         return found + [[key] for key in self._nodes if key not in self._vectors]
 
     def _are_together(self, left: Sequence[int], right: Sequence[int]) -> bool:
-        """Return whether these texts may be in one group, even if a pair was not a candidate."""
+        """Whether these texts may be in one group, even if a pair was not a candidate."""
         if self._distinct and any(
             (min(i, j), max(i, j)) in self._distinct for i in left for j in right
         ):
@@ -485,7 +483,7 @@ class _Scope:
         And for each of them the cosine from which another text is near enough.
         """
         if self._made.isdisjoint(nodes):
-            return self._places[nodes], self._lower[nodes]
+            return self._rows[nodes], self._lower[nodes]
         keys = [
             (n, key)
             for n in nodes

@@ -1,4 +1,4 @@
-"""From memories, their similarity, what they state, and a verdict to a decision. Pure.
+"""Decide about one new memory, a group, or a failed question. Pure.
 
 Where only a model can tell, the answer is a `Question`; whoever drives asks it and comes back
 with the `Verdict`. DESIGN's decision table, row by row, is `decide_new` and `plan_group`.
@@ -36,7 +36,7 @@ _SHOWN = "the model was shown what is similar, and named none of it"
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """What to do about a group: replacements first, then a question about those that remain."""
+    """The plan of a group: replacements first, then a question about those that remain."""
 
     members: tuple[Memory, ...]
     replacement: Decision | None
@@ -54,7 +54,7 @@ def decide_new(
     rules: Rules,
     shown: Collection[str] = (),
 ) -> tuple[Decision | Question, SearchResult | None]:
-    """What to do with a new memory, and the match it was decided against.
+    """Decide about a new memory; return also the match it was decided against.
 
     `matches` are in scope, most similar first, without those known to be different. The nearest
     one that can be decided without a model decides; where none can, the nearest is the question.
@@ -85,14 +85,13 @@ def _always(similarity: float) -> Similarity:
 
 
 def oldest_first(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
-    """Oldest first; at the same time, what was stored first is the older."""
+    """Sort two memories by time; of one time, the stored one is the older."""
     return (stored, new) if new.timestamp >= stored.timestamp else (new, stored)
 
 
 def add(
     new: Memory, reason: str, *, similarity: float | None = None, pending: bool = False
 ) -> Decision:
-    """Keep the new memory beside everything else."""
     return Decision(Action.ADD, reason, (new,), similarity=similarity, pending=pending)
 
 
@@ -100,7 +99,7 @@ def add(
 
 
 def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) -> GroupPlan:
-    """What to do about members, oldest to newest, that may all be one memory."""
+    """Plan a group of similar members, oldest to newest."""
     replacement = replace_covered(members, similarity, rules)
     gone = set(replacement.retired) if replacement else set()
     left = tuple(member for member in members if member.id not in gone)
@@ -113,7 +112,7 @@ def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) 
 
 
 def _nearest_first(members: tuple[Memory, ...], similarity: Similarity) -> tuple[Memory, ...]:
-    """At most so many as one question may show: the two nearest, and who is nearest to them."""
+    """Choose the two nearest members and those nearest to them, as many as a question shows."""
     if len(members) <= MOST_ASKED:
         return members
     chosen = {
@@ -135,10 +134,10 @@ def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Q
 
 
 def differences(members: Sequence[Memory]) -> tuple[str, ...]:
-    """What differs from the newest, each difference once."""
+    """Describe what differs from the newest member, each difference once."""
     newest = members[-1].content
-    told = (differs(member.content, newest) for member in members[:-1])
-    return tuple(dict.fromkeys(filter(None, told)))
+    found = (differs(member.content, newest) for member in members[:-1])
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def replace_covered(
@@ -149,7 +148,7 @@ def replace_covered(
     The member that covers most stays, the newest where several cover the same; it takes the
     newest time and metadata of those it stands for. None where nobody covers anybody.
     """
-    place = {member.id: n for n, member in enumerate(members)}
+    position = {member.id: n for n, member in enumerate(members)}
     copies: dict[str, list[Memory]] = {}
     for member in reversed(members):
         copies.setdefault(identity(member.content), []).append(member)
@@ -164,8 +163,8 @@ def replace_covered(
         newest_first = [one for one in newest_first if one.id not in taken]
         group = [same for one in (member, *covered) for same in copies[identity(one.content)]]
         if len(group) > 1:
-            survivors.append(survive(member, sorted(group, key=lambda one: place[one.id])))
-            newer = all(place[member.id] > place[other.id] for other in covered)
+            survivors.append(survive(member, sorted(group, key=lambda one: position[one.id])))
+            newer = all(position[member.id] > position[other.id] for other in covered)
             reasons.append(_replace_reason(covered, newer, rules))
             lowest = min([lowest, *(similarity(member, other) for other in covered)])
     if not survivors:
@@ -177,17 +176,17 @@ def replace_covered(
 def _covered(
     members: Sequence[Memory], similarity: Similarity, rules: Rules
 ) -> dict[str, set[str]]:
-    """Whom each of them could stand for, by id: at or above `upper`, and covered where it counts.
+    """Return the ids of those that each member could replace, by its id.
 
     Most pairs end before their texts are read.
     """
     takes: dict[str, set[str]] = {member.id: set() for member in members}
     for a, b in combinations(members, 2):
         if similarity(a, b) >= rules.upper:
-            told = compare(a.content, b.content) if rules.guard else None
-            if told is None or told.a_covers_b:
+            found = compare(a.content, b.content) if rules.guard else None
+            if found is None or found.a_covers_b:
                 takes[a.id].add(b.id)
-            if told is None or told.b_covers_a:
+            if found is None or found.b_covers_a:
                 takes[b.id].add(a.id)
     return takes
 
@@ -201,13 +200,13 @@ def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str
 
 
 def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
-    """The member, with the newest time and metadata of the group it stands for."""
+    """Let a member stand for its group, with the newest time and metadata."""
     others = tuple(other for other in group if other.id != member.id)
     return Survivor(inherit(member, group), tuple(other.id for other in others))
 
 
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
-    """`text_of` as the one that stands for a group, oldest to newest.
+    """Return `text_of` with the values it takes from its group, oldest to newest.
 
     It keeps its id and text; it takes the newest one's metadata and time, the union of tags, the
     highest intensity and importance. Links follow in the ledger.
@@ -240,7 +239,7 @@ def without_fallback(decision: Decision) -> Decision:
 
 
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
-    """The model failed: replace what is covered, keep the rest, and leave the question open."""
+    """Replace what is covered, keep the rest, and leave the failed question open."""
     whatever_similarity = replace(rules, upper=0.0)
     fallback = None
     if rules.on_merge_failure == "replace" and question.are_copies:
@@ -262,7 +261,7 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
 
 
 class PendingWrites:
-    """Decisions that are made and not applied yet, as the new memories after them must see them."""
+    """Decisions about new memories that are not applied yet, as later ones must see them."""
 
     def __init__(
         self, scale: Scale, scope_of: Callable[[Memory], Scope], min_similarity: float

@@ -1,4 +1,4 @@
-"""Which pairs of a scope are looked for, and who does the work of a plan: here, or elsewhere."""
+"""Search the candidate pairs of scopes, in this process or on an executor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Alike = tuple[tuple[Memory, ...], AlikeGroup]
 
 @dataclass(frozen=True)
 class Terms:
-    """From which similarity on pairs count, and in which bands they are counted."""
+    """Thresholds of a search, and the bands in which pairs are counted."""
 
     scale: Scale
     upper: float
@@ -34,24 +34,22 @@ class Terms:
 
 @dataclass(frozen=True)
 class PairSearch:
-    """The texts of a scope whose pairs are looked for; arrays of one value a text (n,)."""
+    """The texts of a scope whose pairs are searched; arrays have one value a text (n,)."""
 
     keys: tuple[str, ...]
     strict: npt.NDArray[np.bool_]
-    """Where kana or Han stands in it."""
+    """Whether the text has kana or Han."""
     weights: Ints
-    """How many rows have the text."""
+    """Number of memories with the text."""
     terms: Terms
 
     def part(self, begin: int, end: int) -> PairSearch:
-        """Some of the texts."""
         part = slice(begin, end)
         return replace(
             self, keys=self.keys[part], strict=self.strict[part], weights=self.weights[part]
         )
 
     def with_rows(self, other: PairSearch) -> PairSearch:
-        """These texts, and behind them the other's."""
         return replace(
             self,
             keys=self.keys + other.keys,
@@ -60,7 +58,7 @@ class PairSearch:
         )
 
     def comparisons(self, across: int | None = None) -> int:
-        """How many it takes, each pair from both sides; with `across`, as in `find`."""
+        """Count the comparisons, each pair from both sides; `across` is as in `find`."""
         count = len(self.keys)
         return count * count if across is None else 2 * across * (count - across)
 
@@ -71,9 +69,10 @@ class PairSearch:
         threads: int | None = None,
         on_share: OnShare | None = None,
     ) -> CandidatePairs:
-        """The pairs above the floor; with `across`, of so many first texts with the others.
+        """Return the pairs at or above the floor.
 
-        `threads` None is one for each core.
+        With `across`, only those of the first `across` texts with the others. `threads` is by
+        default one for each core.
         """
         terms = self.terms
         scale = terms.scale
@@ -94,7 +93,7 @@ class PairSearch:
 
 
 class Compared:
-    """Tells how many of all texts were compared: as large a share of them as of their pairs."""
+    """Reports progress in texts: the share of all texts equals the share of all comparisons."""
 
     def __init__(self, searches: Sequence[PairSearch], tell: Progress | None) -> None:
         self._texts = sum(len(one.keys) for one in searches)
@@ -104,12 +103,11 @@ class Compared:
         self.done(0)
 
     def done(self, comparisons: int) -> None:
-        """So many more are done."""
         self._done += comparisons
         self._say(0)
 
     def share_of(self, comparisons: int) -> OnShare:
-        """To be told the share of so many more that is done already."""
+        """Return a callback for the share of the next `comparisons` that is done."""
         return lambda share: self._say(share * comparisons)
 
     def _say(self, more: float) -> None:
@@ -118,7 +116,7 @@ class Compared:
 
 
 class PlanExecutor(Protocol):
-    """Who does the work of a plan that can be parted: here, or on other processes."""
+    """Searches pairs and plans groups, in this process or on others."""
 
     def find(
         self,
@@ -126,15 +124,13 @@ class PlanExecutor(Protocol):
         vectors: VectorTable,
         on_compared: Progress | None = None,
     ) -> Iterable[CandidatePairs]:
-        """The candidate pairs of each search, in order."""
+        """Return the candidate pairs of each search, in order."""
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-        """What to do about each group, in order."""
+        """Plan each group, in order."""
 
 
 class InProcessExecutor:
-    """The work is done at once, by this process."""
-
     def find(
         self,
         searches: Sequence[PairSearch],
@@ -152,5 +148,5 @@ class InProcessExecutor:
 
 
 def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-    """What to do about each group, in order."""
+    """Plan each group, in order."""
     return [alike.with_cosine(plan_group(members, alike.of, rules)) for members, alike in groups]

@@ -34,7 +34,7 @@ class Part:
 
     merge: ProposedMerge
     belief: Belief
-    """DOUBTFUL: it needs a second reading."""
+    """DOUBTFUL if it needs a second reading."""
     reason: str = ""
     """Reason of a refusal, in words that a model can act on, or the outdated values."""
     verified: Verified | None = None
@@ -72,9 +72,9 @@ def _part(merge: ProposedMerge, check: Callable[[str, Sequence[str]], Verificati
 
 
 MOST_IN_GROUP = 12
-"""Members of one group of a page."""
+"""Members of one group of a page, at most."""
 LONGEST = 400
-"""Characters of a merged text, unless its longest member has nearly as many."""
+"""Characters of a merged text, at most, unless its longest member has nearly as many."""
 Apart = Callable[[Sequence[Memory]], Judge | None]
 """Returns who keeps two of these apart; None where nobody does."""
 

@@ -1,4 +1,4 @@
-"""`MemoryDeduplicator`: find, judge, decide, apply; one memory or a whole store."""
+"""Deduplicate one new memory, or a whole store."""
 
 import lazy_loader
 

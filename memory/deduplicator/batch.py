@@ -1,4 +1,4 @@
-"""A whole store: plan a round, settle its groups, plan again what has changed, to the end."""
+"""Clean a whole store: plan a round, settle its groups, plan again until nothing changes."""
 
 from __future__ import annotations
 
@@ -61,34 +61,34 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _JUST_BELOW = 0.05
-"""How far below the lower threshold an audit counts pairs."""
+"""Width of the band below the lower threshold in which an audit counts pairs."""
 
 OnPlan = Callable[[DeduplicationReport], None]
 Ask = Callable[[Question, CallBudget], Awaitable[Decision]]
-"""Decides a question within the budget of calls; where that is spent, the decision is pending."""
+"""Decide a question within the budget of calls; once that is spent, the decision is pending."""
 
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """How a batch looks for groups, and how many questions are with the model at once."""
+    """How a batch searches groups, and how many questions it asks at once."""
 
     rules: Rules
     neighbours: int
     concurrency: int
     pages: PageRules | None = None
-    """How questions are asked on pages; None: as pairs and small groups."""
+    """Limits of pages; None: questions are asked as pairs and small groups."""
     budget_s: float = 60.0
-    """How long one question may wait for the model."""
+    """Seconds that one question may wait for the model."""
     price: Price | None = None
     executor: PlanExecutor | None = None
-    """Where pairs are looked for and groups planned; None is this process."""
+    """Where pairs are searched and groups planned; None: in this process."""
     on_compared: Progress | None = None
-    """Hears, from a thread, how many texts were compared while pairs are looked for."""
+    """Called from a thread with the number of texts compared during the search for pairs."""
 
 
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
 class Audit:
-    """The plan of a round, which can be applied, what it was made from, and what is said of it."""
+    """The plan of a round, the snapshot that it was made from, and its report."""
 
     plan: RoundPlan
     snapshot: Snapshot
@@ -165,7 +165,7 @@ class Batch:
         *,
         pending_only: bool = False,
     ) -> DeduplicationReport:
-        """Do it; with `pending_only`, only what a model could not answer before.
+        """Run the batch; with `pending_only`, only ask what a model could not answer before.
 
         `on_plan` hears of the first round, and its cost, before anything is asked.
         """
@@ -252,7 +252,7 @@ class Batch:
         ]
 
     def _record(self, texts: Iterable[ScopedText]) -> None:
-        """These are read, and need not be read again."""
+        """Record that these texts were read on pages."""
         pages, texts = self._settings.pages, list(texts)
         if pages is not None and texts:
             with self._store.ledger.writing() as writer:
@@ -261,7 +261,7 @@ class Batch:
     async def _plan(
         self, apart: frozenset[TextPair] = frozenset(), again: AskedAgain | None = None
     ) -> RoundPlan:
-        """One round; after the first only what has changed is read and planned."""
+        """Plan one round; after the first only what has changed is read and planned."""
         lineage = Lineage.SYNTHESISED if self._settings.rules.guard else Lineage.WHOLE
         read = self._store.snapshot
         self._snapshot = await in_thread(read, self._asker, lineage, self._snapshot)
@@ -273,7 +273,7 @@ class Batch:
     async def _settle_all(
         self, groups: Sequence[GroupPlan], account: Account, on_progress: Progress | None
     ) -> None:
-        """What costs nothing first, many in a transaction; then the questions side by side."""
+        """Apply what needs no model, many in a transaction; then ask the questions concurrently."""
         free = [(group, group.replacement) for group in groups if group.replacement is not None]
         asks = [group for group in groups if group.replacement is None]
         one_more = _counted(on_progress, len(groups))
@@ -292,9 +292,9 @@ class Batch:
         await self._apply(kept, account)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
-        """One question, one decision; where a member changed meanwhile, the next round sees it.
+        """Ask one question and apply its decision; on a conflict, the next round plans it anew.
 
-        Those that wait for a transaction to end share the next one.
+        Decisions that wait for a transaction to end share the next one.
         """
         assert group.question is not None
         if not self._calls.left:
@@ -336,7 +336,7 @@ class Batch:
     async def _read_all(
         self, scopes: Sequence[Sequence[PagePlan]], account: Account, on_progress: Progress | None
     ) -> None:
-        """Pages of one scope in order, some at once; scopes side by side."""
+        """Read the pages of each scope in order, scopes concurrently."""
         assert self._snapshot is not None
         arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}
         one_more = _counted(on_progress, sum(map(len, scopes)))
@@ -423,7 +423,7 @@ def _counted(tell: Progress | None, count: int) -> Callable[..., None]:
 
 
 class KeptApart:
-    """Says who keeps two memories of a scope apart: a person, whatever they stand for; a model."""
+    """Tells whether a person or a model keeps two memories of a scope apart."""
 
     def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
         self._by_person = _pairs_in(scope, snapshot.kept_apart)

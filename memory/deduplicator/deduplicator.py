@@ -424,7 +424,7 @@ class MemoryDeduplicator:
     ) -> DeduplicationReport:
         """Ask at once what the model could not answer when it was asked, and nothing else.
 
-        With `again` the whole store is asked about again, but for what a person told apart.
+        With `again` the whole store is asked about again, except what a person keeps apart.
         """
         asker = Asker(self._model.name, Insistence.AGAIN if again else Insistence.NOW)
         if again:
@@ -479,8 +479,8 @@ def _outcomes(
         if not isinstance(answer, Applied):
             effort.lost = usage
             break
-        told = decision.action, decision.reason, usage, decision.pending
-        outcomes.append(Outcome(answer.memory, *told))
+        outcome = Outcome(answer.memory, decision.action, decision.reason, usage, decision.pending)
+        outcomes.append(outcome)
         effort.lost = Usage()
     return outcomes
 

@@ -1,6 +1,6 @@
-"""A batch's pair search and group decisions on an executor: processes here, or a cluster.
+"""Run a batch's pair search and group plans on an executor: local processes or a cluster.
 
-A task is a pair of row ranges of one scope, or a run of small scopes, or some groups. It is told
+A task is a pair of row ranges of one scope, or a run of small scopes, or some groups. It gets
 the keys of its texts and reads their vectors from the ledger itself; it writes nothing. The answers
 are those of a local run, pair by pair. What a task could not do, because its worker died or cannot
 reach the ledger, is done here: that costs time and nothing else.
@@ -26,9 +26,9 @@ from memory.search import CandidatePairs, Pairs, in_order, joined, nearest_of
 logger = logging.getLogger(__name__)
 
 ROWS = 15_840
-"""Rows of a range: 16 MB of vectors of 256 numbers, and two seconds of products for a pair."""
+"""Rows of a range: 16 MB of vectors of 256 dimensions, two seconds of products for two ranges."""
 _GROUPS = 250
-"""Groups that are decided by one task."""
+"""Groups that one task plans."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Block:
-    """Two row ranges of a search, or one with itself; where they begin."""
+    """Two row ranges of a search, or one with itself, and where they begin."""
 
     search: int
     part: PairSearch
@@ -46,10 +46,10 @@ class _Block:
 
 
 class DistributedExecutor:
-    """Hands tasks to an executor and puts their answers together."""
+    """Submits tasks to an executor and combines their answers."""
 
     def __init__(self, executor: Executor, ledger_url: str, rows: int = ROWS) -> None:
-        """`ledger_url` is where a worker finds the ledger."""
+        """`ledger_url` is the ledger's address for workers, `rows` the length of a range."""
         self._executor = executor
         self._url = ledger_url
         self._rows = rows
@@ -60,7 +60,6 @@ class DistributedExecutor:
         vectors: VectorTable,
         on_compared: Progress | None = None,
     ) -> Iterator[CandidatePairs]:
-        """The candidate pairs of each search, in order."""
         blocks = [block for n, one in enumerate(searches) for block in self._blocks(n, one)]
         runs = list(_runs(blocks, 2 * self._rows))
         futures = [self._submit(_find_all, self._url, run) for run in runs]
@@ -74,7 +73,6 @@ class DistributedExecutor:
         return (_put_together(one, parts) for one, parts in zip(searches, found, strict=True))
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-        """What to do about each group, in order."""
         parts = [groups[start : start + _GROUPS] for start in range(0, len(groups), _GROUPS)]
         if len(parts) < 2:
             return plan_groups(groups, rules)
@@ -103,7 +101,7 @@ class DistributedExecutor:
 
 
 def _runs(blocks: Sequence[_Block], rows: int) -> Iterator[list[_Block]]:
-    """Blocks that one task does: many where they are small."""
+    """Yield the blocks of each task: many small ones, or one large one."""
     run: list[_Block] = []
     for block in blocks:
         if run and sum(len(one.part.keys) for one in run) + len(block.part.keys) > rows:
@@ -115,7 +113,7 @@ def _runs(blocks: Sequence[_Block], rows: int) -> Iterator[list[_Block]]:
 
 
 def _find_all(url: str, run: Sequence[_Block]) -> list[CandidatePairs]:
-    """In a worker, which reads its rows itself.
+    """Find pairs in a worker, which reads the vectors from the ledger itself.
 
     Raises: LedgerError; KeyError where a text is gone.
     """
@@ -131,7 +129,7 @@ def _found_in(
 
 
 def _answer(future: Future[T] | None, here: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The worker's answer; where there is none, the work is done by this process."""
+    """Return the worker's answer; if it failed, do its task in this process."""
     try:
         if future is not None:
             return future.result()
@@ -143,7 +141,7 @@ def _answer(future: Future[T] | None, here: Callable[P, T], *args: P.args, **kwa
 def _put_together(
     search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]
 ) -> CandidatePairs:
-    """The pairs of a whole search from those of its blocks."""
+    """Combine the pairs of a search's blocks."""
     upper = joined(_moved(block, found.upper) for block, found in parts)
     near = joined(_moved(block, found.nearest) for block, found in parts)
     counts = np.sum([found.counts for _, found in parts], axis=0)
@@ -152,7 +150,7 @@ def _put_together(
 
 
 def _moved(block: _Block, pairs: Pairs) -> Pairs:
-    """The same pairs by the rows of the whole search."""
+    """Number the pairs of a block by the rows of the whole search."""
     if block.across is None:
         return Pairs(pairs.i + block.left, pairs.j + block.left, pairs.similarity)
     return Pairs(pairs.i + block.left, pairs.j + (block.right - block.across), pairs.similarity)

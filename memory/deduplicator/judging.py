@@ -1,4 +1,4 @@
-"""A question to the model: its verdict is held against the sources, in doubt read a second time."""
+"""Ask a model which memories state the same fact, and check its merged texts."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from memory.text import shortened
 logger = logging.getLogger(__name__)
 
 QUOTED = 60
-"""Characters of a memory in a log line."""
+"""Characters of a memory in a log line, at most."""
 _FAILED = "DEDUP_FAIL: LLM merge failed"
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """Why an answer is not believed; `refused` where it was readable, and its text wrong."""
+    """Why an answer is not believed; `refused` if it was readable but its text is wrong."""
 
     why: str
     refused: bool = False
     partial: Decision | None = None
-    """What its other groups amount to, where one was refused: who is in that is no member."""
+    """Decision about the other groups, if one was refused."""
 
 
 @dataclass(frozen=True)
 class NamedMerge:
-    """What becomes of a new memory and of those that the extracting model names."""
+    """The outcome for a new memory and those that the extracting model names."""
 
     decision: Decision | None = None
     """The accepted merge, or the question that a refused one leaves open."""
@@ -68,7 +68,7 @@ class NamedMerge:
 
 
 class Judging:
-    """Asks a model what only a model can say, and believes no more than the words bear out."""
+    """Asks a model, and turns the verdict into a decision once its merged texts are checked."""
 
     def __init__(self, store: MemoryStore, model: LanguageModel, rules: Rules) -> None:
         self._store = store
@@ -77,9 +77,9 @@ class Judging:
         self.reader = SecondReader(store, model)
 
     async def decide(self, question: Question, asking: Asking, most_answers: int) -> Decision:
-        """What the model's verdict amounts to; after so many that are not believed, the fallback.
+        """Return the model's decision; after `most_answers` that are not believed, the fallback.
 
-        From the second time on it is told what was wrong. Where no call is left, the question
+        From the second answer on the question says what was wrong. If no call is left, the question
         stays open, and the decision names no model.
         """
         problem = _Problem("")
@@ -213,7 +213,7 @@ class Judging:
     async def _failed(
         self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
     ) -> Decision:
-        """The fallback; it names the model where that was asked."""
+        """Return the fallback; it names the model if that was asked."""
         if problem.partial is not None:
             log_merges(problem.partial)
             return replace(problem.partial, usage=usage)
@@ -253,7 +253,6 @@ def decision_of(
 
 
 def log_merges(decision: Decision) -> None:
-    """One line for each merged text."""
     for survivor in decision.survivors:
         count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
         text = shortened(survivor.memory.content, QUOTED)

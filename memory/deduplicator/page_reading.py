@@ -58,7 +58,6 @@ class ScopeContext:
     """Order of arrival by id; a merged memory has that of its last member."""
 
     def oldest_first(self, members: Iterable[Memory]) -> tuple[Memory, ...]:
-        """Sort by time, then by order of arrival."""
         return tuple(sorted(members, key=lambda one: (one.timestamp, self.arrival.get(one.id, 0))))
 
 

@@ -1,4 +1,4 @@
-"""Merged texts that the program cannot tell true are read by a model, many in one call.
+"""Have a model read merged texts that the program cannot check, many in one call.
 
 A model is tried before it is trusted: see `memory.deduplicator.trial`. The ledger keeps the result.
 """
@@ -26,7 +26,7 @@ _PREFIX = f"second_reading:{trial.VERSION}:"
 
 
 class SecondReader:
-    """Settles parts of verdicts: by a second reading where the model has one that is trusted."""
+    """Settles doubtful merges: by a second reading, or by words if the model is not trusted."""
 
     def __init__(self, store: MemoryStore, model: LanguageModel) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class SecondReader:
     # --- trust ---
 
     async def _is_trusted(self, asking: Asking) -> bool:
-        """Whether the model reads, and reads well: tried once, by one task of a loop."""
+        """Whether the model passed its trial, which the first task to ask holds."""
         if not self._model.page_size:
             return False
         async with self._trying.mine(asyncio.Lock):
@@ -73,7 +73,7 @@ class SecondReader:
         wrong = trial.accepted_wrongly(answer)
         await in_thread(self._keep, wrong)
         if wrong > trial.MOST_ACCEPTED:
-            logger.warning("%s", _told(self._model.name, wrong))
+            logger.warning("%s", _described(self._model.name, wrong))
         return wrong <= trial.MOST_ACCEPTED
 
     def known(self) -> bool | None:
@@ -94,16 +94,16 @@ class SecondReader:
 
 
 def untrusted_readers(reader: Reader) -> list[str]:
-    """Say of each model that failed its trial what that means."""
+    """Describe each model that failed its trial, and what that means."""
     tried = reader.metas(_PREFIX)
     return [
-        _told(key.removeprefix(_PREFIX), int(wrong))
+        _described(key.removeprefix(_PREFIX), int(wrong))
         for key, wrong in sorted(tried.items())
         if int(wrong) > trial.MOST_ACCEPTED
     ]
 
 
-def _told(name: str, wrong: int) -> str:
+def _described(name: str, wrong: int) -> str:
     return (
         f"{name} accepted {wrong} of {trial.FAITHFUL.count(False)} wrong merges when it was tried: "
         f"{_BY_WORDS}"

@@ -69,22 +69,22 @@ _MERGES = (
 )
 
 
-def _told(number: int, *texts: str) -> ProposedMerge:
+def _merge(number: int, *texts: str) -> ProposedMerge:
     start = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
-    *members, text = texts
+    *members, merged = texts
     return ProposedMerge(
         tuple(
-            Memory(id=f"mem_{16 * number + n:012x}", content=told, timestamp=start.replace(hour=n))
-            for n, told in enumerate(members)
+            Memory(id=f"mem_{16 * number + n:012x}", content=text, timestamp=start.replace(hour=n))
+            for n, text in enumerate(members)
         ),
-        text,
+        merged,
     )
 
 
-TRIAL = tuple(_told(number, *texts) for number, (_, *texts) in enumerate(_MERGES))
-"""What a model is shown, in one call."""
+TRIAL = tuple(_merge(number, *texts) for number, (_, *texts) in enumerate(_MERGES))
+"""The merges as a model is shown them, in one call."""
 FAITHFUL = tuple(faithful for faithful, *_ in _MERGES)
-"""Whether each of them is."""
+"""Whether each merge of the trial is faithful."""
 
 
 def accepted_wrongly(answer: Rereading) -> int:

@@ -1,4 +1,4 @@
-"""`MemoryExtractor` and `ChatMemory`: turns are kept, wait, and are read in the background."""
+"""Extract memories from turns of conversations, in the background."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What a live bot holds: it hears, recalls and forgets, and remembers in the background."""
+"""The memory of a live bot: hear turns, recall, forget; extract in the background."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ChatMemory:
     ) -> None:
         """A conversation is extracted with ten turns, or `wait_s` after the first of them.
 
-        `on_extracted` is told in a thread of its own. `release` closes what is not needed after.
+        `on_extracted` is called in the background's thread, `release` at the end.
         """
         self._store = store
         self._extractor = extractor
@@ -62,7 +62,7 @@ class ChatMemory:
         self._loop.soon(self._background.wake)
 
     async def hear_all(self, turns: Sequence[Turn], *, formerly: str | None = None) -> int:
-        """The same for turns of the past, in one transaction; gives how many were known before.
+        """Keep turns of the past in one transaction; return how many were known before.
 
         Without an id, a turn is known by its position. `formerly` is as in `MemoryExtractor.keep`.
 
@@ -139,7 +139,7 @@ class ChatMemory:
         return await self._loop.run(self._background.settle(on_progress))
 
     async def waiting(self) -> int:
-        """How many turns are not extracted yet."""
+        """Count the turns that are not extracted yet."""
         self._check_open()
         return await self._extractor.count_waiting()
 

@@ -14,6 +14,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import (
@@ -26,7 +27,7 @@ from memory.errors import (
 )
 from memory.extractor.leasing import leased
 from memory.extractor.turn_reader import TurnReader, TurnsRead, summed
-from memory.ledger import SHARED, PendingTurn, Waiting, Writer
+from memory.ledger import SHARED, PendingTurn, Reader, Waiting, Writer
 from memory.models import ExtractionResult, Turn, Usage
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, in_thread
@@ -34,27 +35,26 @@ from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _ATTEMPTS = 3
-"""How often a turn that the model cannot read is tried before it is left alone."""
+"""Tries of a turn that the model cannot read, before it is left alone."""
 
 OnExtracted = Callable[[ExtractionResult], None]
-"""Told, in the background's own thread, what became of some turns."""
+"""Called with what became of some turns, as soon as it has; in the background's own thread."""
 _LOOK_S = 5.0
-"""How often it looks for turns that others kept and did not live to extract."""
+"""Seconds between looks for turns that another process kept and did not extract."""
 _LOOK_WHILE_SETTLING_S = 0.2
 _HELD_S = 1.0
-"""How long a conversation is left alone that another process is at."""
+"""Seconds until a conversation is tried again that another process extracts."""
 _UNREADABLE_S = 60.0
-"""How long a conversation rests after turns that the model could not read, or not in time."""
+"""Seconds that a conversation rests after turns that the model could not read in time."""
 _LONGEST_PAUSE_S = 60.0
-"""Between tries of a model that fails: from a second up to this, or as long as it asks for."""
-
-OnChunk = Callable[[ExtractionResult], None]
-"""Told what became of some turns, as soon as it has."""
+"""Longest pause between tries of a failing model, unless it asks for more; the first is 1 s."""
 
 
 class MemoryExtractor:
-    """The hook: hand it what was said, and it remembers what matters.
+    """The hook of a chatbot: it extracts memories from what was said.
 
     Holds nothing of any event loop: it may be used from several, in several threads, at once.
     """
@@ -83,7 +83,7 @@ class MemoryExtractor:
         self._concurrency = concurrency
 
     async def keep(self, turns: Sequence[Turn], *, formerly: str | None = None) -> int:
-        """Make turns durable without extracting them yet; gives how many were known before.
+        """Make turns durable without extracting them yet; return how many were known before.
 
         A turn is known by its conversation, its id (else its position in `turns`) and its text.
         The bot's turns without a conversation are of that of the only person who speaks without
@@ -98,7 +98,7 @@ class MemoryExtractor:
         return await in_thread(self._keep, named)
 
     async def keep_one(self, turn: Turn) -> None:
-        """The same for a turn that is just spoken: without an id it is known by its time.
+        """Make a turn durable that is just spoken: without an id it is known by its time.
 
         Raises: LedgerError.
         """
@@ -107,7 +107,7 @@ class MemoryExtractor:
     async def extract_and_store(
         self, turns: Sequence[Turn] = (), *, on_progress: Progress | None = None
     ) -> ExtractionResult:
-        """Remember what these turns say, and the turns that earlier calls kept or had to leave.
+        """Extract these turns, and those that earlier calls kept or left.
 
         A turn that was handed over before adds nothing. What others extract is waited for. Where
         the model fails, turns stay pending.
@@ -127,21 +127,21 @@ class MemoryExtractor:
         return replace(result, known=known)
 
     async def waiting(self) -> list[Waiting]:
-        """The conversations with turns to extract, the longest wait first."""
-        return await in_thread(self._waiting)
+        """Return the conversations with turns to extract, the longest wait first."""
+        return await in_thread(self._read, lambda reader: reader.turns.conversations(_ATTEMPTS))
 
     async def count_waiting(self) -> int:
-        """How many turns are not extracted, those that were given up with them."""
-        return await in_thread(self._count_waiting)
+        """Count the turns that are not extracted, those that were given up with them."""
+        return await in_thread(self._read, lambda reader: reader.turns.count_waiting())
 
     async def extract_conversation(
         self,
         conversation: str,
         *,
-        on_chunk: OnChunk | None = None,
+        on_chunk: OnExtracted | None = None,
         wait_s: float = 0.0,
     ) -> TurnsRead | None:
-        """Extract what waits in a conversation; None where another does.
+        """Extract what waits in a conversation; return None if another process does so.
 
         As long as there are `turns_at_once`, or the first of them has waited for `wait_s`.
         One call that is too slow or refused holds up no later one; of two in a row the model may be
@@ -163,9 +163,10 @@ class MemoryExtractor:
                 except LeaseLost as exc:
                     logger.warning("%s", exc)
                     return None
-                paid = ExtractionResult(usage=_lost(work.fault, part.fault))
-                fault = part.fault or work.fault
-                work = TurnsRead(summed(work.result, part.result, paid), fault)
+                result = summed(work.result, part.result)
+                if part.fault and work.fault:  # what the earlier one cost is not in a result yet
+                    result = replace(result, usage=result.usage + Usage.of_failure(work.fault))
+                work = TurnsRead(result, part.fault or work.fault)
                 if on_chunk is not None and part.result != ExtractionResult():
                     on_chunk(part.result)
                 if part.fault is not None:
@@ -184,16 +185,12 @@ class MemoryExtractor:
             new = [_keep_turn(writer, *one) for one in named]
         return new.count(False)
 
-    def _waiting(self) -> list[Waiting]:
+    def _read(self, ask: Callable[[Reader], T]) -> T:
         with self._store.ledger.reading() as reader:
-            return reader.turns.conversations(_ATTEMPTS)
-
-    def _count_waiting(self) -> int:
-        with self._store.ledger.reading() as reader:
-            return reader.turns.count_waiting()
+            return ask(reader)
 
     def _next_chunk(self, conversation: str, after: int, wait_s: float) -> list[PendingTurn]:
-        """The next turns for one call; none where they should wait for more."""
+        """Return the turns for the next call; none if they should wait for more."""
         with self._store.ledger.reading() as reader:
             kept = reader.turns.to_extract(conversation, _ATTEMPTS, after, self.turns_at_once)
             if len(kept) < self.turns_at_once and wait_s > 0.0:
@@ -205,7 +202,7 @@ class MemoryExtractor:
 
 
 class BackgroundExtraction:
-    """Drives extraction: conversations side by side, as they fall due. Lives in one event loop."""
+    """Extracts conversations concurrently, as they fall due. Lives in one event loop."""
 
     def __init__(
         self,
@@ -215,19 +212,19 @@ class BackgroundExtraction:
         wait_s: float,
         on_extracted: OnExtracted | None = None,
     ) -> None:
-        """A conversation is due with a full call of turns, or `wait_s` after the first of them."""
+        """A conversation is due once a call is full, or `wait_s` after its first turn."""
         self._extractor = extractor
         self._at_once = at_once
         self._wait_s = wait_s
         self._on_extracted = on_extracted
         self._working: dict[str, asyncio.Task[None]] = {}
         self._worked: dict[str, float] = {}
-        """When the last work that was done at a conversation began."""
+        """Loop time at which the last finished extraction of a conversation began."""
         self._not_before: dict[str, float] = {}
         self._paused_until = 0.0
         self._failures = 0
         self.fault: Exception | None = None
-        """What failed last."""
+        """The last error."""
         self._faults = 0
         self._settling = set[asyncio.Task[object] | None]()
         self._stopped = False
@@ -236,11 +233,11 @@ class BackgroundExtraction:
         self._moved = asyncio.Event()
 
     def wake(self) -> None:
-        """Turns were kept: see what is due. Only from its own loop."""
+        """Check what is due, after turns were kept. Call it from its own loop only."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Until `stop`."""
+        """Extract what falls due, until `stop`."""
         while not self._stopped:
             self._woken.clear()
             pause_s = await self._start_due()
@@ -249,7 +246,7 @@ class BackgroundExtraction:
                     await self._woken.wait()
 
     async def stop(self) -> None:
-        """End what is under way; its turns are left for the next start."""
+        """Cancel what is running; its turns are left for the next start."""
         self._stopped = True
         self._woken.set()
         self._moved.set()
@@ -260,7 +257,7 @@ class BackgroundExtraction:
         await asyncio.gather(*working, *settling, return_exceptions=True)
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
-        """Wait until all that waits now was extracted, or tried, once; not for more turns.
+        """Wait until all that waits now was extracted or tried once.
 
         Gives what was extracted since this was last asked; ends early where the model fails, or
         where this is stopped.
@@ -275,7 +272,11 @@ class BackgroundExtraction:
                 if on_progress is not None:
                     left = sum(one.turns for one in await self._extractor.waiting())
                     on_progress(self._account.extracted, self._account.extracted + left)
-                await self._next_move()
+                self._moved.clear()
+                self._woken.set()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_WHILE_SETTLING_S):
+                        await self._moved.wait()
             if self._working:
                 await asyncio.wait(self._working.values())
         finally:
@@ -286,7 +287,7 @@ class BackgroundExtraction:
     # --- what is due ---
 
     async def _start_due(self) -> float:
-        """Start what is due; gives for how long nothing more will be."""
+        """Start what is due; return the seconds until something else may be."""
         now = asyncio.get_running_loop().time()
         if now < self._paused_until:
             return self._paused_until - now
@@ -299,36 +300,25 @@ class BackgroundExtraction:
         for one in waiting:
             if one.conversation in self._working:
                 continue
-            due_in_s = max(self._due_in_s(one), self._not_before.get(one.conversation, 0.0) - now)
+            full = self._settling or one.turns >= self._extractor.turns_at_once
+            due_in_s = max(
+                0.0 if full else self._wait_s - one.waited_s,
+                self._not_before.get(one.conversation, 0.0) - now,
+            )
             if due_in_s > 0.0:
                 pause_s = min(pause_s, due_in_s)
             elif len(self._working) < self._at_once and not self._stopped:
-                self._start(one.conversation)
+                task = asyncio.create_task(self._work_at(one.conversation))
+                task.add_done_callback(_retrieve)
+                self._working[one.conversation] = task
         return pause_s
 
-    def _due_in_s(self, one: Waiting) -> float:
-        if self._settling or one.turns >= self._extractor.turns_at_once:
-            return 0.0
-        return self._wait_s - one.waited_s
-
     async def _unsettled(self, began: float) -> bool:
-        """Whether turns wait in a conversation that nobody has worked at since."""
+        """Whether turns wait in a conversation that was not extracted since `began`."""
         waiting = await self._extractor.waiting()
         return any(self._worked.get(one.conversation, -math.inf) < began for one in waiting)
 
-    async def _next_move(self) -> None:
-        self._moved.clear()
-        self._woken.set()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK_WHILE_SETTLING_S):
-                await self._moved.wait()
-
     # --- one conversation ---
-
-    def _start(self, conversation: str) -> None:
-        task = asyncio.create_task(self._work_at(conversation))
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # once is enough
-        self._working[conversation] = task
 
     async def _work_at(self, conversation: str) -> None:
         started = asyncio.get_running_loop().time()
@@ -375,10 +365,10 @@ class BackgroundExtraction:
         try:
             self._on_extracted(part)
         except Exception as exc:  # whatever a host hangs here
-            logger.warning("whoever is told of extractions failed: %s", type(exc).__name__)
+            logger.warning("on_extracted failed: %s", type(exc).__name__)
 
     def _failed(self, exc: Exception) -> None:
-        """Leave the model, or the ledger, alone for a while."""
+        """Pause after an error of the model or the ledger."""
         asked_s = exc.retry_after_s if isinstance(exc, ModelUnavailable) else None
         pause_s = max(asked_s or 0.0, min(2.0**self._failures, _LONGEST_PAUSE_S))
         if not self._failures and not isinstance(exc, ModelError):  # those are logged
@@ -391,13 +381,14 @@ class BackgroundExtraction:
         self._moved.set()
 
 
-def _lost(earlier: ModelError | None, later: ModelError | None) -> Usage:
-    """What a fault has cost that a later one takes the place of."""
-    return Usage.of_failure(earlier) if earlier is not None and later is not None else Usage()
+def _retrieve(done: asyncio.Task[None]) -> None:
+    """Take a task's exception, which was logged, so that asyncio does not report it again."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _answered(turns: Sequence[Turn]) -> list[Turn]:
-    """The bot's turns without a conversation in that of the only person without one."""
+    """Put the bot's turns without a conversation into that of the only person without one."""
     people = {turn.speaker for turn in turns if _is_alone(turn) and not turn.is_bot}
     if len(people) != 1:
         return list(turns)
@@ -414,7 +405,7 @@ def _is_alone(turn: Turn) -> bool:
 
 
 def _keep_turn(writer: Writer, turn: Turn, name: str, formerly: str | None) -> bool:
-    """Keep a turn; whether neither this nor an earlier version knew it."""
+    """Keep a turn; return whether it is new to this and every earlier version."""
     if formerly is None and turn.conversation == SHARED:  # the upgrade gave it to its speaker
         formerly = turn.speaker
     if formerly and writer.turns.was_kept_before_upgrade(formerly, name, turn.text):
@@ -425,10 +416,10 @@ def _keep_turn(writer: Writer, turn: Turn, name: str, formerly: str | None) -> b
 
 
 def _until_silence(kept: Sequence[PendingTurn], gap_s: float) -> list[PendingTurn]:
-    """The turns up to the first long silence between two."""
-    together = list(kept[:1])
+    """Return the turns up to the first silence longer than `gap_s`."""
+    part = list(kept[:1])
     for one in kept[1:]:
-        if abs((one.turn.at - together[-1].turn.at).total_seconds()) > gap_s:
+        if abs((one.turn.at - part[-1].turn.at).total_seconds()) > gap_s:
             break
-        together.append(one)
-    return together
+        part.append(one)
+    return part

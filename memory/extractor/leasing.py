@@ -1,4 +1,4 @@
-"""One process at a time extracts a conversation, under a lease that its holder keeps renewing."""
+"""Lease a conversation, so that one process at a time extracts it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memory.runtime import in_thread
 logger = logging.getLogger(__name__)
 
 LEASE_S = 15.0
-"""How long a lease outlives its holder's last renewal: the turns of a killed process wait so long.
+"""Seconds that a lease outlives its last renewal: the turns of a killed process wait so long.
 
 A third of it passes between renewals, so a restart of the database does not end a lease.
 """
@@ -26,7 +26,7 @@ A third of it passes between renewals, so a restart of the database does not end
 async def leased(
     ledger: Ledger, conversation: str, seconds: float = LEASE_S
 ) -> AsyncIterator[Lease | None]:
-    """A lease on the conversation, renewed while the block runs; None where another has one.
+    """Hold a lease on a conversation, renewed while the block runs; None if another holds it.
 
     Raises: LedgerError where it could not be claimed.
     """
@@ -62,7 +62,7 @@ def _claim(ledger: Ledger, lease: Lease, seconds: float) -> bool:
 
 
 def _release(ledger: Ledger, lease: Lease) -> None:
-    """Give it back, or let it run out where the ledger cannot be written."""
+    """Give the lease back; if the ledger cannot be written, it runs out."""
     try:
         with ledger.writing() as writer:
             writer.leases.release(lease)

@@ -1,4 +1,4 @@
-"""Some turns of a conversation: what a model finds in them, and what becomes of that.
+"""Read some turns of a conversation with a model, and store what it finds.
 
 A model that gives no usable answer is shown fewer at a time, so that one turn does not hold up the
 others.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from calendar import month_name
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -50,32 +51,30 @@ from memory.text import telling_words, text_key
 logger = logging.getLogger(__name__)
 
 _ASKED = 1.0
-"""The intensity of what somebody asked to remember."""
+"""Intensity of what somebody asked to remember."""
 _CONTEXT = 4
 """Turns before those to extract, already extracted, that a model is shown with them."""
 _REMEMBERED = 40
 """Memories that a model is shown with the turns, at most."""
 _LATEST = 8
-"""How many of them are those that the conversation produced last, at most."""
+"""How many of them are the latest of this conversation, at most."""
 _MOST_NAMED = 5
 """Memories that one candidate may replace."""
 _CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100
-"""Candidates taken from one call: so many for each turn, and one more for so much text."""
+"""Candidates taken from one call, at most: so many a turn, and one for so many characters."""
 
 
 @dataclass(frozen=True)
 class TurnsRead:
-    """What has been done for a conversation, or for some of its turns."""
+    """The result of reading some turns."""
 
     result: ExtractionResult = field(default_factory=ExtractionResult)
     fault: ModelError | None = None
-    """Why it ended early, where it did; what that cost is not in the result."""
+    """Why reading ended early; what that call cost is not in the result."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Everything that a model was shown in one call."""
-
     turns: Sequence[Turn] = ()
     remembered: Sequence[Memory] = ()
 
@@ -101,12 +100,11 @@ class Shown:
 
     @property
     def texts(self) -> list[str]:
-        """Everything that is read to tell whether a candidate is a copy."""
+        """All texts that `was_copied` reads."""
         return [*(turn.text for turn in self.turns), *(one.content for one in self.remembered)]
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of the remembered texts."""
         return frozenset(text_key(one.content) for one in self.remembered)
 
     @cached_property
@@ -116,18 +114,17 @@ class Shown:
 
     @cached_property
     def _remembered_words(self) -> list[tuple[str | None, frozenset[str]]]:
-        """The words of each memory, with its user."""
         return [(one.user, self._words(one.content)) for one in self.remembered]
 
     def _words(self, text: str) -> frozenset[str]:
-        """The words of a text without the names of the speakers."""
+        """Return the words of a text without the names of the speakers."""
         speakers = {turn.speaker for turn in self.turns}
         names = {word for speaker in speakers for word in telling_words(speaker)}
         return frozenset(telling_words(text)) - names
 
 
 def _words_of_days(dates: Set[date]) -> frozenset[str]:
-    """How days within two weeks of these dates are written, in words of the languages read."""
+    """Return the words of the days within two weeks of these dates, in the supported languages."""
     days = {day + timedelta(n) for day in dates for n in range(-_DAYS_AROUND, _DAYS_AROUND + 1)}
     written = (
         f"{month_name[day.month]} {day.day} {day.year} {day} {day.year}年{day.month}月{day.day}日"
@@ -141,10 +138,10 @@ _DAYS_AROUND = 14
 
 @dataclass(frozen=True)
 class Said:
-    """Where a candidate comes from."""
+    """The turns that a candidate comes from."""
 
     anchor: PendingTurn
-    """The last of its turns that its user spoke: what names it, and says when."""
+    """The last of its turns that its user spoke; it gives the memory its name and time."""
     names: tuple[str, ...] = ()
     """Names of all its turns that people spoke; empty where there is only one."""
     is_guess: bool = False
@@ -152,7 +149,7 @@ class Said:
 
 
 class TurnReader:
-    """Turns -> candidates -> deduplicator, under a lease; holds nothing of any event loop."""
+    """Turns become candidates, and these memories, under a lease. Bound to no event loop."""
 
     def __init__(
         self,
@@ -171,26 +168,26 @@ class TurnReader:
         self._budget_s = budget_s
 
     async def read(self, chunk: Sequence[PendingTurn], lease: Lease) -> TurnsRead:
-        """Turns of one conversation; where no usable answer comes to them, fewer at a time.
+        """Read turns of one conversation; without a usable answer, fewer at a time.
 
-        It ends early where it is not the turns that the model fails at.
+        It ends early if the model fails for another reason than these turns.
 
         Raises: LeaseLost.
         """
         try:
             found, shown, asked = await self._candidates(chunk, lease)
         except (ModelTooSlow, ModelRefused) as exc:
-            asking = await in_thread_if_long(_texts(chunk), _asking, chunk)
-            if len(asking) < 2:
+            to_read = await in_thread_if_long(_texts(chunk), _to_read, chunk)
+            if len(to_read) < 2:
                 return TurnsRead(fault=exc)
-            middle = asking[len(asking) // 2]
+            middle = to_read[len(to_read) // 2]
             halves = (chunk[:middle], chunk[middle:])
             return await self._read_halves(halves, lease, Usage.of_failure(exc))
         except ModelAnswerError as exc:
             if len(chunk) > 1:
                 return await self._read_each(chunk, lease, Usage.of_failure(exc))
             logger.warning("turn %s of %s: %s", chunk[0].name, chunk[0].turn.conversation, exc)
-            await in_thread(self._count_attempt, chunk[0], lease)
+            await self.count_attempts(chunk, lease)
             return TurnsRead(failed(exc))
         except ModelError as exc:
             return TurnsRead(fault=exc)
@@ -202,13 +199,12 @@ class TurnReader:
 
         Raises: LeaseLost.
         """
-        for one in chunk:
-            await in_thread(self._count_attempt, one, lease)
+        await in_thread(self._count_attempts, chunk, lease)
 
     async def _read_each(
         self, chunk: Sequence[PendingTurn], lease: Lease, paid: Usage
     ) -> TurnsRead:
-        """One after the other; `paid` is what all together have cost in vain."""
+        """Read one turn after the other; `paid` is the cost of the failed call."""
         work = TurnsRead(ExtractionResult(usage=paid))
         for one in chunk:
             part = await self.read([one], lease)
@@ -220,7 +216,7 @@ class TurnReader:
     async def _read_halves(
         self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage
     ) -> TurnsRead:
-        """A half that has no answer, while the model answers the other, has failed once.
+        """Read two halves; one without an answer, while the other has one, has failed once.
 
         `paid` is what the whole has cost in vain.
         """
@@ -243,9 +239,9 @@ class TurnReader:
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
     ) -> tuple[dict[int, list[KeptCandidate | None]], Shown, ExtractionResult]:
-        """What is worth remembering, by the turn that says it, kept before it is stored.
+        """Return the candidates by turn number; they are kept in the ledger first.
 
-        Also what the model was shown, what finding it cost, and how much was left out.
+        Return also what the model was shown, the cost, and the number left out.
         """
         unread = [one for one in chunk if one.candidates is None]
         found = {one.seq: list(one.candidates or ()) for one in chunk}
@@ -263,7 +259,7 @@ class TurnReader:
         return found, shown, ExtractionResult(usage=usage, over_limit=over_limit)
 
     def _kept(self, said: Said, candidate: Candidate, shown: Shown) -> KeptCandidate:
-        """The candidate with names in place of positions, without what it may not replace.
+        """Return the candidate with ids for positions, without what it may not replace.
 
         That is: whatever is not of its own user and scope, and what comes after the fifth; all of
         it where no turn is named, since then somebody else may have said it.
@@ -297,7 +293,7 @@ class TurnReader:
         )
 
     async def _ask(self, to_ask: Sequence[PendingTurn]) -> tuple[Extraction, Shown]:
-        """What the model finds in these turns, and what it was shown with them."""
+        """Ask the model about these turns; return its answer and what it was shown."""
         turns = [one.turn for one in to_ask]
         context = await in_thread(self._context, to_ask)
         remembered = await in_thread(self._remembered, to_ask)
@@ -313,12 +309,12 @@ class TurnReader:
     # --- what a model is shown with them ---
 
     def _context(self, chunk: Sequence[PendingTurn]) -> list[Turn]:
-        """What was said just before, oldest first, back to the last long silence."""
+        """Return the turns just before, oldest first, back to the last long silence."""
         first = chunk[0]
         with self._store.ledger.reading() as reader:
-            told = reader.turns.told_before(first.turn.conversation, first.seq, _CONTEXT)
+            before = reader.turns.told_before(first.turn.conversation, first.seq, _CONTEXT)
         at, near = first.turn.at, list[Turn]()
-        for turn in reversed(told):
+        for turn in reversed(before):
             if abs((at - turn.at).total_seconds()) > self._gap_s:
                 break
             near.insert(0, turn)
@@ -326,9 +322,9 @@ class TurnReader:
         return near
 
     def _remembered(self, chunk: Sequence[PendingTurn]) -> tuple[Memory, ...]:
-        """The public memories of the speakers that are nearest to what they say, oldest first.
+        """Return the speakers' public memories nearest to what they say, oldest first.
 
-        With those that this conversation produced last.
+        The latest of this conversation are among them.
         """
         said: dict[str, list[str]] = {}
         for one in chunk:
@@ -345,7 +341,7 @@ class TurnReader:
         return tuple(sorted(list(memories.values())[:_REMEMBERED], key=lambda one: one.timestamp))
 
     def _about(self, texts: Sequence[str], speaker: str, conversation: str) -> list[Memory]:
-        """The memories of a speaker: first the latest of this conversation, then the nearest."""
+        """Return memories of a speaker: the latest of this conversation, then the nearest."""
         scope = Scope.of_user(speaker, is_private=False)
         with self._store.ledger.reading() as reader:
             newest = [row.memory for row in reader.memories.newest(_REMEMBERED, scope)]
@@ -365,7 +361,7 @@ class TurnReader:
         lease: Lease,
     ) -> ExtractionResult:
         recalled = await in_thread(self._recalled, chunk)
-        # Only a model that reads has told it from what it was shown.
+        # Only a model that reads pages has compared it with what it was shown.
         keys = shown.keys if self._model.page_size else frozenset[str]()
         every = [
             (one, Extracted(self._memory(kept, one, position), one.named, one.merged, keys))
@@ -385,7 +381,7 @@ class TurnReader:
         )
 
     def _memory(self, kept: PendingTurn, candidate: Candidate, position: int) -> Memory:
-        """A memory of the turn's speaker, whoever the candidate names: the rest is hearsay."""
+        """Make a memory of the turn's speaker, even if the candidate names another user."""
         turn = kept.turn
         metadata: dict[str, JsonValue] = {"conversation": turn.conversation, "turn": kept.name}
         if isinstance(candidate, KeptCandidate) and candidate.said_in:
@@ -406,46 +402,44 @@ class TurnReader:
         with self._store.ledger.reading() as reader:
             return [row.memory for row in reader.memories.rows(ids).values()]
 
-    # --- each a transaction that only who holds the lease may make ---
+    # --- transactions that only the holder of the lease may make ---
+
+    @contextmanager
+    def _writing(self, lease: Lease) -> Iterator[Writer]:
+        with self._store.ledger.writing() as writer:
+            writer.leases.check(lease)
+            yield writer
 
     def _keep_candidates(self, found: dict[int, list[KeptCandidate | None]], lease: Lease) -> None:
-        def keep(writer: Writer) -> None:
+        with self._writing(lease) as writer:
             for seq, candidates in found.items():
                 writer.turns.keep_candidates(seq, candidates)
 
-        self._write(lease, keep)
-
     def _finish(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
-        def finish(writer: Writer) -> None:
+        with self._writing(lease) as writer:
             for one in chunk:
                 writer.turns.finish(one.seq)
             writer.turns.clear(lease.conversation, but=_CONTEXT, older_than_s=self._gap_s)
 
-        self._write(lease, finish)
-
-    def _count_attempt(self, one: PendingTurn, lease: Lease) -> None:
-        self._write(lease, lambda writer: writer.turns.count_attempt(one.seq))
-
-    def _write(self, lease: Lease, write: Callable[[Writer], None]) -> None:
-        with self._store.ledger.writing() as writer:
-            writer.leases.check(lease)
-            write(writer)
+    def _count_attempts(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
+        with self._writing(lease) as writer:
+            for one in chunk:
+                writer.turns.count_attempt(one.seq)
 
 
 def _unstated(
     every: Sequence[tuple[Candidate, Extracted]], recalled: Sequence[Memory]
 ) -> list[Extracted]:
-    """Return those that somebody asked for, or that nothing recalled states."""
+    """Return those that somebody asked for, or that no recalled memory of theirs states."""
     return [
         new
         for candidate, new in every
-        if candidate.asked or not any(_states(old, new.memory) for old in recalled)
+        if candidate.asked
+        or not any(
+            old.user in (None, new.memory.user) and covers(old.content, new.memory.content)
+            for old in recalled
+        )
     ]
-
-
-def _states(old: Memory, new: Memory) -> bool:
-    """Whether an old memory, of the same user or of nobody, states all of the new one."""
-    return old.user in (None, new.user) and covers(old.content, new.content)
 
 
 def _uncopied(
@@ -464,24 +458,30 @@ def _requests(
 ) -> tuple[dict[int, list[KeptCandidate]], list[PendingTurn]]:
     """Return what each turn asks to remember, and the turns that a model is to read."""
     asked = {one.seq: _asked(one.turn) for one in unread}
-    if not _asking(unread):
+    if not _to_read(unread):
         return asked, []
     return asked, [one for one in unread if not only_asks_to_remember(one.turn.text)]
+
+
+def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
+    """Return the positions of the turns in which a person says more than a request."""
+    return [
+        position
+        for position, one in enumerate(chunk)
+        if one.candidates is None
+        and not one.turn.is_bot
+        and not only_asks_to_remember(one.turn.text)
+    ]
 
 
 def _texts(chunk: Sequence[PendingTurn]) -> list[str]:
     return [one.turn.text for one in chunk]
 
 
-def _asking(chunk: Sequence[PendingTurn]) -> list[int]:
-    """Return the positions of the turns that a model has to read."""
-    return [position for position, one in enumerate(chunk) if _needs_model(one)]
-
-
 def _asked(turn: Turn) -> list[KeptCandidate]:
-    """What "Remember that I ..." says, without a model."""
-    told = [] if turn.is_bot else asked_to_remember(turn.text)
-    contents = [retold(one, turn.speaker, turn.at) for one in told]
+    """Return what "Remember that I ..." says, without a model."""
+    requests = [] if turn.is_bot else asked_to_remember(turn.text)
+    contents = [retold(request, turn.speaker, turn.at) for request in requests]
     return [
         KeptCandidate(content=content, user=turn.speaker, intensity=_ASKED, asked=True)
         for content in contents
@@ -489,14 +489,8 @@ def _asked(turn: Turn) -> list[KeptCandidate]:
     ]
 
 
-def _needs_model(one: PendingTurn) -> bool:
-    """Whether a model has to read it: what a person said, and more than a request."""
-    asks = not one.turn.is_bot and not only_asks_to_remember(one.turn.text)
-    return asks and one.candidates is None
-
-
 def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> Said | None:
-    """Who says it, and in which turns; None where the bot said it.
+    """Return which turns state a candidate; None if only the bot did.
 
     It belongs to whom it is about, who must have spoken one of its turns, else to the speaker of
     the last of them. Where it names no turn: the last one of whom it is about, else of anybody.
@@ -514,7 +508,7 @@ def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> Said | None:
 def _limited(
     candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
 ) -> tuple[list[tuple[Said, Candidate]], int]:
-    """The candidates to take, with who says each, and how many are left out.
+    """Return the candidates to take with their turns, and the number left out.
 
     Each turn's first ones come first, so that one turn cannot crowd out the others.
     """
@@ -535,19 +529,18 @@ def _limited(
 
 
 def failed(exc: ModelError) -> ExtractionResult:
-    """Why nothing became of some turns, and what that cost."""
     return ExtractionResult(problem=str(exc), usage=Usage.of_failure(exc))
 
 
 def _with_costs(
     result: ExtractionResult, failed: Sequence[tuple[object, ModelError]]
 ) -> ExtractionResult:
-    """With what was paid for answers that never came."""
+    """Add the cost of calls that failed."""
     return replace(result, usage=sum((Usage.of_failure(exc) for _, exc in failed), result.usage))
 
 
 def summed(first: ExtractionResult, *others: ExtractionResult) -> ExtractionResult:
-    """Several accounts as one; what is pending or known is not added up."""
+    """Add up results; what is pending or known is not added."""
     for other in others:
         first = replace(
             first,

@@ -209,14 +209,15 @@ def _count(
     old: Sequence[tuple[int, str, str]],
     new: Sequence[tuple[int, str, str]],
 ) -> None:
-    totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for sign, some in ((-1, old), (1, new)):
-        for _, owner, terms in some:
-            totals[owner][0] += sign
-            totals[owner][1] += sign * (len(terms) // _HASH)
-    changed = sorted(owner for owner, total in totals.items() if any(total))
-    _put(connection, _ADD, [(owner, *totals[owner]) for owner in changed])
-    if any(totals[owner][0] < 0 for owner in changed):
+    """Keep the number of memories and terms of each owner."""
+    memories, found = Counter[str](), Counter[str]()
+    for sign, changes in ((-1, old), (1, new)):
+        for _, owner, terms in changes:
+            memories[owner] += sign
+            found[owner] += sign * (len(terms) // _HASH)
+    changed = sorted(owner for owner in memories if memories[owner] or found[owner])
+    _put(connection, _ADD, [(owner, memories[owner], found[owner]) for owner in changed])
+    if any(memories[owner] < 0 for owner in changed):
         connection.execute(t.term_totals.delete().where(t.term_totals.c.memories <= 0))
 
 

@@ -300,8 +300,11 @@ class Applier:
         survivors = [(one, survivor) for one in some for survivor in one.decision.survivors]
         if new := [memory for one in some for memory in _stored_by(one)]:
             writer.memories.insert_all(new)
-        vectors = [made[one.memory.id] for _, one in survivors if one.memory.id in made]
-        vectors += [one.arrival for one in some if one.arrival is not None]
+        embedded = [made[one.memory.id] for _, one in survivors if one.memory.id in made]
+        embedded += [one.arrival for one in some if one.arrival is not None]
+        vectors = {
+            text_key(one.memory.content): one.vector for one in embedded if one.vector is not None
+        }
         if vectors:
             self._cache.keep(writer, vectors)
         by_person = any(one.decision.model == PERSON for one in some)
@@ -464,4 +467,5 @@ def ranked_by(
         SearchResult(row.memory, score, cosine)
         for row, score, cosine in zip(candidates, scores.tolist(), cosines.tolist(), strict=True)
     ]
-    return sorted(found, key=lambda hit: (-hit.similarity, -hit.memory.timestamp.timestamp()))
+    newest_first = np.array([-row.memory.timestamp.timestamp() for row in candidates])
+    return [found[n] for n in np.lexsort((newest_first, -scores)).tolist()]

@@ -90,18 +90,16 @@ class EmbeddingCache:
             Embedded(memory, known.get(key)) for key, memory in zip(keys, memories, strict=True)
         ]
 
-    def keep(self, writer: Writer, new: Sequence[Embedded]) -> None:
-        """Remember the vectors of memories that have one.
+    def keep(self, writer: Writer, vectors: Mapping[str, Vector]) -> None:
+        """Store vectors by text key.
 
         The first vector says whose vectors these are; no other's is ever added to them.
 
         Raises: EmbedderMismatch.
         """
-        vectors = {
-            text_key(one.memory.content): one.vector for one in new if one.vector is not None
-        }
-        if vectors:
-            self._put(writer, vectors)
+        if not self.check(writer):
+            writer.set_meta(_EMBEDDER, self._embedder.fingerprint)
+        writer.vectors.put(vectors)
 
     def make_missing(self) -> int:
         """Make the vectors that an earlier fault left out; gives how many.
@@ -116,14 +114,9 @@ class EmbeddingCache:
             keys = [text_key(text) for text in some]
             for part in pace.parts(list(zip(keys, self._embed(some), strict=True))):
                 with pace.writing(self._ledger, len(part)) as writer:
-                    self._put(writer, dict(part))
+                    self.keep(writer, dict(part))
                     writer.drop_unused_texts({key for key, _ in part})  # forgotten meanwhile
         return len(texts)
-
-    def _put(self, writer: Writer, vectors: Mapping[str, Vector]) -> None:
-        if not self.check(writer):
-            writer.set_meta(_EMBEDDER, self._embedder.fingerprint)
-        writer.vectors.put(vectors)
 
     def _embed(self, texts: Iterable[str]) -> Vectors:
         """Raises: EmbeddingError."""
