@@ -27,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,6 @@ THINGS = (
 PLACES = "attic barn cellar dunes embassy forest garage harbour island jungle kitchen".split()
 _STEPS = 200
 """Steps after which a process ends by itself, which counts as a failed kill."""
-_SYNC = 20
-"""Small steps of Chroma's make its dangerous moments frequent."""
 
 
 # --- what is killed -------------------------------------------------------------------------------
@@ -195,20 +193,26 @@ def _die_soon(rng: random.Random) -> None:
 def _die_inside_chroma(rng: random.Random) -> None:
     """Kill Chroma's process and this one while one of the next writes is under way there."""
     left = rng.randrange(1, 4)
-    ask = ChromaProcess.ask
+    call = ChromaProcess.call
 
     def die(chroma: int) -> None:
         os.kill(chroma, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def dying(self: ChromaProcess, method: str, *args: Any) -> Any:
+    def dying(self: ChromaProcess, collection: Any, method: str, **arguments: Any) -> Any:
         nonlocal left
-        left -= method in ("put", "remove")
+        left -= method in ("upsert", "delete")
         if left == 0:
             threading.Timer(rng.uniform(0.0001, 0.02), die, [self.pid]).start()
-        return ask(self, method, *args)
+        return call(self, collection, method, **arguments)
 
-    setattr(ChromaProcess, "ask", dying)  # noqa: B010 - a drill's
+    setattr(ChromaProcess, "call", dying)  # noqa: B010 - a drill's
+
+
+class RestlessChroma(EmbeddedChroma):
+    """An index whose files Chroma rewrites after every few writes."""
+
+    settings: Mapping[str, Any] = {**EmbeddedChroma.settings, "sync_threshold": 20}
 
 
 def config_for(
@@ -227,9 +231,7 @@ def config_for(
 def open_closely(folder: Path) -> MemoryStore:
     """Open the store with a Chroma that rewrites its files after a few writes."""
     chroma = folder / "data" / "chroma"
-    return open_store(
-        config_for(folder), index=lambda _: EmbeddedChroma(chroma, sync_threshold=_SYNC)
-    )
+    return open_store(config_for(folder), index=lambda _: RestlessChroma(chroma))
 
 
 def notes_of(folder: Path) -> Path:

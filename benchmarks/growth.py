@@ -4,7 +4,7 @@
     python -m benchmarks.growth --measure import write           at SIZES, into growth.json first
     python -m benchmarks.growth --measure write --sizes 1000 3000
     python -m benchmarks.growth --measure audit --texts FILE...
-    python -m benchmarks.growth --measure pairs --texts FILE... [--only similar_pairs]
+    python -m benchmarks.growth --measure pairs --texts FILE... [--only "one pass"]
 
 `growth.json`: for each panel its lines, for each line its points, (memories, how long). A point
 that is measured takes the place of the one of its size, at once: the sizes can be measured one by

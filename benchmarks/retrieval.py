@@ -33,7 +33,7 @@ from memory.config import MemoryConfig
 from memory.models import LOWER, NEAR_COPY, Scale, scale_of
 from memory.protocols import Embedder
 from memory.providers import WordLlamaEmbedder
-from memory.search import similar_pairs, similarities
+from memory.search import candidate_pairs, similarities
 from memory.text import has_cjk, normalise
 
 QUESTIONS_EACH = (0.05, 0.1, 0.2, 0.5)
@@ -218,7 +218,8 @@ class Questions:
 
 
 def _questions(texts: Sequence[str], embedder: Embedder, scale: Scale) -> Questions:
-    found = similar_pairs(embedder.embed(texts), scale.cosine(LOWER))
+    least = scale.cosine(LOWER)
+    found = candidate_pairs(embedder.embed(texts), least, 0, least).upper
     strict = np.array([has_cjk(text) for text in texts])
     alike = scale.similarities(found.similarity, strict[found.i] | strict[found.j])
     order = np.argsort(-alike, kind="stable")

@@ -1,7 +1,6 @@
 """How fast the parts are, beside what others would use in their place.
 
     python -m benchmarks.speed --pairs 93640 --texts FILE... [--rounds 3] [--json]
-    python -m benchmarks.speed --pairs 1000000 --texts FILE... --only similar_pairs --rounds 1
     python -m benchmarks.speed --import 20000 [--database URL] [--json]
     python -m benchmarks.speed --upkeep 20000 [--json]
     python -m benchmarks.speed --write 50000 [--json]
@@ -12,12 +11,11 @@
 are fewer different ones than wanted, the rest are made of the first half of one and the second half
 of another; the report says how many. WordLlama embeds them, outside the clock.
 
-`--pairs`: every pair at cosine >= 0.90, by `similar_pairs`; by the plain product in tiles of 2,048
-rows, with a scan for what reaches the threshold and no second look in float64; by SemHash, which
-is approximate (its index of the same vectors, and the query that its deduplication makes); and by
-FAISS's flat range search. And the batch's one pass (the pairs at 0.95, the 5 nearest of each row
-from 0.70 on, and how many pairs there are at 0.98, 0.95 and 0.70), whose ratio is to the same
-plain product. Recall is of the pairs of up to 2,000 rows, drawn by chance, which are compared with
+`--pairs`: every pair at cosine >= 0.90, by the plain product in tiles of 2,048 rows, with a scan for
+what reaches the threshold and no second look in float64; by SemHash, which is approximate (its
+index of the same vectors, and the query that its deduplication makes); and by FAISS's flat range
+search. And the batch's one pass (the pairs at 0.95, the 5 nearest of each row from 0.70 on, and how
+many pairs there are at 0.98, 0.95 and 0.70), whose ratio is to the same plain product. Recall is of the pairs of up to 2,000 rows, drawn by chance, which are compared with
 all others in float64. SemHash and FAISS need `pip install semhash faiss-cpu`; else they are left
 out. The clock covers from the vectors to the pairs; `cpu` is the time of all
 threads, which says more where others use the machine too. Each figure is the least of the rounds,
@@ -51,7 +49,7 @@ import numpy.typing as npt
 from benchmarks import batching, importing, upkeeping, writing
 from memory.models import Vectors
 from memory.providers import WordLlamaEmbedder
-from memory.search import candidate_pairs, similar_pairs
+from memory.search import candidate_pairs
 from memory.text import normalise
 
 THRESHOLD = 0.90
@@ -218,11 +216,6 @@ def recall(
     return len(wanted & found) / max(1, len(wanted))
 
 
-def ours_at_threshold(vectors: Vectors) -> Found:
-    found = similar_pairs(vectors, THRESHOLD)
-    return found.i, found.j
-
-
 def one_pass(vectors: Vectors) -> Found:
     found = candidate_pairs(vectors, UPPER, NEAREST, LOWER, BANDS)
     return found.upper.i, found.upper.j
@@ -272,7 +265,6 @@ def once(near: Iterable[tuple[int, npt.NDArray[Any]]]) -> Found:
 
 
 WAYS = {
-    "similar_pairs": Way(ours_at_threshold),
     "one pass": Way(one_pass, threshold=UPPER),
     "plain product": Way(plain),
     "SemHash": Way(semhash, "semhash"),

@@ -14,10 +14,10 @@ from memory.interchange.copies import copied
 from memory.interchange.foreign import ForeignRow
 from memory.interchange.theirs import Found
 from memory.search import (
+    ChromaClient,
+    ChromaCollection,
+    ChromaProcess,
     ChromaServer,
-    ExternalChroma,
-    ForeignClient,
-    ForeignCollection,
     chroma_faults,
     close_client,
     http_client,
@@ -46,7 +46,7 @@ def said(place: Place) -> str:
 
 
 @contextmanager
-def opened(place: Place, copy: Path | None = None) -> Iterator[ForeignClient]:
+def opened(place: Place, copy: Path | None = None) -> Iterator[ChromaClient]:
     """Open their own Chroma, or a copy of it; what fails there is an InputError that names theirs.
 
     A folder is opened in a process of its own: a crash of Chroma does not end ours, and nothing
@@ -61,11 +61,11 @@ def opened(place: Place, copy: Path | None = None) -> Iterator[ForeignClient]:
     else:
         raise InputError(place, "is not a Chroma folder", "give the folder with chroma.sqlite3")
     try:
-        client: ForeignClient
+        client: ChromaClient
         if isinstance(place, ChromaServer):
             client = http_client(place)
         else:
-            client = ExternalChroma(copy) if copy else ExternalChroma(place, _lock_of(place))
+            client = ChromaProcess(copy or place, lock=None if copy else _lock_of(place))
         try:
             yield client
         finally:
@@ -88,7 +88,7 @@ def _lock_of(folder: Path) -> Path:
 
 
 @contextmanager
-def looking_into(place: Place) -> Iterator[ForeignClient]:
+def looking_into(place: Place) -> Iterator[ChromaClient]:
     """A copy of a folder, since opening it may write to it; a server as it is.
 
     Raises: InputError.
@@ -107,7 +107,7 @@ def _parts(folder: Path) -> list[Path]:
     return [*folder.glob("chroma.sqlite3*"), *dict.fromkeys(segments)]
 
 
-def named_collection(client: ForeignClient, place: Place, name: str) -> ForeignCollection:
+def named_collection(client: ChromaClient, place: Place, name: str) -> ChromaCollection:
     """Raises: InputError where there is none of this name, IndexFault."""
     with chroma_faults():
         names = [collection.name for collection in client.list_collections()]
@@ -118,7 +118,7 @@ def named_collection(client: ForeignClient, place: Place, name: str) -> ForeignC
         return client.get_collection(name, embedding_function=None)
 
 
-def _rows(collection: ForeignCollection) -> Iterator[ForeignRow]:
+def _rows(collection: ChromaCollection) -> Iterator[ForeignRow]:
     with chroma_faults():
         total = collection.count()
     for offset in range(0, total, _PAGE):

@@ -25,7 +25,7 @@ from memory.interchange.foreign import ForeignRow, Reading, text_of
 from memory.interchange.plan_back import Update, rewritten
 from memory.interchange.theirs import Embed, Found, Rows, Stored
 from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
-from memory.search import ForeignCollection, chroma_faults, own_embedding
+from memory.search import ChromaCollection, chroma_faults, own_embedding
 
 _NEVER = 10**9
 _USUAL = 1_000
@@ -85,7 +85,7 @@ class TheirChroma:
 
 @dataclass(frozen=True)
 class _ChromaRows:
-    collection: ForeignCollection
+    collection: ChromaCollection
 
     @property
     def collection_id(self) -> str:

@@ -3,13 +3,11 @@ from .candidates import CandidatePairs as CandidatePairs
 from .candidates import candidate_pairs as candidate_pairs
 from .candidates import nearest_of as nearest_of
 from .candidates import nearest_pairs as nearest_pairs
+from .chroma import ChromaClient as ChromaClient
+from .chroma import ChromaCollection as ChromaCollection
 from .chroma import ChromaProcess as ChromaProcess
 from .chroma import ChromaServer as ChromaServer
 from .chroma import EmbeddedChroma as EmbeddedChroma
-from .chroma import ExternalChroma as ExternalChroma
-from .chroma import ExternalCollection as ExternalCollection
-from .chroma import ForeignClient as ForeignClient
-from .chroma import ForeignCollection as ForeignCollection
 from .chroma import ServedChroma as ServedChroma
 from .chroma import chroma_faults as chroma_faults
 from .chroma import close_client as close_client
@@ -26,7 +24,6 @@ from .pairs import chosen as chosen
 from .pairs import in_order as in_order
 from .pairs import joined as joined
 from .pairs import scores_of as scores_of
-from .pairs import similar_pairs as similar_pairs
 from .pairs import similarities as similarities
 from .pairs import similarity as similarity
 from .pairs import slack as slack

@@ -12,9 +12,8 @@ import numpy as np
 from memory.ledger import Change, Ledger, Reader
 from memory.models import SCOPE_FIELDS, Scope
 from memory.protocols import Query
-from memory.search.bounds import bytes_of
 from memory.search.hybrid import Best, WordScores
-from memory.search.live import LiveVectors, best_of
+from memory.search.live import LiveVectors, best_of, bytes_of
 
 EVERYBODY = Scope(())
 _NOBODY = Scope((("user", None),))

@@ -13,7 +13,6 @@ from memory.errors import IndexFault
 from memory.ledger import Change, LiveRow, Reader, ScopeValues
 from memory.models import Scope, Vector, Vectors
 from memory.protocols import Query
-from memory.search.bounds import MIN_ROWS, Bounds, bytes_of
 from memory.search.hybrid import Best, Spread, WordScores
 from memory.search.products import Ints, multiplied
 
@@ -21,8 +20,6 @@ _PRODUCTS = 4_000_000
 """Products that are held at once where many queries are answered together."""
 _SPARSE = 4
 """Where fewer than one in so many rows is in the scope, only those are multiplied."""
-_TOGETHER = 8
-"""From so many queries on, all products at once cost less than bounds one by one."""
 _REMEMBERED = 16
 """Scopes of which it is remembered who is in them."""
 
@@ -43,11 +40,10 @@ class LiveVectors:
         self._row_of: dict[str, int] = {}
         self._matrix: Vectors = np.empty((0, 0), np.float32)
         self._scopes = _ScopeNumbers()
-        self._bounds = Bounds()
 
     @property
     def nbytes(self) -> int:
-        return bytes_of(*self._matrix.shape)
+        return self._matrix.nbytes
 
     def load(self, reader: Reader, fields: Sequence[str], count: int, dim: int) -> None:
         """Read all of them into one array; `fields` are keys of the metadata that scopes name.
@@ -90,7 +86,6 @@ class LiveVectors:
             return
         if not self._ids:
             self._matrix = np.empty((0, len(vectors[fresh[0].text_key])), np.float32)
-            self._bounds = Bounds()
         start = len(self._ids)
         self._note(fresh)
         self._make_room()
@@ -107,12 +102,7 @@ class LiveVectors:
         found: list[list[str]] = [[] for _ in queries]
         for scope, positions in by_scope.items():
             rows = self._scopes.rows(scope)
-            inside = len(self._ids if rows is None else rows)
-            if not inside:
-                continue
-            if inside >= MIN_ROWS and len(positions) < _TOGETHER:
-                for position in positions:
-                    found[position] = self._nearest_of_many(queries[position], rows)
+            if not len(self._ids if rows is None else rows):
                 continue
             for position, scores in zip(
                 positions, self._scores([queries[n].vector for n in positions], rows), strict=True
@@ -121,13 +111,6 @@ class LiveVectors:
                 hits = best if rows is None else rows[best]
                 found[position] = [self._ids[row] for row in hits]
         return found
-
-    def _nearest_of_many(self, query: Query, rows: Ints | None) -> list[str]:
-        matrix = self._matrix[: len(self._ids)]
-        likely = self._bounds.likely(matrix, query.vector, query.k, rows)
-        scores = multiplied(matrix if likely is None else matrix[likely], query.vector)
-        best = best_of(scores, query.k)
-        return [self._ids[row] for row in (best if likely is None else likely[best])]
 
     def best(self, query: Query, words: WordScores) -> Best:
         """Return the best by the cosine and by the scores of words, as standard scores, added."""
@@ -173,7 +156,6 @@ class LiveVectors:
         self._matrix[row] = self._matrix[len(self._ids)]
         self._numbers[row] = self._numbers[len(self._ids)]
         self._scopes.move_last_to(row)
-        self._bounds.replace(row, self._matrix[: len(self._ids)])
         if last_id != memory_id:
             self._ids[row] = last_id
             self._row_of[last_id] = row
@@ -239,6 +221,11 @@ def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
         likely = np.arange(len(scores))
     best: Ints = likely[np.argsort(-scores[likely], kind="stable")[: max(k, 0)]]
     return best
+
+
+def bytes_of(rows: int, dim: int) -> int:
+    """Return the memory that so many vectors take."""
+    return rows * dim * np.dtype(np.float32).itemsize
 
 
 def _mixed() -> IndexFault:

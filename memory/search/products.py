@@ -103,10 +103,6 @@ class Products:
         """The same as a tile's columns lie."""
         return values[column : column + self._blocks.tile].reshape(1, -1, 1, self._blocks.columns)
 
-    def reaching(self, floor: float, row: int, column: int) -> Places:
-        """Where in a tile a product reaches the floor."""
-        return self.places(row, column, self.tile(row, column) >= floor)
-
     def places(self, row: int, column: int, hits: npt.NDArray[np.bool_]) -> Places:
         """Where a tile's hits lie in the matrix."""
         found = np.unravel_index(np.flatnonzero(hits), hits.shape)

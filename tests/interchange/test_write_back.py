@@ -7,7 +7,7 @@ import os
 import signal
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from memory.interchange.plan_back import WriteBackPlan
 from memory.interchange.undo_file import read_undo_file
 from memory.interchange.vectors import vectors_as_theirs
 from memory.interchange.write_back import undo_write_back, write_back
-from memory.search import ChromaServer, ExternalCollection
+from memory.search import ChromaProcess, ChromaServer
 from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbedder, word_vector
 from tests.interchange.backs import (
@@ -354,14 +354,15 @@ def test_a_crash_of_chroma_while_it_writes_is_an_error_and_another_run_does_the_
 ) -> None:
     """Chroma runs in a process of its own, which is not the one that writes back."""
     undo = tmp_path / "undo.jsonl"
-    delete = ExternalCollection.delete
+    call = ChromaProcess.call
 
-    def crashes(rows: ExternalCollection, *, ids: Sequence[str]) -> None:
-        os.kill(rows.process.pid, signal.SIGKILL)
-        delete(rows, ids=ids)
+    def crashes(process: ChromaProcess, collection: Any, method: str, **arguments: Any) -> Any:
+        if method == "delete":
+            os.kill(process.pid, signal.SIGKILL)
+        return call(process, collection, method, **arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ExternalCollection, "delete", crashes)
+        patched.setattr(ChromaProcess, "call", crashes)
         with pytest.raises(InputError, match="Chroma's process ended with code -9"):
             written(cleaned, mem0(theirs), undo)
     run_again(cleaned, mem0(theirs), undo)

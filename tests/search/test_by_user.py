@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from memory.errors import IndexFault
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
 from memory.protocols import Query
-from memory.search.bounds import Bounds
 from memory.search.by_user import EVERYBODY, VectorsByUser, nearest_in_parts
 from memory.search.live import LiveVectors
 from memory.text import text_key
@@ -127,41 +125,6 @@ def _write(
             writer.memories.rewrite([memory])
             writer.vectors.put({text_key(memory.content): vector})
             live[name] = (memory, vector)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_bounds_leave_out_none_of_the_nearest_after_any_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    monkeypatch.setattr("memory.search.live.MIN_ROWS", 1)
-    monkeypatch.setattr("memory.search.bounds._PER_QUERY", 20)
-    rng = np.random.default_rng(seed)
-    live: dict[str, tuple[Memory, Vector]] = {}
-    with Ledger.create(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
-        vectors = VectorsByUser(ledger, PLENTY)
-        for kind in "a" * 60 + "arufa" * 20 + "r" * 50:
-            _write(ledger, live, rng, kind, int(rng.integers(99)))
-            if len(live) % 3:
-                continue
-            probe = unit(rng)
-            scores = {name: float(vector @ probe) for name, (_, vector) in live.items()}
-            mine = [name for name, (memory, _) in live.items() if memory.user == "Mia"]
-            for scope, inside in ((EVERYBODY, list(live)), (of("Mia"), mine)):
-                best = sorted(inside, key=lambda name: -scores[name])[:3]
-                assert ids(vectors, Query(probe, scope, 3)) == best
-
-
-def test_bounds_rule_most_rows_out(rng: np.random.Generator) -> None:
-    """Rows that lie near a few axes, as those of embedders do."""
-    axes = rng.standard_normal((8, 64)) * 2.0 ** -np.arange(8)[:, None]
-    rows = rng.standard_normal((3_000, 8)) @ axes + 0.02 * rng.standard_normal((3_000, 64))
-    rows = (rows / np.linalg.norm(rows, axis=1)[:, None]).astype(np.float32)
-    matrix, queries, bounds = rows[20:], rows[:20], Bounds()
-    for query in queries:
-        likely = bounds.likely(matrix, query, 5, None)
-        assert likely is not None
-        assert len(likely) < 300
-        assert {*np.argsort(-(matrix @ query))[:5]} <= {*likely}
 
 
 def test_only_the_vectors_of_the_user_in_question_are_read(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory.models import Vectors
 from memory.search.candidates import candidate_pairs, nearest_pairs
-from memory.search.pairs import Floats, Pairs, similar_pairs
+from memory.search.pairs import Floats, Pairs
 from memory.search.products import Blocks, Ints
 
 Triple = tuple[int, int, float]
@@ -118,7 +118,7 @@ def test_thresholds_that_are_a_pairs_own_similarity_include_it(seed: int, n: int
     lower, upper = float(scores[0]), float(scores[len(scores) // 2])
     found = candidate_pairs(vectors, upper, k, lower, [lower, upper])
     ones = np.ones(n, np.int64)
-    assert triples(found.upper) == triples(similar_pairs(vectors, upper))
+    assert triples(found.upper) == triples(candidate_pairs(vectors, upper, 0, upper).upper)
     assert triples(found.nearest) == nearest_by_sorting(vectors, upper, k, lower)
     assert found.counts.tolist() == [counted(vectors, band, ones) for band in (lower, upper)]
 
@@ -128,7 +128,7 @@ def test_more_rows_than_a_tile_give_what_one_tile_gives(k: int) -> None:
     vectors = clumps(3, 1_500, 8, copies=True)
     few = candidate_pairs(vectors, 0.95, k, 0.7, [0.9, 0.8])
     one = candidate_pairs(vectors, 0.95, k, 0.7, [0.9, 0.8], blocks=Blocks(1_500, 1_500, 1_500))
-    assert triples(few.upper) == triples(one.upper) == triples(similar_pairs(vectors, 0.95))
+    assert triples(few.upper) == triples(one.upper)
     assert triples(few.nearest) == triples(one.nearest)
     assert few.counts.tolist() == one.counts.tolist()
     assert few.counts[0] > 1_000

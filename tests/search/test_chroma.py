@@ -139,21 +139,21 @@ def test_a_process_that_cannot_be_started_is_a_fault(
 
 def test_nobody_else_has_the_folder_until_its_process_has_closed_it(folder: Path) -> None:
     folder.mkdir()
-    process = ChromaProcess(folder)
+    process = ChromaProcess(folder, is_ours=True)
     with pytest.raises(IndexFault, match="still open"), alone_at(folder, patience_s=0):
         pass
     process.close()
     with alone_at(folder, patience_s=0):
         pass
     with pytest.raises(IndexFault, match="closed"):
-        process.ask("page", 0)
+        process.list_collections()
 
 
 def test_an_interrupted_question_leaves_no_answer_for_the_next(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.mkdir()
-    process = ChromaProcess(folder)
+    process = ChromaProcess(folder, is_ours=True)
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -161,9 +161,9 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(
     with monkeypatch.context() as patched:
         patched.setattr(process, "_received", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            process.ask("page", 0)
+            process.list_collections()
     with pytest.raises(IndexFault, match="closed"):
-        process.ask("page", 0)
+        process.list_collections()
     process.close()
 
 

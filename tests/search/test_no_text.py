@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -74,13 +75,19 @@ def test_chromas_process_never_holds_a_text_nor_a_key(
     follower.close()
 
 
+class RestlessChroma(EmbeddedChroma):
+    """An index whose files Chroma rewrites after every 50 writes."""
+
+    settings: Mapping[str, Any] = {**EmbeddedChroma.settings, "sync_threshold": 50}
+
+
 @pytest.mark.drill
 @pytest.mark.parametrize("seed", range(3))
 def test_under_load_no_word_of_a_memory_gets_into_a_file_of_chroma(
     folder: Path, ledger: Ledger, seed: int
 ) -> None:
     """Threads write, search and forget while Chroma rewrites its files again and again."""
-    follower = Follower(EmbeddedChroma(folder, sync_threshold=50), ledger, lag=20)
+    follower = Follower(RestlessChroma(folder), ledger, lag=20)
     words: list[str] = []
     faults: list[BaseException] = []
 
@@ -165,10 +172,11 @@ def modes_below(folder: Path) -> dict[str, tuple[int, bool]]:
 OWNER = """
 import sys, time
 from pathlib import Path
+from typing import Any
 from memory.search.chroma.process import ChromaProcess
 from tests.search import children
 Path(sys.argv[1]).mkdir()
-process = ChromaProcess(Path(sys.argv[1]))
+process = ChromaProcess(Path(sys.argv[1]), is_ours=True)
 print(*children.pids(), flush=True)
 time.sleep(600)
 """

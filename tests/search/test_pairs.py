@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from memory.decide import cohesive, connected
 from memory.models import Vectors
-from memory.search.pairs import Pairs, bounding_rows, similar_pairs, similarity, slack
+from memory.search.candidates import candidate_pairs
+from memory.search.pairs import Pairs, similarity
 from memory.search.products import Blocks
 
 
@@ -34,6 +35,11 @@ def double_loop(vectors: Vectors, threshold: float) -> list[tuple[int, int, floa
     return list(zip(i.tolist(), j.tolist(), scores[i, j].tolist(), strict=True))
 
 
+def similar_pairs(vectors: Vectors, threshold: float, blocks: Blocks | None = None) -> Pairs:
+    """Every pair at or above the threshold."""
+    return candidate_pairs(vectors, threshold, 0, threshold, blocks=blocks).upper
+
+
 def triples(pairs: Pairs) -> list[tuple[int, int, float]]:
     return list(zip(*(column.tolist() for column in pairs), strict=True))
 
@@ -53,7 +59,6 @@ blocks = st.sampled_from([Blocks(), Blocks(2, 3, 6), Blocks(4, 2, 12), Blocks(1,
 def test_similar_pairs_are_those_of_a_double_loop(
     seed: int, n: int, dim: int, threshold: float, blocks: Blocks
 ) -> None:
-    """Few dimensions: many rows for each, so that the bounds of shorter rows are used too."""
     vectors = clustered(seed, n, dim)
     found = similar_pairs(vectors, threshold, blocks)
     assert triples(found) == double_loop(vectors, threshold)
@@ -72,22 +77,10 @@ def test_copies_rows_of_zeros_and_other_lengths_are_pairs_like_any(
 @settings(deadline=None)
 @given(st.integers(0, 10_000), st.integers(0, 6))
 def test_a_threshold_that_is_a_pairs_own_similarity_includes_it(seed: int, free: int) -> None:
-    """Also where the leading axes hold everything, and what they leave out has no length."""
     vectors = np.pad(clustered(seed, 150, max(free, 2)), ((0, 0), (0, 6)))
     scores = sorted({score for _, _, score in double_loop(vectors, 0.5)})
     for threshold in scores[:: max(1, len(scores) // 5)]:
         assert triples(similar_pairs(vectors, threshold)) == double_loop(vectors, threshold)
-
-
-@settings(deadline=None)
-@given(st.integers(0, 10_000), st.integers(2, 12), st.floats(0.3, 0.99))
-def test_products_of_bounding_rows_are_never_below_those_of_the_rows(
-    seed: int, dim: int, floor: float
-) -> None:
-    vectors = clustered(seed, 400, dim)
-    bounds = bounding_rows(vectors, floor).astype(np.float64)
-    wide = vectors.astype(np.float64)
-    assert (bounds @ bounds.T - wide @ wide.T).min() >= -slack(dim)
 
 
 def test_similar_pairs_are_the_same_whatever_the_tile() -> None:
@@ -96,15 +89,6 @@ def test_similar_pairs_are_the_same_whatever_the_tile() -> None:
     tiled = similar_pairs(vectors, 0.9, Blocks(rows=4, columns=6, tile=24))
     assert all(np.array_equal(a, b) for a, b in zip(whole, tiled, strict=True))
     assert len(whole.i) > 100
-
-
-def test_bounds_are_made_of_fewer_axes_where_that_is_less_work() -> None:
-    """Here most of every row lies in 4 of 64 axes."""
-    rng = np.random.default_rng(3)
-    raw = rng.standard_normal((2_000, 64)) * np.where(np.arange(64) < 4, 1.0, 0.05)
-    vectors: Vectors = (raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32)
-    assert bounding_rows(vectors, 0.98).shape[1] < 64
-    assert triples(similar_pairs(vectors, 0.98)) == double_loop(vectors, 0.98)
 
 
 @pytest.mark.parametrize("cosine", [0.89, 0.90, 0.95, 0.98])

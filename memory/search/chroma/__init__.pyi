@@ -1,6 +1,6 @@
+from .client import ChromaClient as ChromaClient
+from .client import ChromaCollection as ChromaCollection
 from .client import ChromaServer as ChromaServer
-from .client import ForeignClient as ForeignClient
-from .client import ForeignCollection as ForeignCollection
 from .client import chroma_faults as chroma_faults
 from .client import close_client as close_client
 from .client import http_client as http_client
@@ -10,5 +10,3 @@ from .client import persistent_client as persistent_client
 from .index import EmbeddedChroma as EmbeddedChroma
 from .index import ServedChroma as ServedChroma
 from .process import ChromaProcess as ChromaProcess
-from .process import ExternalChroma as ExternalChroma
-from .process import ExternalCollection as ExternalCollection

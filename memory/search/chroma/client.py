@@ -14,8 +14,6 @@ from memory.errors import IndexFault
 from memory.models import Vector, Vectors
 
 COLLECTION = "memories"
-SLACK = 1e-5
-"""How far Chroma's float32 similarity may lie from ours."""
 _PATIENCE_S = 5.0
 """How long a server may take to say that it is there; Chroma's own client waits for ever."""
 _CALL_S = 30.0
@@ -41,8 +39,8 @@ class Nearest(TypedDict, total=False):
     distances: list[list[float]]
 
 
-class ForeignCollection(Protocol):
-    """As much of Chroma's as reading and writing back somebody's rows needs."""
+class ChromaCollection(Protocol):
+    """The part of Chroma's collection that is used here."""
 
     @property
     def name(self) -> str: ...
@@ -84,41 +82,29 @@ class ForeignCollection(Protocol):
         metadatas: Sequence[Mapping[str, Any] | None],
     ) -> None: ...
 
-    def modify(self, *, configuration: Mapping[str, Any]) -> None: ...
-
-
-class Collection(ForeignCollection, Protocol):
-    """As much of Chroma's as is used here."""
-
     def upsert(self, *, ids: Sequence[str], embeddings: Vectors) -> None: ...
 
+    def modify(self, *, configuration: Mapping[str, Any]) -> None: ...
+
     def query(
-        self,
-        *,
-        query_embeddings: Sequence[Vector] | Vectors,
-        n_results: int,
-        include: Sequence[str],
+        self, *, query_embeddings: Sequence[Vector], n_results: int, include: Sequence[str]
     ) -> Nearest: ...
 
 
-class ForeignClient(Protocol):
-    """As much of Chroma's as reading and writing back somebody's rows needs."""
+class ChromaClient(Protocol):
+    """The part of Chroma's client that is used here."""
 
-    def list_collections(self) -> Sequence[ForeignCollection]: ...
+    def list_collections(self) -> Sequence[ChromaCollection]: ...
 
-    def get_collection(self, name: str, *, embedding_function: None) -> ForeignCollection: ...
-
-    def close(self) -> None: ...
-
-
-class Client(ForeignClient, Protocol):
-    """As much of Chroma's as is used here."""
+    def get_collection(self, name: str, *, embedding_function: None) -> ChromaCollection: ...
 
     def get_or_create_collection(
         self, name: str, *, configuration: Mapping[str, Any], embedding_function: None
-    ) -> Collection: ...
+    ) -> ChromaCollection: ...
 
     def delete_collection(self, name: str) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -133,7 +119,7 @@ class ChromaServer:
     headers: dict[str, str] = field(repr=False)
 
 
-def persistent_client(folder: Path) -> Client:
+def persistent_client(folder: Path) -> ChromaClient:
     """Return a client in this process, whose memory may end up in Chroma's files.
 
     Only for a process that has nothing else in its memory.
@@ -143,16 +129,16 @@ def persistent_client(folder: Path) -> Client:
     with chroma_faults():
         chromadb, settings = load_chroma()
         path = str(folder.absolute())
-        client: Client = chromadb.PersistentClient(path=path, settings=settings)
+        client: ChromaClient = chromadb.PersistentClient(path=path, settings=settings)
         return client
 
 
-def http_client(server: ChromaServer) -> Client:
+def http_client(server: ChromaServer) -> ChromaClient:
     """Raises: IndexFault where nothing answers there."""
     heartbeat(server)
     with chroma_faults():
         chromadb, settings = load_chroma()
-        client: Client = chromadb.HttpClient(
+        client: ChromaClient = chromadb.HttpClient(
             host=server.host,
             port=server.port,
             ssl=server.ssl,
@@ -176,7 +162,7 @@ def heartbeat(server: ChromaServer) -> None:
         httpx2.get(beat, headers=server.headers, timeout=_PATIENCE_S).raise_for_status()
 
 
-def close_client(client: ForeignClient) -> None:
+def close_client(client: ChromaClient) -> None:
     """Let go of files and connections, whatever state they are in."""
     with contextlib.suppress(Exception):  # nothing is left to save
         client.close()
@@ -212,22 +198,6 @@ def chroma_faults() -> Iterator[None]:
         raise IndexFault(f"Chroma failed: {first_line}") from exc
 
 
-def open_collection(client: Client, name: str, sync_threshold: int | None) -> Collection:
-    """One that measures cosine; a new one rewrites its files after so many writes.
-
-    Raises: IndexFault.
-    """
-    often = {"sync_threshold": sync_threshold} if sync_threshold is not None else {}
-    with chroma_faults():
-        collection = client.get_or_create_collection(
-            name, configuration={"hnsw": {"space": "cosine", **often}}, embedding_function=None
-        )
-        space = collection.configuration_json["hnsw"]["space"]
-    if space != "cosine":
-        raise IndexFault(f"collection {name!r} has space {space!r}, not cosine")
-    return collection
-
-
 @cache
 def load_minilm() -> Any:
     """Chroma's default embedding function, for `MiniLMEmbedder`: one for this process."""
@@ -236,7 +206,7 @@ def load_minilm() -> Any:
     return ONNXMiniLM_L6_V2()
 
 
-def own_embedding(collection: ForeignCollection) -> Any | None:
+def own_embedding(collection: ChromaCollection) -> Any | None:
     """What a collection says its texts are embedded with; None where it says nothing.
 
     Raises: IndexFault where it names what cannot be had here.

@@ -5,58 +5,135 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import filelock
+import numpy as np
 
 from memory.errors import IndexFault
 from memory.models import Vector, Vectors
 from memory.runtime import files
 from memory.search.chroma.client import (
     COLLECTION,
+    ChromaClient,
+    ChromaCollection,
     ChromaServer,
-    Client,
     chroma_faults,
     close_client,
     heartbeat,
     http_client,
-    open_collection,
 )
 from memory.search.chroma.process import ChromaProcess, alone_at, closed_record, state_of
-from memory.search.chroma.rows import ChromaRows
 
 logger = logging.getLogger(__name__)
 
+_BATCH = 1_000
+"""Rows of one read or write."""
+_TOLERANCE = 1e-5
+"""Chroma returns the numbers of a vector with a relative error of up to 1e-6."""
 _ID = "memory-dedup.id"
-"""The file in a folder that says that it is ours, and which making of it."""
+"""The file in a folder that marks it as ours; each new making of the index gets a new id."""
 _RECORD_BYTES = 1_000_000
 """More than any record of ours: a larger one is somebody else's."""
 
 
-class EmbeddedChroma:
-    """Chroma on a folder that this process alone has; its process starts when first needed.
+class _ChromaIndex:
+    """The rows of a `VectorIndex` in one collection, which is opened when first needed."""
 
-    A folder that was not closed in order is deleted, and filled again: Chroma is not crash-safe.
+    settings: Mapping[str, Any] = {"space": "cosine"}
+    """Of the HNSW graph of a new collection."""
+
+    def __init__(self, collection_name: str) -> None:
+        self._collection_name = collection_name
+        self._client: ChromaClient | None = None
+        self._opened: ChromaCollection | None = None
+
+    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
+        """Store vectors under their ids.
+
+        A vector that is there already stays. A different one under the same id is deleted first:
+        where hnswlib moves a vector in place, its graph can lose the way to others.
+        """
+        with chroma_faults():
+            for start in range(0, len(ids), _BATCH):
+                names, batch = list(ids[start : start + _BATCH]), vectors[start : start + _BATCH]
+                page = self._collection.get(ids=names, include=["embeddings"])
+                known = dict(zip(page["ids"], page["embeddings"], strict=True))
+                new = [
+                    n
+                    for n, name in enumerate(names)
+                    if name not in known
+                    or not np.allclose(known[name], batch[n], rtol=0, atol=_TOLERANCE)
+                ]
+                self.remove([names[n] for n in new if names[n] in known])
+                if new:
+                    self._collection.upsert(ids=[names[n] for n in new], embeddings=batch[new])
+
+    def remove(self, ids: Sequence[str]) -> None:
+        with chroma_faults():
+            for start in range(0, len(ids), _BATCH):
+                self._collection.delete(ids=list(ids[start : start + _BATCH]))
+
+    def nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
+        with chroma_faults():
+            answer = self._collection.query(
+                query_embeddings=[vector], n_results=k, include=["distances"]
+            )
+        found = zip(answer["ids"][0], answer["distances"][0], strict=True)
+        return [(name, 1.0 - distance) for name, distance in found]
+
+    def pages(self) -> Iterator[tuple[list[str], Vectors]]:
+        offset = 0
+        while True:
+            with chroma_faults():
+                page = self._collection.get(limit=_BATCH, offset=offset, include=["embeddings"])
+            if not page["ids"]:
+                return
+            yield page["ids"], np.asarray(page["embeddings"], np.float32)
+            offset += _BATCH
+
+    def close(self) -> None:
+        client, self._client, self._opened = self._client, None, None
+        if client is not None:
+            close_client(client)
+
+    @property
+    def _collection(self) -> ChromaCollection:
+        if self._client is None:
+            self._client = self._connect()
+        if self._opened is None:
+            with chroma_faults():
+                self._opened = self._client.get_or_create_collection(
+                    self._collection_name,
+                    configuration={"hnsw": self.settings},
+                    embedding_function=None,
+                )
+        return self._opened
+
+    def _connect(self) -> ChromaClient:
+        raise NotImplementedError
+
+
+class EmbeddedChroma(_ChromaIndex):
+    """Chroma on a folder that only this process uses; Chroma's process starts when first needed.
+
+    Chroma is not crash-safe: a folder that was not closed in order is deleted and filled again.
     """
 
     name = "Chroma"
     shared = False
 
-    def __init__(
-        self, folder: Path, *, is_ours: bool = False, sync_threshold: int | None = None
-    ) -> None:
-        """`is_ours`: the ledger knows an index at this folder, so it may be deleted.
-
-        Chroma rewrites its files after `sync_threshold` writes; None leaves that to Chroma.
+    def __init__(self, folder: Path, *, is_ours: bool = False) -> None:
+        """`is_ours`: the ledger knows an index in this folder, so it may be deleted.
 
         Raises: IndexFault where another process has the folder.
         """
+        super().__init__(COLLECTION)
         self._folder = folder
         self._is_ours = is_ours
-        self._sync_threshold = sync_threshold
-        self._process: ChromaProcess | None = None
         self._lock = files.own_lock(folder.with_suffix(".lock"))
         try:
             folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -87,26 +164,11 @@ class EmbeddedChroma:
         except OSError:
             return ""
 
-    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
-        self._opened.ask("put", ids, vectors)
-
-    def remove(self, ids: Sequence[str]) -> None:
-        self._opened.ask("remove", ids)
-
-    def nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
-        found: list[tuple[str, float]] = self._opened.ask("nearest", vector, k)
-        return found
-
-    def pages(self) -> Iterator[tuple[list[str], Vectors]]:
-        return _pages(lambda offset: self._opened.ask("page", offset))
-
     def clear(self) -> None:
         """Delete the folder: Chroma's files keep what it deletes, and what its memory held."""
-        self._end()
+        super().close()
         with alone_at(self._folder):
             self._discard()
-        for aside in files.all_set_aside(self._folder, "damaged"):  # by earlier versions
-            shutil.rmtree(aside, ignore_errors=True)
         try:
             self._folder.mkdir(mode=0o700)
             files.write_whole(self._folder / _ID, uuid4().hex.encode())
@@ -114,21 +176,13 @@ class EmbeddedChroma:
             raise IndexFault(f"{self._folder} cannot be made: {exc.strerror}") from exc
 
     def close(self) -> None:
-        self._end()
+        super().close()
         self._lock.release()
 
-    @property
-    def _opened(self) -> ChromaProcess:
+    def _connect(self) -> ChromaClient:
         if not self._lock.is_locked:
             raise IndexFault("the index is closed")
-        if self._process is None:
-            self._process = ChromaProcess(self._folder, self._sync_threshold)
-        return self._process
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.close()
+        return ChromaProcess(self._folder, is_ours=True)
 
     def _is_whole(self) -> bool:
         """Whether the files are as they were when Chroma closed them, or never opened."""
@@ -155,22 +209,16 @@ class EmbeddedChroma:
         logger.warning("%s is not this store's index; it is now %s", self._folder, aside)
 
 
-class ServedChroma:
-    """A collection of a store's own on a Chroma server, which several processes share."""
+class ServedChroma(_ChromaIndex):
+    """A store's own collection on a Chroma server, which several processes share."""
 
     name = "Chroma server"
     shared = True
 
-    def __init__(
-        self, server: ChromaServer, store_id: str, sync_threshold: int | None = None
-    ) -> None:
+    def __init__(self, server: ChromaServer, store_id: str) -> None:
         """Raises: IndexFault where no server answers there."""
+        super().__init__(f"{COLLECTION}-{store_id}")
         self._server = server
-        self._sync_threshold = sync_threshold
-        self._collection = f"{COLLECTION}-{store_id}"
-        self._client: Client | None = None
-        self._rows: ChromaRows | None = None
-        self._id = ""
         try:
             heartbeat(server)
         except IndexFault as exc:
@@ -179,56 +227,20 @@ class ServedChroma:
 
     @property
     def place(self) -> str:
-        return self._collection
+        return self._collection_name
 
     @property
     def id(self) -> str:
-        """As it is now: another process may have cleared it."""
-        self._rows = None
-        _ = self._opened
-        return self._id
-
-    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
-        self._opened.put(ids, vectors)
-
-    def remove(self, ids: Sequence[str]) -> None:
-        self._opened.remove(ids)
-
-    def nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
-        return self._opened.nearest(vector, k)
-
-    def pages(self) -> Iterator[tuple[list[str], Vectors]]:
-        return _pages(self._opened.page)
+        """Return the current id: another process may have cleared the collection."""
+        self._opened = None
+        return str(self._collection.id)
 
     def clear(self) -> None:
-        _ = self._opened
+        _ = self._collection
         assert self._client is not None
         with chroma_faults():
-            self._client.delete_collection(self._collection)
-        self._rows = None
+            self._client.delete_collection(self._collection_name)
+        self._opened = None
 
-    def close(self) -> None:
-        client, self._client, self._rows = self._client, None, None
-        if client is not None:
-            close_client(client)
-
-    @property
-    def _opened(self) -> ChromaRows:
-        if self._client is None:
-            self._client = http_client(self._server)
-        if self._rows is None:
-            collection = open_collection(self._client, self._collection, self._sync_threshold)
-            self._rows, self._id = ChromaRows(collection), str(collection.id)
-        return self._rows
-
-
-def _pages(
-    page: Callable[[int], tuple[list[str], Vectors]],
-) -> Iterator[tuple[list[str], Vectors]]:
-    offset = 0
-    while True:
-        ids, vectors = page(offset)
-        if not ids:
-            return
-        yield ids, vectors
-        offset += len(ids)
+    def _connect(self) -> ChromaClient:
+        return http_client(self._server)

@@ -1,10 +1,10 @@
-"""Chroma on a folder, in a process of its own that ends with whoever started it.
+"""A client of Chroma's on a folder, in a process of its own that ends with its owner.
 
 hnswlib writes memory that it never filled into its files, with whatever was there before. So this
-process is a fresh interpreter, and of our index gets ids and vectors, never a text: none can end
-up in a file. Somebody's own folder has such a process too, which knows nothing but its rows.
-Chroma's writes also hold the interpreter that they run in, and a folder that is damaged can end
-the whole process: neither is the interpreter, or the process, of those who search and write.
+process is a fresh interpreter. For our index it gets ids and vectors, never a text, so that none
+can end up in a file. For somebody else's folder it knows nothing but their rows. Chroma's writes
+also hold the interpreter's lock, and a damaged folder can end the whole process: neither then
+harms the process that searches and writes memories.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import filelock
@@ -28,30 +28,24 @@ import filelock
 from memory.errors import IndexFault
 from memory.runtime import files
 from memory.search.chroma.client import (
-    COLLECTION,
-    ForeignClient,
-    ForeignCollection,
-    Page,
+    ChromaClient,
+    ChromaCollection,
     chroma_faults,
-    open_collection,
     persistent_client,
 )
-from memory.search.chroma.rows import ChromaRows
 
 _ENDING_S = 10.0
 """How long the process may take to end once its files are closed."""
 _PATIENCE_S = 30.0
-"""How long a process waits for the one before it, whose owner was killed, to close the folder."""
-_Described = tuple[str, UUID, dict[str, Any]]
-"""Name, id and configuration of a collection."""
+"""How long a process waits for an earlier one, whose owner was killed, to close the folder."""
 _ENVIRONMENT = (
     *("PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "USERPROFILE"),
     *("APPDATA", "LOCALAPPDATA", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"),
 )
-"""The variables that it gets: others may hold keys, or anything."""
+"""The variables that the process inherits; any other may hold a key."""
 _PACKAGES = Path(__file__).absolute().parents[3]
-"""Where this package is found."""
+"""The folder that this package is imported from."""
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv.pop(1))
@@ -61,21 +55,24 @@ serve(**json.loads(sys.argv[1]))
 
 
 class ChromaProcess:
-    """The process of a folder: our index, unless `options` say otherwise. Safe between threads."""
+    """A client of Chroma's whose calls run in a process of their own. Safe between threads."""
 
-    def __init__(self, folder: Path, sync_threshold: int | None = None, **options: Any) -> None:
-        """Start it, and wait until the folder is open there; `options` are those of `serve`.
+    def __init__(self, folder: Path, *, is_ours: bool = False, lock: Path | None = None) -> None:
+        """Start the process and wait until it has opened the folder.
+
+        With `is_ours` the process records how it closes the files, and nobody else may read them. A
+        `lock` outside somebody else's folder makes the next process wait for this one.
 
         Raises: IndexFault.
         """
         self._lock = threading.Lock()
         self._closed = False
-        found_in = [str(_PACKAGES), *filter(os.path.isabs, sys.path)]
-        told = {"path": str(folder.absolute()), "sync_threshold": sync_threshold} | options
-        command = [sys.executable, "-I", "-c", _CODE, json.dumps(found_in), json.dumps(told)]
+        import_path = [str(_PACKAGES), *filter(os.path.isabs, sys.path)]
+        options = {"path": str(folder.absolute()), "is_ours": is_ours, "lock": lock and str(lock)}
+        command = [sys.executable, "-I", "-c", _CODE, json.dumps(import_path), json.dumps(options)]
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         try:
-            # A session of its own: Ctrl-C is for whoever started it, who closes it in order.
+            # A session of its own: Ctrl-C reaches only the owner, which closes it in order.
             self._process = subprocess.Popen(  # noqa: S603 - our own code
                 command,
                 stdin=subprocess.PIPE,
@@ -91,12 +88,27 @@ class ChromaProcess:
             self.close()
             raise
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+    def list_collections(self) -> list[ChromaCollection]:
+        return [self._handle(*one) for one in self.call(None, "list_collections")]
 
-    def ask(self, method: str, *arguments: Any) -> Any:
-        """Return the answer of a method of what is served over there; one call at a time.
+    def get_collection(self, name: str, *, embedding_function: None) -> ChromaCollection:
+        [found] = self.call(
+            None, "get_collection", name=name, embedding_function=embedding_function
+        )
+        return self._handle(*found)
+
+    def get_or_create_collection(self, name: str, **options: Any) -> ChromaCollection:
+        [found] = self.call(None, "get_or_create_collection", name=name, **options)
+        return self._handle(*found)
+
+    def delete_collection(self, name: str) -> None:
+        self.call(None, "delete_collection", name=name)
+
+    def call(self, collection: UUID | None, method: str, **arguments: Any) -> Any:
+        """Call a method of a collection, or of the client; one call runs at a time.
+
+        Where a method of the client returns collections, the answer is a list of their names, ids
+        and configurations.
 
         Raises: IndexFault.
         """
@@ -104,20 +116,20 @@ class ChromaProcess:
             if self._closed:
                 raise IndexFault("the index is closed")
             try:
-                self._send((method, arguments))
+                self._send((collection, method, arguments))
                 return self._received()
             except IndexFault:
                 raise
-            except BaseException:  # Ctrl-C: the next to ask would get the answer to this
+            except BaseException:  # after Ctrl-C the next call would get the answer to this one
                 self._closed = True
                 raise
 
     def close(self) -> None:
-        """Let it close the files and end, once what it is at is done. May be called twice."""
+        """Let the process finish its call, close the files and end. May be called twice."""
         with self._lock:
             self._closed = True
             for pipe in (self._process.stdin, self._process.stdout):
-                with contextlib.suppress(OSError):  # what was still to be sent to a dead process
+                with contextlib.suppress(OSError):  # unsent data to a dead process
                     assert pipe is not None
                     pipe.close()
         try:
@@ -126,7 +138,12 @@ class ChromaProcess:
             self._process.kill()
             self._process.wait()
 
-    def _send(self, request: tuple[str, tuple[Any, ...]]) -> None:
+    def _handle(
+        self, name: str, collection_id: UUID, configuration: dict[str, Any]
+    ) -> ChromaCollection:
+        return cast("ChromaCollection", CollectionHandle(self, name, collection_id, configuration))
+
+    def _send(self, request: tuple[UUID | None, str, dict[str, Any]]) -> None:
         assert self._process.stdin is not None
         try:
             pickle.dump(request, self._process.stdin)
@@ -151,65 +168,26 @@ class ChromaProcess:
         return IndexFault(f"Chroma's process ended with code {self._process.returncode}")
 
 
-# --- somebody's own folder ------------------------------------------------------------------------
+class CollectionHandle:
+    """A `ChromaCollection` in a `ChromaProcess`; its methods are those of Chroma's own, by name."""
+
+    def __init__(
+        self,
+        process: ChromaProcess,
+        name: str,
+        collection_id: UUID,
+        configuration_json: Mapping[str, Any],
+    ) -> None:
+        self._process = process
+        self.name = name
+        self.id = collection_id
+        self.configuration_json = configuration_json
+
+    def __getattr__(self, method: str) -> Any:
+        return partial(self._process.call, self.id, method)
 
 
-class ExternalChroma:
-    """Somebody's own folder, or a copy of it, as a client of Chroma's in a process of its own."""
-
-    def __init__(self, folder: Path, lock: Path | None = None) -> None:
-        """Open the folder; a `lock` outside of it makes the next process wait for this one.
-
-        Raises: IndexFault.
-        """
-        held = None if lock is None else str(lock)
-        self._process = ChromaProcess(folder, external=True, lock=held)
-
-    def list_collections(self) -> list[ExternalCollection]:
-        found = self._process.ask("collections")
-        return [ExternalCollection(self._process, *described) for described in found]
-
-    def get_collection(self, name: str, *, embedding_function: None) -> ExternalCollection:
-        described = self._process.ask("collection", name, embedding_function)
-        return ExternalCollection(self._process, *described)
-
-    def close(self) -> None:
-        self._process.close()
-
-
-@dataclass(frozen=True)
-class ExternalCollection:
-    """A collection of an `ExternalChroma`; its methods are those of Chroma's own."""
-
-    process: ChromaProcess
-    name: str
-    id: UUID
-    configuration_json: Mapping[str, Any]
-
-    def count(self) -> int:
-        return int(self._ask("count"))
-
-    def get(self, **selection: Any) -> Page:
-        page: Page = self._ask("get", **selection)
-        return page
-
-    def add(self, **columns: Any) -> None:
-        self._ask("add", **columns)
-
-    def update(self, **columns: Any) -> None:
-        self._ask("update", **columns)
-
-    def delete(self, *, ids: Sequence[str]) -> None:
-        self._ask("delete", ids=ids)
-
-    def modify(self, *, configuration: Mapping[str, Any]) -> None:
-        self._ask("modify", configuration=configuration)
-
-    def _ask(self, method: str, **arguments: Any) -> Any:
-        return self.process.ask("call", self.id, method, arguments)
-
-
-# --- the folder: whether it is as it was closed ---------------------------------------------------
+# --- the state of the folder ----------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -236,12 +214,12 @@ def alone_at(
 
 
 def closed_record(folder: Path) -> Path:
-    """Where it is noted how the files were when they were last closed in order."""
+    """Return the file that records the state of the folder when it was last closed in order."""
     return folder.with_suffix(".closed")
 
 
 def state_of(folder: Path) -> dict[str, list[int]]:
-    """Size and time of each file, by its name."""
+    """Return the size in bytes and the modification time in ns of each file, by its name."""
     found = {}
     for path in folder.rglob("*"):
         if path.is_file():
@@ -250,93 +228,67 @@ def state_of(folder: Path) -> dict[str, list[int]]:
     return found
 
 
-# --- over there -----------------------------------------------------------------------------------
+# --- inside the process ---------------------------------------------------------------------------
 
 
-def serve(
-    path: str, sync_threshold: int | None, external: bool = False, lock: str | None = None
-) -> None:
-    """Answer what comes in on stdin until it ends, and then close the folder.
+def serve(path: str, is_ours: bool, lock: str | None) -> None:
+    """Answer the calls that arrive on stdin until it ends, then close the folder.
 
-    Whoever started this may be killed, and a new one may come, before what is under way is done:
-    the new one waits for this process.
+    If the owner was killed, its successor may start while a call is still running here: the new
+    process waits for this one.
     """
     for asked_to_stop in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(asked_to_stop, signal.SIG_IGN)  # whoever started it closes it
+        signal.signal(asked_to_stop, signal.SIG_IGN)  # the owner closes it
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     folder = Path(path)
-    opened = _external(folder, lock) if external else _index(folder, sync_threshold)
     try:
-        with opened as served:
-            _tell(answers, (None, None))
-            _answer_all(served, answers)
+        with contextlib.ExitStack() as stack:
+            if is_ours or lock:
+                stack.enter_context(alone_at(folder, lock=Path(lock) if lock else None))
+            if is_ours:  # else new files keep the permissions that their owner's umask gives
+                os.umask(0o077)
+                closed_record(folder).unlink(missing_ok=True)
+            client = persistent_client(folder)
+            _answer(answers, (None, None))
+            _answer_all(client, answers)
+            client.close()
+            if is_ours:
+                files.write_whole(closed_record(folder), json.dumps(state_of(folder)).encode())
     except IndexFault as exc:
-        _tell(answers, (None, exc.problem))
+        _answer(answers, (None, exc.problem))
 
 
-@contextlib.contextmanager
-def _index(folder: Path, sync_threshold: int | None) -> Iterator[ChromaRows]:
-    """Open our index, and note how its files are once they are closed."""
-    os.umask(0o077)  # nobody else's business
-    with alone_at(folder):
-        closed_record(folder).unlink(missing_ok=True)
-        client = persistent_client(folder)
-        yield ChromaRows(open_collection(client, COLLECTION, sync_threshold))
-        client.close()
-        files.write_whole(closed_record(folder), json.dumps(state_of(folder)).encode())
-
-
-@contextlib.contextmanager
-def _external(folder: Path, lock: str | None) -> Iterator[_Collections]:
-    """Open somebody's folder; new files in it get the permissions that its owner gives to all."""
-    with alone_at(folder, lock=Path(lock)) if lock else contextlib.nullcontext():
-        client = persistent_client(folder)
-        yield _Collections(client)
-        client.close()
-
-
-class _Collections:
-    """The collections of somebody's folder, each known by its id."""
-
-    def __init__(self, client: ForeignClient) -> None:
-        self._client = client
-        self._collections: dict[UUID, ForeignCollection] = {}
-
-    def collections(self) -> list[_Described]:
-        with chroma_faults():
-            return [self._described(found) for found in self._client.list_collections()]
-
-    def collection(self, name: str, embedding_function: None) -> _Described:
-        with chroma_faults():
-            found = self._client.get_collection(name, embedding_function=embedding_function)
-            return self._described(found)
-
-    def call(self, collection: UUID, method: str, arguments: Mapping[str, Any]) -> Any:
-        with chroma_faults():
-            return getattr(self._collections[collection], method)(**arguments)
-
-    def _described(self, collection: ForeignCollection) -> _Described:
-        self._collections[collection.id] = collection
-        return collection.name, collection.id, dict(collection.configuration_json)
-
-
-def _answer_all(served: ChromaRows | _Collections, answers: Any) -> None:
-    """Until nobody asks, or listens, any more."""
+def _answer_all(client: ChromaClient, answers: Any) -> None:
+    collections: dict[UUID, ChromaCollection] = {}
     while True:
         try:
-            method, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 - whoever started this
+            request = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the owner
         except (EOFError, pickle.UnpicklingError):
             return
         try:
-            value = getattr(served, method)(*arguments)
+            _answer(answers, (_called(client, collections, *request), None))
         except IndexFault as exc:
-            _tell(answers, (None, exc.problem))
-        else:
-            _tell(answers, (value, None))
+            _answer(answers, (None, exc.problem))
 
 
-def _tell(answers: Any, answer: tuple[Any, str | None]) -> None:
+def _called(
+    client: ChromaClient,
+    collections: dict[UUID, ChromaCollection],
+    collection: UUID | None,
+    method: str,
+    arguments: dict[str, Any],
+) -> Any:
+    with chroma_faults():
+        if collection is not None:
+            return getattr(collections[collection], method)(**arguments)
+        answer = getattr(client, method)(**arguments) or []
+        found = answer if isinstance(answer, list) else [answer]
+        collections.update({one.id: one for one in found})
+        return [(one.name, one.id, dict(one.configuration_json)) for one in found]
+
+
+def _answer(answers: Any, answer: tuple[Any, str | None]) -> None:
     with contextlib.suppress(OSError):  # nobody listens any more: the next read ends it
         pickle.dump(answer, answers)
         answers.flush()
