@@ -11,15 +11,15 @@
 are fewer different ones than wanted, the rest are made of the first half of one and the second half
 of another; the report says how many. WordLlama embeds them, outside the clock.
 
-`--pairs`: every pair at cosine >= 0.90, by the plain product in tiles of 2,048 rows, with a scan for
-what reaches the threshold and no second look in float64; by SemHash, which is approximate (its
-index of the same vectors, and the query that its deduplication makes); and by FAISS's flat range
-search. And the batch's one pass (the pairs at 0.95, the 5 nearest of each row from 0.70 on, and how
-many pairs there are at 0.98, 0.95 and 0.70), whose ratio is to the same plain product. Recall is of the pairs of up to 2,000 rows, drawn by chance, which are compared with
-all others in float64. SemHash and FAISS need `pip install semhash faiss-cpu`; else they are left
-out. The clock covers from the vectors to the pairs; `cpu` is the time of all
-threads, which says more where others use the machine too. Each figure is the least of the rounds,
-which take turns.
+`--pairs`: every pair at cosine >= 0.90, by the plain product in tiles of 2,048 rows with a scan and
+no second look in float64; by SemHash, which is approximate (its index of the same vectors, and the
+query that its deduplication makes); and by FAISS's flat range search. And the batch's one pass (the
+pairs at 0.95, the 5 nearest of each row from 0.70 on, and how many pairs there are at 0.98, 0.95
+and 0.70), whose ratio is to the same plain product. Recall compares up to 2,000 rows, drawn by
+chance, with all others in float64. SemHash and FAISS need `pip install semhash faiss-cpu`; else
+they are left out. The clock covers from the vectors to the pairs; `cpu` is the time of all threads,
+which says more where others use the machine too. Each figure is the least of the rounds, which take
+turns.
 
 The others need no texts: see `benchmarks/importing.py`, `benchmarks/upkeeping.py`,
 `benchmarks/writing.py` and, for `--batch` and `--start`, `benchmarks/batching.py`.
