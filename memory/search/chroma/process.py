@@ -82,6 +82,7 @@ class ChromaProcess:
             )
         except OSError as exc:
             raise IndexFault(f"no process could be started for it: {exc.strerror}") from exc
+        self.pid = self._process.pid
         try:
             self._received()
         except BaseException:  # Ctrl-C too must not leave it running
