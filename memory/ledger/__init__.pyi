@@ -1,11 +1,11 @@
-from .attempts import BATCH_PAUSE as BATCH_PAUSE
-from .copies import UPGRADE_COPIES as UPGRADE_COPIES
-from .distinct import TextPair as TextPair
 from .items import ItemPlace as ItemPlace
+from .judgements import BATCH_PAUSE as BATCH_PAUSE
+from .judgements import ScopedText as ScopedText
+from .judgements import TextPair as TextPair
 from .ledger import Ledger as Ledger
 from .links import seen_from as seen_from
 from .memories import strangers as strangers
-from .readings import ScopedText as ScopedText
+from .migrations import UPGRADE_COPIES as UPGRADE_COPIES
 from .records import FORGOTTEN_REASON as FORGOTTEN_REASON
 from .records import NOTHING_BEFORE as NOTHING_BEFORE
 from .records import REVERSIBLE as REVERSIBLE

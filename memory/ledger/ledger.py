@@ -12,11 +12,15 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+
 from memory.errors import LedgerError, LedgerMissing, LedgerOutdated
-from memory.ledger import copies, migrations
+from memory.ledger import migrations
 from memory.ledger import tables as t
 from memory.ledger.database import Database
-from memory.ledger.opening import open_database
+from memory.ledger.postgresql import PostgresDatabase
+from memory.ledger.sqlite import SqliteDatabase
 from memory.ledger.state import Reader, Writer
 
 
@@ -70,7 +74,7 @@ class Ledger:
         except LedgerOutdated:
             with closing(open_database(url, create=True)) as database:
                 return migrations.upgrade(
-                    database, lambda version: copies.copy_before(version, database, folder)
+                    database, lambda version: migrations.copy_before(version, database, folder)
                 )
         return None
 
@@ -83,7 +87,7 @@ class Ledger:
         Raises: LedgerMissing, LedgerError.
         """
         with closing(open_database(url, create=False, untouched=untouched)) as database:
-            copies.copy_as_it_is(database, file)
+            migrations.copy_as_it_is(database, file)
         with closing(open_database(f"sqlite:///{file}", create=True)) as copy:
             migrations.upgrade(copy, lambda _: Path(database.name))
         return cls.open(f"sqlite:///{file}")
@@ -158,7 +162,7 @@ class Ledger:
     def set_aside_files(self) -> list[str]:
         """Damaged ledgers that a restore renamed, copies of upgrades: they may hold anything."""
         with self._database.reading() as connection:
-            noted = copies.noted_copies(connection)
+            noted = migrations.noted_copies(connection)
         there = {name for name in noted if Path(name).exists()}
         return sorted(there.union(self._database.set_aside_files()))
 
@@ -174,3 +178,34 @@ class Ledger:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def open_database(url: str, *, create: bool, untouched: bool = False) -> Database:
+    """Open the database at a URL for reading only, or with `create` also for writing.
+
+    With `create` a missing SQLite file is made. With `untouched` no file is made beside a SQLite
+    file that has no log, not even for a moment.
+
+    Raises: LedgerMissing, LedgerError.
+    """
+    parsed = _parsed(url)
+    if parsed.get_backend_name() == "postgresql":
+        return PostgresDatabase.open(parsed, create=create)
+    if parsed.get_backend_name() == "sqlite" and parsed.database:
+        file = Path(url.partition(":///")[2])
+        return SqliteDatabase.open(file, create=create, untouched=untouched)
+    shown = parsed.render_as_string(hide_password=True)
+    raise LedgerError(
+        f"ledger URL {shown} is neither sqlite:///FILE nor postgresql+psycopg://...",
+        "set memory.ledger_url",
+    )
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except sa.exc.ArgumentError as exc:
+        raise LedgerError(
+            "memory.ledger_url is not a valid URL",
+            "write sqlite:///FILE or postgresql+psycopg://...",
+        ) from exc

@@ -1,8 +1,9 @@
-"""Links between memories: one row a pair, so every link is seen from both ends."""
+"""Links between memories, one row a pair, and who inherits those of a retired memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,14 +14,21 @@ from memory.models import INVERSE_LINK, MemoryLink
 
 _TOUCHING = sa.or_(among(t.links.c.low_id, "ids"), among(t.links.c.high_id, "ids"))
 _ALL = sa.select(t.links).where(_TOUCHING)
-_LIVE = t.LIVE_LINKS.where(_TOUCHING)
+_LOW, _HIGH = t.memories.alias("low"), t.memories.alias("high")
+_LIVE = (
+    sa.select(t.links)
+    .join(_LOW, sa.and_(_LOW.c.id == t.links.c.low_id, _LOW.c.live))
+    .join(_HIGH, sa.and_(_HIGH.c.id == t.links.c.high_id, _HIGH.c.live))
+    .where(_TOUCHING)
+)
+_ENDS = ("low_id", "high_id")
 
 
 class Links(TableGroup):
-    """What links say; their ends are ids, whoever lives for them."""
+    """Links by the ids at their ends, live or retired."""
 
     def of(self, ids: Sequence[str]) -> dict[str, tuple[MemoryLink, ...]]:
-        """The links of each of these memories that lead to a live one."""
+        """Return the links between each of these memories and live ones."""
         ends: dict[str, list[MemoryLink]] = {}
         wanted = set(ids)
         for link in sorted(self._connection.execute(_LIVE, {"ids": ids})) if ids else ():
@@ -29,7 +37,7 @@ class Links(TableGroup):
         return {source: tuple(found) for source, found in ends.items()}
 
     def touching(self, ids: Sequence[str]) -> list[Any]:
-        """The rows of all their links, of those too that lead to what has not arrived yet."""
+        """Return the rows of all links of these memories, also to memories not yet stored."""
         return sorted(self._connection.execute(_ALL, {"ids": ids})) if ids else []
 
     def between(self, a: str, b: str) -> sa.Row[Any] | None:
@@ -38,58 +46,55 @@ class Links(TableGroup):
         return self._connection.execute(query).first()
 
     def of_the_retired(self) -> int:
-        """How many lead to a memory that somebody else lives for."""
+        """Count the links that lead to a retired memory."""
         retired = sa.select(t.memories.c.id).where(sa.not_(t.memories.c.live))
         ends = sa.or_(t.links.c.low_id.in_(retired), t.links.c.high_id.in_(retired))
         return self._transaction.count(t.links, ends)
 
 
 class LinksWriter(Links):
-    """Links, to be made and changed; both ends of whatever is written count as touched."""
+    """Make, change and delete links; the memories at both ends count as touched."""
 
     def put(self, memory_id: str, end: MemoryLink) -> None:
-        """This link, in place of one that may be there between the two."""
+        """Write this link in place of the one between the two memories, if any."""
         self.put_all([(memory_id, end)])
 
     def put_all(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
-        """The same for several, each a memory's id and its end."""
+        """Write several links, each given by a memory's id and its end."""
         if links:
-            self._connection.execute(self._instead(), [self._row(*link) for link in links])
+            statement = self._transaction.upsert(t.links)
+            new = {name: statement.excluded[name] for name in ("link_type", "note", "confidence")}
+            replace_old = statement.on_conflict_do_update(index_elements=_ENDS, set_=new)
+            self._connection.execute(replace_old, [self._row(*link) for link in links])
 
     def put_if_new(self, memory_id: str, end: MemoryLink) -> None:
-        """This link, where there is none between the two."""
-        statement = self._transaction.upsert(t.links)
-        self._connection.execute(
-            statement.on_conflict_do_nothing(index_elements=["low_id", "high_id"]),
-            self._row(memory_id, end),
-        )
+        """Write this link unless there is one between the two memories."""
+        statement = self._transaction.upsert(t.links).on_conflict_do_nothing(index_elements=_ENDS)
+        self._connection.execute(statement, self._row(memory_id, end))
 
     def drop(self, ids: Sequence[str]) -> None:
-        """All links of these memories."""
+        """Delete all links of these memories."""
         for link in self.touching(ids):
             self._transaction.touched |= {link.low_id, link.high_id}
         self._connection.execute(t.links.delete().where(_TOUCHING), {"ids": ids})
 
     def trust(self, a: str, b: str, confidence: float) -> None:
-        """A new confidence for the link between the two."""
+        """Set the confidence of the link between two memories."""
         low, high = sorted((a, b))
         here = sa.and_(t.links.c.low_id == low, t.links.c.high_id == high)
         self._connection.execute(t.links.update().where(here).values(confidence=confidence))
         self._transaction.touched |= {a, b}
 
-    def _instead(self) -> Any:
-        statement = self._transaction.upsert(t.links)
-        fresh = {name: statement.excluded[name] for name in ("link_type", "note", "confidence")}
-        return statement.on_conflict_do_update(index_elements=["low_id", "high_id"], set_=fresh)
-
     def _row(self, memory_id: str, end: MemoryLink) -> dict[str, Any]:
         self._transaction.touched |= {memory_id, end.target_id}
         low, high = sorted((memory_id, end.target_id))
-        return {"low_id": low, "high_id": high, **_values(memory_id, end)}
+        kind = end.link_type if low == memory_id else INVERSE_LINK[end.link_type]
+        values = {"link_type": kind, "note": end.note, "confidence": end.confidence}
+        return {"low_id": low, "high_id": high, **values}
 
 
 def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
-    """The end of a link that one of its two memories carries."""
+    """Return the end of a link that one of its two memories carries."""
     low = link.low_id == memory_id
     return MemoryLink(
         target_id=link.high_id if low else link.low_id,
@@ -99,7 +104,79 @@ def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
     )
 
 
-def _values(memory_id: str, end: MemoryLink) -> dict[str, Any]:
-    low = memory_id < end.target_id
-    kind = end.link_type if low else INVERSE_LINK[end.link_type]
-    return {"link_type": kind, "note": end.note, "confidence": end.confidence}
+# --- who stands for a retired memory and inherits its links: pure ---------------------------------
+
+
+@dataclass(frozen=True)
+class State:
+    """Whether a memory is live, and its successor if it is not."""
+
+    live: bool
+    successor_id: str | None
+    forgotten: bool
+
+
+def inherited(
+    links: Iterable[sa.Row[Any]],
+    successions: Sequence[tuple[str, str]],
+    states: dict[str, State],
+) -> list[tuple[str, MemoryLink]]:
+    """Return the links that are new once these memories have been retired, one after the other.
+
+    `links` are all links of the memories and their successors. An existing link stays.
+    """
+    ends: dict[str, dict[str, MemoryLink]] = {}  # by both ids, as the first one carries it
+    for link in links:
+        _join(ends, link.low_id, seen_from(link.low_id, link))
+    fresh: dict[frozenset[str], tuple[str, MemoryLink]] = {}
+    for retired, successor in successions:
+        handed_on = ends.pop(retired, {})
+        targets = lived_for(handed_on, states)
+        for other in sorted(handed_on):
+            ends[other].pop(retired)
+            fresh.pop(frozenset((retired, other)), None)
+            for source, new in resolved_link(successor, handed_on[other], targets):
+                if other != successor and new.target_id not in ends.get(source, {}):
+                    _join(ends, source, new)
+                    fresh[frozenset((source, new.target_id))] = source, new
+        if retired in states:
+            states[retired] = replace(states[retired], live=False, successor_id=successor)
+    return list(fresh.values())
+
+
+def _join(ends: dict[str, dict[str, MemoryLink]], source: str, end: MemoryLink) -> None:
+    """Add a link at both of its ends."""
+    back = {"target_id": source, "link_type": INVERSE_LINK[end.link_type]}
+    ends.setdefault(source, {})[end.target_id] = end
+    ends.setdefault(end.target_id, {})[source] = end.model_copy(update=back)
+
+
+def lived_for(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]:
+    """Return the live successor of each memory, or itself; forgotten ones are left out."""
+    found = {}
+    for name in ids:
+        if name not in states or not states[name].forgotten:
+            end = end_of(name, states)
+            found[name] = end if end is not None and states[end].live else name
+    return found
+
+
+def end_of(name: str, states: Mapping[str, State]) -> str | None:
+    """Return the end of the chain of successors; None for an unknown id or a circle."""
+    seen: set[str] = set()
+    while name in states and name not in seen:
+        state = states[name]
+        if state.live or state.successor_id is None:
+            return name
+        seen.add(name)
+        name = state.successor_id
+    return None
+
+
+def resolved_link(
+    memory_id: str, end: MemoryLink, targets: dict[str, str]
+) -> Iterator[tuple[str, MemoryLink]]:
+    """Yield the link to the live successor of its target, unless forgotten or the memory itself."""
+    target = targets.get(end.target_id)
+    if target is not None and target != memory_id:
+        yield memory_id, end.model_copy(update={"target_id": target})

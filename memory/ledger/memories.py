@@ -12,9 +12,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.links import Links, LinksWriter
+from memory.ledger.links import (
+    Links,
+    LinksWriter,
+    State,
+    end_of,
+    inherited,
+    lived_for,
+    resolved_link,
+)
 from memory.ledger.records import Row
-from memory.ledger.succession import State, end_of, inherited, lived_for, resolved_link
 from memory.ledger.transaction import TableGroup, among
 from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
 

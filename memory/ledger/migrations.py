@@ -10,20 +10,26 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from memory.errors import LedgerError
 from memory.ledger import tables as t
-from memory.ledger.copies import note_copy
 from memory.ledger.database import Database
 from memory.ledger.rekeying import make_keys_anew
+from memory.ledger.sqlite import SqliteDatabase
 from memory.ledger.terms import fill_terms
+from memory.runtime import replacing_alone
 
 _PAGE = 1_000
 _VERSION = t.meta.c.key == "schema_version"
+UPGRADE_COPIES = "upgrade_copies"
+"""The fact of an upgraded ledger that names the files that hold it as it was before."""
+_NOTE = t.meta.c.key == UPGRADE_COPIES
 
 
 def version_of(connection: Connection) -> str | None:
@@ -78,6 +84,49 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
                 note_copy(connection, copy)
             STEPS[found](connection)
             connection.execute(t.meta.update().where(_VERSION).values(value=following))
+
+
+# --- the copy of an upgrade -----------------------------------------------------------------------
+
+
+def copy_before(version: str, database: Database, folder: Path) -> Path:
+    """Copy a ledger before an upgrade, to `ledger.db.before-2-1` or the next free number.
+
+    The copy lies beside a SQLite ledger, else in the folder; it is whole or not there at all.
+
+    Raises: LedgerError.
+    """
+    place = database.place(folder)
+    names = (place.with_name(f"{place.name}.before-{version}-{number}") for number in count(1))
+    file = next(name for name in names if not name.exists())
+    try:
+        with replacing_alone(file) as part:
+            copy_as_it_is(database, part)
+    except OSError as exc:
+        raise LedgerError(f"no copy can be written to {file}: {exc.strerror}") from exc
+    return file
+
+
+def copy_as_it_is(database: Database, file: Path) -> None:
+    """Write the committed state into a new SQLite ledger of the same version.
+
+    Raises: LedgerError.
+    """
+    with contextlib.closing(SqliteDatabase.open(file, create=True)) as target:
+        database.copy_into(target, list(t.schema.tables))
+
+
+def note_copy(connection: Connection, copy: Path) -> None:
+    """Note the file of a copy: it holds memories that may be forgotten later."""
+    files = json.dumps([*noted_copies(connection), str(copy)])
+    connection.execute(t.meta.delete().where(_NOTE))
+    connection.execute(t.meta.insert().values(key=UPGRADE_COPIES, value=files))
+
+
+def noted_copies(connection: Connection) -> list[str]:
+    """Return the files in which upgrades kept the ledger as it was."""
+    noted = connection.scalar(sa.select(t.meta.c.value).where(_NOTE))
+    return [] if noted is None else list(json.loads(noted))
 
 
 # --- the steps ----------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from memory.ledger.distinct import TextPair
-from memory.ledger.readings import ScopedText
+from memory.ledger.judgements import ScopedText, TextPair
 from memory.ledger.records import Row
 from memory.ledger.state import Reader
 from memory.ledger.vectors import VectorTable

@@ -9,20 +9,24 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from memory.ledger import tables as t
-from memory.ledger.attempts import Attempts, AttemptsWriter
 from memory.ledger.decisions import Decisions, DecisionsWriter
-from memory.ledger.distinct import DistinctPairs, DistinctPairsWriter
 from memory.ledger.episodes import Episodes, EpisodesWriter
 from memory.ledger.followers import Followers, FollowersWriter
 from memory.ledger.items import Items, ItemsWriter
-from memory.ledger.leases import Leases, LeasesWriter
+from memory.ledger.judgements import (
+    Attempts,
+    AttemptsWriter,
+    DistinctPairs,
+    DistinctPairsWriter,
+    Readings,
+    ReadingsWriter,
+)
 from memory.ledger.links import Links, LinksWriter
 from memory.ledger.memories import Memories, MemoriesWriter
-from memory.ledger.readings import Readings, ReadingsWriter
 from memory.ledger.records import Counts
 from memory.ledger.terms import Terms, TermsWriter
 from memory.ledger.transaction import Transaction
-from memory.ledger.turns import Turns, TurnsWriter
+from memory.ledger.turns import Leases, LeasesWriter, Turns, TurnsWriter
 from memory.ledger.vectors import TextVectors, TextVectorsWriter
 
 G = TypeVar("G")

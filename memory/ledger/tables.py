@@ -71,12 +71,6 @@ links = sa.Table(
     sa.Column("note", sa.Text, nullable=False),
     sa.Column("confidence", sa.Float, nullable=False),
 )
-_low, _high = memories.alias("low"), memories.alias("high")
-LIVE_LINKS = (
-    sa.select(links)
-    .join(_low, sa.and_(_low.c.id == links.c.low_id, _low.c.live))
-    .join(_high, sa.and_(_high.c.id == links.c.high_id, _high.c.live))
-)
 decisions = sa.Table(
     "decisions",
     schema,

@@ -1,8 +1,10 @@
-"""Turns of conversations that wait to be extracted, and how those that were are known again."""
+"""Turns of conversations that wait for extraction, and the leases of who extracts them."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import platform
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
@@ -11,8 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 
+from memory.errors import LeaseLost
 from memory.ledger import tables as t
-from memory.ledger.records import PendingTurn, Waiting
+from memory.ledger.records import Lease, PendingTurn, Waiting
 from memory.ledger.transaction import TableGroup, among
 from memory.models import KeptCandidate, Turn
 
@@ -213,3 +216,73 @@ def _pending_turn(row: sa.Row[Any]) -> PendingTurn:
 def _turn(told: str) -> Turn:
     with t.naming_damage("a turn"):
         return Turn.model_validate_json(told)
+
+
+# --- leases: who extracts a conversation, until when by the database's clock ----------------------
+
+
+class Leases(TableGroup):
+    """The conversations that a process is extracting."""
+
+    def is_held(self, conversation: str, seconds: float) -> bool:
+        """Whether a process holds a conversation, if leases last this many seconds.
+
+        A lease that ends later than one taken now is from a clock that was set back: not held.
+        """
+        now_s = self._transaction.now_s()
+        ends = t.leases.c.expires_at
+        valid = sa.and_(ends > now_s, ends <= now_s + seconds)
+        here = t.leases.c.conversation == conversation
+        return self._transaction.count(t.leases, sa.and_(here, valid)) > 0
+
+    def check(self, lease: Lease) -> None:
+        """Check that no other process has taken over; an expired lease holds until one does.
+
+        Raises: LeaseLost.
+        """
+        if not self._transaction.count(t.leases, _is(lease)):
+            raise LeaseLost(lease.conversation)
+
+
+class LeasesWriter(Leases):
+    """Take, renew and release leases."""
+
+    def claim(self, lease: Lease, seconds: float) -> bool:
+        """Take the lease of a conversation; False if another process holds it."""
+        if self.is_held(lease.conversation, seconds):
+            return False
+        self.free(lease.conversation)
+        self._connection.execute(
+            t.leases.insert().values(
+                conversation=lease.conversation,
+                token=lease.token,
+                holder=f"{platform.node()}:{os.getpid()}",
+                expires_at=self._transaction.now_s() + seconds,
+            )
+        )
+        return True
+
+    def renew(self, lease: Lease, seconds: float) -> None:
+        """Hold the lease for this many seconds from now on.
+
+        Raises: LeaseLost.
+        """
+        self.check(lease)
+        until = self._transaction.now_s() + seconds
+        self._connection.execute(t.leases.update().where(_is(lease)).values(expires_at=until))
+
+    def release(self, lease: Lease) -> None:
+        """Give the lease back; nothing happens if it was lost."""
+        self._connection.execute(t.leases.delete().where(_is(lease)))
+
+    def free(self, conversation: str) -> None:
+        """Take a conversation from its holder."""
+        self._connection.execute(t.leases.delete().where(t.leases.c.conversation == conversation))
+
+    def free_all(self) -> None:
+        """Take every conversation from its holder: what they read may be forgotten since."""
+        self._connection.execute(t.leases.delete())
+
+
+def _is(lease: Lease) -> sa.ColumnElement[bool]:
+    return sa.and_(t.leases.c.conversation == lease.conversation, t.leases.c.token == lease.token)

@@ -21,9 +21,8 @@ import sqlalchemy as sa
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LedgerError, LedgerMissing, LedgerOutdated
 from memory.extractor import MemoryExtractor
-from memory.ledger.ledger import Ledger
+from memory.ledger.ledger import Ledger, open_database
 from memory.ledger.migrations import STEPS
-from memory.ledger.opening import open_database
 from memory.ledger.tables import LATER_INDEXES
 from memory.models import Action, KeptCandidate, Turn
 from memory.store import MemoryStore

@@ -14,17 +14,18 @@ def test_what_was_read_thoroughly_stays_so_and_is_of_one_model(ledger_url: str) 
         ledger, texts = store.ledger, ("Mia sails.", "Mia rows.")
         store.add_batch([store.new_memory(text) for text in texts])
         a, b = map(text_key, texts)
+        s, t = (Scope(values).key for values in ((), (("user", None),)))
         with ledger.writing() as writer:
-            writer.readings.record([("s", a), ("s", b)], "reader", thorough=False)
-            writer.readings.record([("s", b), ("t", a)], "reader", thorough=True)
-            writer.readings.record([("s", b)], "reader", thorough=False)
+            writer.readings.record([(s, a), (s, b)], "reader", thorough=False)
+            writer.readings.record([(s, b), (t, a)], "reader", thorough=True)
+            writer.readings.record([(s, b)], "reader", thorough=False)
         with ledger.reading() as reader:
-            assert reader.readings.all("reader") == {("s", a), ("s", b), ("t", a)}
-            assert reader.readings.all("reader", thorough=True) == {("s", b), ("t", a)}
+            assert reader.readings.all("reader") == {(s, a), (s, b), (t, a)}
+            assert reader.readings.all("reader", thorough=True) == {(s, b), (t, a)}
             assert reader.readings.all("another") == set()
         with ledger.writing() as writer:
             writer.readings.drop({a})
-            assert writer.readings.all("reader") == {("s", b)}
+            assert writer.readings.all("reader") == {(s, b)}
             writer.readings.drop_all("reader")
             assert writer.readings.all("reader") == set()
 
@@ -45,3 +46,14 @@ def test_what_is_forgotten_was_never_read(ledger_url: str) -> None:
         with store.ledger.writing() as writer:  # its page was out meanwhile
             writer.readings.record([(scope, key) for key in keys], "reader", thorough=False)
             assert writer.readings.all("reader") == {(scope, keys[0])}
+
+
+def test_what_only_another_user_still_says_was_never_read(ledger_url: str) -> None:
+    with MemoryStore(Ledger.create(ledger_url), PlacedEmbedder()) as store:
+        gone, kept = (store.new_memory("I own a boat.", user=user) for user in ("Mia", "Jonas"))
+        store.add_batch([gone, kept])
+        texts = [(store.scope_of(one).key, text_key(one.content)) for one in (gone, kept)]
+        store.forget(gone.id)
+        with store.ledger.writing() as writer:  # its page was out meanwhile
+            writer.readings.record(texts, "reader", thorough=False)
+            assert writer.readings.all("reader") == {texts[1]}

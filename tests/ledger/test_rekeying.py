@@ -12,8 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from memory import MemoryDeduplicator
-from memory.ledger.ledger import Ledger
-from memory.ledger.opening import open_database
+from memory.ledger.ledger import Ledger, open_database
 from memory.models import JUDGES, Action, Decision, Judge, Memory, Survivor, Verdict
 from memory.store import MemoryStore, Unconditional
 from memory.text import normalise, text_key

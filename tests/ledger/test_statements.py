@@ -17,8 +17,7 @@ from sqlalchemy.engine import Connection
 from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import tables as t
-from memory.ledger.ledger import Ledger
-from memory.ledger.opening import open_database
+from memory.ledger.ledger import Ledger, open_database
 from memory.ledger.transaction import among
 from memory.models import Verdict
 from memory.store import MemoryStore
