@@ -24,7 +24,7 @@ from memory.decide import (
 )
 from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.deduplicator.judging import QUOTED, Judging, NamedMerge, log_merges
-from memory.ledger import Lease, strangers
+from memory.ledger import Lease, split_repeats
 from memory.models import (
     OFFLINE,
     PLAIN,
@@ -187,7 +187,7 @@ class MemoryDeduplicator:
         outcomes: list[Outcome] = []
         for start in range(0, len(new_memories), _EMBED_AT_ONCE):
             new = await self._embedded(new_memories[start : start + _EMBED_AT_ONCE], calls)
-            for part in strangers([one.memory for one in new]):
+            for part in split_repeats([one.memory for one in new]):
                 left = new[part]
                 while left:
                     done = await self._write(left, run, lease, calls)

@@ -4,7 +4,7 @@ from .judgements import ScopedText as ScopedText
 from .judgements import TextPair as TextPair
 from .ledger import Ledger as Ledger
 from .links import seen_from as seen_from
-from .memories import strangers as strangers
+from .memories import split_repeats as split_repeats
 from .migrations import UPGRADE_COPIES as UPGRADE_COPIES
 from .records import FORGOTTEN_REASON as FORGOTTEN_REASON
 from .records import NOTHING_BEFORE as NOTHING_BEFORE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -54,7 +54,7 @@ class Followers(TableGroup):
 
     def count(self, owner: Scope) -> int:
         """How many rows of an owner are live."""
-        return self._transaction.count(t.memories, sa.and_(t.memories.c.live, *_owned_by(owner)))
+        return self._transaction.count(t.memories, sa.and_(t.memories.c.live, *t.in_scope(owner)))
 
     def last_seq(self) -> int:
         """The place of the last row that ever arrived: at least as many as there are rows."""
@@ -66,7 +66,7 @@ class Followers(TableGroup):
         c = t.memories.c
         metadata = c.metadata if fields else sa.literal_column("'{}'")
         columns = (c.id, c.seq, c.text_key, metadata, *(c[name] for name in SCOPE_FIELDS))
-        query = sa.select(*columns).where(c.live, *_owned_by(owner)).order_by(c.seq)
+        query = sa.select(*columns).where(c.live, *t.in_scope(owner)).order_by(c.seq)
         for page in self._connection.execute(query, execution_options=_IN_PAGES).partitions():
             found = []
             for name, number, key, metadata, *scope in page:
@@ -80,7 +80,7 @@ class Followers(TableGroup):
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
         """What scopes compare of those of these memories that live, by id."""
         found = self._connection.execute(_SCOPES, {"ids": ids}) if ids else ()
-        return {name: row_scope_values(metadata, scope) for name, metadata, *scope in found}
+        return {name: t.scope_values_of(metadata, scope) for name, metadata, *scope in found}
 
     def lag(self, after: int) -> int:
         """How many rows are above a revision."""
@@ -133,10 +133,6 @@ class FollowersWriter(Followers):
         self._connection.execute(gone)
 
 
-def _owned_by(owner: Scope) -> list[sa.ColumnElement[bool]]:
-    return [t.memories.c[name] == value for name, value in owner.values]
-
-
 def _values(metadata: str, scope: tuple[Any, ...], fields: Collection[str]) -> ScopeValues:
     """What scopes of these fields compare."""
     values = dict(zip(SCOPE_FIELDS, scope, strict=True))
@@ -144,11 +140,3 @@ def _values(metadata: str, scope: tuple[Any, ...], fields: Collection[str]) -> S
         return values
     told = scope_values(json.loads(metadata))
     return values | {name: told.get(name) for name in fields}
-
-
-def row_scope_values(metadata: str, scope: Sequence[Any]) -> ScopeValues:
-    values = dict(zip(SCOPE_FIELDS, scope, strict=True))
-    if metadata == "{}":
-        return values
-    with t.naming_damage(f"a memory of {values['user']!r}"):
-        return scope_values(json.loads(metadata)) | values

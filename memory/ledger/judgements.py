@@ -9,7 +9,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.followers import row_scope_values
 from memory.ledger.records import FORGOTTEN_REASON, Attempt, KnownPair
 from memory.ledger.transaction import TableGroup, among
 from memory.models import JUDGES, SCOPE_FIELDS, Judge, Scope
@@ -248,7 +247,7 @@ class ReadingsWriter(Readings):
         query = sa.select(*columns).where(among(c.text_key, {key for _, key in texts})).distinct()
         values: dict[str, list[Any]] = {}
         for key, metadata, *scope in self._connection.execute(query):
-            values.setdefault(key, []).append(row_scope_values(metadata, scope))
+            values.setdefault(key, []).append(t.scope_values_of(metadata, scope))
         scopes = {key: Scope.from_key(key) for key, _ in texts}
         return {
             (scope, key)

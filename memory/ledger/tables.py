@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -13,15 +13,15 @@ import sqlalchemy as sa
 
 from memory.errors import LedgerDamaged
 from memory.ledger.database import RESTORE
-from memory.ledger.records import Row
-from memory.models import Memory, MemoryLink
+from memory.ledger.records import Row, ScopeValues
+from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope, scope_values
 from memory.text import text_key
 
 SCHEMA_VERSION = "8"
-"""Whoever changes a table below adds the step from the version before it to `migrations`."""
+"""Raise it with each change of a table below, and add a step to `migrations`."""
 
 FORGOTTEN_KEY = ""
-"""What a tombstone has in place of the key of a text."""
+"""The text key of a tombstone."""
 
 schema = sa.MetaData()
 
@@ -240,18 +240,18 @@ index_state = sa.Table(
 
 
 def identity_hash(memory: Memory, external_id: str | None = None) -> str:
-    """What makes two arrivals under an external id the same one; it never changes.
+    """Return the hash by which a memory that arrives again is recognised; it never changes.
 
     `external_id` is for a memory that has none yet.
     """
-    told = [
+    identity = [
         external_id or memory.external_id,
         memory.user,
         memory.is_private,
         memory.timestamp.isoformat(),
         memory.content,
     ]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
 
 def to_columns(memory: Memory) -> dict[str, Any]:
@@ -265,6 +265,23 @@ def to_columns(memory: Memory) -> dict[str, Any]:
     }
 
 
+def in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions of a scope on columns; what it says of metadata is left out."""
+    return [memories.c[name] == value for name, value in scope.values if name in SCOPE_FIELDS]
+
+
+def scope_values_of(metadata: str, columns: Sequence[Any]) -> ScopeValues:
+    """Return what scopes compare of a row: its metadata, and its columns named SCOPE_FIELDS.
+
+    Raises: LedgerDamaged.
+    """
+    values = dict(zip(SCOPE_FIELDS, columns, strict=True))
+    if metadata == "{}":
+        return values
+    with naming_damage(f"a memory of {values['user']!r}"):
+        return scope_values(json.loads(metadata)) | values
+
+
 TOMBSTONE: dict[str, Any] = {
     "live": False, "successor_id": None, "text_key": FORGOTTEN_KEY, "identity_hash": "",
     "external_id": None, "content": "", "user": None, "category": "", "emotion": "",
@@ -276,39 +293,26 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def _texts(told: str) -> tuple[str, ...]:
-    """A JSON array; most are empty."""
-    return () if told == "[]" else tuple(json.loads(told))
-
-
-NEVER_WRITTEN = (ValueError, TypeError, KeyError, AttributeError)
-"""What reading a value raises that no version wrote."""
-
-
 @contextmanager
 def naming_damage(of: str) -> Iterator[None]:
-    """Raises: LedgerDamaged, which names the row, where a value is none that was ever written."""
+    """Raises: LedgerDamaged, which names the row, if a value cannot be read."""
     try:
         yield
-    except NEVER_WRITTEN as exc:
+    except (ValueError, TypeError, KeyError, AttributeError) as exc:
         raise LedgerDamaged(f"the ledger's row of {of} is damaged", RESTORE) from exc
 
 
 def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
-    """Raises: LedgerDamaged where a value is none that was ever written."""
-    try:
+    """Return a row of `memories` as values. Raises: LedgerDamaged."""
+    with naming_damage(repr(values.get("id"))):
         memory = Memory.model_construct(
             **{name: values[name] for name in _PLAIN},
             timestamp=datetime.fromisoformat(values["timestamp"]),
-            tags=_texts(values["tags"]),
-            merged_from=_texts(values["merged_from"]),
+            tags=tuple(json.loads(values["tags"])),
+            merged_from=tuple(json.loads(values["merged_from"])),
             metadata=json.loads(values["metadata"]),
             linked_ids=links,
         )
-    except NEVER_WRITTEN as exc:
-        raise LedgerDamaged(
-            f"the ledger's row of {values.get('id')!r} is damaged", RESTORE
-        ) from exc
     return Row(
         memory=memory,
         live=values["live"],

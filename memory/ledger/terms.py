@@ -19,7 +19,6 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.followers import row_scope_values
 from memory.ledger.records import ScopeValues
 from memory.ledger.transaction import TableGroup, among
 from memory.models import SCOPE_FIELDS, Vector
@@ -270,7 +269,7 @@ _ADD = (
 
 def _candidate(row: Any) -> Candidate:
     vector = np.frombuffer(row.vector, np.float32)
-    return Candidate(row.seq, row.id, row_scope_values(row.metadata, row[4:]), vector)
+    return Candidate(row.seq, row.id, t.scope_values_of(row.metadata, row[4:]), vector)
 
 
 # --- what stands in the tables ------------------------------------------------------------------

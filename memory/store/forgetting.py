@@ -10,7 +10,15 @@ from datetime import datetime
 from uuid import uuid4
 
 from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
-from memory.ledger import FORGOTTEN_REASON, DecisionRecord, Ledger, Reader, Row, Writer
+from memory.ledger import (
+    FORGOTTEN_REASON,
+    NOTHING_BEFORE,
+    DecisionRecord,
+    Ledger,
+    Reader,
+    Row,
+    Writer,
+)
 from memory.models import Action, Decision, Memory
 from memory.search import SearchRouter
 from memory.store.forgotten_turns import Moved, Stated, TurnsToForget, forget_turns_of
@@ -129,7 +137,7 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
     ids = [row.memory.id for row in rows]
     keys = {row.text_key for row in rows}
     writer.items.forget(ids)
-    writer.memories.bury(ids)
+    writer.memories.tombstone(ids)
     writer.drop_unused_texts(keys)
     writer.readings.drop(keys)
     scrubbed = writer.decisions.scrub(set(ids))
@@ -142,7 +150,7 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
     live = tuple(row.memory for row in rows if row.live)
     if live:
         told = Decision(Action.FORGET, FORGOTTEN_REASON, live)
-        writer.decisions.record(told, writer.memories.image([]), at, None)
+        writer.decisions.record(told, NOTHING_BEFORE, at, None)
 
 
 def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:

@@ -20,7 +20,7 @@ from memory.ledger import (
     Reader,
     Row,
     Snapshot,
-    strangers,
+    split_repeats,
     take_snapshot,
 )
 from memory.models import (
@@ -273,7 +273,7 @@ class MemoryStore:
 
         Each comes under an id of its own, with its vector and the k live memories of its scope most
         like it, of those that are similar enough: the same text first, without what was judged
-        distinct from it. None of them may be an earlier arrival of another (`strangers`).
+        distinct from it. None of them may be an earlier arrival of another (`split_repeats`).
 
         Raises: LedgerError where not even their arrival can be looked up; EmbedderMismatch.
         """
@@ -316,7 +316,7 @@ class MemoryStore:
         stored: list[AlreadyStored | Applied] = []
         embedded = self.embeddings.embed(memories)
         with self.pace.writing(self.ledger, len(memories)) as writer:
-            for part in strangers(memories):
+            for part in split_repeats(memories):
                 received = self._received(writer, memories[part])
                 own = [
                     replace(one, memory=memory)

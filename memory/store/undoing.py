@@ -11,6 +11,7 @@ from typing import Any
 
 from memory.errors import CannotUndo
 from memory.ledger import (
+    NOTHING_BEFORE,
     REVERSIBLE,
     DecisionRecord,
     Ledger,
@@ -98,7 +99,7 @@ def undo(
             ]
             writer.distinct.mark_all(parted, "person")
         told = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
-        writer.decisions.record(told, writer.memories.image([]), clock(), None)
+        writer.decisions.record(told, NOTHING_BEFORE, clock(), None)
     return undone
 
 
@@ -189,7 +190,7 @@ def _take_back(writer: Writer, record: DecisionRecord) -> None:
     links = [*_links_of_image(before), *_later_links(writer, record, before)]
     keys = {row.text_key for row in writer.memories.rows(record.involved).values()}
     writer.links.drop(record.members)
-    writer.memories.bury(record.created)
+    writer.memories.tombstone(record.created)
     writer.memories.restore(record.before)
     writer.memories.restore_links(links)
     writer.drop_unused_texts(keys)

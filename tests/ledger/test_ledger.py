@@ -88,7 +88,7 @@ def test_every_field_comes_back_from_the_ledger_and_from_an_export(
     path.unlink(missing_ok=True)
     with Ledger.create(f"sqlite:///{path}") as ledger:
         with ledger.writing() as writer:
-            writer.memories.insert(memory)
+            writer.memories.insert_all([memory])
         with ledger.reading() as reader:
             row = reader.memories.row(memory.id)
     assert row is not None
@@ -103,8 +103,8 @@ def test_a_link_is_seen_from_both_ends(ledger: Ledger, tell: Tell) -> None:
     link = MemoryLink(target_id=first.id, link_type="caused_by", note="why", confidence=0.7)
     second = tell("two", linked_ids=(link,))
     with ledger.writing() as writer:
-        writer.memories.insert(first)
-        writer.memories.insert(second)
+        writer.memories.insert_all([first])
+        writer.memories.insert_all([second])
     with ledger.reading() as reader:
         rows = reader.memories.rows([first.id, second.id])
     assert rows[second.id].memory.linked_ids == (link,)
@@ -121,12 +121,12 @@ def test_a_transaction_takes_one_revision_and_a_failed_one_takes_none(
 
     def interrupted() -> None:
         with ledger.writing() as writer:
-            writer.memories.insert(tell("three"))
+            writer.memories.insert_all([tell("three")])
             raise ZeroDivisionError
 
     with ledger.writing() as writer:
-        writer.memories.insert(tell("one"))
-        writer.memories.insert(tell("two"))
+        writer.memories.insert_all([tell("one")])
+        writer.memories.insert_all([tell("two")])
     assert revision() == 1
     with pytest.raises(ZeroDivisionError):
         interrupted()
@@ -139,7 +139,7 @@ def test_what_is_known_already_is_not_taken_for_new(ledger: Ledger, tell: Tell) 
     memory = tell("Mia has a cat.")
     turn = Turn(speaker="Mia", text="I have a cat.", at=START)
     with ledger.writing() as writer:
-        writer.memories.insert(memory)
+        writer.memories.insert_all([memory])
         writer.vectors.put({text_key(memory.content): np.ones(4, np.float32)})
         assert writer.turns.keep(turn, "1")
     with ledger.writing() as writer:
@@ -153,7 +153,7 @@ def test_changes_never_split_a_revision(ledger: Ledger, tell: Tell) -> None:
     for batch in range(4):
         with ledger.writing() as writer:
             for n in range(3):
-                writer.memories.insert(tell(f"{batch} {n}"))
+                writer.memories.insert_all([tell(f"{batch} {n}")])
     with ledger.reading() as reader:
         assert [change.revision for change in reader.followers.changes(0, limit=4)] == [
             1,
@@ -173,7 +173,7 @@ def test_a_retired_memory_keeps_its_text_and_names_who_lives_for_it(
     first, second, third = tell("one"), tell("two"), tell("three")
     with ledger.writing() as writer:
         for memory in (first, second, third):
-            writer.memories.insert(memory)
+            writer.memories.insert_all([memory])
         writer.memories.retire([(first.id, second.id)])
         writer.memories.retire([(second.id, third.id)])
     with ledger.reading() as reader:
@@ -188,7 +188,7 @@ def test_a_retired_memory_keeps_its_text_and_names_who_lives_for_it(
 def test_no_call_breaks_above_the_number_of_variables_of_sqlite(ledger: Ledger, tell: Tell) -> None:
     known = tell("one")
     with ledger.writing() as writer:
-        writer.memories.insert(known)
+        writer.memories.insert_all([known])
         writer.vectors.put({text_key("one"): np.ones(3, np.float32)})
     many = [f"mem_{n:012x}" for n in range(40_000)] + [known.id]
     with ledger.reading() as reader:
@@ -201,7 +201,7 @@ def test_what_arrived_before_is_known_by_id_and_by_what_an_import_called_it(
 ) -> None:
     told = tell("one", external_id="7", user="Mia")
     with ledger.writing() as writer:
-        writer.memories.insert(told)
+        writer.memories.insert_all([told])
         again = told.model_copy(update={"id": "mem_000000000001"})
         assert writer.memories.earlier_arrivals([told])[0][0] is not None
         assert writer.memories.earlier_arrivals([again])[0][0] is not None
@@ -213,10 +213,10 @@ def test_what_arrived_before_is_known_by_id_and_by_what_an_import_called_it(
 def test_a_decision_is_recorded_with_the_state_before_it(ledger: Ledger, tell: Tell) -> None:
     memory = tell("one")
     with ledger.writing() as writer:
-        writer.memories.insert(memory)
+        writer.memories.insert_all([memory])
     with ledger.writing() as writer:
         decision = Decision(Action.KEEP_BOTH, "told apart", (memory,), pending=True)
-        writer.decisions.record(decision, writer.memories.image([memory.id]), START, "run_1")
+        writer.decisions.record(decision, writer.memories.images([[memory.id]])[0], START, "run_1")
     with ledger.reading() as reader:
         assert reader.counts().decisions == {"keep_both": 1}
         assert reader.counts().pending == 1
@@ -235,7 +235,7 @@ def test_live_memories_come_oldest_first_and_at_the_same_time_in_order_of_arriva
     )
     with ledger.writing() as writer:
         for memory in (late, early, same):
-            writer.memories.insert(memory)
+            writer.memories.insert_all([memory])
     with ledger.reading() as reader:
         rows = take_snapshot(reader, ()).rows
     assert [row.memory.content for row in rows] == ["early", "same", "late"]
@@ -245,7 +245,7 @@ def test_an_arrival_is_known_again_whatever_became_of_its_row(ledger: Ledger, te
     told = tell("one", external_id="7")
     later = told.timestamp + timedelta(days=9)
     with ledger.writing() as writer:
-        writer.memories.insert(told)
+        writer.memories.insert_all([told])
         writer.memories.rewrite([told.model_copy(update={"timestamp": later, "external_id": "8"})])
         again = told.model_copy(update={"id": "mem_000000000001"})
         assert writer.memories.earlier_arrivals([again])[0][0] is not None
@@ -258,12 +258,12 @@ def test_links_to_what_has_not_arrived_follow_whoever_is_retired(
     link = MemoryLink(target_id=friend.id, link_type="caused_by")
     first, successor = tell("one", linked_ids=(link,)), tell("one!")
     with ledger.writing() as writer:
-        writer.memories.insert(first)
-        writer.memories.insert(successor)
+        writer.memories.insert_all([first])
+        writer.memories.insert_all([successor])
         writer.memories.retire([(first.id, successor.id)])
     with ledger.writing() as writer:
-        writer.memories.insert(friend)
-        writer.memories.insert(stand_in)
+        writer.memories.insert_all([friend])
+        writer.memories.insert_all([stand_in])
         assert [
             end.target_id
             for end in writer.memories.rows([successor.id])[successor.id].memory.linked_ids
@@ -281,13 +281,13 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, te
     vector = np.ones(4, np.float32)
     with ledger.writing() as writer:
         for memory in (secret, successor, other):
-            writer.memories.insert(memory)
+            writer.memories.insert_all([memory])
             writer.vectors.put({text_key(memory.content): vector})
         scope = Scope.of(successor, ("user",))
         writer.distinct.mark(scope, successor.content, other.content, "test", "model")
         decision = Decision(Action.REPLACE, "said xyzzy", (secret, successor))
         writer.decisions.record(
-            decision, writer.memories.image([secret.id, successor.id]), START, None
+            decision, writer.memories.images([[secret.id, successor.id]])[0], START, None
         )
         writer.memories.retire([(secret.id, successor.id)])
     erase(ledger, successor.id, START)
@@ -309,7 +309,7 @@ def test_a_dry_look_after_a_kill_leaves_the_file_as_it_is(tmp_path: Path) -> Non
         "from tests.doubles import START\n"
         f"ledger = Ledger.create('sqlite:///{tmp_path / 'l.db'}')\n"
         "with ledger.writing() as writer:\n"
-        "    writer.memories.insert(Memory(content='one', timestamp=START))\n"
+        "    writer.memories.insert_all([Memory(content='one', timestamp=START)])\n"
         "os._exit(9)"
     )
     root = Path(__file__).parent.parent.parent
@@ -336,7 +336,7 @@ def test_how_often_a_model_failed_at_a_text_goes_with_the_text(
     told = tell("the word is xyzzy")
     key = text_key(told.content)
     with ledger.writing() as writer:
-        writer.memories.insert(told)
+        writer.memories.insert_all([told])
         writer.vectors.put({text_key(told.content): np.ones(4, np.float32)})
     with closing(open_database(ledger_url, create=True)) as other, other.writing() as rows:
         failed = {"scope": "", "low_key": "", "high_key": key, "model": "any", "attempts": 1}
@@ -381,7 +381,7 @@ def test_a_ledger_opened_for_reading_cannot_be_written(
         pytest.raises(LedgerError, match="cannot be written"),
         readable.writing() as writer,
     ):
-        writer.memories.insert(tell("one"))
+        writer.memories.insert_all([tell("one")])
 
 
 def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -398,7 +398,7 @@ def opened(tmp_path: Path, tell: Tell) -> Iterator[Ledger]:
     """A ledger in a folder of its own that has been written to."""
     with Ledger.create(f"sqlite:///{tmp_path / 'data' / 'ledger.db'}") as ledger:
         with ledger.writing() as writer:
-            writer.memories.insert(tell("Mia has a cat."))
+            writer.memories.insert_all([tell("Mia has a cat.")])
         yield ledger
 
 
@@ -421,7 +421,7 @@ def test_a_ledger_that_is_no_longer_at_its_path_acknowledges_no_write(
             pytest.raises(LedgerError, match="was moved, deleted or replaced"),
             opened.writing() as writer,
         ):
-            writer.memories.insert(tell("Mia has a dog."))
+            writer.memories.insert_all([tell("Mia has a dog.")])
 
 
 def test_a_ledger_that_goes_while_it_is_written_does_not_acknowledge_the_write(
@@ -429,7 +429,7 @@ def test_a_ledger_that_goes_while_it_is_written_does_not_acknowledge_the_write(
 ) -> None:
     def write() -> None:
         with opened.writing() as writer:
-            writer.memories.insert(tell("Mia has a dog."))
+            writer.memories.insert_all([tell("Mia has a dog.")])
             _move(tmp_path / "data")
 
     with pytest.raises(LedgerError, match="was moved, deleted or replaced"):
@@ -456,7 +456,7 @@ def test_a_ledger_that_is_put_back_is_written_again(
         pass
     (tmp_path / "elsewhere").rename(tmp_path / "data")
     with opened.writing() as writer:
-        writer.memories.insert(tell("Mia has a dog."))
+        writer.memories.insert_all([tell("Mia has a dog.")])
     with opened.reading() as reader:
         assert reader.counts().live == 2
 
@@ -526,7 +526,7 @@ def test_who_are_retired_together_hand_their_links_on_as_one_after_the_other(
         for one_of_them in (together, singly):
             with one_of_them.writing() as writer:
                 writer.memories.insert_all(linked)
-                writer.memories.bury([told[-1].id])
+                writer.memories.tombstone([told[-1].id])
         with together.writing() as writer:
             writer.memories.retire(successions)
         for succession in successions:

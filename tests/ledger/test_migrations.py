@@ -449,7 +449,7 @@ def test_a_running_process_writes_nothing_once_a_later_version_has_upgraded(
             pytest.raises(LedgerError, match=f"schema 99, this version knows {newest} at most"),
             ledger.writing() as writer,
         ):
-            writer.memories.insert(tell("Runa met a fox."))
+            writer.memories.insert_all([tell("Runa met a fox.")])
         with ledger.reading() as reader:
             assert reader.counts().live == 0
 
@@ -598,7 +598,7 @@ def test_a_role_that_owns_no_table_writes_to_a_ledger_without_the_later_indexes(
             connection.exec_driver_sql(statement)
         as_writer = url.set(username=role, password="w").render_as_string(hide_password=False)
         with Ledger.create(as_writer) as ledger, ledger.writing() as writer:
-            writer.memories.insert(tell("Mia has a cat."))
+            writer.memories.insert_all([tell("Mia has a cat.")])
         assert sa.inspect(connection).get_indexes("distinct_pairs") == []
         connection.exec_driver_sql(f"DROP OWNED BY {role}")
         connection.exec_driver_sql(f"DROP ROLE {role}")

@@ -95,7 +95,7 @@ def test_postings_say_how_often_and_how_long(ledger: Ledger, tell: Tell) -> None
     texts = [f"Item {n} is red red." if n % 3 else f"Item {n}." for n in range(300)]
     with ledger.writing() as writer:
         writer.memories.insert_all([tell(text, user="Mia") for text in texts])
-        writer.memories.insert(tell("Red.", user="Jonas"))
+        writer.memories.insert_all([tell("Red.", user="Jonas")])
     with ledger.reading() as reader:
         mine = reader.terms.postings(["red"], "Mia", everyone=False)
         every = reader.terms.postings(["red", "nothing"], None, everyone=True)

@@ -109,7 +109,7 @@ def _write(
                 timestamp=START,
             )
             vector = unit(rng)
-            writer.memories.insert(memory)
+            writer.memories.insert_all([memory])
             writer.vectors.put({text_key(memory.content): vector})
             live[memory.id] = (memory, vector)
             return
@@ -118,7 +118,7 @@ def _write(
         if kind == "r":
             writer.memories.retire([(name, "mem_000000000000")])
         elif kind == "f":
-            writer.memories.bury([name])
+            writer.memories.tombstone([name])
         else:
             told = {"user": "Mia", "content": f"new {rng.integers(10**9)}"}
             memory, vector = memory.model_copy(update=told), unit(rng)
@@ -278,7 +278,7 @@ def test_vectors_of_different_dimensions_are_a_fault(
     write(ledger, rng, 2)
     odd = Memory(id=new_memory_id(), content="odd", user="Mia", timestamp=START)
     with ledger.writing() as writer:
-        writer.memories.insert(odd)
+        writer.memories.insert_all([odd])
         writer.vectors.put({text_key("odd"): np.ones(1, np.float32)})
     with pytest.raises(IndexFault, match="different dimensions"):
         ids(VectorsByUser(ledger, PLENTY), Query(unit(rng), MIA, 1))

@@ -63,7 +63,7 @@ def test_chromas_process_never_holds_a_text_nor_a_key(
         with ledger.writing() as writer:
             for text in texts:
                 memory = Memory(id=new_memory_id(), content=text, user="Mia", timestamp=START)
-                writer.memories.insert(memory)
+                writer.memories.insert_all([memory])
                 writer.vectors.put({text_key(text): unit(rng)})
                 ids.append(memory.id)
         follower.copy_all()
@@ -108,7 +108,7 @@ def test_under_load_no_word_of_a_memory_gets_into_a_file_of_chroma(
                 follower.nearest([Query(unit(rng), MIA, 5)])
                 if number == 0:
                     with ledger.writing() as writer:
-                        writer.memories.bury([memories[0].id])
+                        writer.memories.tombstone([memories[0].id])
                         writer.followers.mark_all_stale()
                     follower.scrub()
         except BaseException as exc:

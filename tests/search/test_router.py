@@ -139,7 +139,7 @@ def test_forgotten_vectors_leave_the_index(ledger: Ledger, rng: np.random.Genera
     names = write(ledger, rng, 50)
     index, follower = filled(ledger)
     with ledger.writing() as writer:
-        writer.memories.bury(names[:1])
+        writer.memories.tombstone(names[:1])
         writer.followers.mark_all_stale()
     follower.scrub()
     assert list(index.pages()) == []

@@ -67,7 +67,7 @@ def write(ledger: Ledger, rng: np.random.Generator, n: int, user: str | None = "
             memory = Memory(
                 id=new_memory_id(), content=f"{rng.integers(10**12)}", user=user, timestamp=START
             )
-            writer.memories.insert(memory)
+            writer.memories.insert_all([memory])
             writer.vectors.put({text_key(memory.content): unit(rng)})
             ids.append(memory.id)
     return ids
