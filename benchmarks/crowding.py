@@ -28,7 +28,7 @@ from benchmarks.rows import Row, print_table, read_rows
 from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
 from memory.interchange import to_memory
-from memory.models import Memory, Question, Scope, Usage, Verdict
+from memory.models import PERSON, Action, Memory, Question, Scope, Usage, Verdict
 from memory.offline import OfflineModel
 from memory.protocols import LanguageModel
 from memory.store import MemoryStore
@@ -143,7 +143,9 @@ def judge(
     stated = what_is_stated(store, rows)
     count = Counter(fact for facts in stated.values() for fact in facts)
     with store.ledger.reading() as reader:
-        automatic, asked = reader.decisions.count_replaced_and_judged()
+        decided = reader.decisions.all_but_additions()
+    automatic = sum(one.action is Action.REPLACE and one.model is None for one in decided)
+    asked = sum(one.model not in (None, PERSON) for one in decided)
     recall, distinct, characters = ask(store, rows, qa, stated)
     return Result(
         store=filling.name,

@@ -57,7 +57,7 @@ class Likeness:
             [key for key in dict.fromkeys(keys.values()) if key in vectors] for keys in keys_of
         ]
         text = {self._key(one): one.content for members in groups for one in members}
-        rows = vectors.places([key for keys in known for key in keys])
+        rows = vectors.positions([key for keys in known for key in keys])
         strict = np.array([has_cjk(text[key]) for keys in known for key in keys], np.bool_)
         i, j = _pairs_within([len(keys) for keys in known])
         cosines = scores_of(vectors.matrix, rows[i], rows[j])

@@ -349,7 +349,7 @@ class _Scope:
         self._executor = executor
         # Ties go by position: the same groups whatever order they came in.
         self._keys = sorted(key for key in nodes if key in snapshot.vectors)
-        self._rows = self._vectors.places(self._keys)
+        self._rows = self._vectors.positions(self._keys)
         self._made = {n for n, key in enumerate(self._keys) if self._ancestors_of(key)}
         """Texts of which a row was synthesised."""
         self._texts = [nodes[key][0].memory.content for key in self._keys]
@@ -490,7 +490,7 @@ class _Scope:
             for key in dict.fromkeys([self._keys[n], *self._ancestors_of(self._keys[n])])
             if key in self._vectors
         ]
-        return self._vectors.places(key for _, key in keys), self._lower[[n for n, _ in keys]]
+        return self._vectors.positions(key for _, key in keys), self._lower[[n for n, _ in keys]]
 
     def _ancestors_of(self, key: str) -> list[str]:
         made = (self._ancestors.get(row.memory.id, ()) for row in self._nodes[key])

@@ -29,7 +29,7 @@ _HIGHEST_NUMBER = 2**31 - 1
 
 
 class Decisions(TableGroup):
-    """What was decided, oldest first."""
+    """All decisions; lists are oldest first."""
 
     def get(self, number: int) -> DecisionRecord | None:
         if number > _HIGHEST_NUMBER:
@@ -38,22 +38,21 @@ class Decisions(TableGroup):
         return next(iter(self._found(query)), None)
 
     def about(self, memory_id: str) -> list[DecisionRecord]:
-        """Those that a memory was a member or a survivor of."""
+        """Return the decisions that a memory was a member or a survivor of."""
         return self._found(sa.select(t.decisions).where(_involving([memory_id])))
 
     def all_but_additions(self) -> list[DecisionRecord]:
-        plain = t.decisions.c.action == Action.ADD.value
-        return self._found(sa.select(t.decisions).where(sa.not_(plain)))
+        return self._found(sa.select(t.decisions).where(t.decisions.c.action != Action.ADD.value))
 
     def pending(self) -> list[DecisionRecord]:
-        """Those that were made for want of a model's answer."""
+        """Return the decisions made without the answer of a model, which a later batch asks for."""
         return self._found(sa.select(t.decisions).where(t.decisions.c.pending))
 
     def of_run(self, run: str) -> list[DecisionRecord]:
         return self._found(sa.select(t.decisions).where(t.decisions.c.run == run))
 
     def after(self, record: DecisionRecord) -> list[int]:
-        """Numbers of the later decisions, not undone, that stand on what this one left."""
+        """Return the numbers of later decisions, not undone, that build on this one."""
         later = sa.select(t.decisions.c.seq).where(
             t.decisions.c.seq > record.number,
             sa.not_(t.decisions.c.undone),
@@ -63,17 +62,16 @@ class Decisions(TableGroup):
         return sorted(self._connection.scalars(later.where(involving)))
 
     def parted_after(self, record: DecisionRecord) -> list[int]:
-        """Numbers of a person's later decisions, not undone, that part a pair that this one did."""
-        parted = {one.pair for one in record.verdicts}
-        later = sa.and_(t.decisions.c.seq > record.number, sa.not_(t.decisions.c.undone))
-        found = self._found(sa.select(t.decisions).where(later, t.decisions.c.model == PERSON))
-        return [one.number for one in found if parted & {known.pair for known in one.verdicts}]
+        """Return the numbers of a person's later decisions about a pair of this one."""
+        pairs = {known.pair for known in record.verdicts}
+        return [
+            later.number
+            for later in self.by_person()
+            if later.number > record.number and pairs & {known.pair for known in later.verdicts}
+        ]
 
     def latest(self, most: int, below: int | None = None) -> list[DecisionRecord]:
-        """The last so many but additions, oldest first; of those with lower numbers than `below`.
-
-        Looks at a page of a history, however long that is.
-        """
+        """Return the last `most` decisions but additions, with lower numbers than `below`."""
         columns = t.decisions.c
         shown = sa.select(columns.seq).where(columns.action != Action.ADD.value)
         if below is not None:
@@ -82,7 +80,7 @@ class Decisions(TableGroup):
         return self._found(sa.select(t.decisions).where(columns.seq.in_(shown)))
 
     def steps(self) -> Iterator[Step]:
-        """Every decision, oldest first, without what undo goes back to."""
+        """Yield every decision, oldest first, without the state that undo restores."""
         columns = t.decisions.c
         query = sa.select(
             columns.at, columns.action, columns.members, columns.survivors, columns.undone,
@@ -101,19 +99,19 @@ class Decisions(TableGroup):
             yield step
 
     def by_person(self) -> list[DecisionRecord]:
-        """What a person decided, and has not taken back."""
-        told = sa.and_(t.decisions.c.model == PERSON, sa.not_(t.decisions.c.undone))
-        return self._found(sa.select(t.decisions).where(told))
+        """Return what a person decided and has not taken back."""
+        kept = sa.and_(t.decisions.c.model == PERSON, sa.not_(t.decisions.c.undone))
+        return self._found(sa.select(t.decisions).where(kept))
 
     def left_for_later(self, members: Sequence[Memory]) -> bool:
         """Whether a person has left the question about just these members for later."""
         names = {member.id for member in members}
-        told = sa.and_(t.decisions.c.model == PERSON, t.decisions.c.pending)
-        about = self._found(sa.select(t.decisions).where(told, _involving([members[0].id])))
+        put_off = sa.and_(t.decisions.c.model == PERSON, t.decisions.c.pending)
+        about = self._found(sa.select(t.decisions).where(put_off, _involving([members[0].id])))
         return any(set(one.members) == names for one in about)
 
     def runs(self) -> list[Run]:
-        """Every run that decided something."""
+        """Return every run that decided something."""
         found: dict[str, list[DecisionRecord]] = {}
         for record in self._found(sa.select(t.decisions).where(t.decisions.c.run.is_not(None))):
             found.setdefault(str(record.run), []).append(record)
@@ -129,22 +127,15 @@ class Decisions(TableGroup):
         ]
 
     def counts(self) -> dict[str, int]:
-        """How many of each action."""
+        """Count the decisions of each action."""
         query = sa.select(t.decisions.c.action, sa.func.count()).group_by(t.decisions.c.action)
         return self._transaction.counted(query)
 
     def count_pending(self) -> int:
         return self._transaction.count(t.decisions, t.decisions.c.pending)
 
-    def count_replaced_and_judged(self) -> tuple[int, int]:
-        """Those that retired something without a model, and those that a model made."""
-        automatic = sa.and_(t.decisions.c.action == Action.REPLACE, t.decisions.c.model.is_(None))
-        judged = sa.and_(t.decisions.c.model.is_not(None), t.decisions.c.model != PERSON)
-        count = self._transaction.count
-        return count(t.decisions, automatic), count(t.decisions, judged)
-
     def first_states(self) -> dict[str, Memory]:
-        """What each memory was before the first decision that could change it, by its id."""
+        """Return each memory, by its id, as it was before the first decision about it."""
         found: dict[str, Memory] = {}
         c = t.decisions.c
         for seq, before in self._connection.execute(sa.select(c.seq, c.before).order_by(c.seq)):
@@ -160,16 +151,16 @@ class Decisions(TableGroup):
 
 
 class DecisionsWriter(Decisions):
-    """Decisions, to be recorded and closed."""
+    """Record, close and scrub decisions."""
 
     def record(self, decision: Decision, before: str, at: datetime, run: str | None) -> int:
-        """What was decided and why; gives its number. `before` is an image of the members."""
+        """Record a decision and return its number; `before` is an image of the members."""
         return self.record_all([(decision, before)], at, run)[0]
 
     def record_all(
         self, decided: Sequence[tuple[Decision, str]], at: datetime, run: str | None
     ) -> list[int]:
-        """The same for several, in this order."""
+        """Record several decisions, each with its image, in this order."""
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]
         self._connection.execute(t.decisions.insert(), rows)
@@ -186,43 +177,43 @@ class DecisionsWriter(Decisions):
         return numbers
 
     def close(self, numbers: Iterable[int]) -> None:
-        """These open questions are answered."""
+        """Mark these decisions as no longer pending."""
         closed = t.decisions.update().where(t.decisions.c.seq.in_(list(numbers)))
         self._connection.execute(closed.values(pending=False))
 
     def close_about(self, answered: Sequence[tuple[Collection[str], int]]) -> None:
-        """Earlier questions about the members of a decision, and no others, are answered by it.
+        """Close earlier questions whose members are all among those of a later decision.
 
-        Each is given by its members' ids and its number.
+        Each later decision is given by its members' ids and its number.
         """
         ids = {name for names, _ in answered for name in names}
         if not ids:
             return
-        told = [
+        closed = [
             one.number
             for one in self._found(
                 sa.select(t.decisions).where(t.decisions.c.pending, _involving(ids))
             )
             if any(one.number < n and set(one.members) <= set(names) for names, n in answered)
         ]
-        if told:
-            self.close(told)
+        if closed:
+            self.close(closed)
 
     def mark_undone(self, number: int, *, pending: bool) -> None:
-        """It was taken back; its question may be open again."""
+        """Mark a decision as taken back; `pending` if its question is open again."""
         undone = t.decisions.update().where(t.decisions.c.seq == number)
         self._connection.execute(undone.values(undone=True, pending=pending))
 
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
-        """Decisions keep who was involved; what they recorded of the forgotten goes.
+        """Erase what decisions recorded of forgotten memories, but for the ids involved.
 
-        So does what they recorded of others that had taken up its words, until that was taken back.
-        Gives them as they were.
+        What they recorded of memories that had taken up their words, until that was undone, is
+        erased too. Returns the decisions as they were.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`
-        told = sa.select(t.decisions).where(_mentioning(ids), sa.not_(_SCRUBBED))
-        todo = [(record, frozenset[str]()) for record in self._found(told)]
+        unscrubbed = sa.select(t.decisions).where(_mentioning(ids), sa.not_(_SCRUBBED))
+        todo = [(record, frozenset[str]()) for record in self._found(unscrubbed)]
         while todo:
             record, names = todo.pop()
             known = others.setdefault(record.number, set())
@@ -236,55 +227,51 @@ class DecisionsWriter(Decisions):
             self._connection.execute(_SCRUB, changed)
         return list(records.values())
 
-    def _mentioned(self, ids: Collection[str]) -> list[DecisionRecord]:
-        return self._found(sa.select(t.decisions).where(_mentioning(ids)))
-
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
-        """Decisions made of what this one left, before it was taken back: it said its words."""
+        """Return the decisions about the survivors of this one, made before it was undone."""
         if not record.undone or not record.survivors:
             return []
         names = frozenset(name for name, _ in record.survivors)
-        later = [one for one in self._mentioned(names) if one.number > record.number]
+        mentioning = self._found(sa.select(t.decisions).where(_mentioning(names)))
+        later = [one for one in mentioning if one.number > record.number]
         same = [one.number for one in later if set(one.members) == set(record.members)]
-        until = min(same, default=_HIGHEST_NUMBER)  # as soon as it was taken back, or asked again
+        until = min(same, default=_HIGHEST_NUMBER)  # when it was undone or asked again
         return [(one, names) for one in later if one.number < until]
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
-        """What a person's decisions would bring back of judges' words about these texts."""
-        if not reasons:
-            return
+        """Erase reasons about these texts from the verdicts that an undo would restore."""
         by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")  # by its index
         for record in self._found(sa.select(t.decisions).where(by_person)):
-            told = [
+            verdicts = tuple(
                 one._replace(reason=FORGOTTEN_REASON) if one.quotes(reasons, keys) else one
                 for one in record.verdicts
-            ]
-            if told != list(record.verdicts):
+            )
+            if verdicts != record.verdicts:
                 where = t.decisions.c.seq == record.number
-                image = with_verdicts(record.before, told)
+                image = with_verdicts(record.before, verdicts)
                 self._connection.execute(t.decisions.update().where(where).values(before=image))
 
 
 def _scrubbed(
     record: DecisionRecord, others: set[str], forgotten: set[str]
 ) -> dict[str, Any] | None:
-    """The new values of a decision that some of these are forgotten of; None without a change."""
+    """Return the new values of a decision once these memories are forgotten; None if unchanged."""
     image = json.loads(record.before)
     names = {name for name in _named(record, image) if name in forgotten or name in others}
     rows = {name: None if name in names else kept for name, kept in image["rows"].items()}
     links = [link for link in image["links"] if not names & set(link[:2])]
-    told = {VERDICTS: image[VERDICTS]} if VERDICTS in image else {}
-    if told and names & set(record.members):
-        told = {VERDICTS: None}  # keys of texts that nobody is to know any more
+    verdicts = {VERDICTS: image[VERDICTS]} if VERDICTS in image else {}
+    if verdicts and names & set(record.members):
+        verdicts = {VERDICTS: None}  # they hold the keys of forgotten texts
     pending = record.pending and forgotten.isdisjoint(record.members)
-    left = {"rows": rows, "links": links, **told}
+    left = {"rows": rows, "links": links, **verdicts}
     if (left, FORGOTTEN_REASON, pending) == (image, record.reason, record.pending):
         return None
     return {"number": record.number, "left": json.dumps(left), "still_pending": pending}
 
 
 def _named(record: DecisionRecord, image: Mapping[str, Any]) -> Iterator[str]:
-    """Ids of its members, and of all that its image of what was before is about."""
+    """Yield the ids of its members, and of all rows and links in its image."""
     yield from record.members
     yield from image["rows"]
     for link in image["links"]:
@@ -313,7 +300,7 @@ def _record(row: Any) -> DecisionRecord:
 
 
 def _check_image(image: Mapping[str, Any]) -> None:
-    """Raises: KeyError, TypeError, AttributeError where it is none that was ever written."""
+    """Raises: KeyError, TypeError, AttributeError if the image is damaged."""
     for columns in image["rows"].values():
         if columns is not None and not columns.keys() <= _COLUMNS:
             raise KeyError(*columns.keys() - _COLUMNS)
@@ -325,18 +312,18 @@ def _check_image(image: Mapping[str, Any]) -> None:
 _COLUMNS = set(t.memories.c.keys())
 
 
-def _survivors(told: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((one["id"], tuple(one["stands_for"])) for one in json.loads(told))
+def _survivors(column: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((one["id"], tuple(one["stands_for"])) for one in json.loads(column))
 
 
 def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
-    """Decisions that one of these was a member or survivor of, or was compared in."""
+    """Decisions in which one of these was a member, a survivor, or only compared."""
     query = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids))
     return t.decisions.c.seq.in_(query)
 
 
 def _involving(ids: Collection[str]) -> sa.ColumnElement[bool]:
-    """Decisions that one of these was a member or survivor of."""
+    """Decisions in which one of these was a member or a survivor."""
     query = sa.select(t.mentions.c.decision).where(
         among(t.mentions.c.memory_id, ids), t.mentions.c.involved
     )
@@ -348,7 +335,7 @@ _SCRUBBED = sa.and_(
     sa.not_(t.decisions.c.pending),
     t.decisions.c.before == NOTHING_BEFORE,
 )
-"""Nothing of a memory is left in it, but who was involved."""
+"""Only the ids involved are left in it."""
 _SCRUB = (
     t.decisions.update()
     .where(t.decisions.c.seq == sa.bindparam("number"))

@@ -1,4 +1,4 @@
-"""Episodes, their owners, and the memories they hold, by the ids those had when they were told."""
+"""Episodes, their owners, and their memories by the ids those had when the episode was stored."""
 
 from __future__ import annotations
 
@@ -13,35 +13,33 @@ from memory.ledger.transaction import TableGroup, among
 from memory.models import Episode
 
 FORGOTTEN_SUMMARY = "(forgotten)"
-"""What is left of the summary of an episode that held a memory since forgotten."""
+"""The summary of an episode that held a memory since forgotten."""
 
 
 class Episodes(TableGroup):
-    """What belongs together in time."""
+    """All episodes, in the order in which they were stored."""
 
     def get(self, episode_id: str) -> Episode | None:
         return next(iter(self._found(t.episodes.c.id == episode_id)), None)
 
     def all(self) -> list[Episode]:
-        """In the order in which they were made."""
         return self._found(sa.true())
 
     def owned_by(self, user: str) -> list[Episode]:
-        """In the order in which they were made."""
         return self._found(t.episodes.c.user == user)
 
     def without_some(self) -> dict[str, list[str]]:
-        """Episodes with a summary of which a memory is gone from the ledger, with the gone ids.
+        """Return the episodes with a summary that hold an erased memory, with the erased ids.
 
-        An empty list where an episode holds no memory any more.
+        An episode without any memory is among them, with an empty list.
         """
-        held, told = t.episode_memories.c, t.episodes.c.summary != FORGOTTEN_SUMMARY
+        held, has_summary = t.episode_memories.c, t.episodes.c.summary != FORGOTTEN_SUMMARY
         gone = sa.and_(t.memories.c.id == held.memory_id, t.memories.c.text_key == t.FORGOTTEN_KEY)
         query = (
             sa.select(t.episodes.c.id, t.memories.c.id)
             .outerjoin(t.episode_memories, held.episode_id == t.episodes.c.id)
             .outerjoin(t.memories, gone)
-            .where(told, sa.or_(held.memory_id.is_(None), t.memories.c.id.is_not(None)))
+            .where(has_summary, sa.or_(held.memory_id.is_(None), t.memories.c.id.is_not(None)))
             .order_by(t.episodes.c.seq, held.position)
         )
         found: dict[str, list[str]] = {}
@@ -76,7 +74,7 @@ def _episode(row: sa.Row[Any], memory_ids: Sequence[str]) -> Episode:
 
 
 class EpisodesWriter(Episodes):
-    """Episodes, to be stored and forgotten."""
+    """Store and forget episodes."""
 
     def put(self, episode: Episode) -> None:
         """Store a new episode."""

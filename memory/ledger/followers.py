@@ -1,4 +1,4 @@
-"""Indexes that follow the ledger: what has changed, and how far each of them has come."""
+"""Changes for the indexes that follow the ledger, and how far each of them has followed."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _SCOPES = sa.select(
 
 
 class Followers(TableGroup):
-    """What a follower asks."""
+    """Changes since a revision, live rows, and the states of indexes."""
 
     def changes(
         self, after: int, limit: int | None = None, fields: Collection[str] = ()
     ) -> list[Change]:
-        """The current state of the rows above a revision, lowest revision first.
+        """Return the current state of the rows above a revision, lowest revision first.
 
-        With `limit`, at least that many where there are, and never part of a revision. Of the
-        metadata only the given fields are among the values.
+        With `limit`, return about that many, and all rows of a revision or none. The values hold
+        only the given fields of the metadata.
         """
         last = None
         if limit is not None:
@@ -53,15 +53,15 @@ class Followers(TableGroup):
         ]
 
     def count(self, owner: Scope) -> int:
-        """How many rows of an owner are live."""
+        """Count the live rows of an owner."""
         return self._transaction.count(t.memories, sa.and_(t.memories.c.live, *t.in_scope(owner)))
 
     def last_seq(self) -> int:
-        """The place of the last row that ever arrived: at least as many as there are rows."""
+        """Return the number of the last row that arrived, which is at least the number of rows."""
         return int(self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0)
 
     def live(self, owner: Scope, fields: Collection[str] = ()) -> Iterator[list[LiveRow]]:
-        """The live rows of an owner in order of arrival, page by page."""
+        """Yield the live rows of an owner in order of arrival, in pages."""
         known: dict[tuple[Any, ...], ScopeValues] = {}
         c = t.memories.c
         metadata = c.metadata if fields else sa.literal_column("'{}'")
@@ -78,35 +78,35 @@ class Followers(TableGroup):
             yield found
 
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
-        """What scopes compare of those of these memories that live, by id."""
+        """Return what scopes compare of those of these memories that are live, by id."""
         found = self._connection.execute(_SCOPES, {"ids": ids}) if ids else ()
         return {name: t.scope_values_of(metadata, scope) for name, metadata, *scope in found}
 
     def lag(self, after: int) -> int:
-        """How many rows are above a revision."""
+        """Count the rows above a revision."""
         return self._transaction.count(t.memories, t.memories.c.revision > after)
 
     def state(self, collection: str) -> IndexState | None:
-        """How far a collection has followed the ledger; None where it never did."""
+        """Return how far a collection has followed the ledger; None if it never did."""
         state = t.index_state.c
         query = sa.select(state.watermark, state.stale).where(state.collection == collection)
         found = self._connection.execute(query).first()
         return None if found is None else IndexState(*found)
 
     def places(self) -> list[str]:
-        """Where an index has followed."""
+        """Return the locations of the indexes that have followed."""
         return list(self._connection.scalars(sa.select(t.index_state.c.place).distinct()))
 
     def stale(self) -> int:
-        """How many may still hold the vector of what was forgotten."""
+        """Count the indexes that may still hold vectors of forgotten memories."""
         return self._transaction.count(t.index_state, t.index_state.c.stale)
 
 
 class FollowersWriter(Followers):
-    """What a follower notes, and what is noted about all of them."""
+    """Record how far indexes have followed."""
 
     def note(self, collection: str, place: str, watermark: int) -> None:
-        """The collection at a place has followed this far; it is as stale as it was."""
+        """Record how far a collection has followed; it stays as stale as it was."""
         values = {"place": place, "watermark": watermark}
         statement = self._transaction.upsert(t.index_state).values(collection=collection, **values)
         self._connection.execute(
@@ -114,27 +114,27 @@ class FollowersWriter(Followers):
         )
 
     def mark_clean(self, collection: str) -> None:
-        """A collection holds nothing any more of what was forgotten."""
+        """Record that a collection holds nothing of forgotten memories."""
         mine = t.index_state.c.collection == collection
         self._connection.execute(t.index_state.update().where(mine).values(stale=False))
 
     def mark_all_stale(self) -> None:
-        """Something was forgotten that any of them may hold."""
+        """Record that all collections may hold something of forgotten memories."""
         self._connection.execute(t.index_state.update().values(stale=True))
 
     def start_all_again(self) -> None:
-        """Every vector is another one now."""
+        """Make all indexes follow from the start, since every vector is a new one."""
         self._connection.execute(t.index_state.update().values(watermark=0, stale=True))
 
     def drop_others(self, place: str, collection: str) -> None:
-        """At this place there is only this collection now."""
+        """Delete the watermarks of this location's earlier collections."""
         state = t.index_state.c
         gone = t.index_state.delete().where(state.place == place, state.collection != collection)
         self._connection.execute(gone)
 
 
 def _values(metadata: str, scope: tuple[Any, ...], fields: Collection[str]) -> ScopeValues:
-    """What scopes of these fields compare."""
+    """Return what scopes of these fields compare."""
     values = dict(zip(SCOPE_FIELDS, scope, strict=True))
     if not fields:
         return values

@@ -1,4 +1,4 @@
-"""Items: what was put under a key, beside the memories that some of them are."""
+"""Items: values stored under a key of a namespace; the texts of some are memories too."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class ItemPlace(NamedTuple):
 
 
 class Items(TableGroup):
-    """What is there under which key."""
+    """Items by namespace and key."""
 
     def get(self, namespace: Namespace, key: str) -> StoredItem | None:
         return next(self._found(t.items.c.id == _id(namespace, key)), None)
 
     def under(self, prefix: Namespace) -> list[ItemPlace]:
-        """Those of this namespace and of all inside it, the last put first."""
+        """Return the items of this namespace and all inside it, the last stored first."""
         query = (
             sa.select(
                 t.items.c.id,
@@ -49,21 +49,21 @@ class Items(TableGroup):
         return [ItemPlace(*row) for row in self._connection.execute(query)]
 
     def at(self, ids: Collection[str]) -> dict[str, StoredItem]:
-        """Return the items of these places, by their ids."""
+        """Return items by their ids."""
         query = sa.select(t.items).where(among(t.items.c.id, ids))
         return {row.id: _as_item(row) for row in self._connection.execute(query)}
 
     def namespaces(self) -> list[Namespace]:
-        """Each that has an item, in order."""
+        """Return the namespaces that have an item, sorted."""
         query = sa.select(t.items.c.namespace).distinct()
         return sorted(_labels(name) for name in self._connection.scalars(query))
 
     def of_memories(self, ids: Sequence[str]) -> list[StoredItem]:
-        """Those whose text arrived as one of these memories."""
+        """Return the items whose text arrived as one of these memories."""
         return list(self._found(among(t.items.c.memory_id, ids)))
 
     def unplaced(self) -> list[StoredItem]:
-        """Those whose memory never arrived: a process ended before."""
+        """Return the items whose memory never arrived because the process ended before."""
         arrived = sa.select(t.memories.c.id).where(t.memories.c.id == t.items.c.memory_id)
         return list(self._found(sa.and_(t.items.c.memory_id.is_not(None), ~arrived.exists())))
 
@@ -73,12 +73,12 @@ class Items(TableGroup):
 
 
 class ItemsWriter(Items):
-    """Items, to be put and taken away."""
+    """Store and delete items."""
 
     def put(
         self, namespace: Namespace, key: str, value: str, memory_id: str | None, at: datetime
     ) -> None:
-        """Put a value under a key, in place of what was there."""
+        """Store a value under a key, in place of the one there."""
         new = {"value": value, "memory_id": memory_id, "updated_at": at.isoformat()}
         statement = self._transaction.upsert(t.items).values(
             id=_id(namespace, key),
@@ -93,7 +93,7 @@ class ItemsWriter(Items):
         self._connection.execute(t.items.delete().where(t.items.c.id == _id(namespace, key)))
 
     def forget(self, memory_ids: Collection[str]) -> None:
-        """Take away those whose text was one of these memories."""
+        """Delete the items whose text was one of these memories."""
         self._connection.execute(t.items.delete().where(among(t.items.c.memory_id, memory_ids)))
 
 
@@ -110,9 +110,8 @@ def _as_item(row: sa.Row[Any]) -> StoredItem:
 
 
 def _id(namespace: Namespace, key: str) -> str:
-    """Short enough for any index, whatever the key."""
-    told = json.dumps([_BETWEEN.join(namespace), key])
-    return hashlib.sha256(told.encode()).hexdigest()
+    """Return a hash, short enough for any index."""
+    return hashlib.sha256(json.dumps([_BETWEEN.join(namespace), key]).encode()).hexdigest()
 
 
 def _inside(prefix: Namespace) -> sa.ColumnElement[bool]:
@@ -130,7 +129,7 @@ def _labels(name: str) -> Namespace:
 
 
 def _escaped(text: str) -> str:
-    """In ASCII: no database takes NUL, or half of a pair of surrogates."""
+    """Escape a text as JSON does: no database takes NUL or a lone surrogate."""
     return json.dumps(text)[1:-1]
 
 

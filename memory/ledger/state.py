@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -29,73 +29,55 @@ from memory.ledger.transaction import Transaction
 from memory.ledger.turns import Leases, LeasesWriter, Turns, TurnsWriter
 from memory.ledger.vectors import TextVectors, TextVectorsWriter
 
-G = TypeVar("G")
 _PAGE = 2_000
 
 
-class _Group(Generic[G]):
-    """A table group of a state, made when it is first asked for."""
-
-    def __init__(self, kind: Callable[[Transaction], G]) -> None:
-        self._kind = kind
-
-    def __set_name__(self, _owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, state: Reader, _owner: type) -> G:
-        """Called once of each state, which has the group itself from then on."""
-        group = state.__dict__[self._name] = self._kind(state.transaction)
-        return group
-
-
 class Reader:
-    """One committed state: every question to it gets the answer of the same moment."""
-
-    memories = _Group(Memories)
-    vectors = _Group(TextVectors)
-    links = _Group(Links)
-    distinct = _Group(DistinctPairs)
-    attempts = _Group(Attempts)
-    decisions = _Group(Decisions)
-    turns = _Group(Turns)
-    leases = _Group(Leases)
-    episodes = _Group(Episodes)
-    followers = _Group(Followers)
-    items = _Group(Items)
-    readings = _Group(Readings)
-    terms = _Group(Terms)
+    """One committed state of the ledger, by table groups."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.transaction = Transaction(connection)
+        self.memories = Memories(self.transaction)
+        self.vectors = TextVectors(self.transaction)
+        self.links = Links(self.transaction)
+        self.distinct = DistinctPairs(self.transaction)
+        self.attempts = Attempts(self.transaction)
+        self.decisions = Decisions(self.transaction)
+        self.turns = Turns(self.transaction)
+        self.leases = Leases(self.transaction)
+        self.episodes = Episodes(self.transaction)
+        self.followers = Followers(self.transaction)
+        self.items = Items(self.transaction)
+        self.readings = Readings(self.transaction)
+        self.terms = Terms(self.transaction)
 
     def revision(self) -> int:
-        """The latest committed transaction's number, 0 for a new ledger."""
+        """Return the number of the latest committed transaction, 0 for a new ledger."""
         return self.transaction.latest
 
     def meta(self, key: str) -> str | None:
-        """A fact about the store itself; None where it was never set."""
+        """Return a fact about the store itself; None if it was never set."""
         return self._connection.scalar(sa.select(t.meta.c.value).where(t.meta.c.key == key))
 
     def external_ids_behind(self) -> dict[str, list[str]]:
-        """For each live memory, the external ids of what it stands for, oldest time first."""
+        """Return the external ids that each live memory stands for, oldest time first."""
         c = t.memories.c
-        columns = (c.id, c.successor_id, c.external_id)
         query = (
-            sa.select(*columns)
-            .where(sa.not_(c.live), c.text_key != t.FORGOTTEN_KEY)
+            sa.select(c.id, c.external_id)
+            .where(sa.not_(c.live), c.text_key != t.FORGOTTEN_KEY, c.external_id.is_not(None))
             .order_by(c.timestamp, c.seq)
         )
         retired = self._connection.execute(query).all()
-        successors = {row.id: row.successor_id for row in retired}
+        successors = self.memories.living_ids(row.id for row in retired)
         found: dict[str, dict[str, None]] = {}
         for row in retired:
-            if row.external_id is not None:
-                found.setdefault(_last_of(row.id, successors), {})[row.external_id] = None
+            if row.id in successors:
+                found.setdefault(successors[row.id], {})[row.external_id] = None
         return {name: list(external_ids) for name, external_ids in found.items()}
 
     def metas(self, prefix: str) -> dict[str, str]:
-        """The facts whose key begins so."""
+        """Return the facts whose key begins with a prefix."""
         begins = t.meta.c.key.startswith(prefix, autoescape=True)
         rows = self._connection.execute(sa.select(t.meta.c.key, t.meta.c.value).where(begins))
         return {row.key: row.value for row in rows}
@@ -116,37 +98,31 @@ class Reader:
         )
 
     def dump(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-        """Every row of every table but what indexes have seen, page by page, with its table."""
+        """Yield the rows of every table but `index_state`, in pages, with the table's name."""
         for table in t.schema.sorted_tables:
             if table is not t.index_state:
                 pages = self._connection.execute(sa.select(table)).mappings().partitions(_PAGE)
                 yield from ((table.name, [dict(row) for row in page]) for page in pages)
 
 
-def _last_of(name: str, successors: dict[str, str | None]) -> str:
-    seen: set[str] = set()
-    while name not in seen and (successor := successors.get(name)) is not None:
-        seen.add(name)
-        name = successor
-    return name
-
-
 class Writer(Reader):
-    """One transaction: wholly or not at all, numbered by its revision."""
+    """One transaction, which commits wholly or not at all."""
 
-    memories = _Group(MemoriesWriter)
-    vectors = _Group(TextVectorsWriter)
-    links = _Group(LinksWriter)
-    distinct = _Group(DistinctPairsWriter)
-    attempts = _Group(AttemptsWriter)
-    decisions = _Group(DecisionsWriter)
-    turns = _Group(TurnsWriter)
-    leases = _Group(LeasesWriter)
-    episodes = _Group(EpisodesWriter)
-    followers = _Group(FollowersWriter)
-    items = _Group(ItemsWriter)
-    readings = _Group(ReadingsWriter)
-    terms = _Group(TermsWriter)
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.memories: MemoriesWriter = MemoriesWriter(self.transaction)
+        self.vectors: TextVectorsWriter = TextVectorsWriter(self.transaction)
+        self.links: LinksWriter = LinksWriter(self.transaction)
+        self.distinct: DistinctPairsWriter = DistinctPairsWriter(self.transaction)
+        self.attempts: AttemptsWriter = AttemptsWriter(self.transaction)
+        self.decisions: DecisionsWriter = DecisionsWriter(self.transaction)
+        self.turns: TurnsWriter = TurnsWriter(self.transaction)
+        self.leases: LeasesWriter = LeasesWriter(self.transaction)
+        self.episodes: EpisodesWriter = EpisodesWriter(self.transaction)
+        self.followers: FollowersWriter = FollowersWriter(self.transaction)
+        self.items: ItemsWriter = ItemsWriter(self.transaction)
+        self.readings: ReadingsWriter = ReadingsWriter(self.transaction)
+        self.terms: TermsWriter = TermsWriter(self.transaction)
 
     def set_meta(self, key: str, value: str) -> None:
         statement = self.transaction.upsert(t.meta).values(key=key, value=value)
@@ -158,11 +134,11 @@ class Writer(Reader):
         self._connection.execute(t.meta.delete().where(t.meta.c.key == key))
 
     def drop_unused_texts(self, keys: set[str]) -> None:
-        """Vectors and distinct pairs of texts that no memory has any more."""
+        """Drop vectors and distinct pairs of texts that no memory has any more."""
         self.distinct.drop(self.vectors.drop_unused(keys))
 
     def load(self, table_name: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Rows as `dump` gave them, into the same tables, which are empty or hold one row."""
+        """Write rows that `dump` yielded into a table of a new ledger."""
         table = t.schema.tables[table_name]
         if table in (t.meta, t.counter):
             self._connection.execute(table.delete())

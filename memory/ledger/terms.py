@@ -1,8 +1,8 @@
-"""Which memories have a term, for ranking by words: an inverted index.
+"""An inverted index of the terms of live memories, for ranking by words.
 
-An owner is a user, a term a word, both as hashes: no word stands in it. What a term is found in
-lies in blocks of 128 memories in order of arrival; an entry says which of them, how often the term
-stands in it, and how many terms it has in all.
+Owners (users) and terms (words) are stored as hashes, so that the index holds no word. The postings
+of a term lie in blocks of 128 memories in order of arrival; an entry says which of them it is, how
+often the term occurs in it, and how many terms it has in all.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _HASH = 8
 _BLOCK = 128
 _MOST_OFTEN, _LONGEST = 2**8 - 1, 2**17 - 1
 _READ_AT_ONCE = 50_000
-"""Memories of one owner up to which all postings are read: of more, first how many there are."""
+"""Up to so many memories of an owner, all postings are read without asking for their sizes."""
 _MOST_ENTRIES = 150_000
-"""Entries that are read for one question; its most frequent terms tell least."""
+"""Entries read for one question; more would be those of its most frequent terms."""
 
 _TOTAL = sa.select(t.term_totals).where(among(t.term_totals.c.owner, "owners"))
 _OF = (among(t.postings.c.owner, "owners"), among(t.postings.c.term, "terms"))
@@ -64,7 +64,7 @@ _LIVE = (
 
 
 class Candidate(NamedTuple):
-    """A live memory as ranking sees it."""
+    """A live memory with what ranking needs of it."""
 
     number: int
     id: str
@@ -74,29 +74,29 @@ class Candidate(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """What is known of some terms among the memories of some owners."""
+    """The postings of some terms among the memories of some owners."""
 
     memories: int
-    """How many these owners have."""
+    """Memories of these owners."""
     mean_length: float
-    """Terms of one memory."""
+    """Terms in an average memory."""
     terms: Ints
-    """Of each entry, which of the terms it is of, from 0; those without an entry have none."""
+    """Of each entry (n,), its term by number from 0; terms without an entry have no number."""
     numbers: Ints
-    """The memory that has it."""
+    """Of each entry (n,), the number of the memory."""
     counts: Ints
-    """How often."""
+    """Of each entry (n,), how often the term occurs in the memory."""
     lengths: Ints
-    """How many terms that memory has."""
+    """Of each entry (n,), how many terms the memory has."""
 
 
 class Terms(TableGroup):
-    """What memories are found by."""
+    """Terms of live memories, and the memories that ranking compares."""
 
     def postings(self, terms: Collection[str], user: str | None, *, everyone: bool) -> Postings:
-        """The memories of a user, or of everyone, that have these terms; rare terms first.
+        """Return the postings of these terms among the memories of a user, or of everyone.
 
-        Of a very large store the terms that most memories have are left out.
+        In a very large store, the most frequent terms are left out.
         """
         owners = self._owners() if everyone else [_owner(user)]
         totals = self._connection.execute(_TOTAL, {"owners": owners}).all()
@@ -129,7 +129,7 @@ class Terms(TableGroup):
         return list(self._connection.scalars(sa.select(t.term_totals.c.owner)))
 
     def _rare(self, owners: Sequence[str], terms: Sequence[str]) -> list[str]:
-        """The rarest, as many as may be read; one in any case."""
+        """Return the rarest terms, as many as may be read and at least one."""
         sizes = self._connection.execute(_SIZES, {"owners": owners, "terms": terms})
         left, kept = 4 * _MOST_ENTRIES, list[str]()
         for term, size in sorted(sizes, key=lambda one: int(one[1])):
@@ -140,19 +140,15 @@ class Terms(TableGroup):
         return kept
 
     def candidates(self, ids: Collection[str], numbers: Collection[int]) -> list[Candidate]:
-        """Live memories with a vector that have one of these ids or numbers."""
-        named = self._connection.execute(_LIVE.where(among(t.memories.c.id, ids))).all()
-        known = {row.seq for row in named}
-        others = [number for number in numbers if number not in known]
-        if others:
-            named = [
-                *named,
-                *self._connection.execute(_LIVE.where(t.memories.c.seq.in_(others))),
-            ]
-        return list(map(_candidate, named))
+        """Return live memories with a vector that have one of these ids or numbers."""
+        found = list(self._connection.execute(_LIVE.where(among(t.memories.c.id, ids))))
+        known = {row.seq for row in found}
+        if others := [number for number in numbers if number not in known]:
+            found += self._connection.execute(_LIVE.where(t.memories.c.seq.in_(others)))
+        return list(map(_candidate, found))
 
     def sample(self, size: int, user: str | None, *, everyone: bool) -> list[Candidate]:
-        """Some live memories of a user, or of everyone."""
+        """Return up to `size` live memories of a user, or of everyone."""
         query = _LIVE.limit(size)
         if not everyone:
             query = query.where(t.memories.c.user == user)
@@ -160,28 +156,28 @@ class Terms(TableGroup):
 
 
 class TermsWriter(Terms):
-    """Terms, to be kept as memories come, change and go."""
+    """Keep the terms of memories up to date."""
 
     def follow(self, ids: Collection[str]) -> None:
-        """Take in what became of these memories; the last step of a transaction."""
+        """Update the terms of memories that were written; the last step of a transaction."""
         if ids:
             _take_in(self._connection, self._connection.execute(_STATES, {"ids": ids}))
 
 
 def fill_terms(connection: sa.Connection) -> None:
-    """Take in all live memories of a ledger that has no terms yet."""
+    """Add the terms of all live memories to a ledger that has none yet."""
     memories = sa.table("memories", *map(sa.column, ("seq", "live", "user", "content")))
     last = -1
     end = int(connection.scalar(sa.select(sa.func.max(memories.c.seq))) or 0)
     while last < end:
-        here = sa.and_(memories.c.seq > last, memories.c.seq <= last + 16 * _BLOCK)
-        rows = connection.execute(sa.select(memories).where(here, memories.c.live)).all()
+        block = sa.and_(memories.c.seq > last, memories.c.seq <= last + 16 * _BLOCK)
+        rows = connection.execute(sa.select(memories).where(block, memories.c.live)).all()
         _take_in(connection, ((*row, None, None) for row in rows))
         last += 16 * _BLOCK
 
 
 def _take_in(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None:
-    """Rows of a memory's number, life, user and text, and its owner and terms so far."""
+    """Update terms. A state: number, liveness, user, text, and the owner and terms so far."""
     old, lists = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
     for number, live, user, content, owner_before, before in states:
         owner, terms = _owner(user), listed(content) if live else None
@@ -221,7 +217,7 @@ def _count(
 
 
 def _remove(connection: sa.Connection, old: Sequence[tuple[int, str, str]]) -> None:
-    """Take the entries of memories out of the postings, and forget their lists."""
+    """Remove the entries and lists of memories."""
     leaving: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for number, owner, terms in old:
         for term in _cut(terms):
@@ -246,7 +242,7 @@ def _remove(connection: sa.Connection, old: Sequence[tuple[int, str, str]]) -> N
 
 
 def _put(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Rows by the driver's own means: there are some ten for each memory."""
+    """Write rows through the driver alone: each memory has some ten of them."""
     if rows:
         if connection.dialect.name == "postgresql":
             statement = statement.replace("?", "%s").replace("BLOB", "BYTEA")
@@ -277,7 +273,7 @@ def _candidate(row: Any) -> Candidate:
 
 @lru_cache(maxsize=65_536)
 def _hashed(term: str) -> str:
-    """8 letters and digits for a term: what somebody said is not to be read from an index."""
+    """Return 8 characters for a term, so that nobody reads in an index what was said."""
     return b64encode(blake2b(term.encode(), digest_size=6).digest()).decode()
 
 
@@ -286,7 +282,7 @@ def _owner(user: str | None) -> str:
 
 
 def listed(text: str) -> str:
-    """The hashes of all terms of a text, as often as they stand in it."""
+    """Return the hashes of all terms of a text, as often as they occur in it."""
     return "".join(map(_hashed, search_terms(text)))
 
 
@@ -294,9 +290,9 @@ def _cut(hashes: str) -> list[str]:
     return [hashes[start : start + _HASH] for start in range(0, len(hashes), _HASH)]
 
 
-def _entries(place: int, hashes: str) -> Iterator[tuple[str, bytes]]:
-    """7 bits say which of the block, 8 how often, 17 how many terms there are."""
+def _entries(position: int, hashes: str) -> Iterator[tuple[str, bytes]]:
+    """Yield terms and entries: 7 bits of position in the block, 8 of count, 17 of length."""
     terms = _cut(hashes)
-    rest = place << 25 | min(len(terms), _LONGEST)
+    rest = position << 25 | min(len(terms), _LONGEST)
     for term, count in Counter(terms).items():
         yield term, (rest | min(count, _MOST_OFTEN) << 17).to_bytes(4, "little")

@@ -21,7 +21,7 @@ from memory.models import KeptCandidate, Turn
 
 _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
-"""Extracted, and its text is kept for a while."""
+"""Extracted, with its text still kept."""
 _LAST_WITH_DEFAULTS = (
     sa.select(sa.cast(t.meta.c.value, sa.Integer))
     .where(t.meta.c.key == "last_turn_with_defaults")
@@ -33,21 +33,21 @@ SHARED = "default"
 
 
 class Turns(TableGroup):
-    """What was said and is not extracted yet, and a little of what was said before it."""
+    """Turns that wait for extraction, and the last extracted ones as their context."""
 
     def waiting(self) -> list[PendingTurn]:
-        """In the order in which they were kept."""
+        """Return the turns that wait, in the order in which they were kept."""
         return self._found(t.turns.c.pending)
 
     def to_extract(
         self, conversation: str, most_attempts: int, after: int, limit: int
     ) -> list[PendingTurn]:
-        """The first that wait in a conversation, after `after`, and have not failed too often."""
+        """Return the first turns that wait in a conversation after `after`, failed less often."""
         mine = t.turns.c.conversation == conversation
         return self._found(_worth_a_try(most_attempts), mine, t.turns.c.seq > after, limit=limit)
 
     def conversations(self, most_attempts: int) -> list[Waiting]:
-        """Where turns wait, the longest wait first."""
+        """Return the conversations in which turns wait, the longest wait first."""
         first = sa.func.min(t.turns.c.heard_at)
         query = (
             sa.select(t.turns.c.conversation, sa.func.count(), first)
@@ -62,15 +62,15 @@ class Turns(TableGroup):
         ]
 
     def told_before(self, conversation: str, seq: int, limit: int) -> list[Turn]:
-        """The last turns before this one whose memories are stored and whose text is kept."""
+        """Return the last extracted turns before this one whose text is kept."""
         query = sa.select(t.turns.c.turn).where(
             _DONE, t.turns.c.conversation == conversation, t.turns.c.seq < seq
         )
-        told = self._connection.scalars(query.order_by(t.turns.c.seq.desc()).limit(limit)).all()
-        return [_turn(one) for one in reversed(told)]
+        last = self._connection.scalars(query.order_by(t.turns.c.seq.desc()).limit(limit)).all()
+        return [_turn(column) for column in reversed(last)]
 
     def with_text(self) -> list[Turn]:
-        """Every turn whose text is kept: those that wait, and the last ones that were extracted."""
+        """Return every turn whose text is kept: waiting ones and the last extracted ones."""
         query = sa.select(t.turns.c.turn).where(t.turns.c.turn.is_not(None))
         return [_turn(one) for one in self._connection.scalars(query)]
 
@@ -104,10 +104,10 @@ class Turns(TableGroup):
 
 
 class TurnsWriter(Turns):
-    """Turns, to be kept and finished."""
+    """Keep, finish and erase turns."""
 
     def keep(self, turn: Turn, name: str) -> bool:
-        """Keep a turn until it is extracted; whether it was not known before."""
+        """Keep a turn until it is extracted; False if it was known before."""
         statement = self._transaction.upsert(t.turns).values(
             conversation=turn.conversation,
             name=name,
@@ -152,22 +152,22 @@ class TurnsWriter(Turns):
         return set().union(self._connection.scalars(moved.distinct()), *self._users_of.values())
 
     def keep_candidates(self, seq: int, candidates: Sequence[KeptCandidate | None]) -> None:
-        """What a model found in a turn: after a crash it need not be asked again."""
+        """Keep what a model found in a turn, so that it is not asked again after a crash."""
         found = _CANDIDATES.dump_json(tuple(candidates)).decode()
         self._update(t.turns.c.seq == seq, candidates=found)
 
     def count_attempt(self, seq: int) -> None:
-        """A turn could not be extracted this time."""
+        """Count a failed extraction of a turn."""
         self._update(t.turns.c.seq == seq, attempts=t.turns.c.attempts + 1)
 
     def finish(self, seq: int) -> None:
-        """A turn is extracted; its text is context for the next ones, until it is cleared."""
+        """Mark a turn as extracted; its text stays as context until it is cleared."""
         self._update(t.turns.c.seq == seq, pending=False, candidates=None)
 
     def clear(self, conversation: str, but: int, older_than_s: float) -> None:
-        """Erase the texts of extracted turns: all but the last here, and the old everywhere.
+        """Erase the texts of extracted turns: all but the last here, old ones everywhere.
 
-        All that stays of them is how they are known again.
+        Their digests stay, by which they are recognised.
         """
         done = sa.select(t.turns.c.seq).where(_DONE, t.turns.c.conversation == conversation)
         earlier = done.order_by(t.turns.c.seq.desc()).offset(but)
@@ -176,11 +176,11 @@ class TurnsWriter(Turns):
         self._update(sa.and_(_DONE, old), turn=None)
 
     def reword(self, seq: int, turn: Turn) -> None:
-        """Keep another text of a waiting turn; it is known again by the first one."""
+        """Change the text of a waiting turn, which is still recognised by the first one."""
         self._update(t.turns.c.seq == seq, turn=turn.model_dump_json())
 
     def drop(self, seq: int) -> None:
-        """Keep only how a turn is known again: it is not extracted any more."""
+        """Erase a turn but for its digest; it will not be extracted."""
         self._update(t.turns.c.seq == seq, pending=False, turn=None, candidates=None)
 
     def clear_extracted(self, conversations: Collection[str] | None = None) -> None:
@@ -213,9 +213,9 @@ def _pending_turn(row: sa.Row[Any]) -> PendingTurn:
         )
 
 
-def _turn(told: str) -> Turn:
+def _turn(column: str) -> Turn:
     with t.naming_damage("a turn"):
-        return Turn.model_validate_json(told)
+        return Turn.model_validate_json(column)
 
 
 # --- leases: who extracts a conversation, until when by the database's clock ----------------------

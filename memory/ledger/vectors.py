@@ -1,4 +1,4 @@
-"""Vectors by the key of their text, so that no text is embedded twice."""
+"""Vectors by text key, so that no text is embedded twice."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ from memory.models import Vector, Vectors
 _PAGE = 500
 _IN_PAGES = {"yield_per": 5_000}
 _MANY = 4
-"""From the share of one in so many on, all are read: it costs less than to look each up."""
+"""If more than one vector in so many is wanted, reading all costs less than looking each up."""
 _OF_KEYS = sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys"))
 _KNOWN = sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys"))
 _HOLDERS = sa.select(t.memories.c.id).where(
     among(t.memories.c.text_key, "keys"), t.memories.c.revision + 0 < sa.bindparam("revision")
 )
-"""+ 0: few have the text and nearly all came before, whatever a database thinks it knows."""
+"""+ 0: use the index of text keys, not that of revisions."""
 
 
 class VectorTable(Mapping[str, Vector]):
     """Vectors by text key, all in one array (n, dim)."""
 
     def __init__(self, keys: Sequence[str], matrix: Vectors) -> None:
-        """The rows of the matrix are those of the keys; what it has besides does not count."""
-        self._place = {key: n for n, key in enumerate(keys)}
+        """Use the first rows of the matrix, one for each key; more rows are ignored."""
+        self._position = {key: n for n, key in enumerate(keys)}
         self.matrix = matrix
 
-    def places(self, keys: Iterable[str]) -> npt.NDArray[np.int64]:
-        """The rows of these keys, all of which are known."""
-        return np.fromiter((self._place[key] for key in keys), np.int64)
+    def positions(self, keys: Iterable[str]) -> npt.NDArray[np.int64]:
+        """Return the row numbers of these keys (n,), all of which must be known."""
+        return np.fromiter((self._position[key] for key in keys), np.int64)
 
     def of(self, keys: Sequence[str]) -> Vectors:
-        """The vectors of these keys (n, dim); no copy where they lie side by side."""
-        places = self.places(keys)
-        if len(places) and np.array_equal(places, np.arange(places[0], places[0] + len(places))):
-            return self.matrix[places[0] : places[0] + len(places)]
-        return self.matrix[places]
+        """Return the vectors of these keys (n, dim), without a copy if they lie side by side."""
+        found = self.positions(keys)
+        if len(found) and np.array_equal(found, np.arange(found[0], found[0] + len(found))):
+            return self.matrix[found[0] : found[0] + len(found)]
+        return self.matrix[found]
 
     def __getitem__(self, key: str) -> Vector:
-        vector: Vector = self.matrix[self._place[key]]
+        vector: Vector = self.matrix[self._position[key]]
         return vector
 
     def __contains__(self, key: object) -> bool:
-        return key in self._place
+        return key in self._position
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._place)
+        return iter(self._position)
 
     def __len__(self) -> int:
-        return len(self._place)
+        return len(self._position)
 
 
 class TextVectors(TableGroup):
-    """What has been embedded."""
+    """The vectors of texts."""
 
     def table(self, keys: Iterable[str], known: VectorTable | None = None) -> VectorTable:
-        """All of `known`, and the vectors of these keys, read straight into one array."""
+        """Return `known` with the vectors of these keys, read straight into one array."""
         known = known or VectorTable((), np.empty((0, self.dim() or 0), np.float32))
         wanted = sorted({key for key in keys if key not in known})
         matrix = np.empty((len(known) + len(wanted), known.matrix.shape[1]), np.float32)
@@ -76,15 +76,15 @@ class TextVectors(TableGroup):
         return VectorTable(found, matrix)
 
     def of(self, keys: Iterable[str]) -> dict[str, Vector]:
-        """Known vectors by text key; unknown ones are left out."""
+        """Return vectors by text key; unknown keys are left out."""
         wanted = set(keys)
         rows = self._connection.execute(_OF_KEYS, {"keys": wanted}) if wanted else ()
         return {key: np.frombuffer(vector, dtype=np.float32) for key, vector in rows}
 
     def fill(self, matrix: Vectors, keys: Sequence[str]) -> list[int]:
-        """Read the vectors of these keys into the first rows; gives the rows that have none.
+        """Read the vectors of these keys into the first rows; return the rows without one.
 
-        Raises: ValueError where one has another length than the matrix's rows.
+        Raises: ValueError if a vector's length is not that of the matrix's rows.
         """
         rows = {key: row for row, key in enumerate(keys)}
         is_known = np.zeros(len(keys), np.bool_)
@@ -101,7 +101,7 @@ class TextVectors(TableGroup):
         return missing
 
     def _pages_of(self, keys: Collection[str]) -> Iterator[Sequence[Any]]:
-        """Where many are wanted, all in the order in which they lie on the disk."""
+        """Yield pages of keys and vectors: of all texts, in disk order, if many are wanted."""
         if len(keys) > _PAGE:
             last = self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0
             if _MANY * len(keys) > last:
@@ -114,7 +114,7 @@ class TextVectors(TableGroup):
             yield self._connection.execute(_OF_KEYS, keys_of_page).all()
 
     def missing_texts(self) -> list[str]:
-        """One text for each key that no vector is known for."""
+        """Return one text for each key without a vector."""
         query = (
             sa.select(sa.func.min(t.memories.c.content))
             .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
@@ -124,49 +124,52 @@ class TextVectors(TableGroup):
         return list(self._connection.scalars(query))
 
     def dim(self) -> int | None:
-        """Of the vectors here; None where there are none."""
+        """Return the dimension of the vectors; None if there are none."""
         one = self._connection.scalar(sa.select(sa.func.length(t.vectors.c.vector)).limit(1))
         return None if one is None else int(one) // np.dtype(np.float32).itemsize
 
     def byte_lengths(self) -> dict[int, int]:
-        """How many vectors there are of each length in bytes."""
+        """Count the vectors of each length in bytes."""
         size = sa.func.length(t.vectors.c.vector)
         return self._transaction.counted(sa.select(size, sa.func.count()).group_by(size))
 
 
 class TextVectorsWriter(TextVectors):
-    """Vectors, to be remembered and dropped."""
+    """Store and delete vectors."""
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
-        """Remember vectors by text key; known ones stay. Whoever follows reads their rows again."""
+        """Store vectors by text key; known ones stay. Followers read rows with a new one again."""
         known = set(self._connection.scalars(_KNOWN, {"keys": vectors}))
-        fresh = [key for key in vectors if key not in known]
+        fresh = {key: vector for key, vector in vectors.items() if key not in known}
         if not fresh:
             return
-        rows = [{"text_key": key, "vector": _blob(vectors[key])} for key in fresh]
-        self._connection.execute(t.vectors.insert(), rows)
+        self._insert(fresh)
         revision = self._transaction.revision
         holders = self._connection.scalars(_HOLDERS, {"keys": fresh, "revision": revision})
         self._transaction.touched |= set(holders)
 
     def replace_all(self, vectors: Mapping[str, Vector]) -> None:
-        """Another embedder's in place of all there are, of the texts that a memory still has.
+        """Replace all vectors by another embedder's, and count every memory as written.
 
-        Every memory counts as written.
+        Vectors of texts that no memory has any more are left out.
         """
         held = set(self._connection.scalars(sa.select(t.memories.c.text_key)))
-        rows = [
-            {"text_key": key, "vector": _blob(vectors[key])} for key in sorted(held & {*vectors})
-        ]
         self._connection.execute(t.vectors.delete())
-        if rows:
-            self._connection.execute(t.vectors.insert(), rows)
+        self._insert({key: vectors[key] for key in sorted(held & {*vectors})})
         revision = self._transaction.revision
         self._connection.execute(t.memories.update().values(revision=revision))
         self._transaction.numbered = True
 
+    def _insert(self, vectors: Mapping[str, Vector]) -> None:
+        rows = [
+            {"text_key": key, "vector": np.ascontiguousarray(vector, np.float32).tobytes()}
+            for key, vector in vectors.items()
+        ]
+        if rows:
+            self._connection.execute(t.vectors.insert(), rows)
+
     def drop_unused(self, keys: Collection[str]) -> set[str]:
-        """Forget those of texts that no memory has any more; gives their keys."""
+        """Delete the vectors of these texts that no memory has any more; return their keys."""
         used = sa.select(t.memories.c.text_key).where(among(t.memories.c.text_key, keys))
         unused = set(keys) - set(self._connection.scalars(used))
         self._connection.execute(t.vectors.delete().where(among(t.vectors.c.text_key, unused)))
@@ -174,11 +177,7 @@ class TextVectorsWriter(TextVectors):
 
 
 def _matrix(vectors: Sequence[bytes], dim: int) -> Vectors:
-    """Raises: ValueError where one has another length."""
+    """Raises: ValueError if vectors differ in length."""
     if any(len(vector) != 4 * dim for vector in vectors):
         raise ValueError("vectors of different lengths")
     return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), dim)
-
-
-def _blob(vector: Vector) -> bytes:
-    return np.ascontiguousarray(vector, dtype=np.float32).tobytes()
