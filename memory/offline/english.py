@@ -1,18 +1,200 @@
-"""What English sentences declare of their speaker, in clauses that stand alone and are worth it."""
+"""English sentences cut into clauses, and the clauses that state something of their speaker.
+
+A clause has no greeting, no listener's name and no afterthought, and it has the subject that chat
+leaves out. One that declares something, stands alone and is worth keeping becomes a statement.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from memory.offline.clauses import LONGEST, clauses, plain_spelling
 from memory.offline.relative_days import with_dates
-from memory.offline.standing import stands_alone, unresolved
-from memory.offline.third_person import Speaker, third_person
-from memory.offline.worth import content_words, is_worth_keeping
+from memory.offline.third_person import Speaker, ends_in_company, third_person
+from memory.offline.worth import content_words, has_dangling_pronoun, is_worth_keeping, stands_alone
 from memory.text import plain_form
+
+# --- clauses --------------------------------------------------------------------------------------
+
+_INFORMAL = [
+    (re.compile(pattern, re.IGNORECASE), plain)
+    for pattern, plain in (
+        (r"[`’‘]", "'"), (r"[“”]", '"'), (r"\bgonna\b", "going to"), (r"\bwanna\b", "want to"),
+        (r"\bgotta\b", "have to"), (r"(?<!\w)'cause\b|\bcuz\b|\bcoz\b", "because"),
+        (r"\bkinda\b", "kind of"),
+        (r"(?<=\w)'s (?=(?:my|our|definitely|mostly|one of|always|a)\b)", " is "),
+        (r"(?<=\w)'s (?=(?:allowed|helped|taught|given|become|been)\b)", " has "),
+        (r"\b(?:btw|by the way),? ?", ""), (r"\bi\b(?=[ ']|$)", "I"),
+        (r"\s+", " "),
+    )
+]  # fmt: skip
+_OPENER = re.compile(
+    r"^(?:(?:yeah|yep|yup|yes|no|nope|oh|ah|aw+|wow|whoa|woah|well|so|and|but|also|actually|haha|"
+    r"lol|hey|hi|hello|thanks(?: a (?:lot|bunch|ton)| so much)?"
+    r"|thank you(?: so much| very much)?|sure(?: thing)?|ok|okay|definitely|absolutely|totally|"
+    r"honestly|anyways?|of course|for sure|guess what"
+    r"|right|cool|awesome|great|nice|true|exactly|plus|luckily|thankfully|unfortunately|in fact|"
+    r"indeed|man|ugh|hmm+|um|gotcha|got it|agreed"
+    r"|for example|for instance|to be honest|you know|fun fact|on another note|just(?= (?:last|"
+    r"yesterday|this)\b)|for me|(?:some )?(?:\w+ )?news(?=[:,])|speaking of [^,]{2,30}(?=,)|funny "
+    r"thing|you won't believe (?:it|this)|in other news|since (?:we|I|our|the)(?: last)? (?:spoke|"
+    r"talked|chatted|chat|talk|met)(?: last)?|it's been (?:a while|ages|too long|so long)|good "
+    r"(?:idea|point|question)|no (?:problem|worries)|that said|after all|in addition|besides that|"
+    r"as for me|not at all|funny enough|I mean|speaking of which|on top of that|as well|"
+    r"fortunately|sadly)\b[\s,!.:;-]*)+",
+    re.IGNORECASE,
+)
+_VOCATIVE = re.compile(r"^[A-Z]\w+[,!] (?=\w)")
+_SPLICED = re.compile(r"^(?:I|[Ww]e|[Mm]y|[Oo]ur)\b(?! (?:and|,))")
+_BREAK = re.compile(
+    r"(?P<splice>, )(?=(?:I|we|my)\b)|: (?=(?:I|we|my)\b)|(?P<joined>,? (?:but|and|so)) (?=(?:I|"
+    r"we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|our)\b)|\s+[-–—]+\s+|\s*[–—]\s*|"
+    r"(?<=\w)-+ (?=[A-Za-z])|\s*--+\s*|\s*;\s*|\s*\.\.\.+\s*|, (?=(?:check|take a look|here's|"
+    r"look at|can't wait|and can't wait|you know|right|huh|thanks|bye|how about|what about|any|"
+    r"you|you're|speaking of)\b)"
+)
+_AFTERTHOUGHT = re.compile(
+    r"(?:,| -)? (?:(?:and|but|so|because|plus|as) (?:it|that|this)|which)(?:'s| is| was| has| "
+    r"really| made| makes| turned| means| felt| feels| keeps| helps| brings| gives| "
+    r"pushed)\b[^,;]*$"
+    r"|, (?:it|that|this|they)(?:'s|'ve|'re| is| are| was| has| were| really| made| makes| turned|"
+    r" looks?| felt| brings)\b.*$"
+    r"|,? (?:and|so) (?:I'm|I am|I was|I feel|I felt|I think|we're|I can't wait|I hope|I love it|"
+    r"I loved it|I guess)\b.*$"
+    r"|,? (?:and|but) (?:had|having) (?:so much|a lot of|such|a) (?:fun|blast|great|good|\w+ "
+    r"time).*$"
+    r"|,? (?:to be honest|for example|for instance|too|as well|I guess|I think|by the way|though|"
+    r"haha|lol|or something|personally|speaking of|I believe|of course|for sure|you know|in fact|"
+    r"thanks|right now|at the moment|currently|(?:just )?like (?:me|us|mine|ours)|these days)$",
+    re.IGNORECASE,
+)
+_IMPLIED = [
+    (re.compile(pattern), subject)
+    for pattern, subject in (
+        (
+            r"^(?:[Jj]ust )?(?=(?i:went|got|took|started|joined|made|bought|met|visited|"
+            r"played|moved|finished|signed|had|won|found|learned|read|watched|did|ran|ate|cooked|"
+            r"attended|adopted|organi[sz]ed|saw|wrote|built|painted|baked|volunteered|hosted|"
+            r"hiked|picked|completed|graduated|created|grew|planted|drove|flew|spent|enrolled|"
+            r"quit|passed|lost|broke|sold|launched|performed|booked|"
+            r"[a-z]+ed(?= (?:up )?(?:my|our)\b)) "
+            r"(?!(?:some|a|lots of|loads of) (?:bit|lot|while|work|time|effort|trial))"
+            r"(?:a|an|the|my|our|this|some|to|in|on|up|at|for|with|two|three|lots|tons|out|into|"
+            r"from|back)\b)",
+            "I ",
+        ),
+        (r"^[Bb]een (?=\w+ing\b)", "I've been "),
+        (
+            r"^[Gg]oing to (?!be\b)(?=\w+)(?!.*\b(?:is|are|was|were|has|have|helps?|makes?|"
+            r"gives?)\b)",
+            "I'm going to ",
+        ),
+        (
+            r"^(?=(?:Thinking (?:of|about)|Planning|Working on|Learning|Reading|Studying|Training|"
+            r"Looking into|Researching|Practicing|Saving)\b(?!.*\b(?:is|are|was|were|can|will|has|"
+            r"have|helps?|makes?|gives?|brings?|takes?|feels?|sounds?|\w+s (?:me|us))\b))",
+            "I'm ",
+        ),
+    )
+]
+_THIS = re.compile(
+    r"\b(?P<verb>made|met|saw|tried|discovered|attended|hosting|hosted|planning|organizing|making|"
+    r"doing|buy|get|wearing|ordered|cooked|grew|adopting|decorated|got|bought|found|joined|"
+    r"painted|playing|reading|watching|watch|created|wrote|built|adopted|baked|took|across|on|"
+    r"from|called|have|had|read|watched|started|using|drew|learning) (?P<this>this|that|these|"
+    r"those) (?P<noun>(?!(?:other|same|whole|particular|after|before|when|for|in|on|at|with|to|"
+    r"and|but|because|last|while|by|from|as|so|past|week|weekend|month|year|morning|evening|"
+    r"summer|winter|spring|fall|autumn|is|was|were|are|has|I|we|kind|sort|way)\b|\w+day\b)[\w-]+ "
+    r"[\w-]+)"
+)
+_FEWEST_WORDS = 3
+LONGEST = 320
+"""Characters of a statement."""
+_LONGEST_SENTENCE = 2_000
+"""What is longer is no sentence that somebody said."""
+
+
+def plain_spelling(text: str) -> str:
+    """Return the text with straight quotes and whole words: "wanna" becomes "want to"."""
+    for pattern, plain in _INFORMAL:
+        text = pattern.sub(plain, text)
+    return text.strip()
+
+
+def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
+    """Yield the main parts of a sentence; none of a question or of a text without end."""
+    plain = plain_spelling(sentence)
+    if "?" in plain or len(plain) > _LONGEST_SENTENCE:
+        return
+    for part in _parts(plain):
+        bare = _OPENER.sub("", part.strip(" ,.!:"))
+        bare = _OPENER.sub("", _VOCATIVE.sub("", bare))
+        for name in listeners:
+            bare = re.sub(rf",? {re.escape(name)}$|^{re.escape(name)},? ", "", bare)
+        bare = _THIS.sub(_without_pointing, _with_subject(_without_afterthought(bare)))
+        if len(bare.split()) >= _FEWEST_WORDS and len(bare) <= LONGEST:
+            yield bare
+
+
+def _parts(sentence: str) -> list[str]:
+    """Cut where a new clause begins; a mere addition stays with the clause that it adds to."""
+    parts: list[str] = []
+    start = 0
+    for match in [*_BREAK.finditer(sentence), None]:
+        part = sentence[start : match.start() if match else len(sentence)]
+        if match and not _begins_clause(match, part):
+            continue
+        if parts and _is_addition(part):
+            parts[-1] += f" - {part}"
+        elif part.strip():
+            parts.append(part)
+        start = match.end() if match else start
+    return parts
+
+
+def _begins_clause(match: re.Match[str], before: str) -> bool:
+    """Whether a new clause begins here: not in "my sister and I", nor after "last week, I"."""
+    if match["joined"]:
+        return not ends_in_company(before)
+    return not match["splice"] or _SPLICED.match(_OPENER.sub("", before.strip())) is not None
+
+
+def _is_addition(part: str) -> bool:
+    """Whether it is a list, or an activity ("running, reading")."""
+    first = part.strip().partition(" ")[0].lower()
+    return (first.endswith("ing") or "," in part) and not re.search(
+        r"\b(?:is|are|was|were|has|have|had|it's|that's|I|we|they|you|can't|let's|check|take|"
+        r"here's)\b",
+        part,
+    )
+
+
+def _without_afterthought(clause: str) -> str:
+    """Leave out a judgement at the end, such as "and it was great" or "to be honest"."""
+    shorter = _AFTERTHOUGHT.sub("", clause).strip(" ,.-")
+    return shorter if len(shorter.split()) >= _FEWEST_WORDS else clause.strip(" ,.-")
+
+
+def _with_subject(clause: str) -> str:
+    """Add the subject that chat leaves out: "Went to Rome" becomes "I went to Rome"."""
+    for pattern, subject in _IMPLIED:
+        if match := pattern.match(clause):
+            rest = clause[match.end() :]
+            return subject + rest[:1].lower() + rest[1:]
+    return clause
+
+
+def _without_pointing(match: re.Match[str]) -> str:
+    """Write "made this blue bowl" as "made a blue bowl"."""
+    noun = match["noun"]
+    if match["this"] in ("these", "those"):
+        return f"{match['verb']} {noun}"
+    return f"{match['verb']} {'an' if noun[0].lower() in 'aeio' else 'a'} {noun}"
+
+
+# --- statements -----------------------------------------------------------------------------------
 
 _ADDRESSED = re.compile(
     r"\b(?:you|your|yours|yourself|ya|y'all|u|ur|you're|you've|you'll|you'd)\b", re.IGNORECASE
@@ -61,17 +243,15 @@ _NAMED = re.compile(
     r"Nature)\b|\w+ing\b)(?:The (?!\d)[\w-]+|[A-Z][\w']+)(?: [A-Z][\w']+| (?:and|of|in|at) [\w']+|"
     r" [a-z]+)?(?: [a-z]+)? (?:is|was|are|were|has|had|will|can|lives|works|\w{3,}(?:ed|es|s))\b "
 )
+_OWNED = ("My ", "my ", "Our ", "our ")
 _FACTUAL = re.compile(r"\d|(?<=[a-z,] )[A-Z][a-z]")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|we|us|our|mine|myself|We|My|Our)\b")
-_OWN_PEOPLE = (
-    r"(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
+_COMPANY = re.compile(
+    r"\b(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
     r"daughter|team|band|girlfriend|boyfriend|brother|sister|dogs?|mom|mum|dad|parents|siblings|"
     r"colleagues|coworkers|buddies|pals|teammates|fianc[eé]e?|cousins?|grandma|grandpa|roommate|"
-    r"class|group|crew|club|students)\b"
-)
-_NAMED_NOW = re.compile(rf"\b{_OWN_PEOPLE}", re.IGNORECASE)
-_NAMED_BEFORE = re.compile(
-    rf"\b(?:with|took|take|taking|brought|bring|invited|joined|me and) {_OWN_PEOPLE}", re.IGNORECASE
+    r"class|group|crew|club|students)\b",
+    re.IGNORECASE,
 )
 _NOBODY = (
     r"(?!(?:it|that|this|these|those|they|he|she|there|w\w+|here|every\w*|nothing|their|his|her|"
@@ -89,68 +269,42 @@ _MINE = re.compile(
     re.IGNORECASE,
 )
 """What somebody's favourite is, or what helps them."""
-_RECENT = 200
-"""How far back, in characters, somebody's company is looked for."""
+_CONTINUATION = re.compile(
+    r"^(?:(?:I|We|She|He|My|Our|His|Her|Their)\b|(?:It|They)(?:'s|'re| is| are| was| were| has| "
+    r"have) (?:an?|my|our|called|named|in|at|from|located|about|set|due|made) (?!lot|bit|great|"
+    r"good|huge))"
+)
 
 
-@dataclass(frozen=True)
-class Told:
-    """A statement about the speaker, and the sentence it was taken from."""
+def english_statements(
+    sentences: Sequence[str], speaker: Speaker, at: datetime, listeners: Sequence[str]
+) -> list[tuple[str, str]]:
+    """Return the statements, in order, each with the sentence that it was taken from.
 
-    text: str
-    source: str
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Who speaks, when, to whom, and what they said just before."""
-
-    speaker: Speaker
-    at: datetime
-    listeners: tuple[str, ...] = ()
-    before: str = ""
-
-
-def english_statements(sentences: Sequence[str], setting: Setting) -> list[Told]:
-    """What the sentences declare, in order; what only adds to the one before is told with it."""
-    found: list[Told] = []
+    A clause that only adds to the statement before it becomes part of that one.
+    """
+    found: list[tuple[str, str]] = []
     last: str | None = None
-    heard: str | None = None
+    who = speaker
     for sentence in sentences:
         kept = None
-        for clause in clauses(sentence, setting.listeners):
+        for clause in clauses(sentence, listeners):
             if _declares(clause) and stands_alone(clause) and is_worth_keeping(clause):
                 kept = last = clause
-                found.append(Told(_told(clause, setting, heard), sentence))
+                found.append((retold_english(clause, who, at), sentence))
             elif last is not None and _continues(last, clause):
                 kept = last = f"{last}. {clause}"
-                found[-1] = Told(_told(last, setting, heard), sentence)
-            heard = _named_last(_NAMED_NOW, clause) or heard
+                found[-1] = (retold_english(last, who, at), sentence)
+            for named in _COMPANY.finditer(clause):
+                who = replace(speaker, company=f"{speaker.their} {named['who'].lower()}")
         last = kept
     return found
 
 
 def retold_english(text: str, speaker: Speaker, at: datetime) -> str:
-    """The speaker's words about themselves, told of them by name."""
-    return _final_stop(with_dates(third_person(plain_spelling(text), speaker), at))
-
-
-def _told(clause: str, setting: Setting, heard: str | None) -> str:
-    speaker = setting.speaker
-    company = _company(setting.before, heard, speaker)
-    return retold_english(clause, Speaker(speaker.name, speaker.pronoun, company), setting.at)
-
-
-def _company(before: str, heard: str | None, speaker: Speaker) -> str:
-    """Whom the speaker last named in this turn, or as being with them in an earlier one."""
-    named = heard or _named_last(_NAMED_BEFORE, before[-_RECENT:])
-    their = {"she": "her", "he": "his"}.get(speaker.pronoun, "their")
-    return f"{their} {named.lower()}" if named else "others"
-
-
-def _named_last(pattern: re.Pattern[str], text: str) -> str | None:
-    named = list(pattern.finditer(text))
-    return named[-1]["who"] if named else None
+    """Tell a speaker's words about themselves in the third person, with dates for days."""
+    retold = with_dates(third_person(plain_spelling(text), speaker), at)
+    return retold.strip().rstrip("!. ,;") + "."
 
 
 def _declares(clause: str) -> bool:
@@ -160,38 +314,18 @@ def _declares(clause: str) -> bool:
     if _TOGETHER.match(clause) or _MINE.match(clause):
         return True
     if _SUBJECT.match(clause):
-        owned = re.match(r"^(?:[Mm]y|[Oo]ur) ", clause)
-        return owned is None or _has_verb(clause)
+        past = any(plain_form(word.lower()).past for word in clause.split()[2:])
+        return past or not clause.startswith(_OWNED) or _OWNED_VERB.match(clause) is not None
     named = _NAMED.match(clause) is not None and _FACTUAL.search(clause) is not None
     return named and _FIRST_PERSON.search(clause) is None
 
 
-def _has_verb(clause: str) -> bool:
-    past = any(plain_form(word.lower()).past for word in clause.split()[2:])
-    return past or _OWNED_VERB.match(clause) is not None
-
-
-_CONTINUATION = re.compile(
-    r"^(?:(?:I|We|She|He|My|Our|His|Her|Their)\b|(?:It|They)(?:'s|'re| is| are| was| were| has| "
-    r"have) (?:an?|my|our|called|named|in|at|from|located|about|set|due|made) (?!lot|bit|great|"
-    r"good|huge))"
-)
-_LEAST_ANTECEDENT = re.compile(
-    r"\b(?:a|an|my|our|the|his|her|two|three|some)\b [\w-]+", re.IGNORECASE
-)
-
-
 def _continues(last: str, clause: str) -> bool:
-    """Whether it stands once the clause before it is told with it."""
+    """Whether a clause stands alone once the statement before it precedes it."""
     if not _CONTINUATION.match(clause) or _ADDRESSED.search(clause) or _INVERTED.search(clause):
         return False
     both = f"{last}. {clause}"
-    if len(both) > LONGEST or not _LEAST_ANTECEDENT.search(last) or not unresolved(clause):
+    if len(both) > LONGEST or not has_dangling_pronoun(clause) or not stands_alone(both):
         return False
     plain = re.sub(r"^(?:She|He|They|It)\b", "Clara", clause)
-    return stands_alone(both) and is_worth_keeping(plain) and len(content_words(clause)) > 1
-
-
-def _final_stop(text: str) -> str:
-    bare = text.strip().rstrip("!. ,;")
-    return f"{bare}."
+    return is_worth_keeping(plain) and len(content_words(clause)) > 1

@@ -1,7 +1,7 @@
-"""The offline language model: no key, no network, and nothing said that was not told.
+"""The offline language model: it needs no key and no network, and invents nothing.
 
-A default, not a mock: it merges only what it can merge without losing a statement, extracts what
-is declared, and replies with what it recalls.
+It is the default, not a mock: it merges only texts that it can merge without losing a statement,
+extracts what is declared, and replies with what it recalls.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from memory.runtime import in_thread_if_long
 from memory.text import is_japanese, sentences, telling_words
 
 CANNOT_TELL = "the offline judge cannot tell"
-"""The recorded reason of a question that it leaves as it is."""
+"""The recorded reason of a question that it leaves open."""
 
 _FREE = Usage()
 _RECALLED = 3
 _MOST_PAIRS = 400
-"""Pairs of sentences that are compared; longer texts are documents, and stay apart."""
+"""Limit of sentence pairs to compare; longer texts are documents, which are not combined."""
 _MOST_LONGER = 3
-"""A text so many times as long as another takes no more in: a long one is like all of its sort."""
+"""A text so many times as long as another is not combined with it: long texts are all alike."""
 
 
 class OfflineModel:
@@ -44,11 +44,11 @@ class OfflineModel:
     page_size = 0
 
     async def judge(self, question: Question) -> Verdict:
-        """Groups of members that can be told as one without losing or inventing anything.
+        """Group the members that one text can state without losing or inventing anything.
 
-        The newest text of a group, and the sentences of the older ones that it does not cover;
-        members that may conflict stay apart. Where the vectors do not say that they are copies,
-        a member goes only where another one covers it.
+        That text is the newest one, with the sentences of the older ones that it does not cover.
+        Members that may conflict stay apart. Members whose vectors are not those of copies are
+        grouped only if one covers the other.
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)
@@ -64,15 +64,12 @@ class OfflineModel:
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),  # noqa: ARG002 - coverage tells, when it is stored
     ) -> Extraction:
-        """What the speakers declare, a sentence each, told of them by name."""
+        """Return what the speakers declare, a sentence each, with their names."""
         texts = [turn.text for turn in (*context, *turns)]
         return await in_thread_if_long(texts, _extracted, turns, context)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """The memories that come to mind, best first; nothing else is made up.
-
-        What is said and asks nothing brings to mind only what shares a word with it.
-        """
+        """Quote the best of the recalled memories; a turn that asks nothing must share a word."""
         said = turns[-1].text if turns else ""
         japanese = is_japanese(said)
         if not said.rstrip().endswith(("?", "？")):
@@ -93,7 +90,7 @@ def _judged(question: Question) -> Verdict:
     left = list(range(len(question.members)))
     parts = []
     while left:
-        group, text = _told_as_one(question, left)
+        group, text = _newest_group(question, left)
         left = [index for index in left if index not in group]
         if len(group) > 1:
             parts.append(MergeGroup(members=group, text=text))
@@ -101,8 +98,54 @@ def _judged(question: Question) -> Verdict:
     return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
 
 
+def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, ...], str]:
+    """Return the newest of the members left, with all that one text can state with it."""
+    members = question.members
+    group: tuple[int, ...] = (left[-1],)
+    text = members[left[-1]].content
+    for older in reversed(left[:-1]):
+        wider = tuple(sorted((older, *group)))
+        join = combine if question.are_copies_among(wider) else covering
+        joined = join(text, members[older].content)
+        if joined is None:
+            continue
+        sources = [members[index].content for index in wider]
+        if verify_by_words(joined, sources).belief is Belief.BELIEVED:
+            group, text = wider, joined
+    return group, text
+
+
+def covering(newer: str, older: str) -> str | None:
+    """Return the text that states all of the other; the newer one if both do."""
+    difference = compare(newer, older)
+    if difference.a_covers_b:
+        return newer
+    return older if difference.b_covers_a else None
+
+
+def combine(newer: str, older: str) -> str | None:
+    """Return one text that states all that both state; None if they may conflict."""
+    if (whole := covering(newer, older)) is not None:
+        return whole
+    if max(map(len, (newer, older))) > _MOST_LONGER * min(map(len, (newer, older))):
+        return None
+    new_sentences, old_sentences = sentences(newer), sentences(older)
+    if len(new_sentences) * len(old_sentences) > _MOST_PAIRS:
+        return None
+    if any(_may_conflict(new, old) for new in new_sentences for old in old_sentences):
+        return None
+    added = [sentence for sentence in old_sentences if not covers(newer, sentence)]
+    return " ".join([newer.rstrip(), *added])
+
+
+def _may_conflict(a: str, b: str) -> bool:
+    """Whether two sentences are about the same thing, and neither covers the other."""
+    in_common, fewest = shared(a, b)
+    return 2 * in_common >= fewest and covering(a, b) is None
+
+
 def _extracted(turns: Sequence[Turn], context: Sequence[Turn]) -> Extraction:
-    told = [*context, *turns]
+    heard = [*context, *turns]
     candidates = [
         Candidate(
             content=statement.text,
@@ -113,66 +156,14 @@ def _extracted(turns: Sequence[Turn], context: Sequence[Turn]) -> Extraction:
         )
         for number, turn in enumerate(turns)
         if not turn.is_bot
-        for statement in _stated(told, len(context) + number)
+        for statement in _stated(heard, len(context) + number)
     ]
     return Extraction(candidates=tuple(candidates), usage=_FREE)
 
 
-def _stated(turns: Sequence[Turn], number: int) -> list[Statement]:
-    """What a turn states, read with what its speaker said before it."""
-    turn = turns[number]
-    own = [one.text for one in turns[:number] if one.speaker == turn.speaker]
-    listeners = {one.speaker for one in turns} - {turn.speaker}
-    return statements(
-        turn.text, turn.speaker, turn.at, before=" ".join(own), listeners=sorted(listeners)
-    )
-
-
-def _told_as_one(question: Question, left: Sequence[int]) -> tuple[tuple[int, ...], str]:
-    """The newest of those left, with all that can be told in one text with it."""
-    members = question.members
-    group: tuple[int, ...] = (left[-1],)
-    text = members[left[-1]].content
-    for older in reversed(left[:-1]):
-        wider = tuple(sorted((older, *group)))
-        join = combine if question.are_copies_among(wider) else covering
-        joined = join(text, members[older].content)
-        if joined is not None and _is_believed(joined, [members[n].content for n in wider]):
-            group, text = wider, joined
-    return group, text
-
-
-def _is_believed(text: str, sources: Sequence[str]) -> bool:
-    return verify_by_words(text, sources).belief is Belief.BELIEVED
-
-
-def covering(newer: str, older: str) -> str | None:
-    """Return the text that states all of the other, the newer where both do."""
-    difference = compare(newer, older)
-    if difference.a_covers_b:
-        return newer
-    return older if difference.b_covers_a else None
-
-
-def combine(newer: str, older: str) -> str | None:
-    """Return one text that states all that both state; None where the two may conflict."""
-    if (whole := covering(newer, older)) is not None:
-        return whole
-    if max(map(len, (newer, older))) > _MOST_LONGER * min(map(len, (newer, older))):
-        return None
-    said, told = sentences(newer), sentences(older)
-    if len(said) * len(told) > _MOST_PAIRS:
-        return None
-    if any(_may_conflict(new, old) for new in said for old in told):
-        return None
-    return " ".join(
-        [newer.rstrip(), *(sentence for sentence in told if not covers(newer, sentence))]
-    )
-
-
-def _may_conflict(a: str, b: str) -> bool:
-    """Two sentences about the same thing, of which neither covers the other."""
-    in_common, fewest = shared(a, b)
-    difference = compare(a, b)
-    covered = difference.a_covers_b or difference.b_covers_a
-    return not covered and 2 * in_common >= fewest
+def _stated(turns: Sequence[Turn], position: int) -> list[Statement]:
+    """Return what a turn states, read with what its speaker said before it."""
+    turn = turns[position]
+    own = " ".join(one.text for one in turns[:position] if one.speaker == turn.speaker)
+    listeners = sorted({one.speaker for one in turns} - {turn.speaker})
+    return statements(turn.text, turn.speaker, turn.at, before=own, listeners=listeners)

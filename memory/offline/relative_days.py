@@ -1,8 +1,7 @@
-"""Days told relative to now ("last Friday", "two weeks ago") become dates where they are plain.
+"""Relative days ("last Friday", "two weeks ago") become dates where they are unambiguous.
 
-A week and a weekend are named by the day of the talk ("in the week before 8 May 2026"). What two
-people would count differently ("next Friday", "last summer") keeps its words, and says when it was
-said.
+A week or a weekend is named by the day of the talk ("in the week before 8 May 2026"). Words that
+two people would count differently ("next Friday", "last summer") stay, with the day of the talk.
 """
 
 from __future__ import annotations
@@ -49,24 +48,24 @@ _RELATIVE = re.compile(
 
 
 def with_dates(text: str, at: datetime) -> str:
-    """Every day that is named relative to `at`, as a date."""
-    said = _RELATIVE.sub(lambda match: _dated(match, at), text)
-    return said[:1].upper() + said[1:] if text[:1].isupper() else said
+    """Replace the days that are named relative to `at` by dates."""
+    dated = _RELATIVE.sub(lambda match: _dated(match, at), text)
+    return dated[:1].upper() + dated[1:] if text[:1].isupper() else dated
 
 
 def _dated(match: re.Match[str], at: datetime) -> str:
-    told = _unowned(match, at)
-    if told is None or match["owner"]:
+    found = _preposition_and_date(match, at)
+    if found is None or match["owner"]:
         return f"{match[0]} (said on {_date(at)})"
-    preposition, when = told
+    preposition, when = found
     lead = (match["lead"] or "").lower()
     if lead in ("", "on", "in"):
         return f"{preposition} {when}".strip()
     return f"{match['lead']} {when}"
 
 
-def _unowned(match: re.Match[str], at: datetime) -> tuple[str, str] | None:
-    """The preposition and the date; None where it is not plain."""
+def _preposition_and_date(match: re.Match[str], at: datetime) -> tuple[str, str] | None:
+    """Return the preposition and the date; None if it is ambiguous."""
     if match["unplain"]:
         return None
     if match["night"]:

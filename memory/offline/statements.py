@@ -1,20 +1,21 @@
 """What somebody said, as statements about them by name: the offline model's reading. Pure.
 
-English and Japanese. A sentence is taken when it declares something in the first person ("I moved
+English and Japanese. A sentence is taken if it declares something in the first person ("I moved
 to Porto") or about something named ("Clara studies law"), stands alone and is worth keeping.
 Questions, greetings, small talk, praise and what is addressed to the listener are passed over.
+Requests such as "Remember that I ..." are found too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime
 from itertools import groupby
+from typing import NamedTuple
 
-from memory.offline.english import Setting, english_statements, retold_english
-from memory.offline.japanese_statements import japanese_statement, retold_japanese
+from memory.offline.english import english_statements, retold_english
+from memory.offline.japanese import japanese_statements, retold_japanese
 from memory.offline.third_person import Speaker, pronoun_of
 from memory.text import is_japanese, sentences
 
@@ -24,11 +25,21 @@ _STRONG = re.compile(
 _OPINION = re.compile(
     r"\b(like|love|hate|prefer|enjoy|think|believe|feel|favou?rite)\b|好き|嫌い|思う|思い"
 )
+_REMEMBER = re.compile(
+    r"(?:please[, ]+|hey[, ]+|can you |could you |and )*"
+    r"(?:remember|don['’]t forget|note|keep in mind)(?: that|:)\s+"
+    r"(?!(?:time|day|night|one|moment|feeling)\b)(?P<what>.{3,}?)[.!]*$",
+    re.IGNORECASE | re.DOTALL,
+)
+_REMEMBER_JA = re.compile(
+    r"(?P<what>.{3,}?)(?:ということ|こと|の|と)?[をは]?(?:覚えて(?:おいて|いて)?|忘れないで)"
+    r"(?:ください|下さい|ね|よ)*[。!！]*$",
+    re.DOTALL,
+)
 
 
-@dataclass(frozen=True)
-class Statement:
-    """One thing stated, naming who it is about; strength is 0..1."""
+class Statement(NamedTuple):
+    """A statement that names whom it is about; strength is 0..1."""
 
     text: str
     is_opinion: bool
@@ -43,36 +54,42 @@ def statements(
     before: str = "",
     listeners: Iterable[str] = (),
 ) -> list[Statement]:
-    """What the speaker states, told of them by name and with dates for days.
+    """Return what the speaker states, in the third person and with dates for days.
 
-    `before` is what the speaker said earlier: it may tell who "we" are, and "she" from "he".
+    `before` is what the speaker said earlier: it may tell "she" from "he".
     """
     who = Speaker(speaker, pronoun_of(f"{before} {text}"))
-    setting = Setting(who, at, tuple(listeners), before)
-    found: list[Statement] = []
+    found: list[tuple[str, str]] = []
     for japanese, run in groupby(sentences(text), is_japanese):
-        said = list(run)
-        told = _japanese(said, who, at) if japanese else _english(said, setting)
-        found += [_statement(one, source) for one, source in told]
-    return found
+        if japanese:
+            found += japanese_statements(run, speaker, at)
+        else:
+            found += english_statements(list(run), who, at, tuple(listeners))
+    return [
+        Statement(stated, bool(_OPINION.search(source)), 0.7 if _STRONG.search(source) else 0.5)
+        for stated, source in found
+    ]
 
 
 def retold(text: str, speaker: str, at: datetime) -> str:
-    """The speaker's words about themselves, told of them by name."""
+    """Tell a speaker's words about themselves in the third person."""
     if is_japanese(text):
         return retold_japanese(text, speaker, at)
     return retold_english(text, Speaker(speaker, pronoun_of(text)), at)
 
 
-def _english(said: Sequence[str], setting: Setting) -> list[tuple[str, str]]:
-    return [(one.text, one.source) for one in english_statements(said, setting)]
+def asked_to_remember(text: str) -> list[str]:
+    """Return what sentences like "Remember that I ..." ask to remember."""
+    matches = (_request(sentence) for sentence in sentences(text))
+    return [match["what"].strip() for match in matches if match]
 
 
-def _japanese(said: Sequence[str], who: Speaker, at: datetime) -> list[tuple[str, str]]:
-    told = ((japanese_statement(one, who.name, at), one) for one in said)
-    return [(text, source) for text, source in told if text is not None]
+def only_asks_to_remember(text: str) -> bool:
+    """Whether every sentence is such a request."""
+    return all(_request(sentence) for sentence in sentences(text))
 
 
-def _statement(text: str, source: str) -> Statement:
-    strong = bool(_STRONG.search(source))
-    return Statement(text, bool(_OPINION.search(source)), 0.7 if strong else 0.5)
+def _request(sentence: str) -> re.Match[str] | None:
+    if sentence.endswith(("?", "？")):
+        return None
+    return _REMEMBER.match(sentence) or _REMEMBER_JA.match(sentence)

@@ -1,8 +1,8 @@
-"""English words about oneself, told of the speaker by name.
+"""English words about oneself, retold in the third person.
 
-The name stands for "I" and "me", once more where a pronoun could be taken for somebody else; a
-subject that only repeats the first is left out ("Mia studies and goes to bed late"). "She" and
-"he" are said of somebody who said which; of everybody else only "their" and "themself".
+The name stands for "I" and "me", and again where a pronoun could mean somebody else. A subject
+that only repeats the first is left out ("Mia studies and goes to bed late"). "She" and "he" stand
+only for a speaker who said which; for everybody else it is "their" and "themself".
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from memory.text import plain_form
 
 @dataclass(frozen=True)
 class Speaker:
-    """Who speaks, and what is known of them; `pronoun` is "she", "he" or "they"."""
+    """A speaker's name, pronoun ("she", "he" or "they") and the people whom "we" includes."""
 
     name: str
     pronoun: str = "they"
     company: str = "others"
-    """Whom "we" adds to the speaker."""
+
+    @property
+    def their(self) -> str:
+        return {"she": "her", "he": "his"}.get(self.pronoun, "their")
+
+    @property
+    def themself(self) -> str:
+        return {"she": "herself", "he": "himself"}.get(self.pronoun, "themself")
 
 
-_CASES = {
-    "she": ("she", "her", "herself"),
-    "he": ("he", "his", "himself"),
-    "they": ("they", "their", "themself"),
-}
 _FEMALE = r"(?:mom|mum|mother|mommy|grandma|grandmother|woman|girl|wife|sister|aunt|actress)"
 _MALE = r"(?:dad|father|daddy|grandpa|grandfather|man|guy|boy|husband|brother|uncle|actor|waiter)"
 _SELF = r"\b(?:I['’]?m|I am|I was|being|becoming|become|as) (?:an?|the) (?:[\w-]+ ){0,2}?"
@@ -36,7 +38,7 @@ _MALE_SELF = re.compile(rf"{_SELF}{_MALE}\b", re.IGNORECASE)
 
 
 def pronoun_of(text: str) -> str:
-    """What somebody who says this is called: "she" for "I'm a mom", "they" where nothing tells."""
+    """Return the pronoun that a speaker's words give them: "she" for "I'm a mom", else "they"."""
     female, male = _FEMALE_SELF.search(text), _MALE_SELF.search(text)
     if bool(female) == bool(male):
         return "they"
@@ -52,7 +54,7 @@ _TOGETHER = re.compile(
     r"|(?:[Mm]e|I|[Mm]yself) and (?P<other>(?:my|our) (?:[\w-]+ )?[\w-]+|[A-Z][a-z]+)\b)(?!['’])",
 )
 _COMPANY = "\x01 and"
-"""Stands for the speaker in company until the rest is told."""
+"""Stands for the speaker in company until the rest has been retold."""
 _FIRST = re.compile(
     r"\b(?P<word>I'm not|I am|I'm|I was|I wasn't|I have|I've|I haven't|I don't|I do|I'll|I'd|I"
     r"|[Mm]yself|[Mm]ine|[Mm]y|[Mm]e|[Ww]e're|[Ww]e've|[Ww]e'll|[Ww]e'd|[Ww]e|[Oo]urselves|[Oo]urs"
@@ -102,129 +104,6 @@ _OTHERS = re.compile(
     r"|colleagues|buddies|pals|folks|guys|students|neighbou?rs|brothers|sisters|others)\b",
     re.IGNORECASE,
 )
-
-
-_THEY = re.compile(r"\b(?:they|them|their|people|students|folks)\b", re.IGNORECASE)
-"""Whom "their" would be taken for."""
-
-
-class _Retelling:
-    """One text on its way from the first person to the third."""
-
-    def __init__(self, text: str, speaker: Speaker) -> None:
-        self.text = text
-        self.speaker = speaker
-        self.told: list[str] = []
-        self.end = 0
-        self.named = False
-        self.plural = False
-        self.they_at: int | None = 0
-        """Up to where nobody stands whom "their" would be taken for; None where somebody does."""
-        self.subject_at: int | None = None
-        """Where what follows the last subject begins."""
-
-    def run(self) -> str:
-        for match in _FIRST.finditer(self.text):
-            if match.start() < self.end:
-                continue
-            self.told.append(self.text[self.end : match.start()])
-            self.end = match.end()
-            word = match["word"].lower()
-            self.told.append(self._subject(match, word) if word in _VERBS else self._other(word))
-            self.named = True
-        self.told.append(self.text[self.end :])
-        return "".join(self.told)
-
-    def _subject(self, match: re.Match[str], word: str) -> str:
-        who = self._together("they") if word.startswith("we") else self._single_subject(match)
-        verb = _VERBS[word]
-        if word == "i'd" and _is_participle_next(self.text, match.end()):
-            verb = "had"
-        if word == "i":
-            tail, self.end = _verb_for_one(self.text, match.end())
-            if not who:
-                tail = tail.lstrip()
-        else:
-            tail = f" {verb}" if verb and who else verb
-        self.subject_at = self.end
-        return who + tail
-
-    def _single_subject(self, match: re.Match[str]) -> str:
-        """The name; nothing where the subject only repeats the one before."""
-        if not self.named or self.subject_at is None:
-            return self.speaker.name
-        between = self.text[self.subject_at : match.start()]
-        repeats = _COORDINATED.search(between) and not _SUBORDINATE.search(between)
-        if repeats and not self.plural and "." not in between:
-            return ""
-        if self.speaker.pronoun == "they" or ". " in between:
-            return self.speaker.name
-        return _CASES[self.speaker.pronoun][0]
-
-    def _together(self, pronoun: str) -> str:
-        known = self.plural or self._was_in_company("".join(self.told))
-        self.plural = True
-        if known and not "".join(self.told[-4:]).endswith(". "):
-            return pronoun
-        return f"{self.speaker.name} and {self.speaker.company}"
-
-    def _was_in_company(self, before: str) -> bool:
-        return _COMPANY in before or (self.named and _OTHERS.search(before) is not None)
-
-    def _other(self, word: str) -> str:
-        name, (_, their, themself) = self.speaker.name, _CASES[self.speaker.pronoun]
-        if word in ("my", "our"):
-            return self._owner(word, their)
-        if word == "myself":
-            return themself
-        if word == "ourselves":
-            return "themselves"
-        if word == "us":
-            return self._together("them")
-        return name if word == "me" else f"{name}'s"
-
-    def _owner(self, word: str, their: str) -> str:
-        if not self.named:
-            return f"{self.speaker.name}'s"
-        if word == "our":
-            return "their"
-        unclear = their == "their" and not self.plural and self._names_them()
-        return f"{self.speaker.name}'s" if unclear else their
-
-    def _names_them(self) -> bool:
-        """Whether others were named so far; each part of the text is read once."""
-        if self.they_at is not None:
-            found = _THEY.search(self.text, self.they_at, self.end)
-            self.they_at = None if found else self.end
-        return self.they_at is None
-
-
-def ends_in_company(text: str) -> bool:
-    """Whether " and I" after it would add the speaker to somebody: "when my sister"."""
-    whole = f"{text} and I"
-    return any(match.end() == len(whole) for match in _TOGETHER.finditer(whole))
-
-
-def third_person(text: str, speaker: Speaker) -> str:
-    """First person as third. `text` has straight apostrophes."""
-    ordered = _TOGETHER.sub(_company_first, text)
-    told = _tidied(_Retelling(ordered, speaker).run(), speaker)
-    return told[:1].upper() + told[1:]
-
-
-def _company_first(match: re.Match[str]) -> str:
-    """ "my sister and I" as "we and my sister", which is told as "Mia and their sister"."""
-    who = match["who"] or match["other"]
-    return f"{_COMPANY} {who[0].lower() + who[1:] if who.startswith(('My ', 'Our ')) else who}"
-
-
-def _tidied(text: str, speaker: Speaker) -> str:
-    """What stands for the speaker in company; their own things after the name."""
-    their = _CASES[speaker.pronoun][1]
-    owned = text.replace(f"{_COMPANY} {speaker.name}'s", f"{_COMPANY} {their}")
-    return owned.replace(_COMPANY, f"{speaker.name} and")
-
-
 _TO_VERB = re.compile(
     rf"(?P<before>(?: (?:\w+ly|{'|'.join(sorted(_ADVERBS))}),?)* )(?P<verb>[\w']+)"
 )
@@ -234,38 +113,120 @@ _NEXT_VERB = re.compile(
     r"about|from|into|down|off|over|through|every|each|hard|regularly|more|lots|them|it|me|"
     r"everything|[a-z]+ing|[a-z]+ly|[a-z]+s)\b)"
 )
+_OTHER_VERB_FORM = re.compile(
+    r"\b(?:to|can|will|would|could|should|that|which|who|when|where|if|because|how|what)\b"
+    r"|'(?:ll|d)\b"
+)
+"""After one of these, a further verb is not one of the same subject in the present tense."""
+_STOP = re.compile(rf"{_FIRST.pattern}|[.;]")
 
 
-def _verb_for_one(text: str, start: int) -> tuple[str, int]:
-    """What follows a name up to its verb, the verb as for one person, and where that ends."""
-    match = _TO_VERB.match(text, start)
-    if match is None:
-        return "", start
-    verb = _conjugated(match["verb"])
-    told = match["before"] + verb
-    if verb in _AUXILIARIES:
-        return told, match.end()
-    later, end = _with_later_verbs(text, match.end())
-    return (told + later, end) if later else (told, match.end())
+def third_person(text: str, speaker: Speaker) -> str:
+    """Retell the first person as the third. `text` has straight apostrophes."""
+    retold = _Retelling(_TOGETHER.sub(_company_first, text), speaker).run()
+    retold = retold.replace(f"{_COMPANY} {speaker.name}'s", f"{_COMPANY} {speaker.their}")
+    retold = retold.replace(_COMPANY, f"{speaker.name} and")
+    return retold[:1].upper() + retold[1:]
 
 
-def _with_later_verbs(text: str, start: int) -> tuple[str, int]:
-    """The same sentence's further verbs of the same subject ("and go"), up to the last of them."""
-    stop = _FIRST.search(text, start)
-    end = min(
-        stop.start() if stop else len(text), *(text.find(c, start) % (len(text) + 1) for c in ".;")
-    )
-    told, place = "", start
-    for match in _NEXT_VERB.finditer(text, start, end):
-        between = text[start : match.start()]
-        if match["verb"] in _COMMON_VERBS and not re.search(
-            r"\b(?:to|can|will|would|could|should|that|which|who|when|where|if|because|how|what)\b"
-            r"|'(?:ll|d)\b",
-            between,
-        ):
-            told += text[place : match.start()] + match["join"] + _conjugated(match["verb"])
-            place = match.end()
-    return told, place
+def ends_in_company(text: str) -> bool:
+    """Whether " and I" after it would add the speaker to somebody: "when my sister"."""
+    whole = f"{text} and I"
+    return any(match.end() == len(whole) for match in _TOGETHER.finditer(whole))
+
+
+def _company_first(match: re.Match[str]) -> str:
+    """Put the speaker first: "my sister and I" is retold as "Mia and their sister"."""
+    who = match["who"] or match["other"]
+    return f"{_COMPANY} {who[0].lower() + who[1:] if who.startswith(('My ', 'Our ')) else who}"
+
+
+class _Retelling:
+    """A text, retold up to `end`."""
+
+    def __init__(self, text: str, speaker: Speaker) -> None:
+        self.text = text
+        self.speaker = speaker
+        self.parts: list[str] = []
+        self.end = 0
+        self.named = False
+        self.plural = False
+        self.predicate_at: int | None = None
+        """Where the words behind the last subject and its verb begin."""
+
+    def run(self) -> str:
+        for match in _FIRST.finditer(self.text):
+            if match.start() < self.end:
+                continue
+            self.parts.append(self.text[self.end : match.start()])
+            self.end = match.end()
+            word = match["word"].lower()
+            self.parts.append(self._subject(match, word) if word in _VERBS else self._other(word))
+            self.named = True
+        return "".join([*self.parts, self.text[self.end :]])
+
+    def _subject(self, match: re.Match[str], word: str) -> str:
+        who = self._together("they") if word.startswith("we") else self._single_subject(match)
+        self.predicate_at = self.end
+        if word == "i":
+            predicate = self._conjugated_predicate()
+            return who + predicate if who else predicate.lstrip()
+        verb = _VERBS[word]
+        if word == "i'd" and _is_participle_next(self.text, match.end()):
+            verb = "had"
+        return f"{who} {verb}".strip()
+
+    def _single_subject(self, match: re.Match[str]) -> str:
+        """Return the name or pronoun; nothing where the subject only repeats the one before."""
+        if not self.named or self.predicate_at is None:
+            return self.speaker.name
+        between = self.text[self.predicate_at : match.start()]
+        repeats = _COORDINATED.search(between) and not _SUBORDINATE.search(between)
+        if repeats and not self.plural and "." not in between:
+            return ""
+        if self.speaker.pronoun == "they" or ". " in between:
+            return self.speaker.name
+        return self.speaker.pronoun
+
+    def _together(self, pronoun: str) -> str:
+        """Return "Mia and others", or the pronoun where company was named before."""
+        before = "".join(self.parts)
+        known = self.plural or _COMPANY in before or (self.named and _OTHERS.search(before))
+        self.plural = True
+        if known and not before.endswith(". "):
+            return pronoun
+        return f"{self.speaker.name} and {self.speaker.company}"
+
+    def _other(self, word: str) -> str:
+        name = self.speaker.name
+        if word == "us":
+            return self._together("them")
+        if word in ("my", "our") and self.named:
+            return self.speaker.their if word == "my" else "their"
+        fixed = {"myself": self.speaker.themself, "ourselves": "themselves", "me": name}
+        return fixed.get(word, f"{name}'s")
+
+    def _conjugated_predicate(self) -> str:
+        """Return the words from "I" to the end of its clause, with its verbs for one person."""
+        match = _TO_VERB.match(self.text, self.end)
+        if match is None:
+            return ""
+        self.end = self.predicate_at = match.end()
+        verb = _conjugated(match["verb"])
+        if verb in _AUXILIARIES:
+            return match["before"] + verb
+        stop = _STOP.search(self.text, self.end)
+        rest = self.text[self.end : stop.start() if stop else None]
+        self.end += len(rest)
+        return match["before"] + verb + _NEXT_VERB.sub(_later_verb, rest)
+
+
+def _later_verb(match: re.Match[str]) -> str:
+    """Conjugate a further verb of the same subject: "and go" becomes "and goes"."""
+    before = match.string[: match.start()]
+    if match["verb"] not in _COMMON_VERBS or _OTHER_VERB_FORM.search(before):
+        return match[0]
+    return match["join"] + _conjugated(match["verb"])
 
 
 def _is_participle_next(text: str, start: int) -> bool:
@@ -276,13 +237,13 @@ def _is_participle_next(text: str, start: int) -> bool:
 
 
 def _conjugated(verb: str) -> str:
+    """Return the verb as it follows a name; one in the past stays as it is."""
     plain = verb.lower()
     if plain in _IRREGULAR:
         return _IRREGULAR[plain]
     stem = re.sub(r"^(?:re|out|over|mis|un|under)(?=\w{3})", "", plain)
-    if plain_form(stem).past:
-        return verb
-    if plain in _UNCHANGED or not plain.isalpha() or plain_form(plain).past or plain.endswith("ed"):
+    past = plain.endswith("ed") or plain_form(plain).past or plain_form(stem).past
+    if past or plain in _UNCHANGED or not plain.isalpha():
         return verb
     if re.search(r"(?:s|sh|ch|x|z|o)$", plain):
         return verb + "es"

@@ -1,7 +1,8 @@
-"""Whether an English clause is worth keeping: it tells a lasting thing of somebody.
+"""Whether an English clause makes a memory: it stands alone, and tells something that lasts.
 
-A feeling of the moment, a courtesy, a wish to chat or a general truth is no memory. What is left
-must name something: a word that is neither a function word nor praise.
+It stands alone if whatever it points at is named in it. A feeling of the moment, a courtesy, a
+wish to chat or a general truth is not worth keeping. What is left must name something: a word that
+is neither a function word nor praise.
 """
 
 from __future__ import annotations
@@ -9,6 +10,119 @@ from __future__ import annotations
 import re
 
 from memory.text import plain_form
+
+# --- standing alone -------------------------------------------------------------------------------
+
+_WORD = re.compile(r"[A-Za-z][\w'-]*|\d[\w.,:%]*|[,;.:!?]")
+_PEOPLE = frozenset(
+    "friend friends sister sisters brother brothers mom mum mother dad father parents grandma "
+    "grandpa grandmother grandfather aunt uncle cousin cousins niece nephew son sons daughter "
+    "daughters kid kids child children baby husband wife partner girlfriend boyfriend fiance "
+    "fiancee boss teacher coach colleague colleagues neighbor neighbour neighbors roommate mentor "
+    "student students team teammates family fam dog dogs puppy pup puppies cat cats kitten "
+    "kittens pet pets man men woman women girl girls boy boys guy guys person people folks buddy "
+    "buddies pal pals group band crew siblings sibling artist author singer doctor nurse vet "
+    "rabbit hamster parrot horse horses bird birds turtle turtles fish animal animals".split()
+)
+_SEVERAL = frozenset(
+    "people folks family fam team group band crew children men women fish parents police".split()
+)
+_DETERMINERS = frozenset(
+    "a an the my our another any some every each no his her its their your which what one two "
+    "three four five six seven eight nine ten many several few most all both new".split()
+)
+_NOT_A_NAME = frozenset("I I'm I've I'd I'll My We We're We've Our".split())
+_THINGS = frozenset("it its".split())
+_THOSE = frozenset("they them their theirs themselves".split())
+_WHO = frozenset("he him his himself she her hers herself".split())
+_EXPLETIVE = re.compile(
+    r"\b(?:[Ii]t)(?:'s| is| was| takes| took| can be| feels| felt)(?: \w+){0,3}? (?:to|that|for|"
+    r"when|how)\b"
+    r"|\bfinds? it (?:\w+ ){1,3}to\b|\bmakes? it (?:\w+ ){1,3}to\b|\bit (?:rains?|snows?|rained|"
+    r"snowed)\b",
+)
+_POINTING_PRONOUN = re.compile(
+    r"\b(?:this|(?<!\w )that|(?<=\b(?:of|in|to|at|on|do|so|is) )that|(?<=\b(?:for|did|and|but|saw|"
+    r"see) )that|(?<=\b(?:with|made|make|love|like|from|than|that|does) )that|(?<=\b(?:about|"
+    r"after|loved|liked) )that|these|those)\b(?= (?:is|are|was|were|has|have|had|will|would|can|"
+    r"could|really|just|one|ones|too|again|way|kind|sort|type|with|for|to|in|on|at|and|but|so|as|"
+    r"because|from|when|since|before|after|much|stuff|thing|things|place|game|moment|idea|project|"
+    r"event|trip|group|team|class|experience|book|movie|show|song|city|area|point|topic|field|"
+    r"year's|feeling)\b"
+    r"|'s|'ll|[,.;!?]|$)",
+    re.IGNORECASE,
+)
+_POINTED_AT = re.compile(
+    r"(?<=\b(?:to|of|in|at|on) )that (?!is\b|was\b|I\b|we\b)\w+|(?<=\b(?:from|with|love|have) "
+    r")that \w+|\b(?:this|these|those) (?!(?:week|weekend|month|year|morning|afternoon|evening|"
+    r"summer|winter|spring"
+    r"|fall|autumn|days|past|coming|last|\w+day|who)\b)\w+",
+    re.IGNORECASE,
+)
+_HERE = re.compile(
+    r"\bhere\b|\bthere\b(?!'s| is\b| are\b| was\b| were\b| will be\b| has been\b| have been\b)",
+    re.IGNORECASE,
+)
+_ONE = re.compile(
+    r"\b(?:(?:this|that|the|a|an|another|new|each|every|which|my|our|first|last|next|other|only) "
+    r")?ones?\b(?=$|[,.;!?']| (?:last|with|that|too|so|yet|already|for|in|at|on|from|today|"
+    r"yesterday|soon|when|because|and|but|or|is|was|are|were|has|which|by|to|myself|before|after|"
+    r"again|where|who|i|we|as)\b)",
+    re.IGNORECASE,
+)
+_ELSEWHERE = re.compile(
+    r"\b(?:one of (?:my|our|their) own|something similar|a similar (?:experience|thing|situation|"
+    r"way|feeling)|that the hard way|like our last|the (?:same|other|others|former|latter|whole "
+    r"(?:team|thing|group))|such (?:a|an) (?:\w+ )?(?:game|thing|way|place)|the way i (?:feel|"
+    r"felt)|do so|doing so|did so|did too|do too|am too"
+    r"|as well as (?:me|you)|like (?:it|that|this|those|these|them)|of (?:it|them|that|those|"
+    r"these)"
+    r"|either way|likewise|neither|so (?:do|am|did|have) i)\b",
+    re.IGNORECASE,
+)
+_DEFINITE = re.compile(
+    r"\bthe (?:(?:whole|new|other|first|last|next|big|final|entire|main|actual) )?(?:game|"
+    r"games|project|projects|event|events|class|group|program|photo"
+    r"|pic|picture|trip|challenge|challenges|tournament|competition|show|story|stories|book|movie|"
+    r"song"
+    r"|place|idea|offer|link|process|result|results|thing|things|details|atmosphere|vibe"
+    r"|feeling|experience|moment|moments|guy|girl|man|woman|person|others|rest"
+    r"|plan|part|parts|situation|problem|issue|item|items|piece|pieces|design|colors|recipe|dish"
+    r"|advice|tips|suggestion|question|meeting|performance)(?=$|[,.;!?]| (?:and|was|were|is|are|"
+    r"has|had|went|so|but|yet|well|together|again|with|because"
+    r"|really|just|too|as|also|yesterday|last|today|on|from|i|we)\b)",
+    re.IGNORECASE,
+)
+
+
+def stands_alone(clause: str) -> bool:
+    """Whether everything that it refers to is in it, the speaker aside."""
+    outside = (_POINTING_PRONOUN, _ELSEWHERE, _POINTED_AT, _HERE, _ONE, _DEFINITE)
+    return not has_dangling_pronoun(clause) and not any(found.search(clause) for found in outside)
+
+
+def has_dangling_pronoun(clause: str) -> bool:
+    """Whether a pronoun of a thing or a person has no antecedent before it in the clause."""
+    words = _WORD.findall(_EXPLETIVE.sub("", clause))
+    thing = several = somebody = False
+    for position, word in enumerate(words):
+        plain = word.lower().partition("'")[0]
+        if (
+            (plain in _THINGS and word != "IT" and not thing)
+            or (plain in _THOSE and not several)
+            or (plain in _WHO and not somebody)
+        ):
+            return True
+        name = word[0].isupper() and position > 0 and word not in _NOT_A_NAME
+        before = {earlier.lower() for earlier in words[max(0, position - 3) : position]}
+        noun = plain not in _THINGS | _THOSE | _WHO and (name or bool(before & _DETERMINERS))
+        thing = thing or (noun and word[0].isalpha() and position < len(words) - 1)
+        several = several or plain in _SEVERAL or (plain.endswith("s") and len(plain) > 3)
+        somebody = somebody or plain in _PEOPLE or name
+    return False
+
+
+# --- worth keeping --------------------------------------------------------------------------------
 
 
 def _any_of(phrases: str) -> str:
@@ -117,7 +231,6 @@ _VAGUE = re.compile(
     re.IGNORECASE,
 )
 """Moods, wishes and plans: thin where they name nothing."""
-_PLAN = re.compile(r"\b(?:going to|will|would)\b|'(?:ll|d)\b")
 _EATS_NOT = re.compile(
     r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|play|use|walk)\b"
 )
@@ -245,7 +358,7 @@ def is_worth_keeping(clause: str) -> bool:
     """Whether a clause in the first person, or about somebody named, tells something that lasts."""
     if len(clause.split()) < _FEWEST_WORDS or _is_thin(clause):
         return False
-    particular = _is_named(clause) or _DATED.search(clause) or _KEEPS.search(clause)
+    particular = _is_particular(clause) or _KEEPS.search(clause) is not None
     needed = 1 if particular else 3 if _is_bygone(clause) else 2
     return len(content_words(clause)) >= needed
 
@@ -263,7 +376,7 @@ def _is_bygone(clause: str) -> bool:
 
 
 def content_words(clause: str) -> set[str]:
-    """The words that name something."""
+    """Return the words that name something."""
     return set(_TOKEN.findall(clause.lower())) - _EMPTY
 
 
@@ -278,15 +391,10 @@ def _is_thin(clause: str) -> bool:
         return False
     if _THIN.match(clause, subject.start()):
         return True
-    return _VAGUE.match(clause, subject.start()) is not None and not _names_much(clause)
+    return _VAGUE.match(clause, subject.start()) is not None and not _is_particular(clause)
 
 
-def _names_much(clause: str) -> bool:
-    """Whether it names somebody, something or a day, and says what of it."""
-    particular = _is_named(clause) or _DATED.search(clause) is not None
-    needed = 1 if _PLAN.search(clause) else 2
-    return particular and len(content_words(clause)) >= needed
-
-
-def _is_named(clause: str) -> bool:
-    return _NAMES.search(_NOT_NAMES.sub("", clause)) is not None
+def _is_particular(clause: str) -> bool:
+    """Whether it names somebody, something or a day."""
+    named = _NAMES.search(_NOT_NAMES.sub("", clause))
+    return named is not None or _DATED.search(clause) is not None

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory.offline.requests import asked_to_remember
-from memory.offline.statements import retold
+from memory.offline.statements import asked_to_remember, retold
 
 AT = datetime(2026, 5, 8, 10, tzinfo=UTC)
 

@@ -1,8 +1,9 @@
-"""What Japanese sentences declare of their speaker, told of them by name."""
+"""Japanese sentences that declare something of their speaker, retold with the speaker's name."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 _I = re.compile(r"(?:私|わたし|わたくし|僕|ぼく|俺|おれ|あたし|自分)(?=[はがのもにをと])")
@@ -15,7 +16,7 @@ _THIN = re.compile(
     r"(?:よ|ね)*$|一緒に.*(?:たい|よう)(?:です)?(?:よ|ね)*$"
 )
 _ELSEWHERE = re.compile(
-    r"(?:これ|それ|あれ|ここ|そこ|あそこ|こちら|そちら|あちら|どれ|こんな|そんな|あんな|この|その|あの"
+    r"あなた|(?:これ|それ|あれ|ここ|そこ|あそこ|こちら|そちら|あちら|どれ|こんな|そんな|あんな|この|その|あの"
     r"|彼女?(?!氏)|彼ら)(?=[はがをにもでのと、いなとん]|[一-龠ァ-ヶ])"
 )
 _DECLARES = re.compile(
@@ -27,34 +28,35 @@ _KIN = re.compile(
     r"^(?:うちの)?(?=(?:兄|姉|弟|妹|父|母|両親|妻|夫|旦那|主人|息子|娘|祖父|祖母|彼氏|家族|子供|子ども)(?:[はがの]|たち)"
     r"|(?:犬|猫|ペット)の名前)|^うちの"
 )
-"""Whoever is named so by itself is the speaker's."""
+"""A relative or pet of the speaker, named without an owner."""
 _FELT = re.compile(
     r"[はが](?:大好き|好き|大嫌い|嫌い|苦手|得意|ほしい|欲しい|上手|下手|怖い|できる|できます)"
 )
-"""What somebody likes or can do is told of them, though another word is marked as the topic."""
+"""A liking or an ability of the speaker, although another word is marked as the topic."""
 _ENDING = re.compile(r"(?<=[るたいすうくつぬぶむだ])(?:よね|よ|ね|わ)$")
 _SHORTEST = 6
 _LONGEST = 200
 
 
-def japanese_statement(sentence: str, name: str, at: datetime) -> str | None:
-    """The statement that a sentence makes; None where it makes none that stands alone."""
-    if sentence.endswith(("?", "？", "か。", "か")):
-        return None
+def japanese_statements(said: Iterable[str], name: str, at: datetime) -> list[tuple[str, str]]:
+    """Return the statements of these sentences that stand alone, each with its sentence."""
+    return [(retold_japanese(one, name, at), one) for one in said if _declares(one)]
+
+
+def _declares(sentence: str) -> bool:
     bare = sentence.strip().rstrip("。!！")
-    if (
-        not _SHORTEST <= len(bare) <= _LONGEST
-        or _THIN.search(bare)
-        or "あなた" in bare
-        or _ELSEWHERE.search(bare)
-    ):
-        return None
-    return retold_japanese(bare, name, at) if _DECLARES.search(bare) else None
+    return (
+        not sentence.endswith(("?", "？", "か。", "か"))
+        and _SHORTEST <= len(bare) <= _LONGEST
+        and not _THIN.search(bare)
+        and not _ELSEWHERE.search(bare)
+        and _DECLARES.search(bare) is not None
+    )
 
 
 def retold_japanese(text: str, name: str, at: datetime) -> str:
-    """Named where it says "I"; what has no topic of its own is about the speaker."""
-    dated = _with_dates(text.rstrip("。!！"), at)
+    """Write the name for "I"; a sentence without a topic of its own is about the speaker."""
+    dated = _RELATIVE.sub(lambda match: _dated(match, at), text.strip().rstrip("。!！"))
     named = _I.sub(name, dated)
     if named == dated:
         named = _of_the_speaker(dated, name)
@@ -62,7 +64,7 @@ def retold_japanese(text: str, name: str, at: datetime) -> str:
 
 
 def _of_the_speaker(text: str, name: str) -> str:
-    """What names nobody is about the speaker; a brother is theirs."""
+    """Name the speaker as the topic, or as the owner of a relative."""
     if _KIN.match(text):
         return _KIN.sub(f"{name}の", text, count=1)
     has_topic = _TOPIC.match(text) and not _TIME_TOPIC.match(text)
@@ -82,21 +84,16 @@ _RELATIVE = re.compile(
 )
 
 
-def _with_dates(text: str, at: datetime) -> str:
-    return _RELATIVE.sub(
-        lambda match: _dated(match["word"], at) + ("に" if match["bare"] is not None else ""), text
-    )
-
-
-def _dated(word: str, at: datetime) -> str:
+def _dated(match: re.Match[str], at: datetime) -> str:
+    word, particle = match["word"], "" if match["bare"] is None else "に"
     if word in _YEARS:
-        return f"{at.year + _YEARS[word]}年"
+        return f"{at.year + _YEARS[word]}年{particle}"
     if word in _MONTHS:
         year, month = divmod(at.year * 12 + at.month - 1 + _MONTHS[word], 12)
-        return f"{year}年{month + 1}月"
+        return f"{year}年{month + 1}月{particle}"
     if word in _WEEKS:
-        return _day(at) + _WEEKS[word]
-    return _day(at + timedelta(days=_DAYS[word]))
+        return f"{_day(at)}{_WEEKS[word]}{particle}"
+    return _day(at + timedelta(days=_DAYS[word])) + particle
 
 
 def _day(day: datetime) -> str:
