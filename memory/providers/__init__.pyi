@@ -4,7 +4,6 @@ from .budget import Asking as Asking
 from .budget import Budget as Budget
 from .budget import CallBudget as CallBudget
 from .budget import HourlyCalls as HourlyCalls
-from .calls import OfEachLoop as OfEachLoop
 from .embeddings import MiniLMEmbedder as MiniLMEmbedder
 from .embeddings import WordLlamaEmbedder as WordLlamaEmbedder
 from .gemini import GeminiEmbedder as GeminiEmbedder
@@ -21,4 +20,5 @@ from .prompts import estimated as estimated
 from .prompts import judge_question as judge_question
 from .prompts import page_question as page_question
 from .prompts import rereading_question as rereading_question
+from .remote import OfEachLoop as OfEachLoop
 from .remote import RemoteModel as RemoteModel

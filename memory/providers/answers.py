@@ -1,4 +1,4 @@
-"""What a model answers: strict values, which are also the schemas that are sent to it."""
+"""What a model answers: strict models, which are also the schemas that are sent to it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Found(_Strict):
         default=None, description="The one text for content and what it replaces"
     )
 
-    # Every one names its turns; an answer without them is taken all the same.
+    # The schema asks for the turns; an answer without them is used all the same.
     model_config = ConfigDict(json_schema_extra={"required": ["content", "turns"]})
 
 
@@ -79,7 +79,7 @@ class FoundAll(_Strict):
 
 
 def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
-    """An answer in plain text is one group of all members, but for a page.
+    """Read groups of members; plain text is one group of all, except for a page.
 
     Raises: ModelAnswerError.
     """
@@ -99,22 +99,23 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
 
 
 def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
-    """A reading for each merge, None where the answer has none; two of one merge count together.
+    """Return a reading for each merge, None if the answer has none; two of a merge add up.
 
     Raises: ModelAnswerError.
     """
     found: dict[int, MergeReading] = {}
-    for one in _parsed(_without_thoughts(text), ReadMerges).merges:
-        before = found.get(one.number, MergeReading())
-        lost, added = (tuple(filter(None, map(str.strip, told))) for told in (one.lost, one.added))
-        found[one.number] = MergeReading(lost=before.lost + lost, added=before.added + added)
+    for read in _parsed(_without_thoughts(text), ReadMerges).merges:
+        before = found.get(read.number, MergeReading())
+        lost = before.lost + tuple(filter(None, map(str.strip, read.lost)))
+        added = before.added + tuple(filter(None, map(str.strip, read.added)))
+        found[read.number] = MergeReading(lost=lost, added=added)
     return Rereading(
         readings=tuple(found.get(number) for number in range(1, merges + 1)), usage=usage
     )
 
 
 def read_extraction(text: str, usage: Usage) -> Extraction:
-    """What was found, with numbers from 0; whether they were shown is for the caller to see.
+    """Return what was found, with numbers from 0; the caller checks whether those were shown.
 
     Raises: ModelAnswerError.
     """
@@ -139,7 +140,7 @@ def _candidate(one: Found) -> Candidate:
 
 
 def read_reply(text: str, usage: Usage) -> Reply:
-    """What is said aloud.
+    """Return the reply without the model's thoughts.
 
     Raises: ModelAnswerError.
     """
@@ -150,13 +151,13 @@ def read_reply(text: str, usage: Usage) -> Reply:
 
 
 def _without_thoughts(text: str) -> str:
-    """The answer after what a reasoning model thought aloud, where its server leaves that in."""
+    """Cut off what a reasoning model thought, which some servers leave in the answer."""
     after = re.sub(r"^.*</think(?:ing)?>", "", text, count=1, flags=re.DOTALL).strip()
     return "" if re.match(r"<think(?:ing)?>", after) else after
 
 
 def _parsed(text: str, schema: type[Answer]) -> Answer:
-    """The answer as a value; words and a fence around the JSON are passed over.
+    """Parse the answer; words and a fence around the JSON are passed over.
 
     Raises: ModelAnswerError.
     """
@@ -172,7 +173,7 @@ def _malformed(exc: ValidationError) -> ModelAnswerError:
 
 
 def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema in which every field must be given, as OpenAI's strict mode wants it."""
+    """Return the JSON schema with every field required, as OpenAI's strict mode wants it."""
     whole: dict[str, Any] = _all_required(schema.model_json_schema())
     return whole
 

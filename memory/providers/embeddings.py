@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from memory.models import Vectors
 _LONG = 2_000
 """Characters from which a text is embedded alone, in pieces: a batch is padded to its longest."""
 _DIM = 256
-_ROOT = threading.Lock()
 _LOADING = threading.Lock()
 
 
@@ -33,7 +31,7 @@ class WordLlamaEmbedder:
         self._model: Any = None
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors (n, 256). The mean of token vectors, so pieces of a long text add up."""
+        """Return unit vectors (n, 256): means of token vectors; a long text is read in pieces."""
         summed = np.empty((len(texts), _DIM), dtype=np.float32)
         short = [n for n, text in enumerate(texts) if len(text) <= _LONG]
         if short:
@@ -59,33 +57,22 @@ class WordLlamaEmbedder:
 
 
 def _load_wordllama() -> Any:
-    """The one model of this process: its 50 MB never change, and are freed late where each
-    embedder loads its own.
-    """
+    """Return the process's one model: its 50 MB never change."""
     with _LOADING:
         return _wordllama()
 
 
 @cache
 def _wordllama() -> Any:
-    """Import and load; the import configures the root logger, which is not its to configure."""
-    with _root_logger_untouched():
+    """Import and load it; its import configures the root logger, which is put back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
         import wordllama  # 0.4 s that only embedding needs
-
+    finally:
+        root.handlers[:], root.level = handlers, level
     home = Path(wordllama.__file__).parent
     return wordllama.WordLlama.load(cache_dir=home, disable_download=True)
-
-
-@contextmanager
-def _root_logger_untouched() -> Iterator[None]:
-    """One thread at a time: the root logger is one for all."""
-    with _ROOT:
-        root = logging.getLogger()
-        handlers, level = root.handlers[:], root.level
-        try:
-            yield
-        finally:
-            root.handlers[:], root.level = handlers, level
 
 
 class MiniLMEmbedder:
@@ -114,7 +101,7 @@ class MiniLMEmbedder:
 
 
 def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
-    """Each row at length 1; a text of no known token gets a direction of its own."""
+    """Scale each row to length 1; a text of no known token gets a direction of its own."""
     if raw.shape[0] != len(texts):
         raise EmbeddingError(f"the embedder gave {raw.shape[0]} vectors for {len(texts)} texts")
     lengths = np.linalg.norm(raw, axis=1)
@@ -126,6 +113,6 @@ def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
 
 
 def _direction_of(text: str, dim: int) -> npt.NDArray[np.float32]:
-    """A direction like no other text's, the same every time."""
+    """Return a random direction, the same for the same text."""
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     return np.random.default_rng(seed).standard_normal(dim).astype(np.float32)

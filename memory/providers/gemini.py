@@ -15,8 +15,15 @@ from pydantic import SecretStr
 from memory.config import LLMConfig
 from memory.errors import ModelAnswerError, ModelError
 from memory.models import Usage
-from memory.providers.calls import Called, OfEachLoop, Refusal, retry_after_s
-from memory.providers.remote import Asked, RemoteEmbedder, RemoteModel, Said
+from memory.providers.remote import (
+    Asked,
+    Called,
+    OfEachLoop,
+    RemoteEmbedder,
+    RemoteModel,
+    Said,
+    retry_after_s,
+)
 
 API_VERSION = "v1beta"
 """Structured output by JSON Schema is served there."""
@@ -27,7 +34,9 @@ _MAX_OUTPUT_TOKENS = 8_192
 
 
 class GeminiModel(RemoteModel):
-    """Judge, extractor and conversation partner."""
+    """Judge, extractor and conversation partner, by generateContent."""
+
+    holds_to_schemas = True
 
     def __init__(
         self,
@@ -36,43 +45,13 @@ class GeminiModel(RemoteModel):
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`sleep` is what waits between two tries, for so many seconds."""
-        super().__init__(_Talk(api_key, config), config, sleep)
-
-
-class GeminiEmbedder(RemoteEmbedder):
-    """Gemini's embeddings, the same task for stored texts and for questions."""
-
-    def __init__(
-        self,
-        api_key: SecretStr,
-        config: LLMConfig,
-        model: str | None = None,
-        dim: int | None = None,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        """`sleep` is what waits between two tries, for so many seconds."""
-        model, dim = model or DEFAULT_EMBEDDING, dim or DEFAULT_DIM
-        fingerprint = f"{model}-{dim}/sentence-similarity/unit/nfkc-casefold"
-        super().__init__(_Vectors(api_key, config, model, dim), config, fingerprint, dim, sleep)
-
-
-# --- the wire -------------------------------------------------------------------------------------
-
-
-class _Talk:
-    """generateContent."""
-
-    holds_to_schemas = True
-
-    def __init__(self, api_key: SecretStr, config: LLMConfig) -> None:
-        self.called = _called(config.model or DEFAULT_MODEL, "llm.model")
+        """`sleep` waits between two tries, for so many seconds."""
+        super().__init__(_called(config.model or DEFAULT_MODEL, "llm.model"), config, sleep)
         # No redirects: the key must not follow to another host.
         self._connections = httpx2.AsyncClient(transport=_TransportOfEachLoop())
         self._client = _client(api_key, config, self._connections)
 
-    async def ask(self, asked: Asked) -> Said:
+    async def ask_once(self, asked: Asked) -> Said:
         """Raises: ModelError."""
         schema = asked.schema.model_json_schema() if asked.schema else None
         config = types.GenerateContentConfig(
@@ -93,7 +72,7 @@ class _Talk:
         return Said(text, _tokens_of(response), unusable)
 
     def _unusable(self, response: types.GenerateContentResponse) -> ModelAnswerError | None:
-        """Why there is no answer to take; none of these raises by itself."""
+        """Return why an answer cannot be used; the SDK raises for none of these."""
         feedback = response.prompt_feedback
         if feedback is not None and feedback.block_reason is not None:
             return ModelAnswerError(f"Gemini blocked the question ({feedback.block_reason.name})")
@@ -112,19 +91,30 @@ class _Talk:
         self._client.close()
 
 
-class _Vectors:
-    """batchEmbedContents.
+class GeminiEmbedder(RemoteEmbedder):
+    """Gemini's embeddings, by batchEmbedContents; one task for stored texts and for questions.
 
-    `gemini-embedding-001` is told its task by a parameter, later models by a prefix of the text.
+    `gemini-embedding-001` takes its task as a parameter, later models as a prefix of the text.
     """
 
-    def __init__(self, api_key: SecretStr, config: LLMConfig, model: str, dim: int) -> None:
+    def __init__(
+        self,
+        api_key: SecretStr,
+        config: LLMConfig,
+        model: str | None = None,
+        dim: int | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`sleep` waits between two tries, for so many seconds."""
+        model, dim = model or DEFAULT_EMBEDDING, dim or DEFAULT_DIM
+        fingerprint = f"{model}-{dim}/sentence-similarity/unit/nfkc-casefold"
+        super().__init__(config, fingerprint, dim, sleep)
         self._called = _called(model, "memory.embedding.model")
-        self._dim = dim
         self._client = _client(api_key, config)
         self._by_parameter = model.startswith("gemini-embedding-001")
 
-    def vectors(self, texts: Sequence[str]) -> list[list[float]]:
+    def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
         """Raises: ModelError."""
         prefix = "" if self._by_parameter else "task: sentence similarity | query: "
         contents = [types.Content(parts=[types.Part(text=prefix + text)]) for text in texts]
@@ -138,7 +128,7 @@ class _Vectors:
                 contents=contents,
                 config=config,
             )
-        except Exception as exc:  # as in _Talk
+        except Exception as exc:  # as above
             raise _mapped(exc, self._called) from exc
         return [embedding.values or [] for embedding in response.embeddings or []]
 
@@ -147,7 +137,7 @@ class _Vectors:
 
 
 class _TransportOfEachLoop(httpx2.AsyncBaseTransport):
-    """Connections belong to an event loop; none is kept, for a loop may end without a word."""
+    """A transport for each event loop; it keeps no connection, since a loop may end unnoticed."""
 
     def __init__(self) -> None:
         self._of: OfEachLoop[httpx2.AsyncHTTPTransport] = OfEachLoop()
@@ -169,7 +159,7 @@ def _without_keeping() -> httpx2.AsyncHTTPTransport:
 def _client(
     api_key: SecretStr, config: LLMConfig, connections: httpx2.AsyncClient | None = None
 ) -> genai.Client:
-    """Without `connections` of ours the SDK takes aiohttp, which waits and retries on its own."""
+    """Without our `connections` the SDK takes aiohttp, which waits and retries on its own."""
     return genai.Client(
         api_key=api_key.get_secret_value(),
         vertexai=False,
@@ -187,15 +177,15 @@ def _called(model: str, setting: str) -> Called:
 
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
-    """A foreign exception as one of ours."""
+    """Return the SDK's exception as an error of ours."""
     if isinstance(exc, errors.APIError):
         pause = _retry_after_s(exc)
-        return called.refused(Refusal(exc.code, exc.status or "", exc.message or "", pause))
+        return called.refused(exc.code, exc.status or "", exc.message or "", pause)
     return called.broken(exc)
 
 
 def _retry_after_s(exc: errors.APIError) -> float | None:
-    """Seconds, from the header or from the RetryInfo in the body."""
+    """Return the seconds in the header, or in the RetryInfo of the body."""
     in_header = retry_after_s(getattr(exc.response, "headers", None) or {})
     in_body = re.search(r"'retryDelay': '([\d.]+)s'", str(exc.details))
     if in_header is None and in_body is not None:
@@ -204,10 +194,10 @@ def _retry_after_s(exc: errors.APIError) -> float | None:
 
 
 def _tokens_of(response: types.GenerateContentResponse) -> Usage:
-    told = response.usage_metadata
-    if told is None:
+    counted = response.usage_metadata
+    if counted is None:
         return Usage()
     return Usage(
-        input_tokens=told.prompt_token_count or 0,
-        output_tokens=(told.candidates_token_count or 0) + (told.thoughts_token_count or 0),
+        input_tokens=counted.prompt_token_count or 0,
+        output_tokens=(counted.candidates_token_count or 0) + (counted.thoughts_token_count or 0),
     )

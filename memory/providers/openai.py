@@ -22,8 +22,15 @@ from memory.errors import ModelAnswerError, ModelError
 from memory.models import Usage
 from memory.providers import prompts
 from memory.providers.answers import strict_schema
-from memory.providers.calls import Called, OfEachLoop, Refusal, retry_after_s
-from memory.providers.remote import Asked, RemoteEmbedder, RemoteModel, Said
+from memory.providers.remote import (
+    Asked,
+    Called,
+    OfEachLoop,
+    RemoteEmbedder,
+    RemoteModel,
+    Said,
+    retry_after_s,
+)
 
 OPENAI = "https://api.openai.com/v1"
 DEFAULT_EMBEDDING = "text-embedding-3-small"
@@ -42,32 +49,32 @@ _WEAKER: dict[Structure, Structure] = {"schema": "json", "json": "prompt"}
 
 @dataclass(frozen=True)
 class OpenAIServer:
-    """Who is asked, and with which key; one's own server may need none."""
+    """A server and its key; your own server may need none."""
 
     key: SecretStr | None
     base_url: str = OPENAI
 
     @property
     def name(self) -> str:
-        """Host and port, as people are told."""
+        """Host and port, for messages."""
         return urlsplit(self.base_url).netloc.rpartition("@")[2] or self.base_url
 
     @property
     def host(self) -> str:
-        """As vectors are told apart: a server on this machine may change its port."""
+        """The host in fingerprints, without a port: a server on this machine may change it."""
         host = urlsplit(self.base_url).hostname or self.base_url
         return "localhost" if host in _LOOPBACK else host
 
     @property
     def is_openai(self) -> bool:
-        """Whether it is the one that the SDK's other variables are meant for."""
+        """Whether the SDK's other environment variables are meant for it."""
         return self.host == urlsplit(OPENAI).hostname
 
     @property
     def client(self) -> dict[str, Any]:
-        """How the SDK's client is made; it keeps no connection, for a loop may end any time."""
+        """The SDK client's arguments; it keeps no connection, since a loop may end any time."""
         key = self.key.get_secret_value() if self.key else "none"
-        # Told here, no other server gets the environment's.
+        # Given here, so that no other server gets the environment's.
         whose = {} if self.is_openai else {"Authorization": f"Bearer {key}"}
         return {
             "api_key": key,
@@ -78,9 +85,9 @@ class OpenAIServer:
 
     @property
     def request(self) -> Any:
-        """How each is sent: what people said follows to no other host; no key is no header.
+        """Options of each request: no redirect to another host, no header without a key.
 
-        Whose account it is, and what else the environment tells the SDK, is for OpenAI alone.
+        The account, and other headers from the environment, are for OpenAI alone.
         """
         left_out = [] if self.key else ["Authorization"]
         if not self.is_openai:
@@ -95,40 +102,7 @@ def _named_in(headers: str) -> Iterator[str]:
             yield name
 
 
-class OpenAIModel(RemoteModel):
-    """Judge, extractor and conversation partner on any server that speaks OpenAI's protocol."""
-
-    def __init__(
-        self,
-        server: OpenAIServer,
-        config: LLMConfig,
-        model: str,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """`sleep` is what waits between two tries, for so many seconds."""
-        super().__init__(_Talk(server, config, model), config, sleep)
-
-
-class OpenAIEmbedder(RemoteEmbedder):
-    """Embeddings of any such server."""
-
-    def __init__(
-        self,
-        server: OpenAIServer,
-        config: LLMConfig,
-        model: str | None = None,
-        dim: int | None = None,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        """`sleep` is what waits between two tries, for so many seconds."""
-        model, dim = model or DEFAULT_EMBEDDING, dim or DEFAULT_DIM
-        fingerprint = f"openai:{server.host}/{model}-{dim}/unit/nfkc-casefold"
-        super().__init__(_Vectors(server, config, model, dim), config, fingerprint, dim, sleep)
-
-
-# --- what comes back; every server leaves out something -------------------------------------------
+# --- answers; every server leaves out something -------------------------------------------
 
 
 class _Message(BaseModel):
@@ -160,24 +134,28 @@ class _Embeddings(BaseModel):
     data: list[_Embedding]
 
 
-# --- the wire -------------------------------------------------------------------------------------
+class OpenAIModel(RemoteModel):
+    """Judge, extractor and conversation partner on any server, by chat/completions."""
 
+    holds_to_schemas = False  # some servers ignore them without a word
 
-class _Talk:
-    """chat/completions."""
-
-    holds_to_schemas = False  # some ignore them without a word
-
-    def __init__(self, server: OpenAIServer, config: LLMConfig, model: str) -> None:
-        self.called = Called(server.name, model, "llm.model", _KEY)
+    def __init__(
+        self,
+        server: OpenAIServer,
+        config: LLMConfig,
+        model: str,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`sleep` waits between two tries, for so many seconds."""
+        super().__init__(Called(server.name, model, "llm.model", _KEY), config, sleep)
         self._server = server
-        self._config = config
         self._structure: Structure = "schema" if config.structured == "auto" else config.structured
         self._temperature: dict[str, float] = {"temperature": 0.0}
         self._clients: OfEachLoop[openai.AsyncOpenAI] = OfEachLoop()
 
-    async def ask(self, asked: Asked) -> Said:
-        """Asked again at once, in another form, where the server does not know this one.
+    async def ask_once(self, asked: Asked) -> Said:
+        """Ask; ask again at once, in another form, if the server does not know this one.
 
         Raises: ModelError.
         """
@@ -211,17 +189,17 @@ class _Talk:
         return body | self._temperature | ({"response_format": form} if form else {})
 
     def _gave_way(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
-        """Whether something that the server refused is left out from now on."""
+        """Leave out from now on what the server refused; whether there was such a thing."""
         if not isinstance(exc, openai.APIStatusError):
             return False
         if exc.status_code not in _REFUSED_AS_ASKED:
             return False
-        told = _told(exc)
-        if "temperature" in body and re.search("temperature", told, re.I):
+        message = _message(exc)
+        if "temperature" in body and re.search("temperature", message, re.I):
             self._temperature = {}
             return True
         weaker = _WEAKER.get(structure) if self._config.structured == "auto" else None
-        if weaker is None or "response_format" not in body or not _NAMES_THE_FORMAT.search(told):
+        if weaker is None or "response_format" not in body or not _NAMES_THE_FORMAT.search(message):
             return False
         if self._structure == structure:  # else another call has seen to it meanwhile
             self._structure = weaker
@@ -230,18 +208,18 @@ class _Talk:
     def _said(self, response: object) -> Said:
         """Raises: ModelAnswerError where it is no completion at all."""
         try:
-            told = _Completion.model_validate(response)
+            completion = _Completion.model_validate(response)
         except ValidationError as exc:
             problem = f"{self.called.server}'s answer is no chat completion"
             raise ModelAnswerError(problem, may_pass=True) from exc
-        tokens = told.usage or _Tokens()
+        tokens = completion.usage or _Tokens()
         usage = Usage(
             input_tokens=tokens.prompt_tokens or 0, output_tokens=tokens.completion_tokens or 0
         )
-        if not told.choices:
+        if not completion.choices:
             return Said("", usage, self.called.empty())
-        unusable = self._unusable(told.choices[0])
-        return Said(told.choices[0].message.content or "", usage, unusable)
+        unusable = self._unusable(completion.choices[0])
+        return Said(completion.choices[0].message.content or "", usage, unusable)
 
     def _unusable(self, choice: _Choice) -> ModelAnswerError | None:
         if choice.message.refusal:
@@ -268,17 +246,29 @@ def _response_format(structure: Structure, schema: type[BaseModel]) -> dict[str,
     return {"type": "json_object"} if structure == "json" else None
 
 
-class _Vectors:
-    """embeddings."""
+class OpenAIEmbedder(RemoteEmbedder):
+    """Embeddings of any such server."""
 
-    def __init__(self, server: OpenAIServer, config: LLMConfig, model: str, dim: int) -> None:
+    def __init__(
+        self,
+        server: OpenAIServer,
+        config: LLMConfig,
+        model: str | None = None,
+        dim: int | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`sleep` waits between two tries, for so many seconds."""
+        model, dim = model or DEFAULT_EMBEDDING, dim or DEFAULT_DIM
+        fingerprint = f"openai:{server.host}/{model}-{dim}/unit/nfkc-casefold"
+        super().__init__(config, fingerprint, dim, sleep)
         self._called = Called(server.name, model, "memory.embedding.model", _KEY)
         self._server = server
         self._client = openai.OpenAI(timeout=config.timeout_s, **server.client)
-        # Others refuse to be told, or do as they like.
+        # Other models refuse a dimension, or do as they like.
         self._shortened = {"dimensions": dim} if model.startswith("text-embedding-3") else {}
 
-    def vectors(self, texts: Sequence[str]) -> list[list[float]]:
+    def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
         """Raises: ModelError."""
         body = {"model": self._called.model, "input": list(texts), "encoding_format": "float"}
         try:
@@ -291,7 +281,7 @@ class _Vectors:
             rows = _Embeddings.model_validate(response).data
         except ValidationError as exc:
             raise ModelError(f"{self._called.server}'s answer holds no embeddings") from exc
-        except Exception as exc:  # as in _Talk
+        except Exception as exc:  # as above
             raise _mapped(exc, self._called) from exc
         return [row.embedding for row in sorted(rows, key=lambda row: row.index)]
 
@@ -300,19 +290,19 @@ class _Vectors:
 
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
-    """A foreign exception as one of ours."""
+    """Return the SDK's exception as an error of ours."""
     if isinstance(exc, openai.APITimeoutError):
         return called.broken(TimeoutError())
     if isinstance(exc, openai.APIConnectionError):
         return called.broken(ConnectionError(type(exc.__cause__ or exc).__name__))
     if isinstance(exc, openai.APIStatusError):
-        pause = retry_after_s(exc.response.headers)
-        return called.refused(Refusal(exc.status_code, "", _told(exc), pause))
+        pause_s = retry_after_s(exc.response.headers)
+        return called.refused(exc.status_code, "", _message(exc), pause_s)
     return called.broken(exc)
 
 
-def _told(exc: openai.APIStatusError) -> str:
-    """The server's own words, in whichever place it puts them."""
+def _message(exc: openai.APIStatusError) -> str:
+    """Return the server's own words, wherever it puts them."""
     body = exc.body
     if isinstance(body, Mapping):
         body = body.get("error", body)

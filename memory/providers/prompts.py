@@ -1,12 +1,13 @@
-"""Every word sent to a model. What people said goes in as JSON data, never as instructions."""
+"""Every word that is sent to a model, and an estimate of what sending costs.
+
+What people said goes in as JSON data, never as instructions.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from functools import reduce
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 from memory.models import MOST_READ, Memory, ProposedMerge, Question, Turn, Usage
 
@@ -146,17 +147,17 @@ JSON schema:"""
 
 
 def in_json(system: str, schema: dict[str, object]) -> str:
-    """The instruction for a model whose server may not hold it to a schema."""
+    """Return the instruction for a model whose server may not hold it to a schema."""
     return f"{system}\n\n{FORMAT}\n{json.dumps(schema)}"
 
 
 def asked_again(question: str, problem: str) -> str:
-    """The same question, with why its answer could not be taken."""
+    """Return the question with the reason why its answer could not be used."""
     return _json(json.loads(question) | {_DISCARDED: problem})
 
 
 def judge_question(question: Question) -> str:
-    """The memories to judge, numbered from 1, with their times."""
+    """Return the memories to judge, numbered from 1, with their times."""
     members = [
         {
             "number": number,
@@ -174,7 +175,7 @@ def judge_question(question: Question) -> str:
 
 
 def page_question(question: Question) -> str:
-    """The memories by day, numbered from 1; the user once where it is the same for all."""
+    """Return the memories by day, numbered from 1; the user once if it is the same for all."""
     users = {member.user for member in question.members}
     data: dict[str, object] = {} if len(users) > 1 else {"user": users.pop()}
     if question.objection:
@@ -187,108 +188,16 @@ def page_question(question: Question) -> str:
     return _json(data | {"memories": _by_day(numbered)})
 
 
-def _by_day(told: Iterable[tuple[Memory, object]]) -> dict[str, list[object]]:
-    """What is told of each memory, oldest first, under the day on which it was recorded."""
+def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]]:
+    """Put what is shown of each memory, oldest first, under the day on which it was recorded."""
     days: dict[str, list[object]] = {}
-    for member, shown in told:
+    for member, shown in memories:
         days.setdefault(f"{member.timestamp:%Y-%m-%d}", []).append(shown)
     return days
 
 
-# --- what asking would cost -----------------------------------------------------------------------
-
-_PER_TOKEN = 4
-_PER_MEMBER = 150
-"""Characters of a member besides its text in a question about a pair: number, time, user."""
-_PER_LINE = 14
-"""The same on a page."""
-_PER_READ = 24
-"""The same in a second reading, its part of what each merge needs among them."""
-_PER_ANSWER = 100
-_PER_GROUP = 45
-"""Characters of a group in an answer, besides its text."""
-_PER_READING = 40
-"""Characters of an answer about one merge."""
-_SCHEMA = 800
-"""Characters of the schema that goes with each question."""
-_GROUPED = 0.4
-"""The share of a page's memories that are in a group, as two readers found it."""
-_MEMBERS = 2.4
-"""Members of a group."""
-_SHORTER = 0.7
-"""How long the text of a group is beside its members."""
-_REFUSED = 0.1
-"""The share of merged texts that are refused, and asked about once more."""
-
-
-class _Cost(NamedTuple):
-    """Calls, and characters sent and said."""
-
-    calls: float = 0.0
-    sent: float = 0.0
-    said: float = 0.0
-
-    def and_(self, other: _Cost) -> _Cost:
-        return _Cost(*(a + b for a, b in zip(self, other, strict=True)))
-
-
-def estimated(
-    asked: Iterable[Question],
-    batches: Iterable[Sequence[Question]] = (),
-    *,
-    is_read: bool = True,
-    trial: Sequence[ProposedMerge] = (),
-) -> Usage:
-    """Estimate what a run costs, where four characters are a token.
-
-    `asked` are the questions about pairs and small groups, `batches` the pages that are read
-    together. Their merged texts are read a second time if `is_read`; a reader that has not been
-    tried yet reads `trial` first.
-    """
-    costs = [_of_pair(question) for question in asked]
-    on_pages = [_of_pages(pages, is_read) for pages in batches]
-    if on_pages and trial:
-        sent = len(REREAD) + _SCHEMA + len(rereading_question(trial))
-        on_pages.append(_Cost(1, sent, _PER_READING * len(trial)))
-    whole = reduce(_Cost.and_, costs + on_pages, _Cost())
-    return Usage(
-        calls=math.ceil(whole.calls),
-        input_tokens=round(whole.sent / _PER_TOKEN),
-        output_tokens=round(whole.said / _PER_TOKEN),
-    )
-
-
-def _of_pair(question: Question) -> _Cost:
-    shown = [_PER_MEMBER + len(member.content) for member in question.members]
-    return _Cost(1, len(JUDGE) + _SCHEMA + sum(shown), _PER_ANSWER + max(shown))
-
-
-def _of_pages(pages: Sequence[Question], is_read: bool) -> _Cost:
-    """Estimate the pages, the second reading of their groups, and the second answers."""
-    shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
-    members = {member.id: member for page in pages for member in page.members}.values()
-    characters = sum(len(member.content) for member in members)
-    texts = _GROUPED * _SHORTER * characters
-    groups = _GROUPED * len(members) / _MEMBERS
-    answer = texts + _PER_GROUP * groups
-    read = _Cost(len(pages), (len(PAGE) + _SCHEMA) * len(pages) + sum(shown), answer)
-    if not is_read:
-        return read
-    merges = _GROUPED * (characters + _PER_READ * len(members)) + texts
-    calls = math.ceil(groups / MOST_READ)
-    checked = _Cost(calls, (len(REREAD) + _SCHEMA) * calls + merges, _PER_READING * groups)
-    once_more = 1.0 - (1.0 - _REFUSED) ** groups
-    """How likely it is that one of them is refused."""
-    again = _Cost(
-        2 * once_more,
-        (len(PAGE) + len(REREAD) + 2 * _SCHEMA) * once_more + 2 * _REFUSED * merges,
-        _REFUSED * (answer + _PER_READING * groups),
-    )
-    return read.and_(checked).and_(again)
-
-
 def rereading_question(merges: Sequence[ProposedMerge]) -> str:
-    """The merges, numbered from 1, each with its members and its text."""
+    """Return the merges, numbered from 1, each with its members and its text."""
     users = {member.user for merge in merges for member in merge.members}
     data: dict[str, object] = {} if len(users) > 1 else {"user": users.pop()}
     shown = [
@@ -308,7 +217,7 @@ def rereading_question(merges: Sequence[ProposedMerge]) -> str:
 def extraction_question(
     turns: Sequence[Turn], context: Sequence[Turn], remembered: Sequence[Memory]
 ) -> str:
-    """The turns, numbered from 1, after what is known already and what was said before them."""
+    """Return the turns, numbered from 1, with what is remembered and what was said before them."""
     data: dict[str, object] = {}
     if remembered:
         numbered = [
@@ -322,7 +231,7 @@ def extraction_question(
 
 
 def reply_question(turns: Sequence[Turn], recalled: Sequence[Memory]) -> str:
-    """The last turns, and what is remembered about them."""
+    """Return the last turns, and what is remembered about them."""
     memories = [_known(memory) for memory in recalled]
     return _json({"memories": memories, "turns": _numbered(turns)})
 
@@ -352,3 +261,84 @@ def _age(number: int, of: int) -> str:
 
 def _json(data: dict[str, object]) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+# --- what asking would cost -----------------------------------------------------------------------
+
+_PER_TOKEN = 4
+_PER_MEMBER = 150
+"""Characters of a member besides its text in a question about a pair: number, time, user."""
+_PER_LINE = 14
+"""The same on a page."""
+_PER_READ = 24
+"""The same in a second reading, with its share of what each merge needs."""
+_PER_ANSWER = 100
+_PER_GROUP = 45
+"""Characters of a group in an answer, besides its text."""
+_PER_READING = 40
+"""Characters of an answer about one merge."""
+_SCHEMA = 800
+"""Characters of the schema that goes with each question."""
+_GROUPED = 0.4
+"""The share of a page's memories that are in a group, as two readers found it."""
+_MEMBERS = 2.4
+"""Members of a group."""
+_SHORTER = 0.7
+"""The length of a group's text, as a share of its members' lengths."""
+_REFUSED = 0.1
+"""The share of merged texts that are refused, and asked about once more."""
+
+
+_Cost = tuple[float, float, float]
+"""Calls, and characters sent and answered."""
+
+
+def estimated(
+    asked: Iterable[Question],
+    batches: Iterable[Sequence[Question]] = (),
+    *,
+    is_read: bool = True,
+    trial: Sequence[ProposedMerge] = (),
+) -> Usage:
+    """Estimate what a run costs, where four characters are a token.
+
+    `asked` are the questions about pairs and small groups, `batches` the pages that are read
+    together. Their merged texts are read a second time if `is_read`; a reader that has not been
+    tried yet reads `trial` first.
+    """
+    costs = [_of_pair(question) for question in asked]
+    on_pages = [cost for pages in batches for cost in _of_pages(pages, is_read)]
+    if on_pages and trial:
+        sent = len(REREAD) + _SCHEMA + len(rereading_question(trial))
+        costs.append((1, sent, _PER_READING * len(trial)))
+    calls, sent, answered = map(sum, zip((0, 0, 0), *costs, *on_pages, strict=True))
+    return Usage(
+        calls=math.ceil(calls),
+        input_tokens=round(sent / _PER_TOKEN),
+        output_tokens=round(answered / _PER_TOKEN),
+    )
+
+
+def _of_pair(question: Question) -> _Cost:
+    shown = [_PER_MEMBER + len(member.content) for member in question.members]
+    return 1, len(JUDGE) + _SCHEMA + sum(shown), _PER_ANSWER + max(shown)
+
+
+def _of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
+    """Yield the costs of the pages, of the second reading, and of the second answers."""
+    shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
+    members = {member.id: member for page in pages for member in page.members}.values()
+    characters = sum(len(member.content) for member in members)
+    texts = _GROUPED * _SHORTER * characters
+    groups = _GROUPED * len(members) / _MEMBERS
+    answer = texts + _PER_GROUP * groups
+    yield len(pages), (len(PAGE) + _SCHEMA) * len(pages) + sum(shown), answer
+    if not is_read:
+        return
+    merges = _GROUPED * (characters + _PER_READ * len(members)) + texts
+    calls = math.ceil(groups / MOST_READ)
+    yield calls, (len(REREAD) + _SCHEMA) * calls + merges, _PER_READING * groups
+    any_refused = 1.0 - (1.0 - _REFUSED) ** groups
+    instructions = (len(PAGE) + len(REREAD) + 2 * _SCHEMA) * any_refused
+    again = _REFUSED * (answer + _PER_READING * groups)
+    yield 2 * any_refused, instructions + 2 * _REFUSED * merges, again

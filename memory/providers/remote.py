@@ -1,18 +1,34 @@
-"""A language model or an embedder on somebody's server, whatever that server speaks."""
+"""Language models and embedders on somebody's server, whatever that server speaks.
+
+Each call is tried `max_attempts` times with growing, jittered pauses, or after the pause that the
+server asks for; the libraries' own retries are off. 408, 429, 5xx, time-outs, broken connections
+and empty answers are tried again; other 4xx and answers that say something else are not.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import tenacity
 from pydantic import BaseModel
 
 from memory.config import LLMConfig
-from memory.errors import EmbeddingError, ModelAnswerError, ModelError
+from memory.errors import (
+    EmbeddingError,
+    ModelAnswerError,
+    ModelError,
+    ModelRefused,
+    ModelTooSlow,
+    ModelUnavailable,
+)
 from memory.models import (
     Extraction,
     Memory,
@@ -27,25 +43,132 @@ from memory.models import (
 )
 from memory.providers import answers, prompts
 from memory.providers.budget import another_try
-from memory.providers.calls import Called, OfEachLoop, retrying, retrying_async
-from memory.runtime import in_thread_if_long
+from memory.runtime import in_thread, in_thread_if_long
 
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 20.0
+_LONGEST_RETRY_AFTER_S = 120.0
+_TRY_AGAIN = frozenset({408, 429})
+_CONNECTION_LIBRARIES = frozenset({"httpx", "httpx2", "httpcore", "aiohttp"})
 _EMBED_AT_ONCE = 100
 _ZERO = 1e-12
 
+Of = TypeVar("Of")
 Read = TypeVar("Read")
 
 
-@dataclass
-class Spent:
-    """What one question has cost so far, whatever comes of it."""
+class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
+    """A value for each event loop: a caller may run several loops, in several threads."""
 
-    usage: Usage = field(default_factory=Usage)
+    def mine(self, make: Callable[[], Of]) -> Of:
+        """Return the running loop's value; make it at first use."""
+        loop = asyncio.get_running_loop()
+        if loop not in self:
+            self[loop] = make()
+        return self[loop]
+
+    async def made_aside(self, make: Callable[[], Of]) -> Of:
+        """As `mine`, made in a thread: reading certificates or loading code would block a loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self:
+            made = await in_thread(make)
+            self.setdefault(loop, made)  # another call may have come first
+        return self[loop]
+
+
+# --- retries and failures -------------------------------------------------------------------------
+
+
+def retry_policy(config: LLMConfig) -> dict[str, Any]:
+    """Return tenacity's arguments: stop, wait and retry as this module's head says."""
+    jittered = tenacity.wait_random_exponential(
+        multiplier=_FIRST_PAUSE_S, max=min(_LONGEST_PAUSE_S, config.timeout_s)
+    )
+
+    def pause_s(state: tenacity.RetryCallState) -> float:
+        exc = state.outcome.exception() if state.outcome else None
+        if isinstance(exc, ModelUnavailable) and exc.retry_after_s is not None:
+            return exc.retry_after_s
+        return jittered(state)
+
+    return {
+        "stop": lambda state: state.attempt_number >= config.max_attempts or not another_try(),
+        "wait": pause_s,
+        "retry": tenacity.retry_if_exception(_may_pass),
+        "reraise": True,
+    }
+
+
+def _may_pass(exc: BaseException) -> bool:
+    if isinstance(exc, ModelAnswerError):
+        return exc.may_pass
+    if not isinstance(exc, ModelUnavailable):
+        return False
+    return (exc.retry_after_s or 0.0) <= _LONGEST_RETRY_AFTER_S
+
+
+@dataclass(frozen=True)
+class Called:
+    """The server and model that are called; `setting` names the model, `key` holds the key.
+
+    Its methods make errors of this project, one class for each thing a caller would do differently.
+    """
+
+    server: str
+    model: str
+    setting: str
+    key: str
+
+    def refused(
+        self, status: int, name: str, message: str, retry_after_s: float | None
+    ) -> ModelError:
+        """Return the error for an HTTP status; `name` is the server's word for it."""
+        answered = f"{self.server} answered {status} {name}".rstrip()
+        if status in _TRY_AGAIN or status >= 500:
+            return ModelUnavailable(answered, retry_after_s=retry_after_s)
+        if status == 404:
+            return ModelError(
+                f"{answered}: there is no model {self.model!r}", f"set {self.setting}"
+            )
+        if status in (401, 403):
+            return ModelError(answered, f"check {self.key}")
+        return ModelRefused(f"{answered}: {next(iter(message.splitlines()), '')}")
+
+    def broken(self, exc: Exception) -> ModelError:
+        """Return the error for an exception that is no answer of the server."""
+        if isinstance(exc, TimeoutError) or "Timeout" in type(exc).__name__:
+            return ModelTooSlow(f"{self.server} did not answer in time", "see llm.timeout_s")
+        if isinstance(exc, json.JSONDecodeError):
+            return ModelAnswerError(f"{self.server}'s answer is not JSON", may_pass=True)
+        library = type(exc).__module__.partition(".")[0]
+        if isinstance(exc, OSError) or library in _CONNECTION_LIBRARIES:
+            return ModelUnavailable(
+                f"the connection to {self.server} failed ({type(exc).__name__})"
+            )
+        return ModelError(f"the call of {self.server} failed ({type(exc).__name__}: {exc})")
+
+    def empty(self) -> ModelAnswerError:
+        return ModelAnswerError(f"{self.server}'s answer is empty", may_pass=True)
+
+    def cut_off(self, reason: str) -> ModelAnswerError:
+        return ModelAnswerError(f"{self.server}'s answer is cut off ({reason})")
+
+    def no_answer(self, reason: str) -> ModelAnswerError:
+        return ModelAnswerError(f"{self.server} gave no answer ({reason})")
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the pause that a server asks for, in seconds; None if it names none, or a date."""
+    named = headers.get("Retry-After") or headers.get("retry-after") or ""
+    return float(named) if re.fullmatch(r"\d+(\.\d+)?", named) else None
+
+
+# --- language models ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One question, before it is put in a server's words."""
+    """A question, before it is put in a server's words."""
 
     system: str
     content: str
@@ -56,49 +179,47 @@ class Asked:
 
 @dataclass(frozen=True)
 class Said:
-    """What came back, and what it cost, usable or not."""
+    """An answer, and what it cost, usable or not."""
 
     text: str
     usage: Usage
     unusable: ModelAnswerError | None = None
 
 
-def _texts_of(turns: Sequence[Turn], memories: Sequence[Memory]) -> list[str]:
-    return [*(turn.text for turn in turns), *(memory.content for memory in memories)]
+@dataclass
+class _Account:
+    """What a question has cost so far, answered or not."""
+
+    usage: Usage = field(default_factory=Usage)
 
 
-class Wire(Protocol):
-    """How one server is asked, once."""
-
-    @property
-    def called(self) -> Called:
-        """Who is asked."""
-
-    @property
-    def holds_to_schemas(self) -> bool:
-        """Whether an answer that breaks its schema is the question's fault, not the format's."""
-
-    async def ask(self, asked: Asked) -> Said:
-        """Raises: ModelError."""
-
-    async def aclose(self) -> None:
-        """Let go of connections. May be called twice."""
-
-
-class RemoteModel:
-    """Judge, extractor and conversation partner. `aclose` lets go of its connections."""
+class RemoteModel(ABC):
+    """Judge, extractor and conversation partner behind a network."""
 
     page_size = 48
+    holds_to_schemas: ClassVar[bool]
+    """Whether an answer that breaks its schema is the question's fault, not the format's."""
 
     def __init__(
-        self, wire: Wire, config: LLMConfig, sleep: Callable[[float], Awaitable[None]]
+        self, called: Called, config: LLMConfig, sleep: Callable[[float], Awaitable[None]]
     ) -> None:
-        """`sleep` is what waits between two tries, for so many seconds."""
-        self.name = wire.called.model
-        self._wire = wire
+        """`sleep` waits between two tries, for so many seconds."""
+        self.name = called.model
+        self.called = called
         self._config = config
         self._sleep = sleep
         self._slots: OfEachLoop[asyncio.Semaphore] = OfEachLoop()
+
+    @abstractmethod
+    async def ask_once(self, asked: Asked) -> Said:
+        """Send a question, without a retry.
+
+        Raises: ModelError.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close the connections of the running loop. May be called twice."""
 
     async def judge(self, question: Question) -> Verdict:
         """An answer in plain text is taken as one group of all members.
@@ -110,17 +231,17 @@ class RemoteModel:
         else:
             system, build = prompts.JUDGE, prompts.judge_question
         texts = [member.content for member in question.members]
-        shown = await in_thread_if_long(texts, build, question)
-        asked = Asked(system, shown, answers.Judgement)
+        content = await in_thread_if_long(texts, build, question)
+        asked = Asked(system, content, answers.Judgement)
         return await self._answer(
             asked, lambda text, usage: answers.read_verdict(text, question, usage)
         )
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Raises: ModelError."""
-        texts = [one.content for merge in merges for one in merge.members]
-        shown = await in_thread_if_long(texts, prompts.rereading_question, merges)
-        asked = Asked(prompts.REREAD, shown, answers.ReadMerges)
+        texts = [member.content for merge in merges for member in merge.members]
+        content = await in_thread_if_long(texts, prompts.rereading_question, merges)
+        asked = Asked(prompts.REREAD, content, answers.ReadMerges)
         return await self._answer(
             asked, lambda text, usage: answers.read_rereading(text, len(merges), usage)
         )
@@ -133,52 +254,49 @@ class RemoteModel:
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
         """Raises: ModelError."""
-        texts = _texts_of((*turns, *context), remembered)
+        texts = [turn.text for turn in (*turns, *context)]
+        texts += [memory.content for memory in remembered]
         build = prompts.extraction_question
-        question = await in_thread_if_long(texts, build, turns, context, remembered)
-        asked = Asked(prompts.EXTRACT, question, answers.FoundAll)
+        content = await in_thread_if_long(texts, build, turns, context, remembered)
+        asked = Asked(prompts.EXTRACT, content, answers.FoundAll)
         return await self._answer(asked, answers.read_extraction)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
         """Raises: ModelError."""
-        texts = _texts_of(turns, recalled)
-        question = await in_thread_if_long(texts, prompts.reply_question, turns, recalled)
-        asked = Asked(prompts.REPLY, question, None)
-        return await self._answer(asked, answers.read_reply)
-
-    async def aclose(self) -> None:
-        await self._wire.aclose()
+        texts = [turn.text for turn in turns] + [memory.content for memory in recalled]
+        content = await in_thread_if_long(texts, prompts.reply_question, turns, recalled)
+        return await self._answer(Asked(prompts.REPLY, content, None), answers.read_reply)
 
     async def _answer(self, asked: Asked, read: Callable[[str, Usage], Read]) -> Read:
-        """What was answered; a failure too says what it cost."""
-        spent = Spent()
+        """Ask and read; a failure too carries what it cost.
+
+        Where nothing holds a model to its format, it may mend its answer once.
+        """
+        account = _Account()
         try:
-            return await self._read(asked, read, spent)
+            text = await self._tried(asked, account)
+            try:
+                return read(text, account.usage)
+            except ModelAnswerError as exc:
+                if self.holds_to_schemas or not another_try():
+                    raise
+                content = prompts.asked_again(asked.content, exc.problem)
+            text = await self._tried(replace(asked, content=content), account)
+            return read(text, account.usage)
         except ModelError as exc:
-            spent.usage.put_upon(exc)
+            account.usage.put_upon(exc)
             raise
 
-    async def _read(self, asked: Asked, read: Callable[[str, Usage], Read], spent: Spent) -> Read:
-        """Where nothing holds a model to its format, it may mend its answer once."""
-        text = await self._tried(asked, spent)
-        try:
-            return read(text, spent.usage)
-        except ModelAnswerError as exc:
-            if self._wire.holds_to_schemas or not another_try():
-                raise
-            content = prompts.asked_again(asked.content, exc.problem)
-        text = await self._tried(Asked(asked.system, content, asked.schema), spent)
-        return read(text, spent.usage)
-
-    async def _tried(self, asked: Asked, spent: Spent) -> str:
-        """The answer's text; all tries are paid."""
+    async def _tried(self, asked: Asked, account: _Account) -> str:
+        """Return the answer's text; every try is counted."""
         slots = self._slots.mine(lambda: asyncio.Semaphore(self._config.concurrency))
-        async for attempt in retrying_async(self._config, self._sleep):
+        policy = retry_policy(self._config)
+        async for attempt in tenacity.AsyncRetrying(sleep=self._sleep, **policy):
             with attempt:
-                spent.usage += Usage(calls=1)
+                account.usage += Usage(calls=1)
                 async with slots:
                     said = await self._within_time(asked)
-                spent.usage += said.usage
+                account.usage += said.usage
                 if said.unusable is not None:
                     raise said.unusable
         return said.text
@@ -186,66 +304,59 @@ class RemoteModel:
     async def _within_time(self, asked: Asked) -> Said:
         try:
             async with asyncio.timeout(self._config.timeout_s):
-                return await self._wire.ask(asked)
+                return await self.ask_once(asked)
         except TimeoutError as exc:
-            raise self._wire.called.broken(exc) from exc
+            raise self.called.broken(exc) from exc
 
 
-class VectorWire(Protocol):
-    """How one server is asked for vectors, once."""
-
-    def vectors(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector a text, in their order, of any length.
-
-        Raises: ModelError.
-        """
-
-    def close(self) -> None:
-        """Let go of connections. May be called twice."""
+# --- embedders ------------------------------------------------------------------------------------
 
 
-class RemoteEmbedder:
+class RemoteEmbedder(ABC):
     """Vectors from a server, asked for at most 100 at a time."""
 
     def __init__(
-        self,
-        wire: VectorWire,
-        config: LLMConfig,
-        fingerprint: str,
-        dim: int,
-        sleep: Callable[[float], None] = time.sleep,
+        self, config: LLMConfig, fingerprint: str, dim: int, sleep: Callable[[float], None]
     ) -> None:
-        """`sleep` is what waits between two tries, for so many seconds."""
+        """`sleep` waits between two tries, for so many seconds."""
         self.fingerprint = fingerprint
-        self._wire = wire
         self._config = config
         self._dim = dim
         self._sleep = sleep
 
+    @abstractmethod
+    def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector of any length for each text, in their order, without a retry.
+
+        Raises: ModelError.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connections. May be called twice."""
+
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors (n, dim).
+        """Return unit vectors (n, dim).
 
         Raises: EmbeddingError.
         """
         parts = [np.empty((0, self._dim), np.float32)]
         for start in range(0, len(texts), _EMBED_AT_ONCE):
-            some = texts[start : start + _EMBED_AT_ONCE]
+            batch = texts[start : start + _EMBED_AT_ONCE]
+            retrying = tenacity.Retrying(sleep=self._sleep, **retry_policy(self._config))
             try:
-                raw = retrying(self._config, self._sleep)(self._vectors, some)
+                raw = retrying(self._checked, batch)
             except ModelError as exc:
                 raise EmbeddingError(exc.problem, exc.remedy) from exc
             parts.append(raw / np.maximum(np.linalg.norm(raw, axis=1, keepdims=True), _ZERO))
         return np.concatenate(parts)
 
-    def _vectors(self, texts: Sequence[str]) -> Vectors:
-        vectors = self._wire.vectors(texts)
+    def _checked(self, texts: Sequence[str]) -> Vectors:
+        vectors = self.embed_once(texts)
         if len(vectors) != len(texts):
             raise ModelError(f"{len(texts)} texts gave {len(vectors)} vectors")
         lengths = {len(vector) for vector in vectors} - {self._dim}
         if lengths:
-            told = f"vectors of {min(lengths)} dimensions came, not of {self._dim}"
-            raise ModelError(told, "set memory.embedding.dim")
+            problem = f"vectors of {min(lengths)} dimensions came, not of {self._dim}"
+            raise ModelError(problem, "set memory.embedding.dim")
         return np.array(vectors, dtype=np.float32)
-
-    def close(self) -> None:
-        self._wire.close()
