@@ -42,7 +42,7 @@ HOME_OF = {
     "jinja2": {"review.pages"},
     "openai": {"providers.openai"},
     "opentelemetry": {"runtime.telemetry"},
-    "tenacity": {"providers.calls"},
+    "tenacity": {"providers.remote"},
     "distributed": {"assembly.executor"},
     "starlette": {"runtime.listening", "review.admission", "review.server", "agent.over_http"},
     "uvicorn": {"runtime.listening"},

@@ -1,7 +1,9 @@
 from .consolidation import ConsolidationEngine as ConsolidationEngine
 from .memory_store import MemoryStore as MemoryStore
 from .memory_store import OnSaved as OnSaved
+from .over_http import Tokens as Tokens
 from .over_http import called as called
+from .over_http import read_tokens as read_tokens
 from .over_http import serve_over_http as serve_over_http
 from .over_http import token_gate as token_gate
 from .saving import Distances as Distances
@@ -10,8 +12,6 @@ from .scaffolds import without_question as without_question
 from .server import AgentServer as AgentServer
 from .server import Opened as Opened
 from .server import run_and_exit as run_and_exit
-from .tokens import Tokens as Tokens
-from .tokens import read_tokens as read_tokens
 from .tools import AgentTools as AgentTools
 from .workspace_sync import WorkspaceMemorySync as WorkspaceMemorySync
 from .workspace_sync import follow_undo as follow_undo

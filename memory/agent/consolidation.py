@@ -1,6 +1,6 @@
-"""Consolidation: replay what happened close together, and propose what might be one memory.
+"""Consolidation: replay memories that are close in time, and propose pairs that may be one.
 
-It proposes only: nothing is merged or deleted here.
+It only proposes: nothing is merged or deleted here.
 """
 
 from __future__ import annotations
@@ -12,23 +12,13 @@ from itertools import pairwise
 from typing import Any
 
 from memory.agent.memory_store import MemoryStore
+from memory.agent.schemas import MergeCandidate
 from memory.decide import NearCopies
 from memory.models import Memory, Scope
 
 _SNIPPET = 100
 _MOST = 1_000
-"""How many recent memories one run looks at, where `window` does not say."""
-
-
-@dataclass(frozen=True)
-class MergeCandidate:
-    """A pair of memories that are near-duplicates."""
-
-    memory_a_id: str
-    memory_b_id: str
-    distance: float
-    snippet_a: str
-    snippet_b: str
+"""The number of recent memories that a run looks at without `window`."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +57,11 @@ class ConsolidationEngine:
         merge_threshold: float | None = None,
         max_merge_candidates: int = 5,
     ) -> ConsolidationStats:
-        """Look at the memories of the last hours, or with `window` at that many of them at most.
+        """Consolidate the memories of the last hours, at most `window` of them.
 
-        Neighbours in time are linked and their links trusted more; pairs at a distance below
-        `merge_threshold`, else the engine's own, are named, closest first; forgotten memories leave
-        their episodes.
+        Neighbours in time are linked, and their links trusted more. Pairs at a distance below
+        `merge_threshold` (default: the engine's own) are returned, closest first. Forgotten
+        memories leave their episodes.
         """
         since = store.now() - timedelta(hours=window_hours)
         most = _MOST if window is None else window

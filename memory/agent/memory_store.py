@@ -1,11 +1,13 @@
-"""The agent's async face of the store: a guard before each save, two-way links, clean deletion."""
+"""The agent's async store: a guard before each save, two-way links, episodes, clean deletion."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
@@ -41,15 +43,40 @@ logger = logging.getLogger(__name__)
 MemorySearchResult = SearchResult
 """`memory`, `similarity` and `distance`, under the name that an agent's code knows."""
 OnSaved = Callable[[Memory], object]
-Named = TypeVar("Named")
+P = ParamSpec("P")
+T = TypeVar("T")
+User = TypeVar("User")
 Guarded = tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]
 """The saved memory or None, links made, the linked memories, the one that it repeats or None."""
+
+
+def _threaded(
+    method: Callable[Concatenate[MemoryStore, P], T],
+) -> Callable[Concatenate[MemoryStore, P], Coroutine[Any, Any, T]]:
+    """Make a method async: it runs in a thread, since the store below waits for its database."""
+
+    @wraps(method)
+    async def call(self: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await in_thread(method, self, *args, **kwargs)
+
+    return call
+
+
+@dataclass(frozen=True)
+class EpisodeView:
+    """An episode with the ids of memories that live today, and how many are gone.
+
+    A memory that was merged into another counts as that other one.
+    """
+
+    episode: Episode
+    gone: int
 
 
 class MemoryStore:
     """Memories of one user, or with `user` None of everyone.
 
-    `observers` hear of each memory that was really saved, after it was.
+    `observers` are called with each memory that was really saved, after it was.
     """
 
     def __init__(
@@ -85,23 +112,31 @@ class MemoryStore:
     ) -> Saved:
         """Save a memory and link it, both ways, with those that are near; `fields` are a memory's.
 
-        Where one in its scope is nearer than the guard's distance, nothing is written and that one
-        is named. With `replaces` nothing blocks: the memory of that id is retired in favour of
-        this one, which takes its links and tags, and the higher importance.
+        If one in its scope is nearer than the guard's distance, nothing is written and that one is
+        named. With `replaces` nothing blocks: the memory of that id is retired in favour of this
+        one, which takes its links and tags, and the higher importance.
 
         Raises: InputError, MemoryNotFound.
         """
         memory = self._new_memory(content, fields)
-
-        def write() -> Saved:
-            if replaces is None:
-                return save_guarded(self._store, memory, distances)
-            return save_correction(self._store, memory, self._visible(replaces), distances)
-
-        saved = await in_thread(write)
-        if saved.memory is not None:
-            self._tell(saved.memory)
+        saved = await self._write(memory, distances, replaces)
+        if saved.memory is None:
+            return saved
+        for on_saved in self._observers:
+            try:
+                on_saved(saved.memory)
+            except Exception as exc:  # whatever a host hangs here takes nothing back
+                logger.warning("an observer of saves failed: %s", type(exc).__name__)
         return saved
+
+    @_threaded
+    def _write(self, memory: Memory, distances: Distances, replaces: str | None) -> Saved:
+        if replaces is None:
+            return save_guarded(self._store, memory, distances)
+        old = self._own(replaces)
+        if old is None:  # also another user's: that it exists is theirs to know
+            raise MemoryNotFound(replaces)
+        return save_correction(self._store, memory, old, distances)
 
     def _new_memory(self, content: str, fields: dict[str, object]) -> Memory:
         user = self._own_user(fields.get("user"))
@@ -112,18 +147,11 @@ class MemoryStore:
         except ValidationError as exc:
             raise InputError("memory", str(first_problem(exc))) from exc
 
-    def _tell(self, memory: Memory) -> None:
-        """An observer that fails takes nothing back, and no other observer's turn."""
-        for on_saved in self._observers:
-            try:
-                on_saved(memory)
-            except Exception as exc:  # whatever a host hangs here
-                logger.warning("an observer of saves failed: %s", type(exc).__name__)
-
     # --- reading ---
 
-    async def get_by_id(self, memory_id: str) -> Memory | None:
-        return await in_thread(self._known, memory_id)
+    @_threaded
+    def get_by_id(self, memory_id: str) -> Memory | None:
+        return self._own(memory_id)
 
     async def search(
         self,
@@ -136,18 +164,15 @@ class MemoryStore:
         date_to: datetime | None = None,
         user: str | None = None,
     ) -> list[MemorySearchResult]:
-        """The nearest memories, nearest first, of those that pass the filters.
+        """Return the nearest memories that pass the filters, nearest first.
 
-        Raises: InputError where another user's are asked for than may be seen.
+        Raises: InputError for memories of a user whom this agent does not serve.
         """
         wanted = {"emotion": emotion, "category": category, "user": self._own_user(user)}
-        given = tuple((name, value) for name, value in wanted.items() if value is not None)
+        scope = Scope(tuple((name, value) for name, value in wanted.items() if value is not None))
+        return await self._within(content, n_results, scope, date_from, date_to)
 
-        def look() -> list[MemorySearchResult]:
-            return self._within(content, n_results, Scope(given), date_from, date_to)
-
-        return await in_thread(look)
-
+    @_threaded
     def _within(
         self, content: str, n: int, scope: Scope, first: datetime | None, last: datetime | None
     ) -> list[MemorySearchResult]:
@@ -165,53 +190,43 @@ class MemoryStore:
                 return fits[:n]
             k *= 4
 
-    async def list_recent(self, limit: int = 10, *, since: datetime | None = None) -> list[Memory]:
-        """The memories that were recorded last, newest first."""
+    @_threaded
+    def list_recent(self, limit: int = 10, *, since: datetime | None = None) -> list[Memory]:
+        """Return the memories that were recorded last, newest first."""
+        with self._store.ledger.reading() as reader:
+            rows = reader.memories.newest(limit, self._own_scope(), since)
+        return [row.memory for row in rows]
 
-        def look() -> list[Memory]:
-            with self._store.ledger.reading() as reader:
-                rows = reader.memories.newest(limit, self._own_scope(), since)
-            return [row.memory for row in rows]
+    @_threaded
+    def still_open(self) -> list[str]:
+        """Return what waits for a model: pairs to judge, and turns to read."""
+        with self._store.ledger.reading() as reader:
+            pending = reader.decisions.pending()
+            # How many turns others have is nothing to know of.
+            turns = reader.turns.count_waiting() if self.user is None else 0
+            rows = reader.memories.rows([name for one in pending for name in one.members])
+        mine = {name for name, row in rows.items() if row.live and self._is_own(row.memory)}
+        known = (question for question in pending if mine >= set(question.members))
+        questions = [f"Are {' and '.join(question.members)} the same?" for question in known]
+        return questions + ([f"{turns} turns of talk wait to be read."] if turns else [])
 
-        return await in_thread(look)
-
-    async def still_open(self) -> list[str]:
-        """What the store could not decide for want of a model, and turns that wait to be read."""
-
-        def look() -> list[str]:
-            with self._store.ledger.reading() as reader:
-                pending = reader.decisions.pending()
-                # Turns of others are nothing to know of.
-                turns = reader.turns.count_waiting() if self.user is None else 0
-                rows = reader.memories.rows([name for one in pending for name in one.members])
-            mine = {name for name, row in rows.items() if row.live and self._is_own(row.memory)}
-            known = (one for one in pending if mine >= set(one.members))
-            questions = [f"Are {' and '.join(one.members)} the same?" for one in known]
-            return questions + ([f"{turns} turns of talk wait to be read."] if turns else [])
-
-        return await in_thread(look)
-
-    async def recent_near_copies(
+    @_threaded
+    def recent_near_copies(
         self, limit: int, since: datetime, threshold: float
     ) -> tuple[list[Memory], list[NearCopies]]:
-        """The memories recorded last, newest first, and which of them are near-copies of others.
+        """Return the memories recorded last, newest first, and the near-copies among them.
 
         Pairs are at a distance below `threshold`, closest first, of one scope, and not known to be
         distinct; all as of one moment.
         """
-
-        def look() -> tuple[list[Memory], list[NearCopies]]:
-            with self._store.ledger.reading() as reader:
-                recent = reader.memories.newest(limit, self._own_scope(), since)
-                distinct = NOBODY.distinct(reader, self._store.scope_fields)
-                snapshot = take_snapshot(reader, distinct)
-            names = {row.memory.id for row in recent}
-            pairs = near_copies(
-                snapshot, names, self._store.scope_of, 1.0 - threshold, self._store.scale
-            )
-            return [row.memory for row in recent], pairs
-
-        return await in_thread(look)
+        with self._store.ledger.reading() as reader:
+            recent = reader.memories.newest(limit, self._own_scope(), since)
+            distinct = NOBODY.distinct(reader, self._store.scope_fields)
+            snapshot = take_snapshot(reader, distinct)
+        names = {row.memory.id for row in recent}
+        scope_of, scale = self._store.scope_of, self._store.scale
+        pairs = near_copies(snapshot, names, scope_of, 1.0 - threshold, scale)
+        return [row.memory for row in recent], pairs
 
     # --- changing ---
 
@@ -223,44 +238,37 @@ class MemoryStore:
         found = await self.forget(memory_id)
         return found.memory if found else None
 
-    async def forget(self, memory_id: str) -> Forgotten | None:
+    @_threaded
+    def forget(self, memory_id: str) -> Forgotten | None:
         """As `delete`, with all that went, and whether it is erased everywhere.
 
         Raises: StillStatedBy.
         """
+        with self._store.ledger.reading() as reader:
+            row = reader.memories.row(memory_id)
+        if row is None or not self._is_own(row.memory):
+            return None
+        try:
+            return self._store.forget(memory_id)
+        except MemoryNotFound:  # it is a tombstone
+            return None
 
-        def erase() -> Forgotten | None:
-            with self._store.ledger.reading() as reader:
-                row = reader.memories.row(memory_id)
-            if row is None or not self._is_own(row.memory):
-                return None
-            try:
-                return self._store.forget(memory_id)
-            except MemoryNotFound:  # it is a tombstone
-                return None
-
-        return await in_thread(erase)
-
-    async def merge(
-        self, keep_id: str, remove_id: str, content: str | None = None
-    ) -> tuple[Memory, int]:
-        """Retire one in favour of the other; the one that stays, and the decision's number.
+    @_threaded
+    def merge(self, keep_id: str, remove_id: str, content: str | None = None) -> tuple[Memory, int]:
+        """Retire one in favour of the other; return the one that stays and the decision's number.
 
         Raises: MemoryNotFound, InputError.
         """
+        while True:
+            with self._store.ledger.reading() as reader:
+                keep, remove = self._own_pair(reader, keep_id, remove_id)
+                revision = reader.revision()
+            done = merge(self._store, keep, remove, content, revision)
+            if done is not None:
+                return done.memory, done.number
 
-        def join() -> tuple[Memory, int]:
-            while True:
-                with self._store.ledger.reading() as reader:
-                    keep, remove = self._visible_pair(reader, keep_id, remove_id)
-                    revision = reader.revision()
-                done = merge(self._store, keep, remove, content, revision)
-                if done is not None:
-                    return done.memory, done.number
-
-        return await in_thread(join)
-
-    async def link_memories(
+    @_threaded
+    def link_memories(
         self,
         source_id: str,
         target_id: str,
@@ -269,130 +277,127 @@ class MemoryStore:
         *,
         replace: bool = True,
     ) -> bool:
-        """Link two memories both ways; whether they were not linked before.
+        """Link two memories both ways; return whether they were not linked before.
 
         A link that is there keeps its confidence, and with `replace` takes the new type and note.
 
         Raises: MemoryNotFound, InputError.
         """
+        with self._store.ledger.writing() as writer:
+            self._own_pair(writer, source_id, target_id)
+            known = writer.links.between(source_id, target_id)
+            fresh = MemoryLink(target_id=target_id, link_type=link_type, note=note)
+            if known is None:
+                writer.links.put(source_id, fresh)
+            elif replace:
+                kept = fresh.model_copy(update={"confidence": known.confidence})
+                writer.links.put(source_id, kept)
+        return known is None
 
-        def link() -> bool:
-            with self._store.ledger.writing() as writer:
-                self._visible_pair(writer, source_id, target_id)
-                known = writer.links.between(source_id, target_id)
-                fresh = MemoryLink(target_id=target_id, link_type=link_type, note=note)
-                if known is None:
-                    writer.links.put(source_id, fresh)
-                elif replace:
-                    kept = fresh.model_copy(update={"confidence": known.confidence})
-                    writer.links.put(source_id, kept)
-            return known is None
+    @_threaded
+    def bump_link_confidence(self, source_id: str, target_id: str, delta: float = 0.1) -> bool:
+        """Trust a link more, up to 1; False if there is none."""
+        with self._store.ledger.writing() as writer:
+            rows = writer.memories.rows([source_id, target_id]).values()
+            if not all(self._is_own(row.memory) for row in rows):
+                return False
+            return _trust_more(writer, source_id, target_id, delta)
 
-        return await in_thread(link)
-
-    async def bump_link_confidence(
-        self, source_id: str, target_id: str, delta: float = 0.1
-    ) -> bool:
-        """Trust a link more, up to 1; False where there is none."""
-
-        def trust() -> bool:
-            with self._store.ledger.writing() as writer:
-                rows = writer.memories.rows([source_id, target_id]).values()
-                if not all(self._is_own(row.memory) for row in rows):
-                    return False
-                return _trust_more(writer, source_id, target_id, delta)
-
-        return await in_thread(trust)
-
-    async def replay(
+    @_threaded
+    def replay(
         self, pairs: Sequence[tuple[str, str]], delta: float = 0.1
     ) -> dict[tuple[str, str], bool]:
-        """Link the two of each pair and trust their link more, wholly or not at all.
+        """Link the two of each pair and trust their link more, all in one transaction.
 
-        Gives the pairs of which both still live, and whether they were not linked before.
-        Memories that nobody lives for any more leave their episodes.
+        Return the pairs of which both still live, and whether they were not linked before.
+        Memories without a living successor leave their episodes.
         """
-
-        def write() -> dict[tuple[str, str], bool]:
-            with self._store.ledger.writing() as writer:
-                alive = writer.memories.living_ids(name for pair in pairs for name in pair)
-                fresh = {
-                    (a, b): _replayed(writer, a, b, delta)
-                    for a, b in pairs
-                    if alive.get(a) == a and alive.get(b) == b
-                }
-                drop_forgotten(writer)
-            return fresh
-
-        return await in_thread(write)
+        with self._store.ledger.writing() as writer:
+            alive = writer.memories.living_ids(name for pair in pairs for name in pair)
+            fresh: dict[tuple[str, str], bool] = {}
+            for a, b in pairs:
+                if alive.get(a) != a or alive.get(b) != b:
+                    continue
+                fresh[a, b] = writer.links.between(a, b) is None
+                if fresh[a, b]:
+                    writer.links.put(a, MemoryLink(target_id=b, link_type="related"))
+                _trust_more(writer, a, b, delta)
+            drop_forgotten(writer)
+        return fresh
 
     # --- episodes ---
 
-    async def put_episode(
-        self, memory_ids: Sequence[str], tell: Callable[[Sequence[Memory]], Episode]
+    @_threaded
+    def create_episode(
+        self, memory_ids: Sequence[str], summary: str, importance: int = 3
     ) -> Episode:
-        """Store the episode that is told of these memories, which live and are this agent's.
+        """Store an episode of these memories, over the time in which they were recorded.
+
+        It belongs to the one user that all of them are about; otherwise to nobody, and only an
+        agent that serves everyone can read it.
 
         Raises: MemoryNotFound, InputError.
         """
+        with self._store.ledger.writing() as writer:
+            names = list(dict.fromkeys(memory_ids))
+            rows = writer.memories.rows(names)
+            memories = []
+            for name in names:
+                row = rows.get(name)
+                if row is None or not row.live or not self._is_own(row.memory):
+                    raise MemoryNotFound(name)
+                memories.append(row.memory)
+            users = {memory.user for memory in memories}
+            try:
+                episode = Episode(
+                    user=users.pop() if len(users) == 1 else None,
+                    summary=summary,
+                    memory_ids=tuple(memory.id for memory in memories),
+                    start_time=min(memory.timestamp for memory in memories),
+                    end_time=max(memory.timestamp for memory in memories),
+                    importance=importance,
+                )
+            except ValidationError as exc:
+                raise InputError("create_episode", str(first_problem(exc))) from exc
+            writer.episodes.put(episode)
+        return episode
 
-        def write() -> Episode:
-            with self._store.ledger.writing() as writer:
-                rows = writer.memories.rows(memory_ids)
-                for name in memory_ids:
-                    row = rows.get(name)
-                    if row is None or not row.live or not self._is_own(row.memory):
-                        raise MemoryNotFound(name)
-                episode = tell([rows[name].memory for name in memory_ids])
-                writer.episodes.put(episode)
-            return episode
+    @_threaded
+    def get_episode(self, episode_id: str) -> EpisodeView | None:
+        """Return an episode with the memories that live for its own today.
 
-        return await in_thread(write)
-
-    async def episode(self, episode_id: str) -> tuple[Episode, dict[str, str]] | None:
-        """An episode as it was told, and who lives for its memories today, by their ids.
-
-        None where there is none, where somebody else owns it, or where one of its memories is
-        about another user today.
+        None if there is none, if somebody else owns it, or if one of its memories is about another
+        user today.
         """
-
-        def look() -> tuple[Episode, dict[str, str]] | None:
-            with self._store.ledger.reading() as reader:
-                found = reader.episodes.get(episode_id)
-                if found is None or self.user not in (None, found.user):
-                    return None
-                alive = reader.memories.living_ids(found.memory_ids)
-                rows = reader.memories.rows([*dict.fromkeys(alive.values())])
-            return (
-                (found, alive) if all(self._is_own(row.memory) for row in rows.values()) else None
-            )
-
-        return await in_thread(look)
+        with self._store.ledger.reading() as reader:
+            episode = reader.episodes.get(episode_id)
+            if episode is None or self.user not in (None, episode.user):
+                return None
+            alive = reader.memories.living_ids(episode.memory_ids)
+            today = tuple(dict.fromkeys(alive.values()))
+            rows = reader.memories.rows(today)
+        if not all(self._is_own(row.memory) for row in rows.values()):
+            return None
+        gone = len(episode.memory_ids) - len(alive)
+        return EpisodeView(episode.model_copy(update={"memory_ids": today}), gone)
 
     # --- inside ---
 
-    def _known(self, memory_id: str) -> Memory | None:
-        """The live memory, if it is within reach of this agent."""
+    def _own(self, memory_id: str) -> Memory | None:
+        """Return the live memory, if it is within reach of this agent."""
         memory = self._store.get(memory_id)
         return memory if memory is not None and self._is_own(memory) else None
 
-    def _visible_pair(self, reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
+    def _own_pair(self, reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
         """Raises: MemoryNotFound, InputError."""
         pair = live_pair(reader, a, b, self._is_own)
         check_one_owner(*pair)
         return pair
 
-    def _visible(self, memory_id: str) -> Memory:
-        """Raises: MemoryNotFound, also for another user's: that it exists is theirs to know."""
-        memory = self._known(memory_id)
-        if memory is None:
-            raise MemoryNotFound(memory_id)
-        return memory
-
     def _is_own(self, memory: Memory) -> bool:
         return self.user is None or memory.user == self.user
 
-    def _own_user(self, user: Named) -> Named | str | None:
+    def _own_user(self, user: User) -> User | str | None:
         name = clean(user) if isinstance(user, str) else user
         if self.user is not None and name not in (None, self.user):
             raise InputError("user", f"{user!r} is another user", f"here is {self.user!r} only")
@@ -403,7 +408,7 @@ class MemoryStore:
 
 
 def drop_forgotten(writer: Writer) -> int:
-    """Take out of episodes the ids that nobody lives for any more; gives how many.
+    """Take the ids without a living successor out of episodes; return how many.
 
     Their summaries go too: without the ids, nothing finds what they tell of a forgotten memory.
     """
@@ -415,14 +420,6 @@ def drop_forgotten(writer: Writer) -> int:
             writer.episodes.forget_summaries([episode.id])
             writer.episodes.drop_memories(episode.id, gone)
     return dropped
-
-
-def _replayed(writer: Writer, a: str, b: str, delta: float) -> bool:
-    known = writer.links.between(a, b)
-    if known is None:
-        writer.links.put(a, MemoryLink(target_id=b, link_type="related"))
-    _trust_more(writer, a, b, delta)
-    return known is None
 
 
 def _trust_more(writer: Writer, a: str, b: str, delta: float) -> bool:

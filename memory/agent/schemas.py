@@ -1,7 +1,8 @@
-"""What each tool takes, and what it gives beside its text: the schemas that clients see."""
+"""The tools as clients see them: descriptions, arguments and answers. It loads no store."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
@@ -20,14 +21,14 @@ Category = Literal[
 ]  # fmt: skip
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 Moment = Annotated[str, Field(max_length=40)]
-_ONE_OF_THOSE = WithJsonSchema({"type": "string"})
-"""A list of words that a model has read once already, with `remember`."""
-_NOT_TOLD = {"title", "minLength", "maxLength", "minItems", "maxItems"}
-"""Keywords that are checked and not told: a model reads all schemas with every question."""
+_KNOWN_WORD = WithJsonSchema({"type": "string"})
+"""A list of words that the model has already read in the schema of `remember`."""
+_NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
+"""Keywords that are checked but not shown: a model reads all schemas with every question."""
 
 
 class Arguments(BaseModel):
-    """Strict: nothing is converted, and an argument that is not named here is refused."""
+    """Strict arguments: nothing is converted, and unknown ones are refused."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -48,10 +49,10 @@ class Remember(Arguments):
 class Recall(Arguments):
     context: str = Field(min_length=1, max_length=100_000, description="What to look for.")
     n_results: int = Field(default=3, ge=1, le=10)
-    emotion_filter: Annotated[Emotion | None, _ONE_OF_THOSE] = Field(
+    emotion_filter: Annotated[Emotion | None, _KNOWN_WORD] = Field(
         default=None, description="One that remember takes."
     )
-    category_filter: Annotated[Category | None, _ONE_OF_THOSE] = Field(
+    category_filter: Annotated[Category | None, _KNOWN_WORD] = Field(
         default=None, description="One that remember takes."
     )
     date_from: Moment | None = Field(default=None, description="A day, 2026-05-01, or a time.")
@@ -96,22 +97,22 @@ class MergeMemories(Arguments):
     )
 
 
-def told_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema that clients see, as short as it can be.
+def shown_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema that clients see, as short as possible.
 
-    Arguments that may be left out have the type that they have where they are given.
+    An argument that may be left out has the type that it has when it is given.
     """
     optional = issubclass(model, Arguments)
-    told: dict[str, Any] = _short(model.model_json_schema(), optional=optional)
-    return told
+    shown: dict[str, Any] = _short(model.model_json_schema(), optional=optional)
+    return shown
 
 
 def _short(schema: Any, *, optional: bool) -> Any:
     if isinstance(schema, list):
-        return [_short(one, optional=optional) for one in schema]
+        return [_short(item, optional=optional) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: value for key, value in schema.items() if key not in _NOT_TOLD}
+    kept = {key: value for key, value in schema.items() if key not in _NOT_SHOWN}
     if optional and kept.get("default", ...) is None:
         del kept["default"]
         kept |= kept.pop("anyOf", [{}])[0]
@@ -122,7 +123,7 @@ def _short(schema: Any, *, optional: bool) -> Any:
 
 
 class MemoryView(BaseModel):
-    """A memory as an answer names it."""
+    """A memory in an answer."""
 
     id: str
     content: str
@@ -177,7 +178,10 @@ class Introspected(BaseModel):
     still_open: list[str]
 
 
-class Candidate(BaseModel):
+@dataclass(frozen=True)
+class MergeCandidate:
+    """A pair of memories that are near-duplicates."""
+
     memory_a_id: str
     memory_b_id: str
     distance: float
@@ -190,7 +194,7 @@ class Consolidated(BaseModel):
     coactivation_updates: int
     link_updates: int
     refreshed_memories: int
-    merge_candidates: list[Candidate]
+    merge_candidates: list[MergeCandidate]
 
 
 class Forgot(BaseModel):
@@ -208,7 +212,7 @@ class Linked(BaseModel):
     created: bool
 
 
-class EpisodeTold(BaseModel):
+class EpisodeAnswer(BaseModel):
     found: bool
     id: str
     summary: str = ""
@@ -225,3 +229,92 @@ class Merged(BaseModel):
     undo: int
     """What `memory-dedup undo` takes."""
     warnings: list[str] = []
+
+
+# --- the list -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool as a client sees it; it runs the method of `AgentTools` of its name."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    answer: type[BaseModel]
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+
+
+SURFACE_TOOLS = (
+    Tool(
+        "remember",
+        "Save a memory. Blocked where a very similar one exists: then correct that one with "
+        "replaces, or save all the same with force.",
+        Remember,
+        Remembered,
+    ),
+    Tool(
+        "recall",
+        "Search memories by meaning; filter by emotion, category or time.",
+        Recall,
+        Recalled,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        "introspect",
+        "See recent memories and what is still open, and reflect on them.",
+        Introspect,
+        Introspected,
+        read_only=True,
+        idempotent=True,
+    ),
+)
+BACKEND_TOOLS = (
+    Tool(
+        "consolidate",
+        "Replay and link recent memories, and propose pairs that may be one. Merges nothing.",
+        Consolidate,
+        Consolidated,
+    ),
+    Tool(
+        "forget",
+        "Delete a memory by ID. Returns the deleted memory's summary for confirmation.",
+        Forget,
+        Forgot,
+        destructive=True,
+        idempotent=True,
+    ),
+    Tool(
+        "link_memories",
+        "Link two memories, both ways. A link that is there takes the new type and note.",
+        LinkMemories,
+        Linked,
+        idempotent=True,
+    ),
+    Tool(
+        "merge_memories",
+        "Make one memory of two: one is kept, with merged_content where given; the other is "
+        "retired in its favour. Can be undone by a person.",
+        MergeMemories,
+        Merged,
+        destructive=True,
+    ),
+    Tool(
+        "create_episode",
+        "Tie memories together as one episode.",
+        CreateEpisode,
+        EpisodeAnswer,
+    ),
+    Tool(
+        "get_episode",
+        "See an episode and those of its memories that still exist.",
+        GetEpisode,
+        EpisodeAnswer,
+        read_only=True,
+        idempotent=True,
+    ),
+)
+TOOLS = (*SURFACE_TOOLS, *BACKEND_TOOLS)

@@ -21,8 +21,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from memory import __version__
-from memory.agent.catalog import TOOLS, Tool
-from memory.agent.schemas import told_schema
+from memory.agent.schemas import TOOLS, Tool, shown_schema
 from memory.errors import MemoryPipelineError
 from memory.runtime import stop_event
 
@@ -182,8 +181,8 @@ def _described(tool: Tool) -> wire.Tool:
     return wire.Tool(
         name=tool.name,
         description=tool.description,
-        input_schema=told_schema(tool.arguments),
-        output_schema=told_schema(tool.answer),
+        input_schema=shown_schema(tool.arguments),
+        output_schema=shown_schema(tool.answer),
         annotations=wire.ToolAnnotations(
             read_only_hint=tool.read_only,
             destructive_hint=tool.destructive,

@@ -11,9 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from memory.agent import scaffolds, schemas
-from memory.agent.catalog import TOOLS
 from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats
-from memory.agent.episodes import create_episode, get_episode
 from memory.agent.memory_store import MemorySearchResult, MemoryStore
 from memory.agent.saving import FORCE, Distances, Saved
 from memory.agent.workspace_sync import WorkspaceMemorySync
@@ -60,9 +58,9 @@ class AgentTools:
 
         Raises: MemoryPipelineError, in one sentence; then nothing was written.
         """
-        tool = next((tool for tool in TOOLS if tool.name == name), None)
+        tool = next((tool for tool in schemas.TOOLS if tool.name == name), None)
         if tool is None:
-            known = ", ".join(tool.name for tool in TOOLS)
+            known = ", ".join(tool.name for tool in schemas.TOOLS)
             raise InputError(name[:100], "there is no such tool", f"there are: {known}")
         try:
             checked = tool.arguments.model_validate(dict(arguments))
@@ -196,16 +194,16 @@ class AgentTools:
         return Answer(text, data)
 
     async def create_episode(self, told: schemas.CreateEpisode) -> Answer:
-        episode = await create_episode(self._store, told.memory_ids, told.summary, told.importance)
-        return Answer(scaffolds.episode_created(episode), _told_episode(episode))
+        episode = await self._store.create_episode(told.memory_ids, told.summary, told.importance)
+        return Answer(scaffolds.episode_created(episode), _episode_answer(episode))
 
     async def get_episode(self, asked: schemas.GetEpisode) -> Answer:
-        view = await get_episode(self._store, asked.episode_id)
+        view = await self._store.get_episode(asked.episode_id)
         if view is None:
-            data = schemas.EpisodeTold(found=False, id=asked.episode_id)
+            data = schemas.EpisodeAnswer(found=False, id=asked.episode_id)
             return Answer(scaffolds.episode_not_found(asked.episode_id), data)
         text = scaffolds.episode_shown(view.episode, view.gone)
-        return Answer(text, _told_episode(view.episode, view.gone))
+        return Answer(text, _episode_answer(view.episode, view.gone))
 
     async def merge_memories(self, asked: schemas.MergeMemories) -> Answer:
         kept, undo = await self._store.merge(asked.keep_id, asked.remove_id, asked.merged_content)
@@ -274,8 +272,8 @@ def _consolidated(stats: ConsolidationStats) -> str:
     return "\n".join([*lines, f"\n{scaffolds.MERGE_ADVICE}"])
 
 
-def _told_episode(episode: Episode, gone: int = 0) -> schemas.EpisodeTold:
-    return schemas.EpisodeTold(
+def _episode_answer(episode: Episode, gone: int = 0) -> schemas.EpisodeAnswer:
+    return schemas.EpisodeAnswer(
         found=True,
         id=episode.id,
         summary=episode.summary,

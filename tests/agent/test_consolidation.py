@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats, MergeCandidate
+from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats
 from memory.agent.memory_store import MemoryStore
-from memory.agent.schemas import Consolidated, Remembered
+from memory.agent.schemas import Consolidated, MergeCandidate, Remembered
 from memory.assembly import build_tools, open_store
 from memory.config import Config, MemoryConfig
 from memory.models import Memory

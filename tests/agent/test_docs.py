@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from memory.agent.catalog import TOOLS, Tool
+from memory.agent.schemas import TOOLS, Tool
 from tests.agent.driving import ROOT, Agent, agent
 
 REFERENCE = (ROOT / "docs" / "tool-reference.md").read_text(encoding="utf-8")

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.agent.consolidation import ConsolidationEngine
-from memory.agent.episodes import create_episode, get_episode
 from memory.agent.memory_store import MemorySearchResult, MemoryStore
 from memory.agent.saving import Distances
 from memory.errors import CannotUndo, InputError, MemoryNotFound, StillStatedBy
@@ -159,11 +158,11 @@ def test_an_episode_that_holds_a_forgotten_memory_loses_its_summary(
     agent: MemoryStore, ledger: Ledger
 ) -> None:
     a, b = save(agent, "the secret recipe"), save(agent, "another dish")
-    both = run(create_episode(agent, [a.id, b.id], "We tasted the secret recipe."))
-    alone = run(create_episode(agent, [a.id], "A meal."))
-    stays = run(create_episode(agent, [b.id], "They served the secret recipe too."))
+    both = run(agent.create_episode([a.id, b.id], "We tasted the secret recipe."))
+    alone = run(agent.create_episode([a.id], "A meal."))
+    stays = run(agent.create_episode([b.id], "They served the secret recipe too."))
     run(agent.delete(a.id))
-    told = [run(get_episode(agent, one.id)) for one in (both, alone, stays)]
+    told = [run(agent.get_episode(one.id)) for one in (both, alone, stays)]
     summaries = [view.episode.summary for view in told if view]
     assert summaries == ["(forgotten)", "(forgotten)", stays.summary]
     assert [view.episode.memory_ids for view in told if view] == [(b.id,), (), (b.id,)]
@@ -172,7 +171,7 @@ def test_an_episode_that_holds_a_forgotten_memory_loses_its_summary(
     with ledger.reading() as reader:
         held = [episode.memory_ids for episode in reader.episodes.all()]
     assert held == [(b.id,), (), (b.id,)]
-    after = run(get_episode(agent, alone.id))
+    after = run(agent.get_episode(alone.id))
     assert after is not None
     assert (after.episode.memory_ids, after.gone) == ((), 0)
 
@@ -181,10 +180,10 @@ def test_the_summary_goes_with_what_a_memory_of_the_episode_was_merged_into(
     agent: MemoryStore,
 ) -> None:
     a, b = save(agent, "a dish"), save(agent, "another dish")
-    told = run(create_episode(agent, [a.id], "A meal."))
+    told = run(agent.create_episode([a.id], "A meal."))
     run(agent.merge(b.id, a.id, "two dishes"))
     run(agent.delete(b.id))
-    view = run(get_episode(agent, told.id))
+    view = run(agent.get_episode(told.id))
     assert view is not None
     assert (view.episode.summary, view.gone) == ("(forgotten)", 1)
 
@@ -194,10 +193,10 @@ def test_the_summary_goes_with_an_origin_of_a_merge_that_was_taken_back(
 ) -> None:
     a, b = save(agent, "a dish"), save(agent, "the secret recipe")
     kept, _ = run(agent.merge(a.id, b.id, "a dish and the secret recipe"))
-    told = run(create_episode(agent, [kept.id], "We tasted the secret recipe."))
+    told = run(agent.create_episode([kept.id], "We tasted the secret recipe."))
     store.undo(store.history()[0].number)
     run(agent.delete(b.id))
-    view = run(get_episode(agent, told.id))
+    view = run(agent.get_episode(told.id))
     assert view is not None
     assert view.episode.summary == "(forgotten)"
 
@@ -206,9 +205,9 @@ def test_a_short_memory_forgotten_leaves_the_summaries_that_its_text_is_part_of(
     agent: MemoryStore,
 ) -> None:
     tea, ben = save(agent, "tea"), save(agent, "Ben came at four.")
-    told = run(create_episode(agent, [ben.id], "A teatime with Ben, and tea"))
+    told = run(agent.create_episode([ben.id], "A teatime with Ben, and tea"))
     run(agent.delete(tea.id))
-    view = run(get_episode(agent, told.id))
+    view = run(agent.get_episode(told.id))
     assert view is not None
     assert view.episode.summary == told.summary
 
@@ -219,16 +218,16 @@ def test_nobody_else_reads_an_episode_before_or_after_its_memories_are_forgotten
 ) -> None:
     mia, ben, everyone = (MemoryStore(store, user=user) for user in ("Mia", "Ben", None))
     memories = [save(mia, text) for text in ("the alarm code", "the back door")]
-    told = run(create_episode(mia, [one.id for one in memories], "The code is 7788."))
+    told = run(mia.create_episode([one.id for one in memories], "The code is 7788."))
     assert told.user == "Mia"
-    assert run(get_episode(ben, told.id)) is None
+    assert run(ben.get_episode(told.id)) is None
     if at_once:
         forget_user(store.ledger, store.index, "Mia", store.clock())
     else:
         for one in memories:
             run(mia.delete(one.id))
-    assert run(get_episode(ben, told.id)) is None
-    seen = [run(get_episode(agent, told.id)) for agent in (mia, everyone)]
+    assert run(ben.get_episode(told.id)) is None
+    seen = [run(agent.get_episode(told.id)) for agent in (mia, everyone)]
     left = [view.episode.summary if view else None for view in seen]
     assert left == ([None, None] if at_once else ["(forgotten)", "(forgotten)"])
 
@@ -238,12 +237,12 @@ def test_an_episode_about_two_users_belongs_to_nobody_and_forgets_with_either(
 ) -> None:
     mia, ben, everyone = (MemoryStore(store, user=user) for user in ("Mia", "Ben", None))
     memories = [save(mia, "Mia's part"), save(ben, "Ben's part")]
-    told = run(create_episode(everyone, [one.id for one in memories], "Both of them."))
+    told = run(everyone.create_episode([one.id for one in memories], "Both of them."))
     assert told.user is None
-    assert [run(get_episode(agent, told.id)) for agent in (mia, ben)] == [None, None]
+    assert [run(agent.get_episode(told.id)) for agent in (mia, ben)] == [None, None]
     forget_user(store.ledger, store.index, "Mia", store.clock())
-    assert [run(get_episode(agent, told.id)) for agent in (mia, ben)] == [None, None]
-    view = run(get_episode(everyone, told.id))
+    assert [run(agent.get_episode(told.id)) for agent in (mia, ben)] == [None, None]
+    view = run(everyone.get_episode(told.id))
     assert view is not None
     assert (view.episode.summary, view.gone) == ("(forgotten)", 1)
 
@@ -251,13 +250,13 @@ def test_an_episode_about_two_users_belongs_to_nobody_and_forgets_with_either(
 def test_an_episode_spans_the_time_of_its_memories(agent: MemoryStore) -> None:
     saved = [save(agent, name) for name in "abc"]
     ids = [saved[n].id for n in (1, 2, 0)]
-    episode = run(create_episode(agent, ids, "All of it"))
+    episode = run(agent.create_episode(ids, "All of it"))
     assert (episode.start_time, episode.end_time) == (saved[0].timestamp, saved[2].timestamp)
-    assert run(get_episode(agent, "ep_000000000000")) is None
+    assert run(agent.get_episode("ep_000000000000")) is None
     with pytest.raises(MemoryNotFound):
-        run(create_episode(agent, [ids[0], "mem_000000000000"], "x"))
+        run(agent.create_episode([ids[0], "mem_000000000000"], "x"))
     with pytest.raises(InputError, match="content is empty"):
-        run(create_episode(agent, ids, " "))
+        run(agent.create_episode(ids, " "))
 
 
 # --- links and merges -----------------------------------------------------------------------------

@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from memory.agent.catalog import TOOLS, Tool
-from memory.agent.schemas import told_schema
+from memory.agent.schemas import TOOLS, Tool, shown_schema
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.ledger import Ledger, Reader
 from memory.models import Memory
@@ -530,7 +529,7 @@ def test_what_a_model_reads_of_the_tools_is_short(placed: Agent) -> None:
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_a_schema_that_is_told_short_means_what_is_checked(tool: Tool) -> None:
-    whole, told = tool.arguments.model_json_schema(), told_schema(tool.arguments)
+    whole, told = tool.arguments.model_json_schema(), shown_schema(tool.arguments)
     assert told.get("required") == whole.get("required")
     assert list(told["properties"]) == list(tool.arguments.model_fields)
     for name, field in told["properties"].items():
