@@ -36,7 +36,7 @@ def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
 
 
 def _planned(report: DeduplicationReport) -> Table:
-    asked = report.estimated_model_calls
+    asked = report.questions
     free = "" if report.pages else f", of which {report.found - asked:,} need no model"
     return table(
         [

@@ -202,7 +202,8 @@ class Account:
             undecided=self.latest.waiting,
             failure=self.failure if self.usage.all_failed else "",
             usage=self.usage,
-            estimated_model_calls=len(self.first.questions),
+            questions=len(self.first.questions),
+            estimated_model_calls=0,
             model=model,
             seconds=round(time.monotonic() - self.started, 3),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -191,9 +191,12 @@ def _take_in(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None
         _remove(connection, old)
     new: dict[tuple[str, str, int], bytes] = defaultdict(bytes)
     for number, owner, terms in lists:
-        block = number // _BLOCK
-        for term, entry in _entries(number % _BLOCK, terms):
-            new[owner, term, block] += entry
+        every = _cut(terms)
+        # 7 bits of position in the block, 8 of count, 17 of length
+        rest = (number % _BLOCK) << 25 | min(len(every), _LONGEST)
+        for term, count in Counter(every).items():
+            entry = rest | min(count, _MOST_OFTEN) << 17
+            new[owner, term, number // _BLOCK] += entry.to_bytes(4, "little")
     _put(connection, _APPEND, [(*key, new[key]) for key in sorted(new)])
     _put(connection, _NOTE, lists)
     _count(connection, old, lists)
@@ -288,11 +291,3 @@ def listed(text: str) -> str:
 
 def _cut(hashes: str) -> list[str]:
     return [hashes[start : start + _HASH] for start in range(0, len(hashes), _HASH)]
-
-
-def _entries(position: int, hashes: str) -> Iterator[tuple[str, bytes]]:
-    """Yield terms and entries: 7 bits of position in the block, 8 of count, 17 of length."""
-    terms = _cut(hashes)
-    rest = position << 25 | min(len(terms), _LONGEST)
-    for term, count in Counter(terms).items():
-        yield term, (rest | min(count, _MOST_OFTEN) << 17).to_bytes(4, "little")

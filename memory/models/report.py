@@ -91,7 +91,10 @@ class DeduplicationReport(Frozen):
     undecided: int
     """Pairs that a model failed at, and that wait or are not asked about by themselves any more."""
     usage: Usage
+    questions: int = 0
+    """Questions that a dry run would ask, pages among them."""
     estimated_model_calls: int
+    """Calls that these questions would take, second readings among them; 0 where they are free."""
     estimated: Usage = Usage()
     """What its questions would cost, by characters / 4; all zeros where they are free."""
     money: float | None = None

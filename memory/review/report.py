@@ -81,8 +81,8 @@ def audit_report(
     at: datetime,
 ) -> Report:
     """Report what a clean-up would do; nothing was changed."""
-    questions = _count(planned.estimated_model_calls, "question")
-    certain = planned.found - planned.estimated_model_calls
+    questions = _count(planned.questions, "question")
+    certain = sum(all(one.fate != "judge" for one in card.members) for card in cards)
     return Report(
         kind="audit",
         at=at,
@@ -105,7 +105,7 @@ def _planned_figures(planned: DeduplicationReport, cards: Sequence[Card]) -> Ite
     yield Figure(value=f"{kept:,}", name="kept as they are")
     yield Figure(value=f"{planned.retired:,}", name="replaced by one that says as much")
     yield Figure(value=f"{open_ones:,}", name="need a decision")
-    yield Figure(value=f"{planned.estimated_model_calls:,}", name="questions to the model")
+    yield Figure(value=f"{planned.questions:,}", name="questions to the model")
     yield from _cost(planned.estimated, planned.money, "about ")
     if planned.undecided:
         yield Figure(value=f"{planned.undecided:,}", name="pairs that a model failed at before")

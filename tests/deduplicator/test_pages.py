@@ -436,7 +436,9 @@ def test_a_dry_run_says_how_much_is_read(filled: MemoryStore) -> None:
     planned = batch(filled, model, dry_run=True)
     assert (planned.pages, model.asked) == (1, [])
     assert planned.characters == sum(map(len, boats(10)))
+    assert planned.questions == 1
     assert planned.estimated.calls == 4, "page, trial, second reading, perhaps a second answer"
+    assert planned.estimated_model_calls == 4
 
 
 def test_groups_of_two_pages_that_share_a_memory_are_one_more_question(
