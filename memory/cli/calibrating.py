@@ -16,7 +16,7 @@ from memory.errors import InputError
 if TYPE_CHECKING:
     from memory.config import Config
     from memory.protocols import LanguageModel
-    from memory.upkeep import AlikePair, Answer, Band, CalibrationLog, Counted, Price
+    from memory.upkeep import AlikePair, Answer, Band, CalibrationLog, Counted
 
 _HEADINGS = (
     "cosine", "pairs", "asked", "same", "merge", "apart", "asks", "finds",
@@ -56,11 +56,12 @@ def calibrate(
 
     config: Config = context.obj
     with assembly.read_store(config) as store:
-        found = pairs_of(store, config.memory.dedup_candidates)
+        pairs, memories = pairs_of(store, config.memory.dedup_candidates)
         known = reviewed(store) if from_reviews else None
     if known is not None:
-        of_now = [pair for pair in found.pairs if pair.key not in known.answers]
-        _suggest([*of_now, *known.pairs], known.answers, found.memories, config, wanted)
+        reviewed_pairs, answers = known
+        pairs = [pair for pair in pairs if pair.key not in answers]
+        _suggest([*pairs, *reviewed_pairs], answers, memories, config, wanted)
         return
     model = assembly.build_model(config)
     if model.name == OFFLINE and not person:
@@ -72,8 +73,8 @@ def calibrate(
     log = CalibrationLog(
         Path(config.memory.data_dir) / "calibration.jsonl", "person" if person else model.name
     )
-    _ask(found.pairs, log, questions, config, None if person else model)
-    _suggest(found.pairs, log.read(), found.memories, config, wanted)
+    _ask(pairs, log, questions, config, None if person else model)
+    _suggest(pairs, log.read(), memories, config, wanted)
 
 
 def _suggest(
@@ -137,18 +138,18 @@ def _show_bands(
 
     bands = tally(pairs, answers)
     priced = zip(bands, prices(bands, memories), strict=True)
-    rows = [_cells(band, price) for band, price in priced if band.pairs]
+    rows = [_cells(band, *price) for band, price in priced if band.pairs]
     if title:
         show(title)
     show(grid([_HEADINGS, *reversed(rows)], fixed=7, gap=1, right=_NUMBERS))
 
 
-def _cells(band: Band, price: Price) -> tuple[str, ...]:
+def _cells(band: Band, asks: float, found: float | None) -> tuple[str, ...]:
     said = band.every
     shares = (_share(said, hits) for hits in (said.same, said.merge, said.apart))
-    finds = "?" if price.found is None else f"{price.found:,.0f}"
+    finds = "?" if found is None else f"{found:,.0f}"
     edges = f"{band.low:.2f}-{band.high:.2f}"
-    return edges, f"{band.pairs:,}", f"{said.asked:,}", *shares, f"{price.questions:,.0f}", finds
+    return edges, f"{band.pairs:,}", f"{said.asked:,}", *shares, f"{asks:,.0f}", finds
 
 
 def _share(counted: Counted, hits: int) -> str:

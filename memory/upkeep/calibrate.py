@@ -1,20 +1,25 @@
-"""Calibration, driven: a judge or a person says what the pairs of a store are to each other."""
+"""Calibration: ask a model or a person how pairs of a store's memories relate."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, combinations
+from pathlib import Path
+from typing import Any
 
 from memory.coverage import covers, differs
+from memory.errors import InputError
+from memory.ledger import DecisionRecord
 from memory.models import LOWER, Memory, Question, Scope, Verdict
 from memory.protocols import LanguageModel
-from memory.runtime import Progress, side_by_side
-from memory.search import nearest_pairs
+from memory.runtime import Progress, read_bounded, side_by_side
+from memory.search import nearest_pairs, similarity
 from memory.store import MemoryStore
-from memory.text import identity
+from memory.text import identity, text_key
 from memory.upkeep.calibration import (
     EDGES,
     AlikePair,
@@ -24,7 +29,6 @@ from memory.upkeep.calibration import (
     Upper,
     most_informative,
 )
-from memory.upkeep.calibration_log import CalibrationLog
 
 _SAYS = {
     "y": Answer.SAME, "yes": Answer.SAME, "m": Answer.MERGE, "merge": Answer.MERGE,
@@ -34,20 +38,111 @@ _SKIPS = frozenset({"s", "skip", ""})
 _HELP = "please answer y (the same), m (worth merging), n (neither), s (skip) or q (quit)"
 _ROUND = 10
 """Pairs asked about before the most informative ones are chosen anew."""
+_MOST_BYTES = 64_000_000
+"""Some 300,000 answers."""
 
 
-@dataclass(frozen=True)
-class StorePairs:
-    """The pairs of a store that could be asked about, and how many memories it holds."""
-
-    pairs: tuple[AlikePair, ...]
-    memories: int
+# --- the answers so far ---------------------------------------------------------------------------
 
 
-def pairs_of(store: MemoryStore, nearest: int) -> StorePairs:
-    """Each live text with its nearest few of its scope, by cosine, from the lowest band on.
+class CalibrationLog:
+    """Answers in a file, a line each, so that asking can go on another day.
 
-    Of rows with the same text, the oldest stands for all.
+    A line holds the keys of both texts, the answer, and who gave it.
+    """
+
+    def __init__(self, path: Path, by: str) -> None:
+        self._path = path
+        self._by = by
+
+    def read(self) -> dict[str, Answer]:
+        """Return the answers of this judge by the pairs' keys; the last one counts.
+
+        Raises: InputError.
+        """
+        if not self._path.exists():
+            return {}
+        said: dict[str, Answer] = {}
+        for number, line in enumerate(self._read().splitlines(), 1):
+            if line.strip():
+                said |= self._parsed(line, number)
+        return said
+
+    def _read(self) -> str:
+        try:
+            return read_bounded(self._path, _MOST_BYTES).decode("utf-8", "replace")
+        except OSError as exc:
+            raise InputError(self._path, f"cannot be read: {exc.strerror}") from exc
+
+    def _parsed(self, line: str, number: int) -> dict[str, Answer]:
+        try:
+            values = json.loads(line)
+            key, said, by = values["pair"], Answer(values["answer"]), values["by"]
+        except (ValueError, TypeError, KeyError) as exc:
+            remedy = "fix or remove this line"
+            raise InputError(self._path, "this line is not an answer", remedy, number) from exc
+        return {key: said} if by == self._by else {}
+
+    def add(self, key: str, answer: Answer) -> None:
+        """Append an answer."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(self._path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"pair": key, "answer": answer, "by": self._by}) + "\n")
+
+
+def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
+    """Return the pairs that people decided on in reviews, and the last answer by pair key.
+
+    Two texts are the same if one replaced the other, and worth merging if a text was written for
+    both. Decisions taken back, forgotten texts and equal texts are left out.
+    """
+    with store.ledger.reading() as reader:
+        said = [one for record in reader.decisions.by_person() for one in _said(record)]
+        memories = [memory for older, newer, _ in said for memory in (older, newer)]
+        vectors = reader.vectors.of(text_key(memory.content) for memory in memories)
+    pairs: dict[str, AlikePair] = {}
+    answers: dict[str, Answer] = {}
+    for older, newer, answer in said:
+        a, b = (vectors.get(text_key(memory.content)) for memory in (older, newer))
+        if a is not None and b is not None:
+            pair = AlikePair(older, newer, float(similarity(a, b)))
+            pairs[pair.key] = pair
+            answers[pair.key] = answer
+    return list(pairs.values()), answers
+
+
+def _said(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
+    """Yield every two members with different texts, and the answer of the decision, if any."""
+    rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
+    apart = {frozenset(known.pair[1:]) for known in record.verdicts}
+    members = [row for name in record.members if (row := rows.get(name)) is not None]
+    for a, b in combinations(members, 2):
+        keys = frozenset((a["text_key"], b["text_key"]))
+        answer = Answer.APART if keys in apart else _joined(record, a["id"], b["id"])
+        if answer is not None and len(keys) == 2:
+            yield _memory(a), _memory(b), answer
+
+
+def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
+    for survivor, retired in record.survivors:
+        if {a, b} <= {survivor, *retired}:
+            return Answer.SAME if survivor in record.members else Answer.MERGE
+    return None
+
+
+def _memory(row: Mapping[str, Any]) -> Memory:
+    fields = {name: row[name] for name in ("id", "content", "user", "timestamp")}
+    return Memory.model_validate_json(json.dumps(fields))
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
+    """Return each live text paired with its `nearest` of its scope, and the number of memories.
+
+    Pairs below the lowest band are left out. Of rows with the same text, the oldest is taken.
     """
     snapshot = store.snapshot()
     scopes: dict[Scope, dict[str, Memory]] = {}
@@ -62,29 +157,29 @@ def pairs_of(store: MemoryStore, nearest: int) -> StorePairs:
         near = nearest_pairs(matrix, nearest, EDGES[0])
         for i, j, cosine in zip(near.i, near.j, near.similarity, strict=True):
             found.append(AlikePair(memories[i], memories[j], float(cosine)))
-    return StorePairs(tuple(found), len(snapshot.rows))
+    return found, len(snapshot.rows)
 
 
 def _in_rounds(
     pairs: Sequence[AlikePair], log: CalibrationLog, questions: int
 ) -> Iterator[list[AlikePair]]:
-    """The most informative pairs, some at a time, each time by the answers until then.
+    """Yield the most informative pairs in batches, each chosen by the answers until then.
 
-    What was passed over is not offered again.
+    Skipped pairs are not offered again.
     """
     offered: set[str] = set()
     left = still_open(pairs, log, questions)
     while left > 0:
-        some = most_informative(pairs, log.read(), min(_ROUND, left), offered)
-        if not some:
+        batch = most_informative(pairs, log.read(), min(_ROUND, left), offered)
+        if not batch:
             return
-        offered |= {pair.key for pair in some}
-        left -= len(some)
-        yield some
+        offered |= {pair.key for pair in batch}
+        left -= len(batch)
+        yield batch
 
 
 def still_open(pairs: Sequence[AlikePair], log: CalibrationLog, questions: int) -> int:
-    """How many of so many questions are left to ask; the answers of other days count."""
+    """Return how many of `questions` are left to ask; answers in the log count."""
     keys = {pair.key for pair in pairs}
     answered = len(keys & set(log.read()))
     return max(0, min(questions, len(keys)) - answered)
@@ -98,33 +193,33 @@ def ask_model(
     at_once: int,
     tell: Progress,
 ) -> None:
-    """Ask about the most informative pairs and keep each answer as it comes.
+    """Ask a model about the most informative pairs, and log each answer as it comes.
 
-    Raises: ModelError; what was answered before is kept.
+    Raises: ModelError; earlier answers are kept.
     """
 
-    async def one(pair: AlikePair) -> None:
+    async def ask(pair: AlikePair) -> None:
         question = Question((pair.older, pair.newer), "calibration", pair.cosine)
         log.add(pair.key, _answer(pair, await model.judge(question)))
 
-    async def every() -> None:
+    async def ask_all() -> None:
         done, total = 0, still_open(pairs, log, questions)
         async with aclosing(model):
-            for some in _in_rounds(pairs, log, questions):
-                await side_by_side(one, some, at_once)
-                done += len(some)
+            for batch in _in_rounds(pairs, log, questions):
+                await side_by_side(ask, batch, at_once)
+                done += len(batch)
                 tell(done, total)
 
-    asyncio.run(every())
+    asyncio.run(ask_all())
 
 
 def _answer(pair: AlikePair, verdict: Verdict) -> Answer:
-    """The same where one of the two says all that the judge made of both."""
+    """Return the answer that a verdict means: SAME if a memory states all of the merged text."""
     if not verdict.parts:
         return Answer.APART
-    made = verdict.parts[0].text
+    merged = verdict.parts[0].text
     for text in (pair.older.content, pair.newer.content):
-        if identity(text) == identity(made) or covers(text, made):
+        if identity(text) == identity(merged) or covers(text, merged):
             return Answer.SAME
     return Answer.MERGE
 
@@ -136,9 +231,9 @@ def ask_person(
     say: Callable[[str], None],
     hear: Callable[[], str | None],
 ) -> int:
-    """Show the most informative pairs and keep each answer; gives how many.
+    """Show a person the most informative pairs, log each answer, and return how many were given.
 
-    `hear` gives None at the end.
+    `hear` returns a line of input, or None at its end.
     """
     given, total = 0, still_open(pairs, log, questions)
     offered = chain.from_iterable(_in_rounds(pairs, log, questions))
@@ -156,19 +251,19 @@ def ask_person(
     return given
 
 
-def _shown(pair: AlikePair, place: str) -> Iterator[str]:
-    yield f"\n{place}  {pair.cosine:.3f}"
+def _shown(pair: AlikePair, number: str) -> Iterator[str]:
+    yield f"\n{number}  {pair.cosine:.3f}"
     for memory in (pair.older, pair.newer):
         yield f"  {memory.timestamp:%Y-%m-%d}  {memory.content}"
     difference = differs(pair.older.content, pair.newer.content)
     yield f"  differs  {difference}" if difference else "  differs in wording alone"
 
 
-# --- what came of it ------------------------------------------------------------------------------
+# --- what to write into config.yaml ---------------------------------------------------------------
 
 
 def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
-    """The scale and the thresholds as lines of config.yaml, with what they rest on."""
+    """Yield the scale and thresholds as lines of config.yaml, with the evidence as comments."""
     scale, upper = suggestion.scale, suggestion.upper
     for fit in suggestion.fits:
         if fit.anchor is not None:

@@ -1,4 +1,4 @@
-"""A scale that fits one store and embedder: pairs chosen, answers counted, anchors fitted. Pure."""
+"""Fit a scale to one store and embedder: choose pairs, count answers, fit anchors. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise, zip_longest
+from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -16,27 +17,26 @@ import numpy.typing as npt
 from memory.coverage import compare
 from memory.models import LOWER, NEAR_COPY, Memory, Scale
 from memory.text import has_cjk, text_key
-from memory.upkeep.intervals import wilson
 
 EDGES = (
     0.40, 0.50, 0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95, 0.97, 0.98, 0.99, 1.0,
 )  # fmt: skip
-"""Bands of cosine, each from one edge up to the next, the last one with both."""
+"""Bounds of the bands of cosine; a band includes its lower bound, the last one both."""
 FEW = 12
-"""Fewer answers say nothing."""
+"""Fewest answers to conclude anything from."""
 _FIRST = 3
-"""So many of each band are asked before any other."""
+"""Pairs of each band that are asked about first."""
 _AROUND = 0.05
-"""Answers so near to an anchor say how sure it is."""
+"""How near to an anchor the answers lie that tell how certain it is."""
 
 
 class Answer(StrEnum):
-    """What is said of two memories."""
+    """How two memories relate."""
 
     SAME = "same"
-    """One of them can stand for both."""
+    """One of them can replace both."""
     MERGE = "merge"
-    """They overlap: one memory made of both would be better."""
+    """They overlap and are worth merging."""
     APART = "apart"
 
 
@@ -50,30 +50,48 @@ class AlikePair:
 
     @cached_property
     def key(self) -> str:
-        """Names the two texts, without holding them, whichever came first."""
+        """The keys of both texts, lowest first."""
         keys = sorted((text_key(self.older.content), text_key(self.newer.content)))
         return " ".join(keys)
 
     @cached_property
-    def lot(self) -> str:
-        """Its place among pairs that are worth the same: the same one every time."""
+    def rank(self) -> str:
+        """A random order that is the same every time."""
         return hashlib.sha256(self.key.encode()).hexdigest()
 
     @cached_property
     def covered(self) -> bool:
-        """Whether the guard would let one of the two replace the other."""
+        """Whether one of the two covers the other."""
         found = compare(self.older.content, self.newer.content)
         return found.a_covers_b or found.b_covers_a
 
     @cached_property
     def strict(self) -> bool:
-        """Whether kana or Han stands in either text."""
+        """Whether either text has kana or Han."""
         return has_cjk(self.older.content) or has_cjk(self.newer.content)
+
+
+def wilson(hits: int, of: int) -> tuple[float, float]:
+    """Return the 95 % Wilson score interval of a share; (0, 1) if `of` is 0.
+
+    E. B. Wilson (1927), Probable inference, the law of succession, and statistical inference,
+    Journal of the American Statistical Association 22: centre and half width of
+    (p + z²/2n ± z sqrt(p(1 - p)/n + z²/4n²)) / (1 + z²/n). Unlike p ± z sqrt(p(1 - p)/n) it is
+    useful without any hit.
+    """
+    if of == 0:
+        return 0.0, 1.0
+    z = 1.959964  # the normal quantile of a two-sided 95 % interval
+    share, spread = hits / of, z * z / of
+    centre = (share + spread / 2) / (1 + spread)
+    half = z * sqrt(share * (1 - share) / of + spread / (4 * of)) / (1 + spread)
+    low, high = max(0.0, centre - half), min(1.0, centre + half)
+    return (0.0 if hits == 0 else low), (1.0 if hits == of else high)
 
 
 @dataclass(frozen=True)
 class Counted:
-    """How often each was said."""
+    """How many answers of each kind there are."""
 
     same: int = 0
     merge: int = 0
@@ -88,20 +106,20 @@ class Counted:
 
     @property
     def worth(self) -> int:
-        """Same, or worth merging."""
+        """Answers that make a question worth asking: same or merge."""
         return self.same + self.merge
 
     def share(self, hits: int) -> float | None:
         return hits / self.asked if self.asked else None
 
     def interval(self, hits: int) -> tuple[float, float]:
-        """95 %, Wilson's."""
+        """Return the 95 % Wilson interval of a share."""
         return wilson(hits, self.asked)
 
 
 @dataclass(frozen=True)
 class Band:
-    """The pairs from cosine `low` up to `high`: how many, and what was said of those asked."""
+    """The pairs from cosine `low` up to `high`: their number, and the answers about them."""
 
     low: float
     high: float
@@ -112,33 +130,22 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Price:
-    """What it comes to, were everything from a band on asked about."""
-
-    questions: float
-    """For each 1,000 memories; what is covered from 0.95 on is replaced unasked."""
-    found: float | None
-    """How many of the pairs are the same or worth merging, by the answers' shares; None where a
-    band has pairs and no answers."""
-
-
-@dataclass(frozen=True)
 class Fit:
-    """Where every second pair is the same or worth merging; None where the answers do not say."""
+    """The cosine at which half of the pairs are worth asking about; None if unknown."""
 
     anchor: float | None
     near: Counted
-    """The answers around it."""
+    """The answers about pairs around it."""
 
 
 @dataclass(frozen=True)
 class Upper:
-    """From where on replacing is right as often as wanted; 1 where nowhere, None where unknown."""
+    """The threshold from which replacing is right often enough; 1 if none is, None if unknown."""
 
     threshold: float | None
     precision: float | None
     counted: Counted
-    """The answers that this rests on."""
+    """The answers about the pairs above it."""
 
 
 UNKNOWN = Upper(None, None, Counted())
@@ -146,11 +153,11 @@ UNKNOWN = Upper(None, None, Counted())
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What to write into the configuration, and what it rests on."""
+    """What to write into the configuration, and the evidence."""
 
     scale: Scale | None
     fits: tuple[Fit, Fit]
-    """Of other scripts, and of pairs with kana or Han."""
+    """For pairs without and with kana or Han."""
     upper: Upper
 
 
@@ -163,11 +170,11 @@ def most_informative(
     most: int,
     passed_over: Collection[str] = frozenset(),
 ) -> list[AlikePair]:
-    """The pairs to ask about next, most similar first: the same ones for the same answers.
+    """Return the pairs to ask about next, most similar first; deterministic.
 
-    A few of every band first; then those about which the answers so far leave the most doubt,
-    which are those around the anchor. Pairs with kana or Han and others, which have an anchor of
-    their own each, take turns. Keys in `passed_over` are left alone.
+    A few of every band come first, then those nearest to the anchor, where the answers so far leave
+    the most doubt. Pairs with and without kana or Han, which have anchors of their own, alternate.
+    Pairs whose keys are in `passed_over` are left out.
     """
     by_script = [[pair for pair in pairs if pair.strict is strict] for strict in (False, True)]
     ranked = [_ranked(some, answers, passed_over) for some in by_script]
@@ -180,7 +187,7 @@ def _ranked(
 ) -> list[AlikePair]:
     asked = [pair for pair in pairs if pair.key in answers]
     left = [pair for pair in pairs if pair.key not in answers and pair.key not in passed_over]
-    left.sort(key=lambda pair: pair.lot)
+    left.sort(key=lambda pair: pair.rank)
     first = _first_of_each_band(left, asked)
     anchor = fit_anchor(asked, answers).anchor or LOWER
     drawn = {pair.key for pair in first}
@@ -190,7 +197,7 @@ def _ranked(
 
 
 def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -> list[AlikePair]:
-    """Of near-copies those that would be replaced unasked come first."""
+    """Return a few pairs of each band; of near-copies, covered ones first."""
     found: list[AlikePair] = []
     for some, known in zip(_by_band(left), _by_band(asked), strict=True):
         some.sort(key=lambda pair: pair.cosine >= NEAR_COPY and not pair.covered)
@@ -202,7 +209,7 @@ def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -
 
 
 def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Band]:
-    """What is known about each band, the lowest first."""
+    """Count the answers about each band, the lowest first."""
     edges = pairwise(EDGES)
     return [
         _band(low, high, some, answers)
@@ -233,21 +240,26 @@ def _band(
 
 
 def counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counted:
-    """What was said of these pairs."""
+    """Count the answers about these pairs."""
     said = [answers[pair.key] for pair in pairs if pair.key in answers]
     return Counted(*(said.count(answer) for answer in Answer))
 
 
-def prices(bands: Sequence[Band], memories: int) -> list[Price]:
-    """For each of the bands."""
-    found: list[Price] = []
-    for place in range(len(bands)):
-        above = [band for band in bands[place:] if band.pairs]
-        asked = sum(band.pairs - band.covered_pairs for band in above)
+def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
+    """Return what asking from each band on costs and finds.
+
+    The first value is questions for 1,000 memories; covered pairs from 0.95 on need none. The
+    second is the expected number of pairs that are worth asking about; None if a band with pairs
+    has no answers.
+    """
+    found: list[tuple[float, float | None]] = []
+    for position in range(len(bands)):
+        above = [band for band in bands[position:] if band.pairs]
+        questions = 1_000 * sum(band.pairs - band.covered_pairs for band in above)
         shares = [(band.pairs, band.every.share(band.every.worth)) for band in above]
         known = [pairs * share for pairs, share in shares if share is not None]
-        whole = len(known) == len(shares)
-        found.append(Price(1_000 * asked / max(1, memories), sum(known) if whole else None))
+        hits = sum(known) if len(known) == len(shares) else None
+        found.append((questions / max(1, memories), hits))
     return found
 
 
@@ -255,10 +267,10 @@ def prices(bands: Sequence[Band], memories: int) -> list[Price]:
 
 
 def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit:
-    """The cosine at which a logistic curve through the answers is one half.
+    """Return the cosine at which a logistic curve through the answers is one half.
 
-    Not outside of what was asked. None where the answers are few or all the same, and where more
-    cosine makes it no likelier.
+    It lies within the cosines asked about. None if the answers are few or all the same, or if the
+    curve does not rise.
     """
     asked = [pair for pair in pairs if pair.key in answers]
     cosines = np.array([pair.cosine for pair in asked])
@@ -277,9 +289,9 @@ def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit
 def _logistic_half(
     x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], rounds: int = 50, ridge: float = 0.05
 ) -> float | None:
-    """Where log odds that are linear in x are even, by Newton's method; None where they fall.
+    """Return where log odds that are linear in x are even, by Newton's method; None if they fall.
 
-    The ridge holds the slope where the two sides part cleanly.
+    The ridge bounds the slope if a threshold separates the answers perfectly.
     """
     middle, spread = float(x.mean()), float(x.std()) or 1.0
     design = np.stack([np.ones_like(x), (x - middle) / spread], axis=1)
@@ -304,7 +316,7 @@ def suggest(
     *,
     guard: bool,
 ) -> Suggestion:
-    """What the answers say about a store whose scale is `now`."""
+    """Return what the answers suggest for a store whose scale is `now`."""
     fits = (
         fit_anchor([pair for pair in pairs if not pair.strict], answers),
         fit_anchor([pair for pair in pairs if pair.strict], answers),
@@ -314,7 +326,7 @@ def suggest(
 
 
 def suggest_scale(now: Scale, others: Fit, strict: Fit) -> Scale | None:
-    """The scale with what was fitted in place of what is; None where nothing was."""
+    """Return the scale with the fitted anchors; None if none was fitted."""
     if others.anchor is None and strict.anchor is None:
         return None
     anchor = now.anchor if others.anchor is None else others.anchor
@@ -323,16 +335,15 @@ def suggest_scale(now: Scale, others: Fit, strict: Fit) -> Scale | None:
 
 
 def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper:
-    """The lowest threshold from 0.95 on at which what is replaced unasked is right as often.
+    """Return the lowest threshold from 0.95 on at which a share `wanted` of replacements is right.
 
-    Of the pairs at and above it (all, or with the guard those that are covered); each band counts
-    as often as it has pairs. A band that has pairs and no answers ends the walk: nothing is known
-    about it; a few answers say nothing either.
+    It counts the pairs at and above it, with the guard only covered ones, each band weighted by its
+    pairs. A band with pairs and no answers ends the search, since nothing is known about it.
     """
     threshold, precision, answers = None, None, Counted()
     pairs, right, said = 0, 0.0, Counted()
     for band in reversed([band for band in bands if band.low >= NEAR_COPY]):
-        there, counted = _replaced(band, guard)
+        there, counted = (band.covered_pairs, band.covered) if guard else (band.pairs, band.every)
         share = counted.share(counted.same)
         if not there:
             continue
@@ -344,7 +355,3 @@ def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper
             break
         threshold, precision, answers = band.low, right / pairs, said
     return Upper(threshold, precision, answers) if said.asked >= FEW else UNKNOWN
-
-
-def _replaced(band: Band, guard: bool) -> tuple[int, Counted]:
-    return (band.covered_pairs, band.covered) if guard else (band.pairs, band.every)

@@ -1,4 +1,4 @@
-"""What is wrong with a store: its record, its index, and what only a person can decide."""
+"""Find and mend what is wrong with a store, and make its vectors again."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ import numpy as np
 
 from memory.deduplicator import untrusted_readers
 from memory.errors import IndexFault, LedgerDamaged
-from memory.ledger import Reader
+from memory.ledger import Ledger, Reader
+from memory.protocols import Embedder
 from memory.store import MemoryStore
-from memory.text import text_key
+from memory.text import normalise, text_key
 
 _UNIT = 1e-3
 """How far a stored vector's length may lie from 1."""
+_AT_ONCE = 1_000
+"""Texts in one call of the embedder."""
 _RESTORE = "restore a backup with `memory-dedup restore`"
 _FIX = "run `memory-dedup doctor --fix`"
 
 Kind = Literal["damage", "mendable", "yours"]
-"""What must never be, what `mend` makes again, and what is for a person to do or leave."""
+"""What must never happen, what `mend` repairs, and what a person may do."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be, and what to do about it."""
+    """A problem, and what to do about it."""
 
     what: str
     remedy: str
@@ -34,9 +37,9 @@ class Finding:
 
 
 def examine(store: MemoryStore) -> list[Finding]:
-    """All that is wrong, the worst first; an empty list is a clean bill of health.
+    """Return all problems of a store, the worst first.
 
-    Raises: LedgerError where the record cannot even be read.
+    Raises: LedgerError if the ledger cannot be read.
     """
     try:
         return _examined(store)
@@ -66,10 +69,9 @@ def _examined(store: MemoryStore) -> list[Finding]:
 
 
 def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = None) -> None:
-    """Mend what the ledger itself tells how to.
+    """Repair what can be made from the ledger: missing vectors and an index that differs.
 
-    Missing vectors and an index that differs are made again; summaries that tell of forgotten
-    memories go.
+    Summaries of episodes that hold forgotten memories are dropped.
 
     Raises: LedgerError, EmbeddingError, IndexFault.
     """
@@ -81,8 +83,33 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
     store.scrub()
 
 
+def reembed(
+    ledger: Ledger, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None
+) -> int:
+    """Make every vector again with another embedder, all or none; return how many.
+
+    Raises: EmbeddingError, LedgerError; the old vectors are then still there.
+    """
+    with ledger.reading() as reader:
+        rows = reader.memories.all()
+        texts = {row.text_key: row.memory.content for row in rows if not row.forgotten}
+    parts = []
+    names = list(texts)
+    for start in range(0, len(names), _AT_ONCE):
+        batch = names[start : start + _AT_ONCE]
+        parts.append(embedder.embed([normalise(texts[name]) for name in batch]))
+        if on_progress is not None:
+            on_progress(start + len(batch), len(names))
+    vectors = np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
+    with ledger.writing() as writer:
+        writer.vectors.replace_all(dict(zip(names, vectors, strict=True)))
+        writer.followers.start_all_again()
+        writer.set_meta("embedder", embedder.fingerprint)
+    return len(names)
+
+
 def _rows(reader: Reader) -> Iterator[Finding]:
-    """Every retired memory has a successor; nothing is newer than the newest commit."""
+    """Check successors, links, revisions and text keys."""
     successors = reader.memories.successions()
     alone = [name for name in successors if not _ends_well(name, successors, reader)]
     if alone:
@@ -130,16 +157,16 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
 
 
 def _episodes(reader: Reader) -> Iterator[Finding]:
-    """Episodes of a ledger from before they had owners may tell of what was forgotten since."""
+    """Find summaries made before episodes had owners that may tell of forgotten memories."""
     if telling := _telling_of_forgotten(reader):
         what = _some("episodes whose summary may tell of forgotten memories", telling)
         yield Finding(what, f"{_FIX} to drop their summaries", kind="mendable")
 
 
 def _telling_of_forgotten(reader: Reader) -> list[str]:
-    """Ids of the episodes with a summary that hold a forgotten memory, or none any more.
+    """Return the episodes with a summary that hold a forgotten memory, or no memory any more.
 
-    What an undone decision had made is gone as well, but was not forgotten.
+    A memory that an undone decision had made is erased as well, but was not forgotten.
     """
     return [
         episode_id
@@ -165,17 +192,17 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
 
 def _readers(reader: Reader) -> Iterator[Finding]:
     remedy = "configure another model, or try this one again with `memory-dedup retry --all`"
-    yield from (Finding(told, remedy, "yours") for told in untrusted_readers(reader))
+    yield from (Finding(what, remedy, "yours") for what in untrusted_readers(reader))
 
 
 def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
-    """A scope says each text once, but for those that a person keeps."""
+    """Find texts that a scope has twice, but for those that a person keeps."""
     kept = reader.distinct.all()
     stated: dict[tuple[str, str], list[str]] = {}
     for row in reader.memories.live():
-        place = (store.scope_of(row.memory).key, row.text_key)
-        if (*place, row.text_key) not in kept:
-            stated.setdefault(place, []).append(row.memory.id)
+        scoped_text = (store.scope_of(row.memory).key, row.text_key)
+        if (*scoped_text, row.text_key) not in kept:
+            stated.setdefault(scoped_text, []).append(row.memory.id)
     again = [name for names in stated.values() for name in names[1:]]
     if again:
         remedy = "run `memory-chat --deduplicate-memories`"

@@ -14,9 +14,14 @@ from memory.cli import app
 from memory.errors import InputError, ModelError
 from memory.models import MergeGroup, Verdict
 from memory.store import MemoryStore
-from memory.upkeep.calibrate import ask_model, ask_person, pairs_of, still_open
+from memory.upkeep.calibrate import (
+    CalibrationLog,
+    ask_model,
+    ask_person,
+    pairs_of,
+    still_open,
+)
 from memory.upkeep.calibration import Answer
-from memory.upkeep.calibration_log import CalibrationLog
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
@@ -50,10 +55,10 @@ def hearing(*lines: str) -> Callable[[], str | None]:
 
 
 def test_pairs_are_of_one_scope_and_of_different_texts(filled: MemoryStore) -> None:
-    found = pairs_of(filled, 5)
-    told = {(pair.older.content, pair.newer.content, pair.cosine) for pair in found.pairs}
+    pairs, memories = pairs_of(filled, 5)
+    told = {(pair.older.content, pair.newer.content, pair.cosine) for pair in pairs}
     assert told == {(TEXTS[0], TEXTS[1], 0.96), (TEXTS[2], TEXTS[3], 0.99)}
-    assert found.memories == 6
+    assert memories == 6
 
 
 def test_of_each_text_only_the_nearest_few_are_asked_about(
@@ -62,15 +67,15 @@ def test_of_each_text_only_the_nearest_few_are_asked_about(
     centre = embedder.place("Mia has a cat.")
     others = [embedder.place(f"Mia has {n} cats.", 0.9 - n / 100, centre) for n in range(9)]
     store.add_batch([tell(text) for text in (centre, *others)])
-    assert len(pairs_of(store, 100).pairs) == 45
-    nearest = [pair for pair in pairs_of(store, 2).pairs if pair.older.content == centre]
+    assert len(pairs_of(store, 100)[0]) == 45
+    nearest = [pair for pair in pairs_of(store, 2)[0] if pair.older.content == centre]
     assert max(pair.cosine for pair in nearest) == 0.9
-    assert len(pairs_of(store, 2).pairs) < 20
+    assert len(pairs_of(store, 2)[0]) < 20
 
 
 def test_the_model_is_asked_and_what_it_said_is_kept(filled: MemoryStore, tmp_path: Path) -> None:
     """One text that says all is the same; a new one of both is a merge; none is apart."""
-    pairs = sorted(pairs_of(filled, 5).pairs, key=lambda pair: -pair.cosine)
+    pairs = sorted(pairs_of(filled, 5)[0], key=lambda pair: -pair.cosine)
     for verdict, answer in [
         (Verdict(parts=(MergeGroup(members=(0, 1), text=TEXTS[3]),)), Answer.SAME),
         (Verdict(parts=(MergeGroup(members=(0, 1), text="Mia has dogs, 2 or 3."),)), Answer.MERGE),
@@ -87,7 +92,7 @@ def test_the_model_is_asked_and_what_it_said_is_kept(filled: MemoryStore, tmp_pa
 def test_no_more_is_asked_than_was_said_all_days_together(
     filled: MemoryStore, answers: CalibrationLog
 ) -> None:
-    pairs = pairs_of(filled, 5).pairs
+    pairs = pairs_of(filled, 5)[0]
     for _ in range(2):
         ask_model(pairs, ScriptedModel(Verdict()), answers, 1, 1, lambda _done, _of: None)
     assert len(answers.read()) == 1
@@ -98,14 +103,14 @@ def test_no_more_is_asked_than_was_said_all_days_together(
 def test_a_model_that_fails_loses_no_answer(filled: MemoryStore, answers: CalibrationLog) -> None:
     model = ScriptedModel(SAME, ModelError("503"))
     with pytest.raises(ModelError, match="503"):
-        ask_model(pairs_of(filled, 5).pairs, model, answers, 9, 1, lambda _done, _of: None)
+        ask_model(pairs_of(filled, 5)[0], model, answers, 9, 1, lambda _done, _of: None)
     assert len(answers.read()) == 1
 
 
 def test_a_person_says_which_skips_mistypes_and_goes_on_another_day(
     filled: MemoryStore, answers: CalibrationLog
 ) -> None:
-    pairs = sorted(pairs_of(filled, 5).pairs, key=lambda pair: -pair.cosine)
+    pairs = sorted(pairs_of(filled, 5)[0], key=lambda pair: -pair.cosine)
     said: list[str] = []
     assert ask_person(pairs, answers, 9, said.append, hearing("perhaps", "s", "q")) == 0
     assert ask_person(pairs, answers, 9, said.append, hearing("m")) == 1
@@ -125,21 +130,9 @@ def test_each_judge_has_answers_of_its_own_and_the_last_one_counts(tmp_path: Pat
     assert (model.read(), person.read()) == ({"a b": Answer.SAME}, {"a b": Answer.APART})
 
 
-def test_lines_of_earlier_versions_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "calibration.jsonl"
-    old = [
-        {"pair": "a b", "duplicate": True, "by": "m"},
-        {"pair": "c d", "duplicate": False, "by": "m"},
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in old), encoding="utf-8")
-    log = CalibrationLog(path, "m")
-    log.add("e f", Answer.MERGE)
-    assert log.read() == {"a b": Answer.SAME, "c d": Answer.APART, "e f": Answer.MERGE}
-
-
 def test_a_broken_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "calibration.jsonl"
-    path.write_text('{"pair": "a b", "duplicate": true, "by": "m"}\n{"pair"\n', encoding="utf-8")
+    path.write_text('{"pair": "a b", "answer": "same", "by": "m"}\n{"pair"\n', encoding="utf-8")
     with pytest.raises(InputError, match=r"calibration\.jsonl:2"):
         CalibrationLog(path, "m").read()
 

@@ -131,8 +131,7 @@ def test_a_price_counts_everything_above_and_what_is_replaced_unasked_costs_noth
     high = Band(0.95, 0.97, 10, 4, Counted(same=4), Counted(same=2))
     unknown = Band(0.65, 0.70, 30, 0, Counted(), Counted())
     found = prices([unknown, low, high], 500)
-    assert [price.questions for price in found] == [112.0, 52.0, 12.0]
-    assert [price.found for price in found] == [None, 20.0, 10.0]
+    assert found == [(112.0, None), (52.0, 20.0), (12.0, 10.0)]
 
 
 def test_a_key_does_not_depend_on_the_order_and_holds_no_text(tell: Tell) -> None:

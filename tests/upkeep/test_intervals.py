@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.upkeep.intervals import wilson
+from memory.upkeep.calibration import wilson
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from memory.review import (
     content_hash,
 )
 from memory.store import MemoryStore
+from memory.upkeep.calibrate import reviewed
 from memory.upkeep.calibration import EDGES, Answer, tally
-from memory.upkeep.reviewed import reviewed
 from tests.conftest import Tell
 from tests.doubles import PlacedEmbedder
 
@@ -45,10 +45,10 @@ def test_every_kind_of_answer_counts_as_long_as_it_stands(
     given(answers, families[3], ReviewAnswer.LATER)
     given(answers, families[4], ReviewAnswer.KEEP_ALL)
     answers.take_back()
-    found = reviewed(store)
-    assert sorted(found.answers.values()) == [Answer.APART, Answer.MERGE, Answer.SAME]
-    assert {round(one.cosine, 2) for one in found.pairs} == {0.96}
-    [band] = [one for one in tally(found.pairs, found.answers) if one.pairs]
+    pairs, said = reviewed(store)
+    assert sorted(said.values()) == [Answer.APART, Answer.MERGE, Answer.SAME]
+    assert {round(one.cosine, 2) for one in pairs} == {0.96}
+    [band] = [one for one in tally(pairs, said) if one.pairs]
     assert (band.low, band.every.asked) == (EDGES[-5], 3)
 
 
@@ -57,6 +57,6 @@ def test_what_was_forgotten_says_nothing(
 ) -> None:
     members = pair(store, embedder, tell, 1)
     given(Answers(store, Rules(), "run_of_a_review"), members, ReviewAnswer.KEEP_ALL)
-    assert len(reviewed(store).pairs) == 1
+    assert len(reviewed(store)[0]) == 1
     store.forget(members[0].id)
-    assert reviewed(store).pairs == ()
+    assert reviewed(store)[0] == []
