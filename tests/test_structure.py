@@ -43,7 +43,7 @@ HOME_OF = {
     "openai": {"providers.openai"},
     "opentelemetry": {"runtime.telemetry"},
     "tenacity": {"providers.remote"},
-    "distributed": {"assembly.executor"},
+    "distributed": {"assembly.wiring"},
     "starlette": {"runtime.listening", "review.admission", "review.server", "agent.over_http"},
     "uvicorn": {"runtime.listening"},
     "h11": {"runtime.listening"},

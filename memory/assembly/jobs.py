@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from memory.assembly.language import build_model
+from memory.assembly.providers import build_model
 from memory.assembly.sources import Brought, Source, read_source
 from memory.assembly.stores import open_store, read_store
 from memory.assembly.wiring import build_deduplicator

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from memory.assembly.theirs import mem0_store, their_collection
+from memory.assembly.providers import chroma_headers
 from memory.config import Config
 from memory.errors import InputError
 from memory.interchange import (
@@ -17,19 +18,28 @@ from memory.interchange import (
     Found,
     Kind,
     Reading,
+    TheirChroma,
+    TheirPgvector,
+    TheirQdrant,
     Theirs,
     as_memories,
     choose_namespaces,
+    is_address,
+    is_postgres,
+    is_qdrant,
+    langgraph_at,
     note_reading,
     read_graph,
     read_memories,
     unexpired,
     unexpired_items,
     users_of_several_agents,
+    vector_folder,
     with_history,
     with_links_resolved,
 )
 from memory.models import Memory
+from memory.search import ChromaServer
 from memory.store import MemoryStore
 
 _NAMED = 20
@@ -185,3 +195,59 @@ def _collection(found: Found, source: str, reading: Reading, notes: Sequence[str
     brought = sorted_out(as_memories(found.rows, source, reading))
     origin = found.collection_id or None
     return replace(brought, notes=tuple(notes), collection_id=origin, reading=reading)
+
+
+# --- which collection ----------------------------------------------------------------------------
+
+
+def their_collection(kind: Kind, place: str, name: str) -> Theirs:
+    """Somebody else's collection, to write to.
+
+    Raises: InputError.
+    """
+    if kind == "langgraph":
+        return langgraph_at(place)
+    if kind == "pgvector":
+        if not is_postgres(place):
+            raise InputError(place, "is no address of a PostgreSQL", "give postgresql://...")
+        return TheirPgvector(place, name)
+    if kind == "qdrant":
+        return TheirQdrant(place.rstrip("/") if is_address(place) else Path(place), name)
+    return TheirChroma(_chroma_place(place), name)
+
+
+def mem0_store(place: str) -> tuple[Kind, str]:
+    """Which store mem0 keeps its memories in, and where: a database, a server, or a folder.
+
+    Raises: InputError.
+    """
+    if is_postgres(place):
+        return "pgvector", place
+    if is_address(place):
+        return "qdrant", place
+    folder = vector_folder(Path(place))
+    return ("qdrant" if is_qdrant(folder) else "chroma"), str(folder)
+
+
+def _chroma_place(given: str) -> Path | ChromaServer:
+    """Where somebody else's Chroma is: a folder, or the server at `http://HOST:PORT`.
+
+    Raises: InputError.
+    """
+    if not given.startswith(("http://", "https://")):
+        return Path(given)
+    url = urlsplit(given)
+    try:
+        port = url.port or (443 if url.scheme == "https" else 8000)
+    except ValueError as exc:
+        raise InputError(given, f"has no port ({exc})", "give http://HOST:PORT") from exc
+    if not url.hostname or url.path.strip("/") or url.query:
+        raise InputError(given, "is no address of a Chroma server", "give http://HOST:PORT")
+    return ChromaServer(
+        host=url.hostname,
+        port=port,
+        ssl=url.scheme == "https",
+        tenant="default_tenant",
+        database="default_database",
+        headers=chroma_headers(),
+    )

@@ -1,4 +1,4 @@
-"""A store, or its ledger alone: opened, made, upgraded, or only read."""
+"""Open, make, upgrade or read a store, or its ledger alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory.assembly.embedders import build_embedder, build_scale, own_embedder
-from memory.assembly.index import open_index
+from memory.assembly.providers import build_embedder, build_scale, chroma_headers
 from memory.errors import LedgerError, LedgerOutdated
 
 if TYPE_CHECKING:
@@ -27,20 +26,19 @@ def open_store(
     embedder: Embedder | None = None,
     index: Callable[[Ledger], VectorIndex] | None = None,
 ) -> MemoryStore:
-    """The store at the configured place, made where there is none.
+    """Open the store at the configured place; make it where there is none.
 
-    `embedder` is one's own, else the configured one. `index` opens one's own index for users whose
-    vectors do not fit into `memory.search.vectors_mb`, else Chroma does.
+    `embedder` replaces the configured one. `index` opens an index in place of Chroma, for users
+    whose vectors do not fit into `memory.search.vectors_mb`.
 
     Raises: LedgerError, EmbedderMismatch.
     """
-    own = own_embedder(embedder) if embedder is not None else None
-    opener = index or (lambda ledger: open_index(ledger, config))
-    store = _store(open_ledger(config), config, opener, own)
+    opener = index or (lambda ledger: _open_index(ledger, config))
+    store = _store(open_ledger(config), config, opener, embedder)
     try:
         with store.ledger.reading() as reader:
             store.embeddings.check(reader)
-        store.scrub()  # what a crash, or another process, left of the forgotten
+        store.scrub()  # clear what a crash or another process left of forgotten memories
     except BaseException:  # Ctrl-C too must not leave the ledger open
         store.close()
         raise
@@ -48,7 +46,7 @@ def open_store(
 
 
 def open_existing_store(config: Config) -> MemoryStore:
-    """The same where there is one; nothing is made.
+    """Open the store if there is one; make nothing.
 
     Raises: LedgerMissing, LedgerError, EmbedderMismatch.
     """
@@ -57,7 +55,7 @@ def open_existing_store(config: Config) -> MemoryStore:
 
 
 def read_store(config: Config) -> MemoryStore:
-    """The existing store for reading only: nothing on disk changes, Chroma stays closed.
+    """Open the existing store for reading only: nothing on disk changes, Chroma stays closed.
 
     Raises: LedgerMissing, LedgerOutdated, LedgerError, EmbedderMismatch.
     """
@@ -68,10 +66,10 @@ def read_store(config: Config) -> MemoryStore:
 
 @contextlib.contextmanager
 def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
-    """Open the store without changing its record, and say how far it could be opened.
+    """Yield the store, its record unchanged, and what limits it (empty if nothing does).
 
-    An older ledger is read as an upgraded copy, which is gone afterwards; one that cannot be
-    written, for reading only. The text is empty where neither was needed.
+    An older ledger is read as an upgraded copy, which is deleted afterwards; a ledger that cannot
+    be written is opened for reading only.
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -97,7 +95,7 @@ def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
 
 
 def open_ledger(config: Config) -> Ledger:
-    """The ledger alone, whatever embedder it was made with; an older one is upgraded first.
+    """Open or make the ledger alone, whatever its embedder; upgrade an older one first.
 
     Raises: LedgerError.
     """
@@ -113,7 +111,7 @@ def open_ledger(config: Config) -> Ledger:
 
 
 def open_existing_ledger(config: Config) -> Ledger:
-    """The same where there is one; nothing is made.
+    """Open the ledger if there is one; make nothing.
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -123,7 +121,7 @@ def open_existing_ledger(config: Config) -> Ledger:
 
 
 def upgrade_ledger(config: Config) -> Path | None:
-    """Bring the ledger to this version; gives the copy of it as it was, None where it is already.
+    """Upgrade the ledger; return the path of the old one's copy, None if it is of this version.
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -133,7 +131,7 @@ def upgrade_ledger(config: Config) -> Path | None:
 
 
 def read_ledger(config: Config) -> Ledger:
-    """The existing ledger alone, for reading only.
+    """Open the existing ledger alone, for reading only.
 
     Raises: LedgerMissing, LedgerOutdated, LedgerError.
     """
@@ -148,10 +146,11 @@ def _store(
     open_index: Callable[[Ledger], VectorIndex] | None,
     own: Embedder | None = None,
 ) -> MemoryStore:
+    from memory.providers import OwnEmbedder
     from memory.store import MemoryStore
 
     try:
-        embedder = own or build_embedder(config)
+        embedder = OwnEmbedder(own) if own is not None else build_embedder(config)
         return MemoryStore(
             ledger,
             embedder,
@@ -165,3 +164,27 @@ def _store(
     except BaseException:  # Ctrl-C too must not leave the ledger open
         ledger.close()
         raise
+
+
+def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
+    """Open Chroma, for users whose vectors do not fit into memory.
+
+    Raises: IndexFault where another process has the folder, or no server answers.
+    """
+    from memory.search import ChromaServer, EmbeddedChroma, ServedChroma
+
+    chroma = config.memory.chroma
+    if chroma.host is not None:
+        server = ChromaServer(
+            host=chroma.host,
+            port=chroma.port,
+            ssl=chroma.ssl,
+            tenant=chroma.tenant,
+            database=chroma.database,
+            headers=chroma_headers(),
+        )
+        return ServedChroma(server, ledger.store_id())
+    folder = Path(config.memory.data_dir) / "chroma"
+    with ledger.reading() as reader:
+        is_ours = str(folder.absolute()) in reader.followers.places()
+    return EmbeddedChroma(folder, is_ours=is_ours)

@@ -1,26 +1,33 @@
-"""The systems on a store and a model: deduplicator, review, chatbot, agent."""
+"""Build the systems on a store and a model: deduplicator, review, chatbot, agent."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory.assembly.language import build_model, guarded
+from memory.assembly.providers import build_model, guarded
 from memory.assembly.stores import open_store
-from memory.assembly.workspace import build_workspace
+from memory.errors import InputError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from memory.agent import AgentTools, OnSaved
+    from memory.agent import AgentTools, OnSaved, WorkspaceMemorySync
     from memory.config import Config
     from memory.deduplicator import MemoryDeduplicator
     from memory.extractor import ChatMemory, MemoryExtractor, OnExtracted
+    from memory.ledger import Ledger
     from memory.protocols import Embedder, LanguageModel
     from memory.review import Answers, Review
     from memory.store import MemoryStore
+
+_DASK_S = 10
+"""How long a Dask scheduler may take to answer."""
+_WORKSPACE = "workspace"
+"""The ledger's note of the folder in which a server keeps its Markdown."""
 
 
 def build_deduplicator(
@@ -181,3 +188,62 @@ def build_tools(
     distances = Distances(guard=agent.guard_distance, link=agent.link_distance)
     compose = without_question if agent.quiet_scaffolds else compose_response
     return AgentTools(own, engine, build_workspace(config), distances, compose)
+
+
+def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMemorySync | None:
+    """The Markdown beside the store: in the configured folder, else where a server last kept it."""
+    folder = config.agent.workspace_dir
+    if folder is None and ledger is not None:
+        with ledger.reading() as reader:
+            folder = reader.meta(_WORKSPACE)
+    if folder is None:
+        return None
+    from memory.agent import WorkspaceMemorySync
+
+    return WorkspaceMemorySync(Path(folder))
+
+
+def keep_workspace(config: Config, ledger: Ledger) -> None:
+    """Note where a server keeps its Markdown, so that every command can follow it.
+
+    What a process that was killed while it forgot has left there is erased.
+    """
+    if config.agent.workspace_dir is not None:
+        with ledger.writing() as writer:
+            writer.set_meta(_WORKSPACE, config.agent.workspace_dir)
+    workspace = build_workspace(config, ledger)
+    if workspace is not None:
+        with contextlib.suppress(OSError):  # whoever writes there next says why
+            workspace.erase_forgotten(ledger)
+
+
+@contextlib.contextmanager
+def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | None]:
+    """Processes of this machine, or a Dask cluster at an address; None where neither is named.
+
+    Raises: InputError.
+    """
+    if dask is not None:
+        with _dask_client(dask) as client:
+            yield client.get_executor()
+    elif workers is not None:
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:  # threads run already
+            yield pool
+    else:
+        yield None
+
+
+def _dask_client(address: str) -> Any:
+    """Raises: InputError."""
+    try:
+        from distributed import Client
+    except ImportError as exc:
+        raise InputError("--dask", "needs Dask", "pip install '.[dask]'") from exc
+    try:
+        connect: Any = Client
+        return connect(address, timeout=_DASK_S)
+    except (OSError, ValueError) as exc:
+        raise InputError("--dask", f"no scheduler answers at {address}", "start one there") from exc

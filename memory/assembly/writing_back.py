@@ -9,10 +9,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from memory.assembly.embedders import build_embedder, embedder_from
-from memory.assembly.sources import Source, left_namespaces
+from memory.assembly.providers import build_embedder, embedder_from
+from memory.assembly.sources import Source, left_namespaces, their_collection
 from memory.assembly.stores import open_existing_ledger, read_store
-from memory.assembly.theirs import their_collection
 from memory.config import Config, configured
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.interchange import (
