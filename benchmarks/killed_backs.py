@@ -25,7 +25,7 @@ import numpy as np
 
 from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
-from memory.interchange import Reading, TheirQdrant, Theirs, langgraph_at
+from memory.interchange import ExternalStore, QdrantStore, Reading, langgraph_at
 from tests.frameworks.word_server import word_vector
 from tests.interchange.backs import bring_in, merge, replace, taken_back
 from tests.servers import postgres_database, postgres_server
@@ -42,7 +42,7 @@ def vectors(texts: list[str]) -> list[list[float]]:
 
 
 @contextmanager
-def sqlite(folder: Path) -> Iterator[tuple[Theirs, Held]]:
+def sqlite(folder: Path) -> Iterator[tuple[ExternalStore, Held]]:
     from langgraph.store.sqlite import SqliteStore
 
     file = str(folder / "store.db")
@@ -54,7 +54,7 @@ def sqlite(folder: Path) -> Iterator[tuple[Theirs, Held]]:
 
 
 @contextmanager
-def postgres(_folder: Path) -> Iterator[tuple[Theirs, Held]]:
+def postgres(_folder: Path) -> Iterator[tuple[ExternalStore, Held]]:
     from langgraph.store.postgres import PostgresStore
 
     with postgres_server() as server, postgres_database(server) as url:
@@ -81,7 +81,7 @@ def put(store: Any) -> None:
 
 
 @contextmanager
-def qdrant(folder: Path) -> Iterator[tuple[Theirs, Held]]:
+def qdrant(folder: Path) -> Iterator[tuple[ExternalStore, Held]]:
     from qdrant_client import QdrantClient, models
 
     client = QdrantClient(path=str(folder / "qdrant"))
@@ -103,10 +103,10 @@ def qdrant(folder: Path) -> Iterator[tuple[Theirs, Held]]:
         opened.close()
         return {one.id: (one.payload, np.asarray(one.vector, np.float32).tobytes()) for one in page}
 
-    yield TheirQdrant(folder / "qdrant", "mem0"), held
+    yield QdrantStore(folder / "qdrant", "mem0"), held
 
 
-def clean(theirs: Theirs, reading: Reading, data: Path) -> None:
+def clean(theirs: ExternalStore, reading: Reading, data: Path) -> None:
     with open_store(Config(memory=MemoryConfig(data_dir=str(data)))) as store:
         known = list(bring_in(store, theirs, reading).values())
         for n in range(ABSORBED):
@@ -117,7 +117,9 @@ def clean(theirs: Theirs, reading: Reading, data: Path) -> None:
             merge(store, older, newer, f"{older.content} {newer.content}")
 
 
-def started(theirs: Theirs, reading: Reading, data: Path, undo: Path) -> subprocess.Popen[bytes]:
+def started(
+    theirs: ExternalStore, reading: Reading, data: Path, undo: Path
+) -> subprocess.Popen[bytes]:
     """A write-back that has just synced its undo file."""
     place = [theirs.kind, theirs.address, theirs.name, str(data), str(undo), NEVER]
     run = subprocess.Popen(
@@ -129,7 +131,9 @@ def started(theirs: Theirs, reading: Reading, data: Path, undo: Path) -> subproc
     return run
 
 
-def kills(theirs: Theirs, held: Held, folder: Path, count: int, chance: random.Random) -> str:
+def kills(
+    theirs: ExternalStore, held: Held, folder: Path, count: int, chance: random.Random
+) -> str:
     reading = Reading(user_key="namespace" if theirs.kind == "langgraph" else None)
     clean(theirs, reading, folder / "data")
     before, seen, lost = held(), [], 0

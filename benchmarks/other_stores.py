@@ -35,12 +35,11 @@ from benchmarks.store_steps import steps
 from memory.assembly import open_store, read_store
 from memory.config import Config, MemoryConfig
 from memory.interchange import (
+    ChromaStore,
     Reading,
-    TheirChroma,
     as_memories,
     note_reading,
     plan_write_back,
-    read_collection,
     read_undo_file,
     undo_write_back,
     write_back,
@@ -85,7 +84,7 @@ def main() -> None:
 def layouts(folder: Path, count: int) -> None:
     owners = fill(folder / "theirs", count)
     started = time.perf_counter()
-    rows = read_collection(folder / "theirs", NAME).rows
+    rows = ChromaStore(folder / "theirs", NAME).found().rows
     read = time.perf_counter()
     items = list(as_memories(rows, "theirs", Reading()))
     memories = [one for one in items if isinstance(one, Memory)]
@@ -144,7 +143,7 @@ def kills(folder: Path, count: int, chance: random.Random) -> None:
         file = read_undo_file(undo)
         header, rows = file.header, file.rows
         back_again = undo_write_back(
-            TheirChroma(place, NAME), header, rows, lambda _done, _whole: None
+            ChromaStore(place, NAME), header, rows, lambda _done, _whole: None
         )
         written.append(back_again.restored)
         lost += held(place) != before
@@ -165,7 +164,7 @@ def prepare(folder: Path) -> dict[str, Any]:
                 for n, text in enumerate(texts)
             ],
         )
-    found = read_collection(folder / "whole", NAME)
+    found = ChromaStore(folder / "whole", NAME).found()
     read = [one for one in as_memories(found.rows, "", Reading()) if isinstance(one, Memory)]
     with open_store(config(folder / "data")) as store:
         store.add_batch(read)
@@ -220,11 +219,11 @@ def back(place: Path, data: Path, undo: Path) -> None:
         if done == 0:
             print("writing", flush=True)
 
-    rows = read_collection(place, NAME).rows
+    rows = ChromaStore(place, NAME).found().rows
     with read_store(config(data)) as store:
         plan = plan_write_back(rows, Reading(), store.ledger)
     made = {one.text: np.array(word_vector(one.text), np.float32) for one in plan.updates}
-    write_back(TheirChroma(place, NAME), plan, Reading(), undo, datetime.now(UTC), made, tell)
+    write_back(ChromaStore(place, NAME), plan, Reading(), undo, datetime.now(UTC), made, tell)
 
 
 def held(place: Path) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def jsonl(folder: Path, rows: Iterator[Memory]) -> Iterator[Options]:
         for row in rows:
             line = {"id": row.id, "content": row.content, "user": row.user}
             out.write(json.dumps(line | {"timestamp": row.timestamp.isoformat()}) + "\n")
-    yield [str(file)], ["--to-jsonl", str(folder / "changes.jsonl")]
+    yield [str(file)], [str(file), "--to-jsonl", str(folder / "changes.jsonl")]
 
 
 @contextmanager

@@ -32,7 +32,7 @@ HOME_OF = {
     "wordllama": {"providers.embeddings"},
     "google": {"providers.gemini", "adapters.adk"},
     "mcp": {"agent.server"},
-    "langgraph": {"adapters.langgraph", "interchange.langgraph_back"},
+    "langgraph": {"adapters.langgraph", "interchange.langgraph"},
     "strands": {"adapters.strands"},
     "agent_framework": {"adapters.agent_framework"},
     "autogen_core": {"adapters.autogen"},

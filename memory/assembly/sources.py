@@ -14,14 +14,14 @@ from memory.config import Config
 from memory.errors import InputError
 from memory.interchange import (
     MEM0_COLLECTION,
+    ChromaStore,
+    ExternalStore,
     ForeignRow,
     Found,
     Kind,
+    PgvectorStore,
+    QdrantStore,
     Reading,
-    TheirChroma,
-    TheirPgvector,
-    TheirQdrant,
-    Theirs,
     as_memories,
     choose_namespaces,
     is_address,
@@ -80,7 +80,7 @@ class Source:
             "langgraph": self.langgraph,
         }
 
-    def opened(self) -> tuple[Theirs, str]:
+    def opened(self) -> tuple[ExternalStore, str]:
         """Return the collection, to be read or written to, and its place as messages name it.
 
         Raises: InputError where not exactly one collection is named.
@@ -200,7 +200,7 @@ def _collection(found: Found, source: str, reading: Reading, notes: Sequence[str
 # --- which collection ----------------------------------------------------------------------------
 
 
-def their_collection(kind: Kind, place: str, name: str) -> Theirs:
+def their_collection(kind: Kind, place: str, name: str) -> ExternalStore:
     """Somebody else's collection, to write to.
 
     Raises: InputError.
@@ -210,10 +210,10 @@ def their_collection(kind: Kind, place: str, name: str) -> Theirs:
     if kind == "pgvector":
         if not is_postgres(place):
             raise InputError(place, "is no address of a PostgreSQL", "give postgresql://...")
-        return TheirPgvector(place, name)
+        return PgvectorStore(place, name)
     if kind == "qdrant":
-        return TheirQdrant(place.rstrip("/") if is_address(place) else Path(place), name)
-    return TheirChroma(_chroma_place(place), name)
+        return QdrantStore(place.rstrip("/") if is_address(place) else Path(place), name)
+    return ChromaStore(_chroma_place(place), name)
 
 
 def mem0_store(place: str) -> tuple[Kind, str]:

@@ -16,11 +16,11 @@ from memory.config import Config, configured
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.interchange import (
     ACROSS,
+    ExternalStore,
     ForeignRow,
     LeftAlone,
     Reading,
     TakenBack,
-    Theirs,
     UndoFile,
     WriteBackPlan,
     WriteBackRun,
@@ -59,7 +59,7 @@ class WriteBackReport:
 class PlannedWriteBack:
     """What a collection holds, what would be done to it, and the run that is to be finished."""
 
-    theirs: Theirs
+    theirs: ExternalStore
     plan: WriteBackPlan
     notes: tuple[str, ...]
     _config: Config
@@ -194,7 +194,7 @@ def free_undo_file(collection: str) -> Path:
 
 
 def _with_namespaces(
-    rows: Sequence[ForeignRow], reading: Reading, theirs: Theirs
+    rows: Sequence[ForeignRow], reading: Reading, theirs: ExternalStore
 ) -> tuple[Reading, list[str]]:
     """Choose the namespaces where an older import took them all."""
     if theirs.kind != "langgraph" or reading.namespaces is not None:

@@ -65,15 +65,17 @@ def changes(
     say_staying(plan.staying)
 
 
-def write_changes(config: Config, file: Path, undo_file: Path, across: Sequence[str]) -> None:
-    """Write the undo file, then the changes; neither may be there already.
+def write_changes(
+    config: Config, dump: Path, file: Path, undo_file: Path, across: Sequence[str]
+) -> None:
+    """Write the undo file, then the changes of the rows of a dump; neither may exist already.
 
     Raises: InputError.
     """
     from memory.interchange import change_lines, undo_lines, write_lines
     from memory.store import utc_now
 
-    plan = _planned(config, across)
+    plan = _planned(config, across, dump)
     if file.exists():
         raise InputError(file, "exists already", "name a new file")
     write_lines(undo_file, undo_lines(plan))
@@ -85,7 +87,7 @@ def write_changes(config: Config, file: Path, undo_file: Path, across: Sequence[
     )
 
 
-def _planned(config: Config, across: Sequence[str], dump: Path | None = None) -> WriteBackPlan:
+def _planned(config: Config, across: Sequence[str], dump: Path | None) -> WriteBackPlan:
     from memory.interchange import plan_changes, read_memories
 
     rows = None

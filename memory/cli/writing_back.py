@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +15,12 @@ from memory.cli.shell import EXIT_PROBLEM, err, progress
 from memory.errors import WrongArgument
 
 if TYPE_CHECKING:
-    from memory.interchange import Theirs
+    from memory.config import Config
+    from memory.interchange import ExternalStore
 
+Dump = Annotated[
+    Path | None, typer.Argument(help="With --to-jsonl: the store as it is now, as JSON Lines.")
+]
 ToChroma = Annotated[
     str | None, typer.Option("--to-chroma", help="A Chroma folder, or http://HOST:PORT.")
 ]
@@ -51,6 +56,7 @@ Undo = Annotated[Path | None, typer.Option(help="Take back what was written, by 
 
 def write_back(
     context: typer.Context,
+    dump: Dump = None,
     to_chroma: ToChroma = None,
     to_mem0: ToMem0 = None,
     to_qdrant: ToQdrant = None,
@@ -78,11 +84,10 @@ def write_back(
         "langgraph": to_langgraph,
     }
     named = {kind: place for kind, place in places.items() if place is not None}
-    if to_jsonl is not None:
+    if to_jsonl is not None or dump is not None:
         if named or undo is not None:
             raise WrongArgument("--to-jsonl", "writes a file", "give it without another place")
-        undo_jsonl = undo_file or assembly.free_undo_file(to_jsonl.stem)
-        write_changes(context.obj, to_jsonl, undo_jsonl, across or ())
+        _write_jsonl(context.obj, dump, to_jsonl, undo_file, across or ())
         return
     if undo is not None:
         if len(named) > 1 or any(one is not None for one in (collection, embedder, undo_file)):
@@ -117,7 +122,25 @@ def write_back(
         raise typer.Exit(EXIT_PROBLEM)
 
 
-def _confirm(theirs: Theirs, yes: bool) -> None:
+def _write_jsonl(
+    config: Config,
+    dump: Path | None,
+    file: Path | None,
+    undo_file: Path | None,
+    across: Sequence[str],
+) -> None:
+    """Write the changes of the rows of a dump to a file.
+
+    Raises: WrongArgument where the dump or the file is missing, InputError.
+    """
+    if dump is None or file is None:
+        problem = "needs a dump, whose rows alone are named, and a file to write"
+        remedy = "memory-dedup write-back dump.jsonl --to-jsonl changes.jsonl"
+        raise WrongArgument("--to-jsonl", problem, remedy)
+    write_changes(config, dump, file, undo_file or assembly.free_undo_file(file.stem), across)
+
+
+def _confirm(theirs: ExternalStore, yes: bool) -> None:
     if yes:
         return
     warning = " No other program may have its folder open." if theirs.kind == "chroma" else ""

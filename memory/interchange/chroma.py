@@ -1,18 +1,24 @@
-"""Collections that somebody else made: a folder is read from a copy, a server as it is."""
+"""Chroma collections of other programs: read from a copy of a folder, written in place."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
 
 from memory.errors import IndexFault, InputError
+from memory.interchange.collection import Embed, ExternalStore, OpenCollection, Stored
 from memory.interchange.copies import copied
 from memory.interchange.foreign import ForeignRow
-from memory.interchange.theirs import Found
+from memory.interchange.undo_file import Kind, RowBefore, UndoHeader, Vectors
 from memory.search import (
     ChromaClient,
     ChromaCollection,
@@ -21,64 +27,182 @@ from memory.search import (
     chroma_faults,
     close_client,
     http_client,
+    own_embedding,
 )
 
 _PAGE = 1_000
 _MAY_NOT = "readonly database"
-"""What Chroma says of a folder that it may not write to."""
-
-Place = Path | ChromaServer
-"""Where somebody's Chroma is: a folder, or a server."""
-
-
-def read_collection(place: Place, name: str) -> Found:
-    """Every row of a collection somebody else made; nothing of theirs is changed.
-
-    Raises: InputError.
-    """
-    with looking_into(place) as client:
-        collection = named_collection(client, place, name)
-        return Found(str(collection.id), list(_rows(collection)))
+"""Chroma's words for a folder that it may not write to."""
+_NEVER = 10**9
+_USUAL = 1_000
+"""Chroma's default number of writes before it rewrites its files."""
 
 
-def said(place: Place) -> str:
-    return f"{place.host}:{place.port}" if isinstance(place, ChromaServer) else str(place)
+@dataclass(frozen=True)
+class ChromaStore(ExternalStore):
+    """A collection in a folder, or on a server."""
 
+    place: Path | ChromaServer
+    name: str
+    kind: ClassVar[Kind] = "chroma"
 
-@contextmanager
-def opened(place: Place, copy: Path | None = None) -> Iterator[ChromaClient]:
-    """Open their own Chroma, or a copy of it; what fails there is an InputError that names theirs.
+    @property
+    def address(self) -> str:
+        if isinstance(self.place, Path):
+            return str(self.place.absolute())
+        return f"http{'s' if self.place.ssl else ''}://{self.place.host}:{self.place.port}"
 
-    A folder is opened in a process of its own: a crash of Chroma does not end ours, and nothing
-    that our memory holds gets into their files.
+    @contextmanager
+    def looking(self) -> Iterator[OpenCollection]:
+        """Open a copy of a folder, since opening it may write to it; a server as it is."""
+        folder = self.place
+        if isinstance(folder, ChromaServer) or not (folder / "chroma.sqlite3").is_file():
+            with self.opened() as rows:
+                yield rows
+            return
+        segments = {path.parent for path in folder.glob("*/*.bin")}
+        with (
+            copied(folder, [*folder.glob("chroma.sqlite3*"), *segments]) as copy,
+            self.opened(copy) as rows,
+        ):
+            yield rows
 
-    Raises: InputError.
-    """
-    if isinstance(place, ChromaServer):
-        remedy = "does a Chroma server listen there?"
-    elif (place / "chroma.sqlite3").is_file():
-        remedy = "is it complete, and not in use?"
-    else:
-        raise InputError(place, "is not a Chroma folder", "give the folder with chroma.sqlite3")
-    try:
-        client: ChromaClient
+    @contextmanager
+    def opened(self, copy: Path | None = None) -> Iterator[ChromaRows]:
+        """Open the collection, or a copy of its folder.
+
+        A folder is opened in a process of its own: a crash of Chroma does not end ours, and nothing
+        of our memory gets into its files.
+
+        Raises: InputError that names the place, not the copy.
+        """
+        place = self.place
         if isinstance(place, ChromaServer):
-            client = http_client(place)
+            remedy = "does a Chroma server listen there?"
+        elif (place / "chroma.sqlite3").is_file():
+            remedy = "is it complete, and not in use?"
         else:
-            client = ChromaProcess(copy or place, lock=None if copy else _lock_of(place))
+            raise InputError(place, "is not a Chroma folder", "give the folder with chroma.sqlite3")
+        shown = place if isinstance(place, Path) else f"{place.host}:{place.port}"
         try:
-            yield client
-        finally:
-            close_client(client)
-    except IndexFault as exc:
-        if _MAY_NOT in exc.problem:
-            remedy = "grant the right to write it, and its folder"
-            raise InputError(said(place), "cannot be written", remedy) from exc
-        raise InputError(said(place), exc.problem, remedy) from exc
+            client: ChromaClient
+            if isinstance(place, ChromaServer):
+                client = http_client(place)
+            else:
+                client = ChromaProcess(copy or place, lock=None if copy else _lock_of(place))
+            try:
+                yield ChromaRows(self, _named_collection(client, str(shown), self.name))
+            finally:
+                close_client(client)
+        except IndexFault as exc:
+            if _MAY_NOT in exc.problem:
+                remedy = "grant the right to write it, and its folder"
+                raise InputError(shown, "cannot be written", remedy) from exc
+            raise InputError(shown, exc.problem, remedy) from exc
+
+    @contextmanager
+    def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:
+        """Open the collection; a folder rewrites none of its files until the block ends.
+
+        A kill while Chroma rewrites them leaves a collection that never opens again. What is
+        written meanwhile is in its SQLite file; the owner's next writes bring the other files up to
+        date. A server outlives this process.
+        """
+        with self.opened() as rows:
+            if rows.collection_id != header.collection_id:
+                raise InputError(self.address, f"{self.name!r} is another collection now")
+            if isinstance(self.place, Path):
+                rows.wait_for(_NEVER)
+        with self.opened() as rows:
+            try:
+                yield rows
+            finally:
+                if isinstance(self.place, Path):
+                    rows.wait_for(header.sync_threshold or _USUAL)
+
+
+@dataclass(frozen=True)
+class ChromaRows(OpenCollection):
+    """A Chroma collection that is open."""
+
+    collection: ChromaCollection
+
+    @property
+    def collection_id(self) -> str:
+        return str(self.collection.id)
+
+    @property
+    def sync_threshold(self) -> int | None:
+        """The owner's setting; None where a killed write-back has left its own."""
+        known = (self.collection.configuration_json.get("hnsw") or {}).get("sync_threshold")
+        return None if known is None or known >= _NEVER else int(known)
+
+    def wait_for(self, writes: int) -> None:
+        """Have Chroma rewrite its files after this many writes."""
+        with chroma_faults():
+            self.collection.modify(configuration={"hnsw": {"sync_threshold": writes}})
+
+    def all(self) -> Iterator[ForeignRow]:
+        parts = ["documents", "metadatas"]
+        with chroma_faults():
+            total = self.collection.count()
+        for offset in range(0, total, _PAGE):
+            with chroma_faults():
+                page = self.collection.get(limit=_PAGE, offset=offset, include=parts)
+            for row in zip(page["ids"], page["documents"], page["metadatas"], strict=True):
+                yield ForeignRow(row[0], row[1], dict(row[2] or {}))
+
+    def stored(self, names: Sequence[str]) -> dict[str, Stored]:
+        parts = ["documents", "metadatas", "embeddings"]
+        with chroma_faults():
+            page = self.collection.get(ids=list(names), include=parts)
+        columns = (page["ids"], page["documents"], page["metadatas"], page["embeddings"])
+        return {
+            name: Stored(name, document, dict(metadata or {}), {"": np.asarray(vector, np.float32)})
+            for name, document, metadata, vector in zip(*columns, strict=True)
+        }
+
+    def own_embedder(self) -> Embed | None:
+        return own_embedding(self.collection)
+
+    def update(self, rows: Sequence[RowBefore], vectors: Mapping[str, Vectors]) -> None:
+        """Update rows whose text is their document, and the others, in a call each."""
+        changes = [(row, row.becomes) for row in rows if row.becomes is not None]
+        for in_document in (True, False):
+            batch = [one for one in changes if (one[1].document is not None) is in_document]
+            if batch:
+                with chroma_faults():
+                    self.collection.update(
+                        ids=[row.id for row, _ in batch],
+                        embeddings=np.stack([vectors[row.id][""] for row, _ in batch]),
+                        documents=[one.document or "" for _, one in batch] if in_document else None,
+                        metadatas=[
+                            {**one.metadata, **dict.fromkeys(one.gone)} or None for _, one in batch
+                        ],
+                    )
+
+    def delete(self, names: Sequence[str]) -> None:
+        with chroma_faults():
+            self.collection.delete(ids=list(names))
+
+    def put_back(self, rows: Sequence[RowBefore], there: Mapping[str, Stored]) -> None:
+        """Restore in a call each: rows with and without a document, that exist and that do not."""
+        for exists, in_document in product((True, False), repeat=2):
+            wanted = (exists, in_document)
+            batch = [row for row in rows if (row.id in there, row.document is not None) == wanted]
+            if not batch:
+                continue
+            with chroma_faults():
+                (self.collection.update if exists else self.collection.add)(
+                    ids=[row.id for row in batch],
+                    embeddings=np.stack([row.vectors[""] for row in batch]),
+                    documents=[row.document or "" for row in batch] if in_document else None,
+                    metadatas=[_metadata_before(row, there.get(row.id)) for row in batch],
+                )
 
 
 def _lock_of(folder: Path) -> Path:
-    """Return the lock on somebody's folder: not beside it, and another one for each user.
+    """Return the path of the lock on somebody's folder: outside of it, another for each user.
 
     After a kill, the next process waits until the process of the killed one has closed the folder.
     """
@@ -87,42 +211,18 @@ def _lock_of(folder: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"memory-dedup-{name}.open"
 
 
-@contextmanager
-def looking_into(place: Place) -> Iterator[ChromaClient]:
-    """A copy of a folder, since opening it may write to it; a server as it is.
-
-    Raises: InputError.
-    """
-    if isinstance(place, ChromaServer) or not (place / "chroma.sqlite3").is_file():
-        with opened(place) as client:
-            yield client
-        return
-    with copied(place, _parts(place)) as copy, opened(place, copy) as client:
-        yield client
-
-
-def _parts(folder: Path) -> list[Path]:
-    """What is Chroma's in a folder; other programs may keep things beside it."""
-    segments = [path.parent for path in folder.glob("*/*.bin")]
-    return [*folder.glob("chroma.sqlite3*"), *dict.fromkeys(segments)]
-
-
-def named_collection(client: ChromaClient, place: Place, name: str) -> ChromaCollection:
-    """Raises: InputError where there is none of this name, IndexFault."""
+def _named_collection(client: ChromaClient, shown: str, name: str) -> ChromaCollection:
+    """Raises: InputError where there is no collection of this name, IndexFault."""
     with chroma_faults():
         names = [collection.name for collection in client.list_collections()]
     if name not in names:
         there = ", ".join(sorted(names)) or "none"
-        raise InputError(said(place), f"has no collection {name!r}", f"there are: {there}")
+        raise InputError(shown, f"has no collection {name!r}", f"there are: {there}")
     with chroma_faults():
         return client.get_collection(name, embedding_function=None)
 
 
-def _rows(collection: ChromaCollection) -> Iterator[ForeignRow]:
-    with chroma_faults():
-        total = collection.count()
-    for offset in range(0, total, _PAGE):
-        with chroma_faults():
-            page = collection.get(limit=_PAGE, offset=offset, include=["documents", "metadatas"])
-        for row in zip(page["ids"], page["documents"], page["metadatas"], strict=True):
-            yield ForeignRow(row[0], row[1], dict(row[2] or {}))
+def _metadata_before(row: RowBefore, there: Stored | None) -> dict[str, Any] | None:
+    """Return the metadata of before; None deletes a key that was added since."""
+    added = {} if there is None else dict.fromkeys(there.metadata.keys() - row.metadata.keys())
+    return {**row.metadata, **added} or None

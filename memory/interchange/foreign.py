@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
 
 from memory.errors import InputError
-from memory.interchange.times import moment
 from memory.models import Frozen, Memory, UtcTime, first_problem
 from memory.text import clean, clean_json, shortened
 
@@ -26,6 +25,8 @@ _DERIVED = ("hash", "text_lemmatized")
 _LISTS = ("linked_ids", "tags")
 _OURS = ("category", "emotion", "intensity", "importance", *_LISTS)
 """Keys that mean what ours do where their value is one of ours; else they are metadata."""
+_MILLISECONDS_FROM = 1e11
+"""As seconds, the year 5138: what is larger was counted in milliseconds."""
 _SHOWN = 80
 """Characters of a row's id in a message."""
 
@@ -222,6 +223,28 @@ def _first_time(values: Sequence[Any], reading: Reading) -> Any:
             continue
         return value
     return values[0]
+
+
+def moment(value: Any, *, assume_utc: bool) -> str:
+    """Return a time in ISO 8601 with an offset, from that or from (milli)seconds since 1970.
+
+    Raises: ValueError, saying what is wrong in one line.
+    """
+    if value is None:
+        raise ValueError("timestamp is missing: when was it recorded?")
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            in_ms = abs(value) >= _MILLISECONDS_FROM
+            read = datetime.fromtimestamp(value / 1000 if in_ms else value, UTC)
+        else:
+            read = datetime.fromisoformat(value)
+    except (TypeError, ValueError, OverflowError, OSError) as exc:
+        raise ValueError(f"timestamp {value!r} is not ISO 8601") from exc
+    if read.tzinfo is None:
+        if not assume_utc:
+            raise ValueError(f"timestamp {value!r} has no time zone: add one, or --assume-utc")
+        read = read.replace(tzinfo=UTC)
+    return read.isoformat()
 
 
 def _private(left: dict[str, Any]) -> object:

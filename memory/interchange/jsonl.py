@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from memory.errors import InputError
-from memory.interchange.times import moment
+from memory.interchange.foreign import moment
 from memory.models import Memory, Turn, first_problem, is_memory_id
 from memory.runtime import open_regular
 from memory.text import clean_json

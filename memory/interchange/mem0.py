@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from memory.errors import InputError
+from memory.interchange.collection import Found
 from memory.interchange.copies import read_table
 from memory.interchange.foreign import ForeignRow
 from memory.interchange.qdrant import is_qdrant
-from memory.interchange.theirs import Found
 
 MEM0_COLLECTION = "mem0"
 """Where mem0 puts memories unless told otherwise."""

@@ -1,7 +1,7 @@
-"""A table with a pgvector column, mem0's, LangChain's or any other: read, changed and put back.
+"""Tables with a pgvector column: mem0's, LangChain's or any other.
 
-Its metadata are its columns, and the keys of those that hold a JSON object. Every column is taken
-as the database says it, so that it can be put back to the bit.
+A row's metadata are its columns, and the keys of the columns that hold a JSON object. Columns are
+read as the database prints them, so that they can be put back to the bit.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from memory.errors import InputError
-from memory.interchange.foreign import ForeignRow, Reading, text_of
+from memory.interchange.collection import ExternalStore, OpenCollection, Stored
+from memory.interchange.foreign import ForeignRow, Reading
 from memory.interchange.plan_back import Update, rewritten
 from memory.interchange.postgres import Postgres, connected, without_password
-from memory.interchange.theirs import Embed, Found, Rows, Stored
 from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
 
 _PLAIN = ("smallint", "integer", "bigint", "double precision", "real", "boolean")
@@ -49,50 +49,54 @@ _WITH_VECTORS = """
 
 
 @dataclass(frozen=True)
-class TheirPgvector:
+class PgvectorStore(ExternalStore):
     """A table, or a collection of LangChain's, in the database at an address."""
 
-    url: str
+    place: str
     name: str
     kind: ClassVar[Kind] = "pgvector"
 
     @property
     def address(self) -> str:
-        return without_password(self.url)
-
-    def found(self) -> Found:
-        with self.looking() as rows:
-            assert isinstance(rows, _TableRows)
-            return Found(rows.collection_id, list(rows.all()))
+        return without_password(self.place)
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        return _as_read(stored)
+        """A column wins over a key of the same name; a column `document` is LangChain's text."""
+        plain = {name: one for name, one in stored.metadata.items() if not _is_json(one)}
+        keys: dict[str, Any] = {}
+        for name, one in stored.metadata.items():
+            if _is_json(one):
+                inside = json.loads(one["json"])
+                keys |= inside if isinstance(inside, dict) else {name: inside}
+        document = plain.pop("document", None)
+        plain.pop(_COLLECTION, None)
+        columns = {name: one for name, one in plain.items() if one is not None}
+        return ForeignRow(stored.id, document, keys | columns)
 
     @contextmanager
-    def looking(self) -> Iterator[Rows]:
-        with connected(self.url, Postgres) as db, db.transaction(writing=False):
-            yield _TableRows(db, _table(db, self.name))
+    def looking(self) -> Iterator[OpenCollection]:
+        with connected(self.place, Postgres) as db, db.transaction(writing=False):
+            yield _TableRows(self, db, _table(db, self.name))
 
     @contextmanager
-    def opened(self) -> Iterator[Rows]:
-        """A role that may not write is told so before anything is begun."""
-        with connected(self.url, Postgres) as db, db.transaction(writing=False):
+    def opened(self) -> Iterator[OpenCollection]:
+        with connected(self.place, Postgres) as db, db.transaction(writing=False):
             table = _table(db, self.name)
             db.check_rights([table.sql_name])
-            yield _TableRows(db, table)
+            yield _TableRows(self, db, table)
 
     @contextmanager
-    def writing(self, header: UndoHeader) -> Iterator[Rows]:  # noqa: ARG002
-        """Each step is a transaction, and nobody else changes the rows that it has read."""
-        with connected(self.url, Postgres) as db:
+    def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:  # noqa: ARG002
+        """Each step is a transaction that locks the rows it reads."""
+        with connected(self.place, Postgres) as db:
             with db.transaction(writing=False):
                 table = _table(db, self.name)
-            yield _TableRows(db, table, lock=" FOR UPDATE")
+            yield _TableRows(self, db, table, lock=" FOR UPDATE")
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Its columns by their types, and which of its rows are meant."""
+    """A table's columns, and which of its rows belong to the collection."""
 
     sql_name: str
     identity: str
@@ -102,7 +106,7 @@ class _Table:
     collection: str | None = None
 
     @property
-    def told(self) -> list[str]:
+    def plain(self) -> list[str]:
         return [name for name in self.types if self.kinds[name] not in _OF_THE_TEXT]
 
     @property
@@ -111,7 +115,7 @@ class _Table:
 
     @property
     def only(self) -> tuple[str, list[str]]:
-        """What leaves out the rows of other collections, and its values."""
+        """The condition that leaves out the rows of other collections, and its parameters."""
         return (
             ("TRUE", []) if self.collection is None else (f"{_COLLECTION} = %s", [self.collection])
         )
@@ -168,20 +172,19 @@ def _langchain_collections(db: Postgres) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class _TableRows:
+class _TableRows(OpenCollection):
     db: Postgres
     table: _Table
     lock: str = ""
-    sync_threshold: None = None
 
     @property
     def collection_id(self) -> str:
         return self.table.identity
 
     def all(self) -> Iterator[ForeignRow]:
-        ordered = f"{self.table.select(self.table.told)} ORDER BY {_quoted(self.table.key)}"
+        ordered = f"{self.table.select(self.table.plain)} ORDER BY {_quoted(self.table.key)}"
         for page in self.db.pages(ordered, self.table.only[1]):
-            yield from (_as_read(self._stored(row)) for row in page)
+            yield from (self.as_read(self._stored(row)) for row in page)
 
     def step(self) -> AbstractContextManager[None]:
         return self.db.transaction(writing=True)
@@ -189,7 +192,7 @@ class _TableRows:
     def stored(self, names: Sequence[str]) -> dict[str, Stored]:
         if not names:
             return {}
-        columns = [*self.table.told, *self.table.vectors]
+        columns = [*self.table.plain, *self.table.vectors]
         marks = ", ".join(["%s"] * len(names))
         chosen = (
             f"{self.table.select(columns)} AND {_quoted(self.table.key)} IN ({marks}){self.lock}"
@@ -202,7 +205,7 @@ class _TableRows:
             name: {"json": row[name]}
             if self.table.kinds[name] in _JSON and row[name] is not None
             else row[name]
-            for name in self.table.told
+            for name in self.table.plain
         }
         numbers = {
             name: _numbers(row[name]) if self.table.kinds[name] in _DENSE else row[name]
@@ -211,15 +214,12 @@ class _TableRows:
         }
         return Stored(row[_ROW], None, said, numbers)
 
-    def as_read(self, stored: Stored) -> ForeignRow:
-        return _as_read(stored)
-
     def rewritten(
         self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
     ) -> Becomes:
         """Each key goes to the column that has it; one that is new goes to the JSON column."""
         said = there[update.row.id].metadata
-        becomes = rewritten(_as_read(there[update.row.id]), update, reading, now)
+        becomes = rewritten(self.as_read(there[update.row.id]), update, reading, now)
         changes = becomes.metadata | dict.fromkeys(becomes.gone)
         if becomes.document is not None:
             changes["document"] = becomes.document  # the column, as it was read
@@ -251,13 +251,6 @@ class _TableRows:
         )
         told: str = found["told"]
         return told
-
-    def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
-        """Each of its vectors is of its text."""
-        return dict.fromkeys(stored.vectors, text_of(_as_read(stored), reading))
-
-    def own_embedder(self) -> Embed | None:
-        return None
 
     def update(self, rows: Sequence[RowBefore], vectors: Mapping[str, Vectors]) -> None:
         for row in rows:
@@ -299,20 +292,6 @@ class _TableRows:
             for name, vector in vectors.items()
         }
         return said | made
-
-
-def _as_read(stored: Stored) -> ForeignRow:
-    """A column wins over a key of the same name; a column `document` is LangChain's text."""
-    plain = {name: one for name, one in stored.metadata.items() if not _is_json(one)}
-    keys: dict[str, Any] = {}
-    for name, one in stored.metadata.items():
-        if _is_json(one):
-            inside = json.loads(one["json"])
-            keys |= inside if isinstance(inside, dict) else {name: inside}
-    document = plain.pop("document", None)
-    plain.pop(_COLLECTION, None)
-    columns = {name: one for name, one in plain.items() if one is not None}
-    return ForeignRow(stored.id, document, keys | columns)
 
 
 def _is_json(value: object) -> bool:

@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memory.coverage import covers
-from memory.interchange.foreign import ForeignRow, Reading, as_memory, text_key_of
+from memory.interchange.foreign import ForeignRow, Reading, as_memory, moment, text_key_of
 from memory.interchange.namespaces import in_namespaces
-from memory.interchange.own_work import OwnWork, before_own_work
-from memory.interchange.times import moment
 from memory.interchange.undo_file import Becomes
 from memory.ledger import Ledger, Row
 from memory.models import Memory
@@ -30,16 +28,20 @@ _COMPARED = ("content", "user", "timestamp", "is_private", "tags", "metadata", "
              "importance", "intensity", "emotion")  # fmt: skip
 
 
+OwnWork = Mapping[str, Sequence[tuple[ForeignRow, ForeignRow]]]
+"""By row id, the rows that write-backs changed: as they were before, and after."""
+
+
 @dataclass(frozen=True)
-class Change:
-    """A row that changes, and what it says until then."""
+class RowChange:
+    """A row that changes, and its text until then."""
 
     row: ForeignRow
     said: str
 
 
 @dataclass(frozen=True)
-class Update(Change):
+class Update(RowChange):
     """A row that gets another text, a longer life, or both."""
 
     text: str
@@ -51,7 +53,7 @@ class Update(Change):
 
 
 @dataclass(frozen=True)
-class Deletion(Change):
+class Deletion(RowChange):
     """A row whose memory another row stands for."""
 
     kept: ForeignRow
@@ -87,7 +89,7 @@ class WriteBackPlan:
     staying: tuple[Staying, ...] = ()
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[RowChange, ...]:
         return (*self.updates, *self.deletions)
 
     @property
@@ -262,13 +264,23 @@ def _as_imported(rows: Sequence[ForeignRow], reading: Reading, own_work: OwnWork
     """What cannot be read was left out at the import as well."""
     read = []
     for row in rows:
-        before = before_own_work(row, own_work)
+        before = _before_own_work(row, own_work)
         try:
             memory = as_memory(row, reading)
             read.append(_Read(row, memory, memory if before is row else as_memory(before, reading)))
         except ValueError:
             continue
     return read
+
+
+def _before_own_work(row: ForeignRow, own_work: OwnWork) -> ForeignRow:
+    """Return the row as it was imported, where write-backs made it what it is now."""
+    todo = list(own_work.get(row.id, ()))
+    found = row
+    while step := next((one for one in todo if one[1].says_the_same(found)), None):
+        todo.remove(step)
+        found = step[0]
+    return found
 
 
 def _as_it_arrived(known_as: Row, first: dict[str, Memory], memory: Memory) -> bool:

@@ -1,92 +1,182 @@
-"""The only `qdrant_client` import: a server, or a folder of Qdrant's local mode.
+"""Qdrant collections of other programs, on a server or in a folder of its local mode.
 
-The points of a folder lie there as pickles, which that library reads: a folder must be trusted.
+The only `qdrant_client` import. The points of a folder are pickles, which that library reads: a
+folder must be trusted.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from memory.errors import InputError
+from memory.interchange.collection import ExternalStore, OpenCollection, Stored
 from memory.interchange.copies import copied
-from memory.interchange.undo_file import Vectors
+from memory.interchange.foreign import ForeignRow, Reading
+from memory.interchange.plan_back import Update, rewritten
+from memory.interchange.undo_file import Becomes, Kind, RowBefore, Vectors
 
+_PAGE = 1_000
 _PATIENCE_S = 60
 _IN_USE = "already accessed"
-"""What its library says of a folder that another program has locked."""
+"""The library's words for a folder that another program has locked."""
+_MOST_DIGITS = 20
+"""Digits of the largest number of 64 bits; a UUID without hyphens has 32."""
 
 
 def is_qdrant(folder: Path) -> bool:
     return (folder / "meta.json").is_file() and (folder / "collection").is_dir()
 
 
-Place = Path | str
-"""A folder, or the address of a server: `http://HOST:6333`."""
-
-
 def is_address(place: str) -> bool:
     return place.startswith(("http://", "https://"))
 
 
-@contextmanager
-def opened_qdrant(place: Place, name: str, copy: Path | None = None) -> Iterator[Any]:
-    """A client on a server, or on a folder, which it locks until the block ends, or its copy.
+@dataclass(frozen=True)
+class QdrantStore(ExternalStore):
+    """A collection in a folder, or on a server at `http://HOST:6333`.
 
-    `QDRANT_API_KEY` is a server's key.
-
-    Raises: InputError that names the place.
+    It has no lasting id but its place.
     """
-    try:
-        from qdrant_client import QdrantClient
-    except ImportError as exc:
-        remedy = "pip install '.[qdrant]'"
-        raise InputError(place, "is Qdrant's, and its library is not installed", remedy) from exc
-    if isinstance(place, Path):
-        where: dict[str, Any] = {"path": str(copy or place)}
-    else:
-        key = os.environ.get("QDRANT_API_KEY")
-        where = {"url": place, "api_key": key, "timeout": _PATIENCE_S}
-    with qdrant_faults(place), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # many points in a folder, a key over http, its version
-        client: Any = QdrantClient(**where)
-    try:
-        with qdrant_faults(place):
-            names = sorted(one.name for one in client.get_collections().collections)
-        if name not in names:
-            there = ", ".join(names) or "none"
-            raise InputError(place, f"has no collection {name!r}", f"there are: {there}")
-        yield client
-    finally:
-        client.close()
+
+    place: Path | str
+    name: str
+    kind: ClassVar[Kind] = "qdrant"
+
+    @property
+    def address(self) -> str:
+        return self.place if isinstance(self.place, str) else str(self.place.absolute())
+
+    def as_read(self, stored: Stored) -> ForeignRow:
+        """LangChain keeps a text in `page_content`, and everything else in `metadata`."""
+        nested = _nested(stored.metadata)
+        others = {
+            key: value for key, value in stored.metadata.items() if not nested or key != "metadata"
+        }
+        return ForeignRow(stored.id, stored.document, nested | others)
+
+    @contextmanager
+    def looking(self) -> Iterator[OpenCollection]:
+        """Open a server, or a copy of a folder, since opening a folder may write to it."""
+        if isinstance(self.place, str):
+            with self.opened() as rows:
+                yield rows
+            return
+        wanted = [self.place / "meta.json", self.place / "collection"]
+        with copied(self.place, wanted) as copy, self.opened(copy) as rows:
+            yield rows
+
+    @contextmanager
+    def opened(self, copy: Path | None = None) -> Iterator[OpenCollection]:
+        """Open a server, with the key `QDRANT_API_KEY`, or a folder, and lock it, or its copy.
+
+        Each point is written whole, so that a kill leaves no half of one.
+
+        Raises: InputError that names the place.
+        """
+        place = self.place
+        try:
+            from qdrant_client import QdrantClient
+        except ImportError as exc:
+            remedy = "pip install '.[qdrant]'"
+            problem = "is Qdrant's, and its library is not installed"
+            raise InputError(place, problem, remedy) from exc
+        if isinstance(place, Path):
+            where: dict[str, Any] = {"path": str(copy or place)}
+        else:
+            key = os.environ.get("QDRANT_API_KEY")
+            where = {"url": place, "api_key": key, "timeout": _PATIENCE_S}
+        with _qdrant_faults(place), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # many points in a folder, a key over http, its version
+            client: Any = QdrantClient(**where)
+        try:
+            with _qdrant_faults(place):
+                names = sorted(one.name for one in client.get_collections().collections)
+            if self.name not in names:
+                there = ", ".join(names) or "none"
+                raise InputError(place, f"has no collection {self.name!r}", f"there are: {there}")
+            yield _Points(self, client)
+        finally:
+            client.close()
+
+
+@dataclass(frozen=True)
+class _Points(OpenCollection):
+    client: Any
+
+    @property
+    def collection_id(self) -> str:
+        place = self.external.place
+        return f"qdrant:{place if isinstance(place, str) else place.resolve()}:{self.external.name}"
+
+    def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Call the library on this collection; whatever it raises becomes an InputError."""
+        with _qdrant_faults(self.external.place):
+            return getattr(self.client, method)(self.external.name, *args, **kwargs)
+
+    def all(self) -> Iterator[ForeignRow]:
+        offset = None
+        while True:
+            page, offset = self._call("scroll", limit=_PAGE, offset=offset)
+            for one in page:
+                yield self.as_read(Stored(str(one.id), None, one.payload or {}, {}))
+            if offset is None:
+                return
+
+    def stored(self, names: Sequence[str]) -> dict[str, Stored]:
+        found = self._call("retrieve", [_point_id(name) for name in names], with_vectors=True)
+        return {
+            str(one.id): Stored(str(one.id), None, dict(one.payload or {}), _vectors_of(one))
+            for one in found
+        }
+
+    def rewritten(
+        self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
+    ) -> Becomes:
+        """Change what LangChain keeps in `metadata` there."""
+        stored = there[update.row.id]
+        becomes = rewritten(self.as_read(stored), update, reading, now)
+        nested = _nested(stored.metadata)
+        inner = {key for key in nested if key not in stored.metadata}
+        within = {key: value for key, value in becomes.metadata.items() if key in inner}
+        outside = {key: value for key, value in becomes.metadata.items() if key not in inner}
+        if within or inner & set(becomes.gone):
+            changed = nested | within
+            left = {key: value for key, value in changed.items() if key not in becomes.gone}
+            outside["metadata"] = left
+        gone = tuple(key for key in becomes.gone if key not in inner)
+        return Becomes(document=None, metadata=outside, gone=gone)
+
+    def update(self, rows: Sequence[RowBefore], vectors: Mapping[str, Vectors]) -> None:
+        self._write([_point(row.id, vectors[row.id], row.after[1]) for row in rows])
+
+    def delete(self, names: Sequence[str]) -> None:
+        self._call("delete", [_point_id(name) for name in names])
+
+    def put_back(self, rows: Sequence[RowBefore], there: Mapping[str, Stored]) -> None:  # noqa: ARG002
+        self._write([_point(row.id, row.vectors, row.metadata) for row in rows])
+
+    def _write(self, points: Sequence[Any]) -> None:
+        if points:
+            self._call("upsert", list(points))
+
+
+def _nested(payload: Mapping[str, Any]) -> dict[str, Any]:
+    nested = payload.get("metadata")
+    return nested if isinstance(nested, dict) else {}
 
 
 @contextmanager
-def looking_into_qdrant(place: Place, name: str) -> Iterator[Any]:
-    """A client on a server, or on a copy of a folder, since opening that may write to it.
-
-    Raises: InputError.
-    """
-    if isinstance(place, str):
-        with opened_qdrant(place, name) as client:
-            yield client
-        return
-    with (
-        copied(place, [place / "meta.json", place / "collection"]) as copy,
-        opened_qdrant(place, name, copy) as client,
-    ):
-        yield client
-
-
-@contextmanager
-def qdrant_faults(place: Place) -> Iterator[None]:
-    """Whatever the library raises is an InputError that names the place."""
+def _qdrant_faults(place: Path | str) -> Iterator[None]:
+    """Raises: InputError that names the place, for whatever the library raises."""
     try:
         yield
     except InputError:
@@ -95,7 +185,7 @@ def qdrant_faults(place: Place) -> Iterator[None]:
         raise _as_input_error(place, exc) from exc
 
 
-def _as_input_error(place: Place, exc: Exception) -> InputError:
+def _as_input_error(place: Path | str, exc: Exception) -> InputError:
     if getattr(exc, "status_code", None) in (401, 403):
         problem = "does not admit this key"
         return InputError(place, problem, "QDRANT_API_KEY names one that may read and write")
@@ -108,25 +198,21 @@ def _as_input_error(place: Place, exc: Exception) -> InputError:
     return InputError(place, f"Qdrant's library failed: {told}", remedy)
 
 
-def point(name: str, vectors: Vectors, payload: Mapping[str, Any]) -> Any:
-    """A whole point, as its library writes it in one transaction."""
+def _point(name: str, vectors: Vectors, payload: Mapping[str, Any]) -> Any:
+    """Return a whole point, which the library writes in one transaction."""
     from qdrant_client.models import PointStruct
 
     given = {slot: _given(vector) for slot, vector in vectors.items()}
     return PointStruct(
-        id=point_id(name),
+        id=_point_id(name),
         vector=given[""] if set(given) == {""} else given,
         payload=dict(payload),
     )
 
 
-def point_id(name: str) -> int | str:
-    """A number or a UUID, whose last form may be digits alone, but has more of them."""
+def _point_id(name: str) -> int | str:
+    """Return a number, or a UUID, which may consist of digits alone, but has more of them."""
     return int(name) if name.isdecimal() and len(name) <= _MOST_DIGITS else name
-
-
-_MOST_DIGITS = 20
-"""Of a number of 64 bits."""
 
 
 def _given(vector: Any) -> Any:
@@ -137,8 +223,8 @@ def _given(vector: Any) -> Any:
     return SparseVector(**vector) if isinstance(vector, dict) else vector
 
 
-def vectors_of(found: Any) -> Vectors:
-    """Of a point: its rows of numbers as such, sparse and multiple vectors as JSON."""
+def _vectors_of(found: Any) -> Vectors:
+    """Return a point's vectors by name: dense ones as arrays, sparse and multiple ones as JSON."""
     named = found.vector if isinstance(found.vector, dict) else {"": found.vector}
     return {slot: _read(vector) for slot, vector in named.items() if vector is not None}
 

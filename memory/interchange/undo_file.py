@@ -53,12 +53,9 @@ class RowBefore(Frozen):
 
     @property
     def after(self) -> tuple[str | None, dict[str, JsonValue]]:
-        """What an update leaves: document and metadata."""
+        """The document and the metadata that an update leaves."""
         assert self.becomes is not None
-        text = self.becomes.document
-        document = self.document if text is None else text
-        changed = self.metadata | self.becomes.metadata
-        return document, {k: v for k, v in changed.items() if k not in self.becomes.gone}
+        return self.becomes.applied_to(self.document, self.metadata)
 
     @property
     def vectors(self) -> Vectors:
@@ -76,7 +73,15 @@ class Becomes(Frozen):
     gone: tuple[str, ...] = ()
     """Keys of the metadata that it no longer has."""
     beside: dict[str, JsonValue] = Field(default_factory=dict)
-    """What its store keeps with it and changes too: when it expires."""
+    """What the store keeps with the row and changes too: its expiry."""
+
+    def applied_to(
+        self, document: str | None, metadata: dict[str, Any]
+    ) -> tuple[str | None, dict[str, Any]]:
+        """Return document and metadata after the update."""
+        text = document if self.document is None else self.document
+        changed = metadata | self.metadata
+        return text, {name: value for name, value in changed.items() if name not in self.gone}
 
 
 RowBefore.model_rebuild()

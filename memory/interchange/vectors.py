@@ -9,9 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from memory.interchange.collection import (
+    Embed,
+    ExternalStore,
+    OpenCollection,
+    Stored,
+    all_stored,
+)
 from memory.interchange.foreign import ForeignRow, Reading
 from memory.interchange.plan_back import Update, WriteBackPlan
-from memory.interchange.theirs import Embed, Rows, Stored, Theirs, all_stored
 from memory.interchange.undo_file import Becomes, Vectors
 from memory.models import Vector
 from memory.text import clean
@@ -26,7 +32,7 @@ _NO_EMBEDDER = "no embedder here makes vectors like the collection's: see --embe
 
 
 def with_vectors(
-    theirs: Theirs,
+    theirs: ExternalStore,
     plan: WriteBackPlan,
     rows: Sequence[ForeignRow],
     reading: Reading,
@@ -53,7 +59,7 @@ def _plain(there: Mapping[str, Stored], name: str, new: Mapping[str, str]) -> bo
 
 
 def _news(
-    look: Rows, one: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
+    look: OpenCollection, one: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
 ) -> dict[str, str]:
     """The texts that an update needs new vectors for, by their names."""
     if one.row.id not in there:
@@ -64,7 +70,11 @@ def _news(
 
 
 def vectors_after(
-    look: Rows, one: Update, becomes: Becomes, there: Mapping[str, Stored], reading: Reading
+    look: OpenCollection,
+    one: Update,
+    becomes: Becomes,
+    there: Mapping[str, Stored],
+    reading: Reading,
 ) -> tuple[Vectors, dict[str, str]]:
     """A row's vectors once it says something else, and the texts of those that nobody has yet.
 
@@ -87,7 +97,7 @@ def vectors_after(
 
 
 def vectors_as_theirs(
-    look: Rows,
+    look: OpenCollection,
     rows: Sequence[ForeignRow],
     reading: Reading,
     texts: Sequence[str],
@@ -110,7 +120,7 @@ def vectors_as_theirs(
     return {}
 
 
-def _embedders(look: Rows, others: Sequence[Embed]) -> Iterator[Embed]:
+def _embedders(look: OpenCollection, others: Sequence[Embed]) -> Iterator[Embed]:
     try:
         own = look.own_embedder()
     except Exception as exc:  # its library or its key may be missing here
@@ -121,7 +131,9 @@ def _embedders(look: Rows, others: Sequence[Embed]) -> Iterator[Embed]:
     yield from others
 
 
-def _sample(look: Rows, rows: Sequence[ForeignRow], reading: Reading) -> tuple[list[str], Any]:
+def _sample(
+    look: OpenCollection, rows: Sequence[ForeignRow], reading: Reading
+) -> tuple[list[str], Any]:
     """Texts of the collection, and their vectors."""
     step = max(1, len(rows) // _SAMPLE)
     there = look.stored([row.id for row in rows[::step][:_SAMPLE]])

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from memory.interchange.collection import (
+    ExternalStore,
+    OpenCollection,
+    Stored,
+    all_stored,
+    parts,
+)
 from memory.interchange.foreign import ForeignRow, Reading
-from memory.interchange.own_work import OwnWork, Rewrite
-from memory.interchange.plan_back import Deletion, LeftAlone, WriteBackPlan
-from memory.interchange.theirs import Rows, Stored, Theirs, all_stored, parts
+from memory.interchange.plan_back import Deletion, LeftAlone, OwnWork, WriteBackPlan
 from memory.interchange.undo_file import (
     Becomes,
     RowBefore,
@@ -40,7 +45,7 @@ class WriteBackDone:
 
 
 def write_back(
-    theirs: Theirs,
+    theirs: ExternalStore,
     plan: WriteBackPlan,
     reading: Reading,
     undo_file: Path,
@@ -80,7 +85,9 @@ def write_back(
         return _carry_out(rows, plan, before, vectors, on_progress)
 
 
-def _as_read(plan: WriteBackPlan, rows: Rows, there: Mapping[str, Stored]) -> WriteBackPlan:
+def _as_read(
+    plan: WriteBackPlan, rows: OpenCollection, there: Mapping[str, Stored]
+) -> WriteBackPlan:
     """What is left to do where rows changed since they were read."""
     moved = {name for name, row in plan.looked_at.items() if not _is(rows, there, row)}
     given = [one.row.id for one in plan.updates if one.same_as and one.same_as.id in moved]
@@ -106,7 +113,7 @@ def _before(
 
 def _vectors(
     plan: WriteBackPlan,
-    rows: Rows,
+    rows: OpenCollection,
     there: Mapping[str, Stored],
     becomes: Mapping[str, Becomes],
     reading: Reading,
@@ -121,7 +128,7 @@ def _vectors(
 
 
 def _carry_out(
-    rows: Rows,
+    rows: OpenCollection,
     plan: WriteBackPlan,
     before: Mapping[str, RowBefore],
     vectors: Mapping[str, Vectors],
@@ -153,7 +160,10 @@ def _carry_out(
 
 
 def _still_fits(
-    one: Deletion, rows: Rows, there: Mapping[str, Stored], before: Mapping[str, RowBefore]
+    one: Deletion,
+    rows: OpenCollection,
+    there: Mapping[str, Stored],
+    before: Mapping[str, RowBefore],
 ) -> bool:
     """Whether a row is as it was read, and the one that stands for it says what it is to say."""
     if not _is(rows, there, one.row):
@@ -164,7 +174,7 @@ def _still_fits(
     return kept is not None and kept.says(*before[one.kept.id].after)
 
 
-def finish_write_back(theirs: Theirs, header: UndoHeader) -> None:
+def finish_write_back(theirs: ExternalStore, header: UndoHeader) -> None:
     """Put back what a killed run had set while it wrote."""
     with theirs.writing(header):
         pass
@@ -173,16 +183,16 @@ def finish_write_back(theirs: Theirs, header: UndoHeader) -> None:
 # --- knowing it again -----------------------------------------------------------------------------
 
 
-def own_work_in(theirs: Theirs, files: Iterable[UndoFile], collection_id: str) -> OwnWork:
+def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id: str) -> OwnWork:
     """Return what write-backs made of the rows of a collection, from their undo files."""
-    found: dict[str, list[Rewrite]] = {}
+    found: dict[str, list[tuple[ForeignRow, ForeignRow]]] = {}
     for file in files:
         if file.header.collection_id == collection_id:
             for row in file.rows:
                 if row.becomes is not None:
                     before = theirs.as_read(Stored(row.id, row.document, row.metadata, {}))
                     after = theirs.as_read(Stored(row.id, *row.after, {}))
-                    found.setdefault(row.id, []).append(Rewrite(before, after))
+                    found.setdefault(row.id, []).append((before, after))
     return found
 
 
@@ -199,7 +209,7 @@ class TakenBack:
 
 
 def undo_write_back(
-    theirs: Theirs, header: UndoHeader, rows: Sequence[RowBefore], on_progress: Tell
+    theirs: ExternalStore, header: UndoHeader, rows: Sequence[RowBefore], on_progress: Tell
 ) -> TakenBack:
     """Every row as it was, text, metadata and vector; what somebody changed since is left alone.
 
@@ -235,6 +245,6 @@ def _is_written(stored: Stored | None, row: RowBefore) -> bool:
     return stored.says(*row.after)
 
 
-def _is(rows: Rows, there: Mapping[str, Stored], row: ForeignRow) -> bool:
+def _is(rows: OpenCollection, there: Mapping[str, Stored], row: ForeignRow) -> bool:
     stored = there.get(row.id)
     return stored is not None and rows.as_read(stored).says_the_same(row)

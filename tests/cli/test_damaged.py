@@ -19,7 +19,7 @@ COMMANDS = (
     "history --json", "history ID", "runs", "changes --format jsonl", "doctor", "backup out.db",
     "import new.jsonl", "retry", "dedup", "undo r1", "forget ID",
     "forget --user Mia --yes", "doctor --fix", "upgrade", "reembed", "calibrate --from-reviews",
-    "apply report.json", "write-back --to-jsonl rows.jsonl --yes", "restore damaged.db",
+    "apply report.json", "write-back new.jsonl --to-jsonl rows.jsonl --yes", "restore damaged.db",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.interchange import Reading, TheirQdrant, as_memories, vector_folder
+from memory.interchange import QdrantStore, Reading, as_memories, vector_folder
 from memory.models import Memory
 from tests.frameworks.mem0_story import DRIVER, ROOT, go_round, script
 from tests.frameworks.word_server import word_server
@@ -65,7 +65,9 @@ def test_a_local_qdrant_folder_of_mem0_is_read(tmp_path: Path) -> None:
         )  # fmt: skip
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     read = list(
-        as_memories(TheirQdrant(vector_folder(tmp_path), "mem0").found().rows, "theirs", Reading())
+        as_memories(
+            QdrantStore(vector_folder(tmp_path), "mem0").found().rows, "theirs", Reading()
+        )
     )
     memories = [one for one in read if isinstance(one, Memory)]
     told = sorted((user, text) for user, texts in script(2, 20) for text in texts)

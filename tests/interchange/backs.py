@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from memory.interchange.collection import ExternalStore
 from memory.interchange.foreign import Reading, as_memories
-from memory.interchange.origin import note_reading
+from memory.interchange.notes import note_reading
 from memory.interchange.plan_back import WriteBackPlan, plan_write_back
-from memory.interchange.theirs import Theirs
 from memory.interchange.undo_file import read_undo_file
 from memory.interchange.vectors import with_vectors
 from memory.interchange.write_back import (
@@ -45,7 +45,9 @@ def word_vectors(texts: list[str]) -> list[list[float]]:
     return [word_vector(text) for text in texts]
 
 
-def bring_in(store: MemoryStore, theirs: Theirs, reading: Reading = AS_IT_IS) -> dict[str, Memory]:
+def bring_in(
+    store: MemoryStore, theirs: ExternalStore, reading: Reading = AS_IT_IS
+) -> dict[str, Memory]:
     """By the name that each has there."""
     found = theirs.found()
     read = [one for one in as_memories(found.rows, "", reading) if isinstance(one, Memory)]
@@ -66,13 +68,16 @@ def merge(store: MemoryStore, one: Memory, other: Memory, text: str = MERGED) ->
 
 
 def planned(
-    store: MemoryStore, theirs: Theirs, reading: Reading = AS_IT_IS, across: Sequence[str] = ()
+    store: MemoryStore,
+    theirs: ExternalStore,
+    reading: Reading = AS_IT_IS,
+    across: Sequence[str] = (),
 ) -> WriteBackPlan:
     return plan_write_back(theirs.found().rows, reading, store.ledger, across)
 
 
 def carried_out(
-    theirs: Theirs, plan: WriteBackPlan, undo: Path, reading: Reading = AS_IT_IS
+    theirs: ExternalStore, plan: WriteBackPlan, undo: Path, reading: Reading = AS_IT_IS
 ) -> WriteBackDone:
     rows = theirs.found().rows
     plan, made = with_vectors(theirs, plan, rows, reading, NOW, [word_vectors])
@@ -80,7 +85,7 @@ def carried_out(
 
 
 def written(
-    store: MemoryStore, theirs: Theirs, undo: Path, reading: Reading = AS_IT_IS
+    store: MemoryStore, theirs: ExternalStore, undo: Path, reading: Reading = AS_IT_IS
 ) -> WriteBackPlan:
     plan = planned(store, theirs, reading)
     carried_out(theirs, plan, undo, reading)
@@ -88,7 +93,7 @@ def written(
 
 
 def run_again(
-    store: MemoryStore, theirs: Theirs, undo: Path, reading: Reading = AS_IT_IS
+    store: MemoryStore, theirs: ExternalStore, undo: Path, reading: Reading = AS_IT_IS
 ) -> WriteBackPlan:
     """After a kill: what is left is done, and needs no undo file but the first one."""
     plan = planned_again(store, theirs, undo, reading)
@@ -103,19 +108,21 @@ def run_again(
 
 
 def planned_again(
-    store: MemoryStore, theirs: Theirs, undo: Path, reading: Reading = AS_IT_IS
+    store: MemoryStore, theirs: ExternalStore, undo: Path, reading: Reading = AS_IT_IS
 ) -> WriteBackPlan:
     found = theirs.found()
     own_work = own_work_in(theirs, [read_undo_file(undo)], found.collection_id)
     return plan_write_back(found.rows, reading, store.ledger, own_work=own_work)
 
 
-def taken_back(theirs: Theirs, undo: Path) -> TakenBack:
+def taken_back(theirs: ExternalStore, undo: Path) -> TakenBack:
     file = read_undo_file(undo)
     return undo_write_back(theirs, file.header, file.rows, lambda _done, _whole: None)
 
 
-def killed(theirs: Theirs, data: Path, undo: Path, step: int, reading: Reading = AS_IT_IS) -> int:
+def killed(
+    theirs: ExternalStore, data: Path, undo: Path, step: int, reading: Reading = AS_IT_IS
+) -> int:
     """Its exit code: 9 where it has died at that step."""
     place = [theirs.kind, theirs.address, theirs.name, str(data), str(undo), str(step)]
     done = subprocess.run(

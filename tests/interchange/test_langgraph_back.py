@@ -19,8 +19,7 @@ from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange.foreign import Reading
-from memory.interchange.langgraph_back import TheirLangGraph, langgraph_at
-from memory.interchange.langgraph_store import unexpired_items
+from memory.interchange.langgraph import LangGraphStore, langgraph_at, unexpired_items
 from memory.store import MemoryStore
 from tests.interchange.backs import (
     MERGED,
@@ -51,7 +50,7 @@ class Place:
     on_postgres: bool
 
     @property
-    def theirs(self) -> TheirLangGraph:
+    def theirs(self) -> LangGraphStore:
         return langgraph_at(self.address)
 
     @contextmanager

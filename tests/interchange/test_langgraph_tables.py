@@ -16,7 +16,7 @@ from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange.foreign import Reading
-from memory.interchange.langgraph_back import langgraph_at
+from memory.interchange.langgraph import langgraph_at
 from memory.interchange.postgres import without_password
 from memory.store import MemoryStore
 from tests.interchange.backs import MERGED, TEXTS, bring_in, merge, replace, taken_back, written

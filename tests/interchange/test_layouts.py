@@ -8,7 +8,7 @@ import pytest
 
 from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
-from memory.interchange.chroma import read_collection
+from memory.interchange.chroma import ChromaStore
 from memory.interchange.foreign import Reading, as_memories
 from memory.models import Memory
 from tests.interchange.layouts import fill
@@ -18,7 +18,7 @@ from tests.interchange.layouts import fill
 def test_four_layouts_in_one_collection_all_rows_in_or_named(tmp_path: Path, count: int) -> None:
     owners = fill(tmp_path / "theirs", count)
     before = {path: path.read_bytes() for path in (tmp_path / "theirs").rglob("*.*")}
-    rows = read_collection(tmp_path / "theirs", "memories").rows
+    rows = ChromaStore(tmp_path / "theirs", "memories").found().rows
     items = list(as_memories(rows, "theirs", Reading()))
     memories = [one for one in items if isinstance(one, Memory)]
     assert {one.external_id: one.user for one in memories} == {

@@ -18,7 +18,7 @@ from memory.errors import InputError
 from memory.interchange.copies import copied
 from memory.interchange.foreign import ForeignRow, Reading, as_memories
 from memory.interchange.jsonl import with_links_resolved
-from memory.interchange.langgraph_back import langgraph_at
+from memory.interchange.langgraph import langgraph_at
 from memory.interchange.mcp_memory import read_graph
 from memory.interchange.mem0 import unexpired, vector_folder, with_history
 from memory.models import Memory

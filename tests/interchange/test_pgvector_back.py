@@ -16,7 +16,7 @@ from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange.foreign import Reading
-from memory.interchange.pgvector import TheirPgvector
+from memory.interchange.pgvector import PgvectorStore
 from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbeddings, word_vector
 from tests.interchange.backs import (
@@ -49,8 +49,8 @@ class Place:
     tables: tuple[str, ...]
 
     @property
-    def theirs(self) -> TheirPgvector:
-        return TheirPgvector(self.address, self.name)
+    def theirs(self) -> PgvectorStore:
+        return PgvectorStore(self.address, self.name)
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
         import psycopg
@@ -287,7 +287,7 @@ def test_what_cannot_be_read_or_written_is_one_clear_line_without_the_password(
     own.run("CREATE ROLE reader LOGIN PASSWORD 'secret'")
     own.run('GRANT SELECT ON "Memories" TO reader')
     user, at, rest = own.address.removeprefix("postgresql://").partition("@")
-    reader = TheirPgvector(f"postgresql://reader:secret@{rest if at else user}", own.name)
+    reader = PgvectorStore(f"postgresql://reader:secret@{rest if at else user}", own.name)
     try:
         with pytest.raises(InputError, match="cannot be written") as refused:
             carried_out(reader, plan, tmp_path / "undo.jsonl")
@@ -297,7 +297,7 @@ def test_what_cannot_be_read_or_written_is_one_clear_line_without_the_password(
         own.run('REVOKE ALL ON "Memories" FROM reader')
         own.run("DROP ROLE reader")
     with pytest.raises(InputError, match="'mem0'; name one with --collection; there are: Memories"):
-        TheirPgvector(own.address, "mem0").found()
+        PgvectorStore(own.address, "mem0").found()
     own.run('ALTER TABLE "Memories" DROP CONSTRAINT "Memories_pkey"')
     with pytest.raises(InputError, match="has no primary key of one column"):
         own.theirs.found()

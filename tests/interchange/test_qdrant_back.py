@@ -14,8 +14,7 @@ import pytest
 from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
-from memory.interchange.qdrant import Place
-from memory.interchange.qdrant_back import TheirQdrant
+from memory.interchange.qdrant import QdrantStore
 from memory.store import MemoryStore
 from tests.interchange.backs import (
     MERGED,
@@ -34,6 +33,7 @@ from tests.interchange.backs import (
 )
 from tests.qdrant_server import KEY, qdrant_server
 
+Place = Path | str
 pytestmark = pytest.mark.framework
 IDS = {name: str(UUID(int=number)) for number, name in enumerate(TEXTS, start=1)} | {"e": "7"}
 
@@ -91,9 +91,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture(params=["dense", "sparse"])
-def theirs(request: pytest.FixtureRequest, place: Place) -> TheirQdrant:
+def theirs(request: pytest.FixtureRequest, place: Place) -> QdrantStore:
     fill(place, request.param == "sparse")
-    return TheirQdrant(place, "mem0")
+    return QdrantStore(place, "mem0")
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def store(tmp_path: Path) -> Iterator[MemoryStore]:
 
 
 @pytest.fixture
-def cleaned(store: MemoryStore, theirs: TheirQdrant) -> MemoryStore:
+def cleaned(store: MemoryStore, theirs: QdrantStore) -> MemoryStore:
     """Of five points, b stands for a, and c and d are merged."""
     known = bring_in(store, theirs)
     replace(store, known[IDS["a"]], known[IDS["b"]])
@@ -111,12 +111,12 @@ def cleaned(store: MemoryStore, theirs: TheirQdrant) -> MemoryStore:
     return store
 
 
-def is_sparse(theirs: TheirQdrant) -> bool:
+def is_sparse(theirs: QdrantStore) -> bool:
     return any(words for *_, words in held(theirs.place).values())
 
 
 def test_what_was_absorbed_goes_what_was_merged_says_so_and_the_rest_stays_to_the_bit(
-    cleaned: MemoryStore, theirs: TheirQdrant, tmp_path: Path
+    cleaned: MemoryStore, theirs: QdrantStore, tmp_path: Path
 ) -> None:
     before, sparse = held(theirs.place), is_sparse(theirs)
     plan = planned(cleaned, theirs)
@@ -137,7 +137,7 @@ def test_what_was_absorbed_goes_what_was_merged_says_so_and_the_rest_stays_to_th
 
 
 def test_the_undo_file_brings_every_point_back_to_the_bit(
-    cleaned: MemoryStore, theirs: TheirQdrant, tmp_path: Path
+    cleaned: MemoryStore, theirs: QdrantStore, tmp_path: Path
 ) -> None:
     before = held(theirs.place)
     written(cleaned, theirs, tmp_path / "undo.jsonl")
@@ -152,7 +152,7 @@ def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
     store: MemoryStore, place: Place, tmp_path: Path, step: int
 ) -> None:
     fill(place, sparse=False)
-    theirs = TheirQdrant(place, "mem0")
+    theirs = QdrantStore(place, "mem0")
     known = bring_in(store, theirs)
     replace(store, known[IDS["a"]], known[IDS["b"]])
     merge(store, known[IDS["c"]], known[IDS["d"]])
@@ -170,7 +170,7 @@ def test_after_a_kill_the_same_command_does_the_rest_and_the_first_undo_file_und
     store: MemoryStore, place: Place, tmp_path: Path, step: int
 ) -> None:
     fill(place, sparse=False)
-    theirs = TheirQdrant(place, "mem0")
+    theirs = QdrantStore(place, "mem0")
     known = bring_in(store, theirs)
     replace(store, known[IDS["a"]], known[IDS["b"]])
     merge(store, known[IDS["c"]], known[IDS["d"]])
@@ -185,7 +185,7 @@ def test_after_a_kill_the_same_command_does_the_rest_and_the_first_undo_file_und
 
 
 def test_what_changed_since_it_was_read_is_left_alone(
-    cleaned: MemoryStore, theirs: TheirQdrant, tmp_path: Path
+    cleaned: MemoryStore, theirs: QdrantStore, tmp_path: Path
 ) -> None:
     plan = planned(cleaned, theirs)
     with client(theirs.place) as other:
@@ -199,7 +199,7 @@ def test_a_folder_that_another_program_holds_open_is_one_clear_line_and_nothing_
     store: MemoryStore, tmp_path: Path
 ) -> None:
     fill(tmp_path / "theirs", sparse=False)
-    theirs = TheirQdrant(tmp_path / "theirs", "mem0")
+    theirs = QdrantStore(tmp_path / "theirs", "mem0")
     known = bring_in(store, theirs)
     replace(store, known[IDS["a"]], known[IDS["b"]])
     plan, before = planned(store, theirs), held(theirs.place)
@@ -213,10 +213,10 @@ def test_what_its_library_cannot_open_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "collection").mkdir()
     (tmp_path / "meta.json").write_text("{")
     with pytest.raises(InputError, match="Qdrant's library failed"):
-        TheirQdrant(tmp_path, "mem0").found()
+        QdrantStore(tmp_path, "mem0").found()
     (tmp_path / "meta.json").write_text('{"collections": {}, "aliases": {}}')
     with pytest.raises(InputError, match="has no collection 'mem0'"):
-        TheirQdrant(tmp_path, "mem0").found()
+        QdrantStore(tmp_path, "mem0").found()
 
 
 def test_a_server_gets_the_key_of_the_environment_and_every_write_waits(
@@ -226,7 +226,7 @@ def test_a_server_gets_the_key_of_the_environment_and_every_write_waits(
     with qdrant_server() as server:
         fill(server.url, sparse=False)
         server.key = KEY
-        theirs = TheirQdrant(server.url, "mem0")
+        theirs = QdrantStore(server.url, "mem0")
         monkeypatch.setenv("QDRANT_API_KEY", "another")
         with pytest.raises(InputError, match="does not admit this key; QDRANT_API_KEY names one"):
             theirs.found()
@@ -247,7 +247,7 @@ def test_a_server_that_is_not_there_is_one_clear_line() -> None:
     with qdrant_server() as server:
         gone = server.url
     with pytest.raises(InputError, match="does a Qdrant server listen there"):
-        TheirQdrant(gone, "mem0").found()
+        QdrantStore(gone, "mem0").found()
 
 
 def test_what_langchain_keeps_in_its_metadata_is_read_and_written_there(
@@ -265,7 +265,7 @@ def test_what_langchain_keeps_in_its_metadata_is_read_and_written_there(
             theirs.upsert(
                 "notes", [models.PointStruct(id=ord(name), vector=vector, payload=payload)]
             )
-    notes = TheirQdrant(place, "notes")
+    notes = QdrantStore(place, "notes")
     known = bring_in(store, notes)
     assert {one.user for one in known.values()} == {"mia"}
     merge(store, known[str(ord("c"))], known[str(ord("d"))])

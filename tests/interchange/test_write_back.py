@@ -21,15 +21,14 @@ from chromadb.utils.embedding_functions import register_embedding_function
 from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
-from memory.interchange.chroma import Place, opened, read_collection
-from memory.interchange.chroma_back import TheirChroma
+from memory.interchange.chroma import ChromaStore
 from memory.interchange.foreign import Reading
-from memory.interchange.origin import note_reading, noted_reading
+from memory.interchange.notes import note_reading, noted_reading
 from memory.interchange.plan_back import WriteBackPlan
 from memory.interchange.undo_file import read_undo_file
 from memory.interchange.vectors import vectors_as_theirs
 from memory.interchange.write_back import undo_write_back, write_back
-from memory.search import ChromaProcess, ChromaServer
+from memory.search import ChromaProcess, ChromaServer, close_client, http_client
 from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbedder, word_vector
 from tests.interchange.backs import (
@@ -60,7 +59,7 @@ def md5(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def fill(place: Place, *, documents: bool = False, **more: Any) -> None:
+def fill(place: Path | ChromaServer, *, documents: bool = False, **more: Any) -> None:
     with opened_anew(place) as client:
         made = client.create_collection("mem0", **{"embedding_function": None} | more)
         metadatas = [mem0_row(name) for name in TEXTS]
@@ -75,7 +74,7 @@ def fill(place: Place, *, documents: bool = False, **more: Any) -> None:
 
 
 @contextmanager
-def opened_anew(place: Place) -> Iterator[Any]:
+def opened_anew(place: Path | ChromaServer) -> Iterator[Any]:
     if isinstance(place, Path):
         client: Any = chromadb.PersistentClient(
             str(place), settings=Settings(anonymized_telemetry=False)
@@ -83,11 +82,12 @@ def opened_anew(place: Place) -> Iterator[Any]:
         yield client
         client.close()
     else:
-        with opened(place) as served:
-            yield served
+        client = http_client(place)
+        yield client
+        close_client(client)
 
 
-def held(place: Place) -> dict[str, tuple[object, object, bytes]]:
+def held(place: Path | ChromaServer) -> dict[str, tuple[object, object, bytes]]:
     """Every row, its vector to the bit."""
     with opened_anew(place) as client:
         collection = client.get_collection("mem0", embedding_function=None)
@@ -112,8 +112,8 @@ def store(tmp_path: Path) -> Iterator[MemoryStore]:
         yield opened_store
 
 
-def mem0(place: Place) -> TheirChroma:
-    return TheirChroma(place, "mem0")
+def mem0(place: Path | ChromaServer) -> ChromaStore:
+    return ChromaStore(place, "mem0")
 
 
 @pytest.fixture
@@ -507,7 +507,7 @@ def test_who_made_the_vectors_makes_those_of_merged_texts(theirs: Path, tmp_path
     def broken(texts: list[str]) -> Any:
         raise OSError("no network")
 
-    rows = read_collection(theirs, "mem0").rows
+    rows = ChromaStore(theirs, "mem0").found().rows
 
     def made(place: Path, *others: Any) -> list[str]:
         with mem0(place).looking() as look:

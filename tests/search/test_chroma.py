@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from memory.errors import IndexFault, InputError
-from memory.interchange import read_collection
+from memory.interchange import ChromaStore
 from memory.ledger import Ledger
 from memory.protocols import Query
 from memory.search import ChromaServer, EmbeddedChroma, ServedChroma
@@ -193,7 +193,7 @@ def theirs(tmp_path: Path) -> Path:
 
 def test_somebody_elses_collection_is_read_and_left_as_it_was(theirs: Path) -> None:
     before = {path: path.read_bytes() for path in theirs.rglob("*") if path.is_file()}
-    rows = read_collection(theirs, "notes").rows
+    rows = ChromaStore(theirs, "notes").found().rows
     assert [(row.id, row.document, row.metadata["user"]) for row in rows] == [
         ("a", "Mia likes tea.", "Mia"),
         ("b", "Jonas sails.", "Jonas"),
@@ -203,6 +203,6 @@ def test_somebody_elses_collection_is_read_and_left_as_it_was(theirs: Path) -> N
 
 def test_a_missing_collection_names_those_that_are_there(theirs: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there are: notes"):
-        read_collection(theirs, "memories")
+        ChromaStore(theirs, "memories").found()
     with pytest.raises(InputError, match="is not a Chroma folder"):
-        read_collection(tmp_path, "memories")
+        ChromaStore(tmp_path, "memories").found()

@@ -1,4 +1,4 @@
-"""Items of somebody's LangGraph store read, changed and put back."""
+"""LangGraph's SqliteStore and PostgresStore: an item with a text is a memory of its namespace."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from memory.errors import InputError
-from memory.interchange.foreign import ForeignRow, Reading
-from memory.interchange.langgraph_store import as_row, rewritten_value
+from memory.interchange.collection import ExternalStore, OpenCollection, Stored
+from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading
 from memory.interchange.langgraph_tables import (
     Spot,
     Tables,
@@ -30,20 +30,19 @@ from memory.interchange.langgraph_tables import (
     sqlite_file,
     vectors_at,
 )
-from memory.interchange.plan_back import Update
+from memory.interchange.plan_back import Update, rewritten
 from memory.interchange.postgres import is_postgres, without_password
-from memory.interchange.theirs import Embed, Found, Rows, Stored
 from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
 
-_SAID = ("prefix", "key", "value", "created_at", "updated_at")
-"""The columns of an item that only somebody who writes it changes."""
+_WRITTEN = ("prefix", "key", "value", "created_at", "updated_at")
+"""The columns of an item that change only when somebody writes it."""
 _EXPIRY = ("expires_at", "ttl_minutes")
 _OWN_NAMES = ("prefix", "key", "field_name", "embedding")
-"""The columns of a vector that its place and its numbers are."""
+"""The columns of a vector that are kept as its place and its numbers."""
 
 
 @dataclass(frozen=True)
-class TheirLangGraph:
+class LangGraphStore(ExternalStore):
     """The file of a SqliteStore, or the address of a PostgresStore's database."""
 
     place: Path | str
@@ -56,42 +55,26 @@ class TheirLangGraph:
             return str(self.place.absolute())
         return without_password(self.place)
 
-    @property
-    def said(self) -> str:
-        """In a message: as it was given, but for a password."""
-        return str(self.place) if isinstance(self.place, Path) else self.address
-
-    def found(self) -> Found:
-        with self._reading() as tables:
-            rows = [as_row(one) for one in items(tables)]
-            return Found(f"langgraph:{tables.identity()}", rows)
-
     def as_read(self, stored: Stored) -> ForeignRow:
         return as_row(_decoded(stored.metadata))
 
     @contextmanager
-    def looking(self) -> Iterator[Rows]:
-        with self._reading() as tables:
-            yield _Items(tables)
-
-    @contextmanager
-    def opened(self) -> Iterator[Rows]:
-        """Who may not write is told so before anything is begun."""
-        with self._tables() as tables, tables.transaction(writing=False):
-            tables.check_rights()
-            yield _Items(tables)
-
-    @contextmanager
-    def writing(self, header: UndoHeader) -> Iterator[Rows]:  # noqa: ARG002
-        """Each step is a transaction, and nobody else changes the rows that it has read."""
-        with self._tables() as tables:
-            yield _Items(tables, lock=True)
-
-    @contextmanager
-    def _reading(self) -> Iterator[Tables]:
+    def looking(self) -> Iterator[OpenCollection]:
         opened = sqlite_copy(self.place) if isinstance(self.place, Path) else self._tables()
         with opened as tables, tables.transaction(writing=False):
-            yield tables
+            yield _Items(self, tables)
+
+    @contextmanager
+    def opened(self) -> Iterator[OpenCollection]:
+        with self._tables() as tables, tables.transaction(writing=False):
+            tables.check_rights()
+            yield _Items(self, tables)
+
+    @contextmanager
+    def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:  # noqa: ARG002
+        """Each step is a transaction that locks the rows it reads."""
+        with self._tables() as tables:
+            yield _Items(self, tables, lock=True)
 
     def _tables(self) -> AbstractContextManager[Tables]:
         if isinstance(self.place, Path):
@@ -99,20 +82,22 @@ class TheirLangGraph:
         return postgres_tables(self.place)
 
 
-def langgraph_at(place: str) -> TheirLangGraph:
-    """A file, or what begins with `postgresql://`."""
-    return TheirLangGraph(place if is_postgres(place) else Path(place))
+def langgraph_at(place: str) -> LangGraphStore:
+    """Return the store in a file, or at an address that begins with `postgresql://`."""
+    return LangGraphStore(place if is_postgres(place) else Path(place))
 
 
 @dataclass(frozen=True)
-class _Items:
+class _Items(OpenCollection):
     tables: Tables
     lock: bool = False
-    sync_threshold: None = None
 
     @property
     def collection_id(self) -> str:
         return f"langgraph:{self.tables.identity()}"
+
+    def all(self) -> Iterator[ForeignRow]:
+        return map(as_row, items(self.tables))
 
     def step(self) -> AbstractContextManager[None]:
         return self.tables.transaction(writing=True)
@@ -126,11 +111,8 @@ class _Items:
         return {
             name: _stored(name, there[some[0]], vectors.get(some[0], {}))
             for name, some in found.items()
-            if len(some) == 1  # what could be either of two is neither
+            if len(some) == 1  # a name that fits two items is ambiguous
         }
-
-    def as_read(self, stored: Stored) -> ForeignRow:
-        return as_row(_decoded(stored.metadata))
 
     def rewritten(
         self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
@@ -138,22 +120,19 @@ class _Items:
         stored = there[update.row.id]
         lender = None if update.expires_as is None else there.get(update.expires_as.id)
         beside = _expiry_of(lender) if lender and update.expires_as != update.row else {}
-        value = rewritten_value(_decoded(stored.metadata), update, reading, now)
+        value = _rewritten_value(_decoded(stored.metadata), update, reading, now)
         if value == _decoded(stored.metadata)["value"]:
             return Becomes(document=None, metadata={}, beside=beside)
         written = {"value": self.tables.told(value), "updated_at": self.tables.time(now)}
         return Becomes(document=None, metadata=_encoded(written), beside=beside)
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
-        """Of each field, as LangGraph finds it in a value."""
+        """Return the text of each field that has a vector, as LangGraph finds it in the value."""
         if not stored.vectors:
             return {}
         value = json.loads(_decoded(stored.metadata)["value"])
         found = {field: _text_at(value, field) for field in stored.vectors}
         return {field: text for field, text in found.items() if text is not None}
-
-    def own_embedder(self) -> Embed | None:
-        return None
 
     def update(self, rows: Sequence[RowBefore], vectors: Mapping[str, Vectors]) -> None:
         for row in rows:
@@ -172,7 +151,7 @@ class _Items:
             remove_item(self.tables, (one.metadata["prefix"], one.metadata["key"]))
 
     def put_back(self, rows: Sequence[RowBefore], there: Mapping[str, Stored]) -> None:
-        """What was refreshed since keeps its new expiry."""
+        """Restore the items; one whose expiry was refreshed since keeps the new expiry."""
         for row in rows:
             columns, beside = _decoded(row.metadata), _vector_columns(row)
             if row.id in there:
@@ -195,7 +174,7 @@ def _expiry_of(stored: Stored) -> dict[str, Any]:
 
 
 def _expiry_before(row: RowBefore, there: Stored) -> dict[str, Any]:
-    """The columns that an update changed, as they were, unless somebody changed them since."""
+    """Return the expiry from before the update, unless somebody changed it since."""
     if row.becomes is None or not there.lives_as(row.becomes):
         return {}
     before = _part(row.beside, "item")
@@ -203,7 +182,7 @@ def _expiry_before(row: RowBefore, there: Stored) -> dict[str, Any]:
 
 
 def _spots(name: str) -> list[Spot]:
-    """Where an item of this name may be: a label and a key may hold a slash themselves."""
+    """Return where an item of this name may be: labels and keys may contain slashes."""
     cuts = [at for at, sign in enumerate(name) if sign == "/"]
     return [(name[:at], name[at + 1 :]) for at in cuts]
 
@@ -213,8 +192,8 @@ def _spot(row: RowBefore) -> Spot:
 
 
 def _stored(name: str, item: dict[str, Any], vectors: Mapping[str, dict[str, Any]]) -> Stored:
-    said = {column: value for column, value in item.items() if column in _SAID}
-    others = {column: value for column, value in item.items() if column not in _SAID}
+    said = {column: value for column, value in item.items() if column in _WRITTEN}
+    others = {column: value for column, value in item.items() if column not in _WRITTEN}
     beside = {
         field: {column: value for column, value in columns.items() if column not in _OWN_NAMES}
         for field, columns in vectors.items()
@@ -241,7 +220,7 @@ def _part(beside: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _encoded(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON can say it: SQLite's bytes in hexadecimal, what else it cannot say in words."""
+    """Return the columns as JSON values: bytes in hexadecimal, other types as strings."""
     return {name: _said(value) for name, value in columns.items()}
 
 
@@ -259,7 +238,7 @@ def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text_at(value: Any, field: str) -> str | None:
-    """Of a path that finds several, LangGraph puts the number of each behind it."""
+    """Return the text at a path. Where a path finds several, LangGraph appends their numbers."""
     try:
         from langgraph.store.base import get_text_at_path
     except ImportError as exc:
@@ -272,3 +251,67 @@ def _text_at(value: Any, field: str) -> str | None:
     path, _, number = field.rpartition(".")
     several = get_text_at_path(value, path) if number.isdecimal() else []
     return str(several[int(number)]) if several and int(number) < len(several) else None
+
+
+def as_row(item: Mapping[str, Any]) -> ForeignRow:
+    """Return an item as a row. Its namespace is its user; `namespace.0` is its first label."""
+    try:
+        value = json.loads(item["value"])
+    except (ValueError, RecursionError):
+        value = None
+    fields = dict(value) if isinstance(value, dict) else {}
+    namespace = str(item["prefix"])
+    labels = {f"namespace.{n}": label for n, label in enumerate(namespace.split("."))}
+    known = {"namespace": namespace, **labels, "created_at": _utc(item), "key": item["key"]}
+    return ForeignRow(
+        f"{namespace}/{item['key']}",
+        _inner_text(fields),
+        fields | known,
+        expires=_expiry(item.get("expires_at")),
+    )
+
+
+def unexpired_items(rows: Sequence[ForeignRow], now: datetime) -> Iterator[ForeignRow]:
+    """Yield the rows without those that LangGraph may sweep away at any moment."""
+    return (row for row in rows if row.expires is None or row.expires > now)
+
+
+def _rewritten_value(
+    item: Mapping[str, Any], update: Update, reading: Reading, now: datetime
+) -> str | bytes:
+    """Return the item's value after an update, in the type in which it is stored."""
+    stored: str | bytes = item["value"]
+    becomes = rewritten(as_row(item), update, reading, now)
+    if becomes == Becomes(document=None, metadata={}):
+        return stored
+    value: dict[str, Any] = json.loads(stored)
+    if becomes.document is not None:
+        value["content"]["content"] = becomes.document
+    value |= becomes.metadata | dict.fromkeys(becomes.gone)
+    written = json.dumps(value, ensure_ascii=False)
+    return written.encode() if isinstance(stored, bytes) else written
+
+
+def _inner_text(fields: dict[str, Any]) -> str | None:
+    """Return the text one level down: langmem stores `{"content": {"content": TEXT}}`."""
+    for outer in TEXT_KEYS:
+        if isinstance(fields.get(outer), str):
+            return None
+    inner = fields.get("content")
+    if isinstance(inner, dict) and isinstance(inner.get("content"), str):
+        return str(inner["content"])
+    return None
+
+
+def _utc(item: Mapping[str, Any]) -> str:
+    """Return the item's time; SQLite's are in UTC and name no zone."""
+    at = str(item["updated_at"] or item["created_at"])
+    return at if "+" in at or at.endswith("Z") else f"{at}+00:00"
+
+
+def _expiry(at: object) -> datetime | None:
+    try:
+        read = datetime.fromisoformat(str(at))
+    except ValueError:
+        return None
+    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
