@@ -1,6 +1,6 @@
-"""The two tables of LangGraph's stores, in SQLite or PostgreSQL: read and written as they stand.
+"""The two tables of LangGraph's stores, in SQLite or PostgreSQL.
 
-What a column holds is taken as the database says it, so that it can be put back to the bit.
+Columns are read as the database prints them, so that they can be put back to the bit.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,40 +29,6 @@ _NO_STORE = f"has no table {_ITEMS!r}"
 _MAY_NOT, _GRANT = "cannot be written", "grant the right to write it, and its folder"
 
 
-class Tables(Protocol):
-    """The tables on an open connection."""
-
-    @property
-    def mark(self) -> str:
-        """What stands for a value in a statement."""
-
-    @property
-    def lock(self) -> str:
-        """What lets nobody else change the rows that a statement reads."""
-
-    @property
-    def order(self) -> str: ...
-
-    def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]: ...
-
-    def transaction(self, *, writing: bool) -> AbstractContextManager[None]: ...
-
-    def has_vectors(self) -> bool: ...
-
-    def check_rights(self) -> None:
-        """Raises: InputError where the store may not be written."""
-
-    def identity(self) -> str:
-        """What names the database, wherever it is reached from."""
-
-    def told(self, value: str | bytes) -> str | bytes:
-        """A value as it will be read when it has been written."""
-
-    def time(self, at: datetime) -> str: ...
-
-    def vector(self, vector: Vector) -> object: ...
-
-
 def items(tables: Tables) -> list[dict[str, Any]]:
     return tables.run(f"SELECT * FROM {_ITEMS} ORDER BY {tables.order}")  # noqa: S608 - ours
 
@@ -73,7 +39,7 @@ def items_at(tables: Tables, spots: Sequence[Spot], *, lock: bool) -> dict[Spot,
 
 
 def vectors_at(tables: Tables, spots: Sequence[Spot]) -> dict[Spot, dict[str, dict[str, Any]]]:
-    """By the field that each is of; its numbers as such, its other columns as they stand."""
+    """Return the rows of vectors by item and field; the embedding as an array."""
     found: dict[Spot, dict[str, dict[str, Any]]] = {}
     for row in _rows_at(tables, _VECTORS, spots, "") if tables.has_vectors() else []:
         row["embedding"] = _numbers(row["embedding"])
@@ -132,7 +98,7 @@ def _add(tables: Tables, table: str, columns: Mapping[str, Any]) -> None:
 
 
 def remove_item(tables: Tables, spot: Spot) -> None:
-    """Its vectors with it; SQLite leaves them where nobody told it otherwise."""
+    """Delete an item and its vectors; SQLite does not cascade by default."""
     for table in (*([_VECTORS] if tables.has_vectors() else []), _ITEMS):
         where = f"prefix = {tables.mark} AND key = {tables.mark}"
         tables.run(f"DELETE FROM {table} WHERE {where}", list(spot))  # noqa: S608 - ours
@@ -157,9 +123,11 @@ def _column(name: str) -> str:
 class _Sqlite:
     file: Path
     connection: sqlite3.Connection
-    mark: str = "?"
-    lock: str = ""
-    order: str = "rowid"
+    mark: ClassVar = "?"
+    """The placeholder of a parameter."""
+    lock: ClassVar = ""
+    """What is appended to a SELECT to lock its rows; a transaction locks the whole file."""
+    order: ClassVar = "rowid"
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         with _sqlite_faults(self.file):
@@ -167,7 +135,7 @@ class _Sqlite:
 
     @contextmanager
     def transaction(self, *, writing: bool) -> Iterator[None]:
-        """Whoever writes waits until nobody else does."""
+        """Run a transaction; one that writes waits for other writers."""
         self.run("BEGIN IMMEDIATE" if writing else "BEGIN")
         try:
             yield
@@ -181,15 +149,16 @@ class _Sqlite:
         return bool(self.run(told, [_VECTORS]))
 
     def check_rights(self) -> None:
-        """SQLite itself would tell it too late."""
+        """Raises: InputError before anything is written, which SQLite itself would not."""
         if not (os.access(self.file, os.W_OK) and os.access(self.file.absolute().parent, os.W_OK)):
             raise InputError(self.file, _MAY_NOT, _GRANT)
 
     def identity(self) -> str:
-        """There is none but where it lies."""
+        """Return the file's path: it has no other lasting name."""
         return str(self.file.resolve())
 
     def told(self, value: str | bytes) -> str | bytes:
+        """Return a value as it will be read once it has been written."""
         return value
 
     def time(self, at: datetime) -> str:
@@ -200,7 +169,7 @@ class _Sqlite:
 
 
 @contextmanager
-def sqlite_copy(file: Path) -> Iterator[Tables]:
+def sqlite_copy(file: Path) -> Iterator[_Sqlite]:
     """The tables in a copy of a file.
 
     Raises: InputError.
@@ -214,7 +183,7 @@ def sqlite_copy(file: Path) -> Iterator[Tables]:
 
 
 @contextmanager
-def sqlite_file(file: Path) -> Iterator[Tables]:
+def sqlite_file(file: Path) -> Iterator[_Sqlite]:
     """To write.
 
     Raises: InputError.
@@ -260,9 +229,9 @@ def _sqlite_faults(file: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Postgres(Postgres):
-    mark: str = "%s"
-    lock: str = " FOR UPDATE"
-    order: str = "created_at, prefix, key"
+    mark: ClassVar = "%s"
+    lock: ClassVar = " FOR UPDATE"
+    order: ClassVar = "created_at, prefix, key"
 
     def has_vectors(self) -> bool:
         [found] = self.run("SELECT to_regclass(%s) IS NOT NULL AS there", [_VECTORS])
@@ -282,7 +251,11 @@ class _Postgres(Postgres):
 
 
 @contextmanager
-def postgres_tables(url: str) -> Iterator[Tables]:
+def postgres_tables(url: str) -> Iterator[_Postgres]:
     """Raises: InputError that names the database, and no password."""
     with connected(url, _Postgres) as tables:
         yield tables
+
+
+Tables = _Sqlite | _Postgres
+"""The tables on an open connection."""

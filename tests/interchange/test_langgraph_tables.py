@@ -48,7 +48,7 @@ def held(file: Path) -> list[tuple[Any, ...]]:
         return sorted(theirs.execute("SELECT typeof(value), * FROM store").fetchall(), key=str)
 
 
-def test_items_are_written_as_they_were_and_taken_back_to_the_bit(
+def test_items_keep_their_type_and_other_values_and_are_taken_back_to_the_bit(
     store: MemoryStore, file: Path, tmp_path: Path
 ) -> None:
     theirs = langgraph_at(str(file))
@@ -60,7 +60,9 @@ def test_items_are_written_as_they_were_and_taken_back_to_the_bit(
     after = {row[2]: row for row in held(file)}
     assert set(after) == set("bde")
     old = next(row for row in before if row[2] == "d")
-    assert after["d"][3] == old[3].replace(TEXTS["d"].encode(), MERGED.encode())
+    assert isinstance(after["d"][3], bytes)
+    assert json.loads(after["d"][3]) == {"content": {"content": MERGED}, "n": 1.0}
+    assert json.loads(old[3])["content"] == {"content": TEXTS["d"]}
     assert after["d"][4:] == (AT, "2026-11-01 00:00:00")
     assert taken_back(theirs, tmp_path / "undo.jsonl").restored == 3
     assert held(file) == before
