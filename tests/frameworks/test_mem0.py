@@ -65,9 +65,7 @@ def test_a_local_qdrant_folder_of_mem0_is_read(tmp_path: Path) -> None:
         )  # fmt: skip
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     read = list(
-        as_memories(
-            QdrantStore(vector_folder(tmp_path), "mem0").found().rows, "theirs", Reading()
-        )
+        as_memories(QdrantStore(vector_folder(tmp_path), "mem0").found().rows, "theirs", Reading())
     )
     memories = [one for one in read if isinstance(one, Memory)]
     told = sorted((user, text) for user, texts in script(2, 20) for text in texts)
