@@ -47,7 +47,7 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
     if left.parse.language is Language.OTHER:
         return (_ORDER,)
-    if not _is_in_order(left) and any(same(first, second) for same in _TURNED):
+    if _is_mutual(first, second):
         return ()
     if sorted(_ruled(first)) != sorted(_ruled(second)):
         return (_ORDER,)
@@ -71,14 +71,6 @@ _RANKED = re.compile(
 def is_ranked(text: str) -> bool:
     """Whether a text tells that what it lists stands in order: in this order, oldest first."""
     return _RANKED.search(text) is not None
-
-
-def _is_in_order(side: Side) -> bool:
-    """Whether it is ranked, or its words stand against each other: not tea but coffee."""
-    return is_ranked(side.text) or any(token.key in _AGAINST for token in side.parse.tokens)
-
-
-_AGAINST = frozenset({"but", "sondern"})
 
 
 def added(side: Side) -> list[bool]:
@@ -215,70 +207,8 @@ _MUTUAL = {SAME_AS.get(word, word): role for word, role in MUTUAL.items()}
 # --- English and German ---------------------------------------------------------------------------
 
 
-def _is_pair(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether two single words around an "and" changed places: French and German."""
-    places = [n for n, (a, b) in enumerate(zip(left, right, strict=True)) if a.stated != b.stated]
-    if len(places) != 2 or places[1] != places[0] + 1:
-        return False
-    turned = right[places[0]].stated == left[places[1]].stated
-    if not turned or any(word.is_number for word in left):
-        return False
-    return _are_joined(left, places[0]) and _are_joined(right, places[0])
-
-
-def _are_joined(words: Sequence[Word], place: int) -> bool:
-    """Whether a word and the next are one each on either side of an "and"."""
-    first, last = words[place], words[place + 1]
-    behind = words[place + 2] if place + 2 < len(words) else None
-    doing = all(word.surface.endswith("ing") and word.surface.islower() for word in (first, last))
-    return (
-        last.clause == first.clause + 1
-        and not last.role
-        and (doing or behind is None or behind.clause > last.clause)
-        and (doing or all(w.surface[:1].isupper() or not w.joined for w in (first, last)))
-        and (place > 0 or first.surface[:1].isupper())
-    )
-
-
-_TURNED = (_is_mutual, _is_pair)
-
-
 def _says_the_same(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    return (
-        _times_moved(left, right)
-        or _phrase_moved(left, right)
-        or _adverb_moved(left, right)
-        or _subject_moved(left, right)
-    )
-
-
-def _times_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Times that stand together move to the other end: "On Monday at 5 pm Mia swims"."""
-    times, core = _without_times(left)
-    other_times, other_core = _without_times(right)
-    return bool(times) and _by_kind(times) == _by_kind(other_times) and _equal(core, other_core)
-
-
-def _without_times(words: Sequence[Word]) -> tuple[Sequence[Word], Sequence[Word]]:
-    """The words of time at one end, and the rest; no times where they stand at both ends."""
-    start, end = 0, len(words)
-    while start < end and is_time(words[start].key):
-        start += 1
-    while end > start and is_time(words[end - 1].key):
-        end -= 1
-    if start and end < len(words):
-        return [], words
-    return (words[:start] or words[end:]), words[start:end]
-
-
-def _by_kind(times: Sequence[Word]) -> tuple[list[Stated], list[Stated]]:
-    """Dates and hours, each in order: which of the two is told first is nothing."""
-    hours = [word.stated for word in times if _is_hour(word.key)]
-    return [word.stated for word in times if not _is_hour(word.key)], hours
-
-
-def _is_hour(key: str) -> bool:
-    return key.startswith("at ") or key in ("am", "pm")
+    return _phrase_moved(left, right) or _adverb_moved(left, right) or _subject_moved(left, right)
 
 
 _OPENING = frozenset("while because although after during despite since near under behind".split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memory.text import BE, GIVING, RELATIONAL, SAME_AS, STATED, WHICH, Kind, Token, is_name
+from memory.text import BE, RELATIONAL, SAME_AS, WHICH, Kind, Token, is_name
 
 
 def had(found: list[Token]) -> list[Token]:
@@ -39,25 +39,6 @@ def _end_of_owner(found: Sequence[Token], start: int) -> int:
         while end < len(found) and found[end].kind is Kind.CONTENT:
             end += 1
     return end
-
-
-GIVING_VERBS = frozenset(SAME_AS.get(word, word) for word in GIVING)
-
-
-def given_to(found: list[Token]) -> list[Token]:
-    """Who gave Leo a book gave a book to Leo."""
-    for place in range(len(found) - 3):
-        if found[place].key in GIVING_VERBS and is_name(found[place + 1]):
-            start = place + 2
-            if found[start].kind is not Kind.FILLER and found[start].kind is not Kind.NUMBER:
-                continue
-            end = start + 1
-            while end < len(found) and found[end].kind in STATED:
-                end += 1
-            to = Token("to", Kind.GOVERNING, "to")
-            found[place + 1 : end] = [*found[start:end], to, found[place + 1]]
-            return found
-    return found
 
 
 def works_as(found: list[Token]) -> list[Token]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from memory.coverage.phrases import (
-    GIVING_VERBS,
-    given_to,
     had,
     made_of,
     meant_for,
@@ -20,10 +18,8 @@ from memory.text import (
     NOT,
     SAME_AS,
     WAS,
-    WHICH,
     Kind,
     Token,
-    is_name,
 )
 
 
@@ -247,45 +243,9 @@ PASSIVE = Token("", Kind.FILLER, "")
 """Stands first where a passive was undone."""
 
 
-def cleft(found: list[Token]) -> list[Token]:
-    """It was Mia who left: Mia left. It was in Rome that Mia met Leo: Mia met Leo in Rome.
-
-    Whom Mia saw stands behind the verb: "It was Leo that Mia saw" does not say that Leo saw her.
-    """
-    if found[0].key != "it" or len(found) < 5 or found[1].key not in BE | WAS:
-        return found
-    joint = next((n for n, t in enumerate(found[:9]) if n > 2 and t.key in WHICH), None)
-    end = next((n for n, t in enumerate(found) if t.kind is Kind.STOP), len(found))
-    if joint is None or joint + 1 >= end:
-        return found
-    topic, rest = found[2:joint], found[joint + 1 : end]
-    if any(t.kind not in _PLAIN for t in topic) or not any(t.kind is Kind.CONTENT for t in topic):
-        return found
-    if topic[0].kind is Kind.GOVERNING:
-        told = [*rest, *topic]
-    elif len(rest) > 1 and is_name(rest[0]) and rest[1].kind is Kind.CONTENT:
-        told = [*rest[:2], *topic, *rest[2:]]
-    elif _is_finite(rest[0]):
-        told = [*topic, *rest]
-    else:
-        return found
-    return [*told, *found[end:]]
-
-
-_PLAIN = frozenset({Kind.CONTENT, Kind.FILLER, Kind.GOVERNING})
-
-
-def _is_finite(token: Token) -> bool:
-    """Whether it is a verb, as its form shows: left, sings, is."""
-    if token.key in BE | WAS | AUXILIARIES:
-        return True
-    return token.kind is Kind.CONTENT and (token.past or token.surface.endswith("s"))
-
-
 # --- all of them ----------------------------------------------------------------------------------
 
 _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], ...] = (
-    (frozenset({"it"}), cleft),
     (AUXILIARIES, _without_auxiliaries),
     (frozenset({"been"}), _been_to),
     (frozenset({NOT}), _no_before_verb),
@@ -297,7 +257,6 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"of"}), made_of),
     (frozenset({"for"}), meant_for),
     (frozenset({"of"}), had),
-    (GIVING_VERBS, given_to),
     (frozenset({"work"}), works_as),
     (BE | WAS, active),
     (frozenset({"few"}), _several),

@@ -159,8 +159,6 @@ RELATIONAL = frozenset(
 )
 """Nouns of which somebody has his own: the mother of Mia is Mia's mother."""
 
-GIVING = frozenset("give send lend show hand bring offer".split())
-"""Verbs of which the one who gets it may stand first: gave Leo a book."""
 
 """Words that turn a statement around, and let it be added to."""
 
