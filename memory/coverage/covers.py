@@ -1,9 +1,9 @@
-"""What one text states that another does not. Pure; cosine cannot see it.
+"""Coverage: whether one text states everything that another states, and what it lacks.
 
 A text covers another where it states each of the other's numbers, names, negations and content
 words, as often, in an order that does not change who does what, each governed as it was, and where
-what it adds only adds: "a tabby cat" covers "a cat", "a cat allergy" does not. Whatever is not
-known to be safe counts as a difference, which sends a pair to the judge and never loses one.
+what it adds only adds: "a tabby cat" covers "a cat", "a cat allergy" does not. In doubt texts count
+as different: then the pair goes to the judge, and nothing is lost.
 A text of more than `LONGEST` characters is a document: it covers only the same text.
 """
 
@@ -14,11 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from memory.coverage.additions import (
-    changed_by_additions,
-    only_narrows,
-)
-from memory.coverage.order import More, Side, governed, moved
+from memory.coverage.additions import changed_by_additions, only_narrows
+from memory.coverage.order import Extra, Side, moved
 from memory.coverage.parse import Parse, Stated, Word, parse, parse_by_dictionary
 from memory.text import NOT, Language, identity, in_capitals, is_other_list
 
@@ -27,11 +24,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What each of two texts states that the other does not, as words a person can read.
+    """What each of two texts states that the other does not, in words for a person.
 
-    `conflict` is what stands against the other on both sides, and so in `only_a` and `only_b`: a
-    negation or a "used to" that one of them has, the order of the words that both have, another
-    word that governs one ("for Mia" / "with Mia"), an addition that changes what it is added to.
+    `conflict`, repeated in `only_a` and `only_b`, is what keeps either from covering the other: a
+    negation or a "used to" in one of them, another word order, another preposition ("for Mia" /
+    "with Mia"), an addition that changes what it is added to.
     """
 
     only_a: tuple[str, ...]
@@ -49,39 +46,35 @@ class Comparison:
 
 _SAME = Comparison((), ())
 LONGEST = 4_000
-"""Characters up to which a text is read word by word."""
+"""Characters of the longest text that is compared word by word."""
 
 
 def compare(a: str, b: str) -> Comparison:
-    """What `a` states beyond `b`, and `b` beyond `a`."""
+    """Return what `a` states beyond `b`, and `b` beyond `a`."""
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
     left, right = parse_by_dictionary(a), parse_by_dictionary(b)
+    extra_left = Counter(left.stated) - Counter(right.stated)
+    extra_right = Counter(right.stated) - Counter(left.stated)
+    sides = Side(a, left, extra_left), Side(b, right, extra_right)
+    only_a, only_b = _surfaces(left.words, extra_left), _surfaces(right.words, extra_right)
     conflict = _turned_around(left, right) + in_capitals(a, b)
-    if left.stated == right.stated:
-        conflict += governed(left.words, right.words)
-        return _with_rest(Side(a, left, {}), Side(b, right, {}), conflict, (), ())
-    first, second = left.stated, right.stated
-    more_left, more_right = _more(first, second)
-    only_a = _worded(left.words, more_left)
-    only_b = _worded(right.words, more_right)
-    sides = Side(a, left, more_left), Side(b, right, more_right)
-    conflict += _signs((*more_left, *more_right))
-    if is_other_list(a, b):
-        conflict += (_LIST,)
-    if more_left and more_right:
-        return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
-    return _with_rest(*sides, conflict + moved(*sides), only_a, only_b)
+    if extra_left or extra_right:
+        conflict += _signs((*extra_left, *extra_right))
+        conflict += ("another list",) if is_other_list(a, b) else ()
+    if extra_left and extra_right:
+        return Comparison(_unique(only_a + conflict), _unique(only_b + conflict), conflict)
+    return _compare_sides(*sides, conflict + moved(*sides), only_a, only_b)
 
 
 def _compare_documents(a: str, b: str) -> Comparison:
-    """The comparison of long texts: the same, or neither covers the other; some words of each."""
+    """Compare texts of which one is a document: equal, or neither covers the other."""
     first, second = identity(a), identity(b)
     if first == second:
         return _SAME
     words = first.split(), second.split()
     only_a, only_b = (
-        [word[:_WORD_SHOWN] for word in dict.fromkeys(own) if word not in other][:_FEW_WORDS]
+        [word[:_WORD_SHOWN] for word in dict.fromkeys(own) if word not in other][:_WORDS_SHOWN]
         for own, other in ((words[0], set(words[1])), (words[1], set(words[0])))
     )
     return Comparison((*only_a, _DOCUMENT), (*only_b, _DOCUMENT), (_DOCUMENT,))
@@ -89,61 +82,58 @@ def _compare_documents(a: str, b: str) -> Comparison:
 
 _DOCUMENT = f"more than {LONGEST:,} characters"
 _WORD_SHOWN = 40
-"""Characters of a word of a document that are shown."""
+"""Characters shown of one word of a document."""
+_WORDS_SHOWN = 3
 
 
-def _with_rest(
+def _compare_sides(
     left: Side,
     right: Side,
     conflict: tuple[str, ...],
     only_a: tuple[str, ...],
     only_b: tuple[str, ...],
 ) -> Comparison:
-    """The comparison, with the persons and shades beside the words, and what additions change."""
-    beside_a, beside_b = _beside(left.parse, right.parse)
-    only_a, only_b = only_a + beside_a, only_b + beside_b
-    if not (conflict or only_a or only_b):
-        return _SAME
-    # A dictionary tells by itself which phrases of Japanese are added, wherever they stand.
+    """Compare two texts of which at most one states more words than the other.
+
+    Persons and shades are compared too, and what is added must not change what it is added to.
+    """
+    persons_a, persons_b = _beyond(left.parse.persons, right.parse.persons)
+    shades_a, shades_b = _beyond(left.parse.shades, right.parse.shades)
+    only_a += persons_a + tuple(shade for shade, _ in shades_a)
+    only_b += persons_b + tuple(shade for shade, _ in shades_b)
+    # For Japanese, `changed_by_additions` compares whole phrases, in whatever order they stand.
     japanese = left.parse.language is right.parse.language is Language.JAPANESE
     by_phrases = japanese and left.parse.asks == right.parse.asks
     if (by_phrases or not conflict) and bool(only_a) != bool(only_b):
         longer, shorter = (left, right) if only_a else (right, left)
-        told = only_a or only_b
-        conflict = changed_by_additions(longer, shorter, told)
+        extra = only_a or only_b
+        conflict = changed_by_additions(longer, shorter, extra)
         if conflict and only_narrows(longer, shorter):
-            return Comparison((), told) if only_a else Comparison(told, ())
-        only_a, only_b = _untold(only_a, conflict), _untold(only_b, conflict)
-    return Comparison(_once(only_a, conflict), _once(only_b, conflict), conflict)
-
-
-def _untold(words: tuple[str, ...], phrases: tuple[str, ...]) -> tuple[str, ...]:
-    """The words that are in none of the phrases."""
-    told = {word for phrase in phrases for word in phrase.split()}
-    return tuple(word for word in words if word not in told)
+            return Comparison((), extra) if only_a else Comparison(extra, ())
+        named = {word for phrase in conflict for word in phrase.split()}
+        only_a, only_b = (
+            tuple(word for word in words if word not in named) for words in (only_a, only_b)
+        )
+    return Comparison(_unique(only_a + conflict), _unique(only_b + conflict), conflict)
 
 
 def covers(a: str, b: str) -> bool:
-    """Whether everything that `b` states is stated by `a`."""
+    """Whether `a` states everything that `b` states."""
     return compare(a, b).a_covers_b
 
 
 def negations(text: str) -> int:
-    """How many times it says no."""
+    """Return how many negations a text has."""
     return parse(text).negations
 
 
-_FEW_WORDS = 3
-_LIST = "another list"
-
-
-def _signs(more: Iterable[Stated]) -> tuple[str, ...]:
-    """What has no letter and no digit: a sign more is never a mere addition."""
-    return tuple(key for key in more if not any(map(str.isalnum, key)))
+def _signs(extra: Iterable[Stated]) -> tuple[str, ...]:
+    """Return what has no letter and no digit: one sign more is never a mere addition."""
+    return tuple(key for key in extra if not any(map(str.isalnum, key)))
 
 
 def shared(a: str, b: str) -> tuple[int, int]:
-    """How many statements two texts have in common, and how many the shorter one makes.
+    """Return how many stated words two texts share, and how many the shorter one has.
 
     Of a text longer than `LONGEST`, only the beginning is read.
     """
@@ -152,74 +142,32 @@ def shared(a: str, b: str) -> tuple[int, int]:
     return len(left & right), min(len(left), len(right))
 
 
-def _more(left: Sequence[Stated], right: Sequence[Stated]) -> tuple[More, More]:
-    """What stands more often in one than in the other, and how much more."""
-    there, here = set(left), set(right)
-    if len(there) == len(left) and len(here) == len(right):
-        return dict.fromkeys(there - here, 1), dict.fromkeys(here - there, 1)
-    balance: dict[Stated, int] = {}
-    for stated in left:
-        balance[stated] = balance.get(stated, 0) + 1
-    for stated in right:
-        balance[stated] = balance.get(stated, 0) - 1
-    more_left = {stated: n for stated, n in balance.items() if n > 0}
-    return more_left, {stated: -n for stated, n in balance.items() if n < 0}
+def _surfaces(words: Sequence[Word], extra: Extra) -> tuple[str, ...]:
+    """Return how the text words what it has more of; a negation is named as a conflict instead."""
+    return tuple([word.surface for word in words if word.stated in extra and word.key != NOT])
 
 
-def _worded(words: Sequence[Word], more: More) -> tuple[str, ...]:
-    """Return the surface of each word that the text has more of; the conflict names negation."""
-    return tuple([word.surface for word in words if word.stated in more and word.key != NOT])
-
-
-def _once(told: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(told + more))
-
-
-# --- what turns a statement around ----------------------------------------------------------------
+def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(words))
 
 
 def _turned_around(left: Parse, right: Parse) -> tuple[str, ...]:
-    """What only one has and turns a statement around: not, had, might, hopes, a question mark."""
-    if (
-        left.turning == right.turning
-        and left.negations == right.negations
-        and left.asks == right.asks
-    ):
-        return ()
+    """Return what turns the statement of one text around: not, had, might, a question mark."""
     negated = () if left.negations == right.negations else (NOT,)
     turning = sorted({key for key, _ in left.turning ^ right.turning})
     asked = () if left.asks == right.asks else ("?",)
     return (*negated, *turning, *asked)
 
 
-# --- what stands beside the words -----------------------------------------------------------------
-
-
-def _beside(left: Parse, right: Parse) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The persons and shades that each has more of; all of them where their order differs."""
-    more_left: tuple[str, ...] = ()
-    more_right: tuple[str, ...] = ()
-    if left.persons != right.persons:
-        more_left, more_right = _beyond(left.persons, right.persons)
-    if left.shades != right.shades:
-        shades_left, shades_right = _beyond(left.shades, right.shades)
-        more_left += tuple(shade for shade, _ in shades_left)
-        more_right += tuple(shade for shade, _ in shades_right)
-    return more_left, more_right
-
-
 def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    """What each has that the other has not, in order; everything where the order differs."""
-    more_left = tuple((Counter(left) - Counter(right)).elements())
-    more_right = tuple((Counter(right) - Counter(left)).elements())
-    if more_left or more_right:
-        longer, shorter = (left, right) if more_left else (right, left)
-        if bool(more_left) == bool(more_right) or _is_within(shorter, longer):
-            return more_left, more_right
-    return tuple(left), tuple(right)
-
-
-def _is_within(shorter: Sequence[T], longer: Sequence[T]) -> bool:
-    """Whether all of the shorter stand in the longer, in this order."""
+    """Return the persons, or shades, that each text has more of; all where their order differs."""
+    if list(left) == list(right):
+        return (), ()
+    extra_left = tuple((Counter(left) - Counter(right)).elements())
+    extra_right = tuple((Counter(right) - Counter(left)).elements())
+    longer, shorter = (left, right) if extra_left else (right, left)
     rest = iter(longer)
-    return all(any(one == other for other in rest) for one in shorter)
+    in_order = all(item in rest for item in shorter)
+    if (extra_left and extra_right) or in_order:
+        return extra_left, extra_right
+    return tuple(left), tuple(right)

@@ -1,4 +1,4 @@
-"""Whether the words that two texts share say the same in their order, and what governs each. Pure.
+"""Whether the words that two texts share say the same in their order and under their prepositions.
 
 A phrase may move to the other end of a sentence ("In May Mia left"), an adverb past the word beside
 it, a German subject behind its verb; anything else that moves changes who does what.
@@ -25,23 +25,24 @@ from memory.text import (
 )
 
 _ORDER = "word order"
-More = Mapping[Stated, int]
+Extra = Mapping[Stated, int]
+"""What one text states more often than the other, and how many times more."""
 
 
 class Side(NamedTuple):
-    """One of two texts, and what it states more often than the other, and how much more."""
+    """One of two texts that are compared."""
 
     text: str
     parse: Parse
-    more: More
+    extra: Extra
 
 
 def moved(left: Side, right: Side) -> tuple[str, ...]:
-    """Whether the words that both have stand in another order, or under another word's rule."""
+    """Return what differs in the order, or in the prepositions, of the words that both have."""
     first, second = _common(left), _common(right)
     if _equal(first, second):
         return governed(first, second)
-    if left.more or right.more:
+    if left.extra or right.extra:
         return (_ORDER,)
     if left.parse.language is right.parse.language is Language.JAPANESE:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
@@ -49,9 +50,11 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
         return (_ORDER,)
     if _is_mutual(first, second):
         return ()
-    if sorted(_ruled(first)) != sorted(_ruled(second)):
+    if sorted(_governed_words(first)) != sorted(_governed_words(second)):
         return (_ORDER,)
-    if _says_the_same(first, second):
+    if _phrase_moved(first, second) or _adverb_moved(first, second):
+        return ()
+    if _inverted(first, second) or _inverted(second, first):
         return ()
     undone = left.parse.passive != right.parse.passive
     return () if undone and _phrase_jumped(first, second) else (_ORDER,)
@@ -69,30 +72,30 @@ _RANKED = re.compile(
 
 
 def is_ranked(text: str) -> bool:
-    """Whether a text tells that what it lists stands in order: in this order, oldest first."""
+    """Whether the order of a list matters, as the text says: in this order, oldest first."""
     return _RANKED.search(text) is not None
 
 
 def added(side: Side) -> list[bool]:
-    """Which of the words are those that the text has more of: the last of equals."""
-    left_out = dict(side.more)
+    """Return for each word whether it is extra; of equal words the last ones are."""
+    remaining = dict(side.extra)
     stated = side.parse.stated
-    found = [False] * len(stated)
-    for place in range(len(found) - 1, -1, -1):
-        if left_out.get(stated[place]):
-            left_out[stated[place]] -= 1
-            found[place] = True
-    return found
+    is_extra = [False] * len(stated)
+    for position in range(len(stated) - 1, -1, -1):
+        if remaining.get(stated[position]):
+            remaining[stated[position]] -= 1
+            is_extra[position] = True
+    return is_extra
 
 
 def _common(side: Side) -> Sequence[Word]:
-    """The words of a text without those that it has more of, the last of equals left out.
+    """Return the words of a text without the extra ones.
 
-    What governed a word that is left out governs the next (on a small stage, on a stage), unless
-    it was a time, which is a phrase by itself (In May Mia left). A part left out leaves its whole
+    The preposition of an extra word passes to the next (on a small stage, on a stage), except for
+    a time, which is a phrase by itself (In May Mia left). Where a part is left out, its whole is
     marked: the door of the house is not the house, but a cup of tea is tea.
     """
-    if not side.more:
+    if not side.extra:
         return side.parse.words
     kept: list[Word] = []
     role = part = ""
@@ -115,22 +118,24 @@ _PART_OF = "part of"
 _NO_PARTS = MEASURES | {"front"}
 """Nouns before "of" that name no part: a cup of tea, in front of the house."""
 _LOOSE = frozenset({"", "in", "of"})
-"""On Monday is Monday, all of the cats are all the cats."""
+"""Roles that may be left out: on Monday is Monday, all of the cats are all the cats."""
 
 
 def governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
-    """The words, standing in the same place, that something else governs: from Mia, to Mia.
+    """Return the words at one position that differ in number, or else in what governs them.
 
-    And those of which one has one and the other several: a cat, cats.
+    A cat and cats differ in number; from Mia and to Mia in what governs Mia.
     """
     pairs = list(zip(left, right, strict=True))
-    several = [(a, b) for a, b in pairs if a[1] != b[1] and _one_and_several(a[1], b[1])]
+    several = [(a, b) for a, b in pairs if _differ_in_number(a.surface, b.surface)]
     if several:
         return tuple(f"{a.surface} / {b.surface}" for a, b in several)
-    differ = [(a, b) for a, b in pairs if a[2] != b[2]]
+    differ = [(a, b) for a, b in pairs if a.role != b.role]
     if all(_is_loose(a, b) for a, b in differ):
         return ()
-    return tuple(f"{_told(a)} / {_told(b)}" for a, b in differ)
+    return tuple(
+        f"{a.role} {a.surface}".strip() + " / " + f"{b.role} {b.surface}".strip() for a, b in differ
+    )
 
 
 def _is_loose(a: Word, b: Word) -> bool:
@@ -139,7 +144,7 @@ def _is_loose(a: Word, b: Word) -> bool:
     return is_time(a.key) or {a.role, b.role} == {"", "of"}
 
 
-def _one_and_several(a: str, b: str) -> bool:
+def _differ_in_number(a: str, b: str) -> bool:
     """Whether two forms of a word differ in number."""
     a, b = a.casefold(), b.casefold()
     if a == b or a in UNITS:
@@ -150,11 +155,7 @@ def _one_and_several(a: str, b: str) -> bool:
     return long in (f"{short}s", f"{short}es", f"{short[:-1]}ies")
 
 
-def _told(word: Word) -> str:
-    return f"{word.role} {word.surface}".strip()
-
-
-def _ruled(words: Sequence[Word]) -> list[tuple[Stated, str]]:
+def _governed_words(words: Sequence[Word]) -> list[tuple[Stated, str]]:
     return [(word.stated, "" if word.role in _LOOSE else word.role) for word in words]
 
 
@@ -164,9 +165,9 @@ _Phrase = tuple[tuple[Stated, str], ...]
 
 
 def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
-    """Japanese, clause by clause, as phrases by their particle: only equals stand in order.
+    """Return each clause of a Japanese text as its phrases by particle, in order for each.
 
-    A clause ends where a stop follows a word without particle, its verb.
+    A clause ends where a stop follows a word without a particle, its verb.
     """
     clauses: list[dict[str, list[_Phrase]]] = [{}]
     phrase: list[tuple[Stated, str]] = []
@@ -189,7 +190,7 @@ def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
 
 
 def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether the same is said from the other side: "Mia is married to Tom", and Tom to Mia."""
+    """Whether a mutual relation is told from its two sides: Mia is married to Tom, Tom to Mia."""
     last = max((n for n, word in enumerate(left) if word.role), default=0)
     for place in range(max(1, last - 1), len(left) - 1):
         relation, other = left[place], left[place + 1 :]
@@ -202,13 +203,6 @@ def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 _MUTUAL = {SAME_AS.get(word, word): role for word, role in MUTUAL.items()}
-
-
-# --- English and German ---------------------------------------------------------------------------
-
-
-def _says_the_same(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    return _phrase_moved(left, right) or _adverb_moved(left, right) or _subject_moved(left, right)
 
 
 _OPENING = frozenset("while because although after during despite since near under behind".split())
@@ -249,7 +243,7 @@ _DENYING = frozenset({NOT, "only", "rarely", "seldom", "hardly", "barely", "scar
 
 
 def _phrase_jumped(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether one phrase stands elsewhere in a clause: "A dog is pushed by Mia in the pool"."""
+    """Whether one phrase moved within its clause: "A dog is pushed by Mia in the pool"."""
     start, end = 0, len(left)
     while left[start].stated == right[start].stated:
         start += 1
@@ -269,12 +263,8 @@ def _is_phrase(words: Sequence[Word]) -> bool:
     return first.role not in _NO_PHRASE or is_time(first.key) or first.key in _OPENING
 
 
-def _subject_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether a phrase and the subject changed places: "In Berlin wohnt Mia"."""
-    return _inverted(left, right) or _inverted(right, left)
-
-
 def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
+    """Whether a phrase and the subject changed places: "In Berlin wohnt Mia"."""
     first, second = _lettered(fronted, plain)
     for verb in range(1, len(fronted) - 1):
         if first[verb + 1 :] + first[verb] + first[:verb] == second:
@@ -285,14 +275,16 @@ def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
 
 
 def _adverb_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Quickly running is running quickly; "only" is no such adverb, and "not" lets none pass."""
-    places = [n for n, (a, b) in enumerate(zip(left, right, strict=True)) if a.stated != b.stated]
-    if len(places) != 2 or places[1] != places[0] + 1:
+    """Whether an adverb in -ly passed the word beside it: quickly running, running quickly."""
+    positions = [
+        n for n, (a, b) in enumerate(zip(left, right, strict=True)) if a.stated != b.stated
+    ]
+    if len(positions) != 2 or positions[1] != positions[0] + 1:
         return False
-    first, last = left[places[0]], left[places[1]]
+    first, last = left[positions[0]], left[positions[1]]
     if NOT in (first.key, last.key):
         return False
-    return first.stated == right[places[1]].stated and is_manner(first) != is_manner(last)
+    return first.stated == right[positions[1]].stated and is_manner(first) != is_manner(last)
 
 
 def is_manner(word: Word) -> bool:
@@ -306,18 +298,14 @@ def is_time(key: str) -> bool:
     return key in TEMPORAL or key.startswith(("at ", "day ")) or (key.isdigit() and len(key) == 4)
 
 
-def _stated(words: Sequence[Word]) -> list[Stated]:
-    return [word.stated for word in words]
-
-
 def _equal(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    return _stated(left) == _stated(right)
+    return [word.stated for word in left] == [word.stated for word in right]
 
 
 def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
-    """Where the left is to be cut so that its end and then its start are the right; 0 for nowhere.
+    """Return the position at which `left` must be cut and its parts swapped to give `right`.
 
-    Linear: the first of several cuts, which only texts that repeat themselves have.
+    0 where there is none. Runs in linear time.
     """
     first, second = _lettered(left, right)
     place = (first + first).find(second, 1) if len(first) == len(second) else 0
@@ -325,7 +313,7 @@ def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
 
 
 def _lettered(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, str]:
-    """Both as strings with a letter for each thing stated, which compare as fast as memory is."""
+    """Return both as strings with one character for each thing stated, for fast comparison."""
     letters: dict[Stated, str] = {}
     for word in (*left, *right):
         letters.setdefault(word.stated, chr(len(letters)))
