@@ -1,4 +1,4 @@
-"""Show what deduplication does to the memories beside this file: demo.py [FILE.jsonl].
+"""Show what deduplication does to examples/memories.jsonl: demo.py [FILE.jsonl].
 
 Name a file to use your own memories. The store stays in the folder `memory-demo`, which the next
 run empties; nothing else is changed.
@@ -21,7 +21,7 @@ def main(memories: Path) -> None:
     if not memories.is_file():
         sys.exit(f"error: {memories}: is no file; name one of JSON Lines")
     empty_store()
-    run("memory-dedup", "import", "--raw", str(memories), ends=False)  # its good lines
+    run("memory-dedup", "import", "--raw", str(memories), ends=False)  # imports the good lines
     run("memory-chat", "--dedup-dry-run")
     run("memory-chat", "--deduplicate-memories")
     run("memory-chat", "--deduplicate-memories")
