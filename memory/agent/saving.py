@@ -200,7 +200,7 @@ def _least(store: MemoryStore, distances: Distances) -> float:
 
     On the curve of kana and Han, which is the lower one: the other text may have them.
     """
-    linked = store.scale.similarities(np.array([1.0 - distances.link]), strict=True)
+    linked = store.scale.similarities(np.array([1.0 - distances.link]), has_cjk=True)
     return min(1.0 - distances.guard, float(linked[0]))
 
 

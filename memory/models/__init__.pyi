@@ -29,10 +29,10 @@ from .decision import Survivor as Survivor
 from .decision import Usage as Usage
 from .decision import Verdict as Verdict
 from .decision import Verified as Verified
-from .episode import Episode as Episode
 from .memory import INVERSE_LINK as INVERSE_LINK
 from .memory import SCOPE_FIELDS as SCOPE_FIELDS
 from .memory import Embedded as Embedded
+from .memory import Episode as Episode
 from .memory import LinkType as LinkType
 from .memory import Memory as Memory
 from .memory import MemoryLink as MemoryLink
@@ -43,8 +43,6 @@ from .memory import SearchResult as SearchResult
 from .memory import is_memory_id as is_memory_id
 from .memory import new_memory_id as new_memory_id
 from .memory import scope_values as scope_values
-from .problems import Problem as Problem
-from .problems import first_problem as first_problem
 from .report import DeduplicationReport as DeduplicationReport
 from .report import GroupReport as GroupReport
 from .report import JustBelow as JustBelow
@@ -59,7 +57,9 @@ from .values import MAX_CONTENT as MAX_CONTENT
 from .values import MAX_NAME as MAX_NAME
 from .values import Content as Content
 from .values import Frozen as Frozen
+from .values import Problem as Problem
 from .values import UtcTime as UtcTime
 from .values import Vector as Vector
 from .values import Vectors as Vectors
 from .values import as_tuple as as_tuple
+from .values import first_problem as first_problem

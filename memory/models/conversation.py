@@ -1,4 +1,4 @@
-"""What is said in a conversation, and what is found in it."""
+"""Turns of a conversation, and what was extracted from them."""
 
 from __future__ import annotations
 
@@ -34,96 +34,96 @@ def _number_as_name(value: object) -> object:
 
 
 class Turn(Frozen):
-    """One thing that somebody said in a conversation."""
+    """A turn of a conversation."""
 
     speaker: Name
     text: Annotated[str, AfterValidator(clean), Field(max_length=MAX_CONTENT)]
     at: UtcTime
     is_bot: bool = False
-    """What the bot says gives context, and is never remembered."""
+    """Turns of the bot are context, and never become memories."""
     id: Annotated[Name | None, BeforeValidator(_number_as_name)] = None
-    """Unique within the conversation; without one, the turn's position names it."""
+    """Unique within the conversation; by default, the turn's position."""
     conversation: Name = Field(default_factory=lambda given: given.get("speaker", ""))
-    """Turns of one conversation are read together; without one, a turn is its speaker's alone."""
+    """Turns of one conversation are read together; by default, the speaker's name."""
     recalled_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
-    """Memories that were recalled around this turn: what they say is not extracted again."""
+    """Memories recalled around this turn, whose facts are not extracted again."""
 
 
 def as_numbers(value: object) -> object:
-    """Numbers as a tuple; a single one stands for itself, None for no number."""
+    """Return numbers as a tuple: a single number, a list, or None for no number."""
     if value is None:
         return ()
     return (value,) if isinstance(value, int) else as_tuple(value)
 
 
 class Candidate(Frozen):
-    """Something worth remembering that a model found in some turns."""
+    """A fact worth remembering that a model found in some turns."""
 
     content: Content
-    """What these turns alone say."""
+    """The fact, from these turns alone."""
     user: Name | None = None
-    """Whom it is about. It becomes a memory of somebody who speaks in its turns, in any case."""
+    """The user it is about; it always becomes a memory of a speaker of its turns."""
     category: Name = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     turns: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = Field(
         default=(), validation_alias=AliasChoices("turns", "turn")
     )
-    """Positions, from 0, of the turns that say it; empty where the model does not say."""
+    """Positions, from 0, of the turns that state it; empty if unknown."""
     replaces: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = ()
     """Positions, from 0, of the remembered memories that it repeats, updates or extends."""
     merged: Cleaned = ""
-    """One text for `content` and the memories that it replaces."""
+    """One text for `content` and the replaced memories."""
     asked: bool = False
-    """Whether somebody said "remember that ..."."""
+    """Whether the speaker asked to remember it."""
 
 
 class NamedMemory(Frozen):
-    """A stored memory as a model was shown it: another text key means that it has changed."""
+    """A stored memory as it was shown to a model; if its text key differs now, it has changed."""
 
     id: str
     text_key: str
 
 
 class KeptCandidate(Candidate):
-    """A candidate as it waits in the ledger: its turns and memories by name, not by position."""
+    """A candidate that waits in the ledger, with turns and memories by name."""
 
     said_in: tuple[Name, ...] = ()
-    """Names of the turns that say it; empty: the one that it is kept with."""
+    """Names of the turns that state it; if empty, the turn it is kept with."""
     named: tuple[NamedMemory, ...] = ()
-    """What it replaces if `merged` is accepted: memories of its own user."""
+    """Memories of its own user that it replaces if `merged` is accepted."""
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """A new memory, and what the model that extracted it said of the memories it was shown."""
+    """An extracted memory, and what the model said of the memories it was shown."""
 
     memory: Memory
     named: tuple[NamedMemory, ...] = ()
     """Memories that it repeats, updates or extends."""
     merged: str = ""
-    """One text for it and for these."""
+    """One text for it and the named memories."""
     shown: frozenset[str] = frozenset()
-    """Keys of the texts that the model was shown beside the turns."""
+    """Keys of the texts that the model was shown with the turns."""
 
 
 def name_of_candidate(conversation: str, turn: str, position: int) -> str:
-    """The external id of the memory that a candidate becomes, known again after a crash.
+    """Return the external id of the memory that a candidate becomes, the same after a crash.
 
-    A hash where the whole name is longer than a name may be.
+    It is a hash if the whole name would be too long.
     """
     whole = f"{conversation}/{turn}/{position}"
     return whole if len(whole) <= MAX_NAME else hashlib.sha256(whole.encode()).hexdigest()
 
 
 class Extraction(Frozen):
-    """What a model found in some turns."""
+    """The candidates that a model found in some turns."""
 
     candidates: tuple[Candidate, ...] = ()
     usage: Usage = Usage(calls=1)
 
 
 class Reply(Frozen):
-    """What the bot says next."""
+    """The next turn of the bot."""
 
     text: str
     usage: Usage = Usage(calls=1)
@@ -131,10 +131,10 @@ class Reply(Frozen):
 
 @dataclass(frozen=True)
 class ExtractionResult:
-    """What became of some turns.
+    """The result of extracting memories from turns.
 
-    `pending` is what waits in the ledger for the model: turns, and questions about what these turns
-    said; `memory-dedup stats` counts both. `known` turns were there before and add nothing.
+    `pending` counts what waits in the ledger for the model: turns, and questions about memories of
+    these turns. `known` counts turns that were kept before.
     """
 
     outcomes: tuple[Outcome, ...] = ()
@@ -142,14 +142,14 @@ class ExtractionResult:
     pending: int = 0
     known: int = 0
     already_remembered: int = 0
-    """Candidates dropped because a recalled memory says them."""
+    """Candidates dropped because a recalled memory states them."""
     over_limit: int = 0
-    """Candidates dropped because a model found more than turns of this length can say."""
+    """Candidates dropped because there were more than turns of this length can state."""
     usage: Usage = field(default_factory=Usage)
     problem: str = ""
     """Why turns are pending."""
 
     def with_waiting(self, turns: int) -> ExtractionResult:
-        """Return the same with so many waiting turns, and its open questions, as pending."""
+        """Return the result with `turns` waiting turns and its open questions as pending."""
         questions = sum(outcome.pending for outcome in self.outcomes)
         return replace(self, pending=turns + questions)

@@ -1,4 +1,4 @@
-"""What is decided about memories, what only a model can say, and what it answered."""
+"""Decisions about memories, questions for a model, and its answers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from memory.models.values import Cleaned, Frozen
 
 OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
-"""Who may tell two texts apart; the word of a later one stands over that of an earlier one."""
+"""Who may call two texts distinct, lowest first; a higher verdict replaces a lower one."""
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 OFFLINE = "offline"
 """The name of the model that needs no key."""
 PERSON: Judge = "person"
-"""What stands in a decision for the name of a model where a person decided."""
+"""The model of a decision that a person made."""
 Verified = Literal["by words", "by a second reading", "by a person"]
 COPIES_FROM = 0.90
-"""The cosine below which nothing is replaced for want of a model, nor joined by the offline one."""
+"""Below this cosine nothing is replaced after a model failed, nor joined by the offline judge."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Rules:
     upper: float = 0.95
     lower: float = 0.90
     guard: bool = True
-    """Whether a replacement needs that one text covers the other."""
+    """Whether a replacement requires that one text covers the other."""
     on_merge_failure: OnMergeFailure = "replace"
 
 
 class Action(StrEnum):
-    """What was done, as it is stored and shown."""
+    """The kind of a decision, as stored and shown."""
 
     ADD = "add"
     REPLACE = "replace"
@@ -54,17 +54,17 @@ class Action(StrEnum):
 
 
 class Usage(Frozen):
-    """What asking the model cost."""
+    """The cost of asking a model."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     failed: int = 0
-    """How many of the calls gave no answer that could be used."""
+    """Calls without a usable answer."""
 
     @property
     def all_failed(self) -> bool:
-        """Whether something was asked and nothing was answered."""
+        """Whether there were calls and none gave a usable answer."""
         return 0 < self.calls == self.failed
 
     def __add__(self, other: Usage) -> Usage:
@@ -77,7 +77,7 @@ class Usage(Frozen):
 
     @classmethod
     def of_failure(cls, exc: ModelError) -> Usage:
-        """What a question cost that has no answer to take."""
+        """Return the cost of a question that failed."""
         return cls(
             calls=exc.calls,
             input_tokens=exc.input_tokens,
@@ -86,40 +86,40 @@ class Usage(Frozen):
         )
 
     def put_upon(self, exc: ModelError) -> None:
-        """Whoever catches it can tell what it cost."""
+        """Write the cost into an error, for the code that catches it."""
         exc.calls = self.calls
         exc.input_tokens = self.input_tokens
         exc.output_tokens = self.output_tokens
 
 
 class Price(Frozen):
-    """What a million tokens cost, in whatever currency they are paid."""
+    """The price of a million tokens, in any currency."""
 
     input: float = Field(ge=0.0)
     output: float = Field(ge=0.0)
 
     def of(self, usage: Usage) -> float:
-        """Of so many tokens."""
+        """Return the price of these tokens."""
         return (self.input * usage.input_tokens + self.output * usage.output_tokens) / 1e6
 
 
 @dataclass(frozen=True)
 class Survivor:
-    """A memory that lives after a decision, and the ids of those it stands for."""
+    """A memory that is live after a decision, and the ids of the retired ones it stands for."""
 
     memory: Memory
     stands_for: tuple[str, ...] = ()
     version: Memory | None = None
-    """Its former wording, to be kept as a retired memory; then one of those it stands for."""
+    """Its former wording, kept as a retired memory that it stands for."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do with some memories, complete: applying it needs no further thought.
+    """A complete decision about some memories, ready to be applied.
 
-    `members` are the memories it is about, oldest to newest, as they were when it was made.
-    Members that no survivor stands for stay, or are stored, as they are. `distinct` are the pairs
-    of ids, of members or survivors, that were judged to say different things.
+    `members` are the memories it is about, oldest first, as they were when it was made. Members
+    that no survivor stands for stay, or are stored, as they are. `distinct` holds pairs of ids, of
+    members or survivors, that were judged distinct.
     """
 
     action: Action
@@ -128,19 +128,19 @@ class Decision:
     survivors: tuple[Survivor, ...] = ()
     similarity: float | None = None
     candidates: tuple[tuple[str, float], ...] = ()
-    """What a new memory was compared with: ids and similarities, most similar first."""
+    """Ids and similarities of what a new memory was compared with, most similar first."""
     distinct: tuple[tuple[str, str], ...] = ()
     pending: bool = False
     model: str | None = None
     usage: Usage = field(default_factory=Usage)
     cosine: float | None = None
-    """What `similarity` was before the scale; None where that is the same."""
+    """The cosine before the scale; None if that is the similarity."""
     verified: Verified | None = None
-    """How a merged text was found true; None where none was written."""
+    """How a merged text was verified; None if there is none."""
 
     @property
     def judge(self) -> Judge:
-        """Whose word its distinct pairs are."""
+        """Who called its distinct pairs distinct."""
         if self.model == PERSON:
             return "person"
         return "offline" if self.model == OFFLINE else "model"
@@ -152,42 +152,42 @@ class Decision:
 
 @dataclass(frozen=True)
 class Question:
-    """What only a model can say: which of these, oldest to newest, tell the same fact?"""
+    """A question for a model: which of these members, oldest first, tell the same fact?"""
 
     members: tuple[Memory, ...]
     reason: str
     similarity: float
-    """Of the two members that are least alike."""
+    """Of the two least similar members."""
     cosine: float | None = None
-    """Of the same two, before the scale; None where that is the similarity."""
+    """The cosine before the scale; None if that is the similarity."""
     objection: str = ""
-    """Why the last answer could not be believed; empty the first time."""
+    """Why the last answer was refused; empty the first time."""
     is_page: bool = False
-    """Whether they are a page: then each group of the answer stands or falls by itself."""
+    """Whether this is a page: then each group of the answer is accepted or refused by itself."""
     copies: frozenset[tuple[int, int]] | None = None
-    """The members, by position, that the vectors call near-copies; None: all or none of them."""
+    """Pairs of members, by position, that are near-copies by cosine; None means all or none."""
 
     @property
     def are_copies(self) -> bool:
-        """Whether the vectors alone say that these are near-copies, whatever the scale."""
+        """Whether the members are near-copies by cosine, whatever the scale."""
         return (self.similarity if self.cosine is None else self.cosine) >= COPIES_FROM
 
     def are_copies_among(self, members: Sequence[int]) -> bool:
-        """The same of some members, by position, whatever the others are."""
+        """Return the same for some members, given by position."""
         if self.copies is None:
             return self.are_copies
         return self.copies.issuperset(combinations(sorted(members), 2))
 
 
 class MergeGroup(Frozen):
-    """Members that tell the same fact, by position from 0, and the one text that tells it."""
+    """Members that tell the same fact, by position from 0, and one text for it."""
 
     members: tuple[int, ...] = Field(min_length=2)
     text: Cleaned
 
 
 class Verdict(Frozen):
-    """A model's answer: the members in no part stay as they are."""
+    """The answer of a model; members in no part stay as they are."""
 
     parts: tuple[MergeGroup, ...] = ()
     reason: Cleaned = ""
@@ -195,24 +195,24 @@ class Verdict(Frozen):
 
 
 MOST_READ = 16
-"""Merges that one second reading is shown."""
+"""Most merges in one second reading."""
 
 
 @dataclass(frozen=True)
 class ProposedMerge:
-    """Members, oldest to newest, and the one text that is to stand for them."""
+    """Members, oldest first, and one text proposed for them."""
 
     members: tuple[Memory, ...]
     text: str
 
 
 class MergeReading(Frozen):
-    """What a model found on reading a proposed merge beside its members."""
+    """What a model found when it compared a proposed merge with its members."""
 
     lost: tuple[Cleaned, ...] = ()
     """What a reader of the merged text would not learn."""
     added: tuple[Cleaned, ...] = ()
-    """What the merged text states and no member does."""
+    """What the merged text states although no member does."""
 
     @property
     def accepted(self) -> bool:
@@ -220,10 +220,7 @@ class MergeReading(Frozen):
 
 
 class Rereading(Frozen):
-    """A model's second reading of merges: one reading for each, in their order.
-
-    A merge without a reading, None, is refused.
-    """
+    """A model's second reading of merges, one for each in order; None refuses the merge."""
 
     readings: tuple[MergeReading | None, ...] = ()
     usage: Usage = Usage(calls=1)
@@ -231,11 +228,11 @@ class Rereading(Frozen):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one new memory: the one that now lives for it, and why."""
+    """The result for one new memory: its live successor (or itself), and why."""
 
     memory: Memory
     action: Action
     reason: str
     usage: Usage = field(default_factory=Usage)
     pending: bool = False
-    """Whether its question stays open for a later batch."""
+    """Whether its question waits for a later batch."""

@@ -1,4 +1,4 @@
-"""A memory, its links, how alike it is to another, and which it may be compared with."""
+"""A memory, its links and scope, an episode of memories, and what a search found."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ INVERSE_LINK: Mapping[LinkType, LinkType] = {
 
 
 class MemoryLink(Frozen):
-    """One end of a link: what it leads to, seen from the memory that carries it."""
+    """One end of a link, as the memory that carries it sees the other."""
 
     target_id: Annotated[str, AfterValidator(clean)]
     link_type: LinkType = "related"
@@ -49,11 +49,11 @@ class MemoryLink(Frozen):
 
 
 class Memory(Frozen):
-    """One thing that was said, and when it was recorded."""
+    """One thing worth remembering, and when it was recorded."""
 
     id: str = Field(default_factory=new_memory_id, pattern=r"^mem_[0-9a-f]{12}$")
     external_id: Name | None = None
-    """What an import called it."""
+    """Its id in the source of an import."""
     content: Content
     user: Name | None = None
     """Whom it is about; None is everyone."""
@@ -65,21 +65,40 @@ class Memory(Frozen):
     is_private: bool = False
     linked_ids: tuple[MemoryLink, ...] = ()
     timestamp: UtcTime
-    """When it was recorded; aware, kept in UTC."""
+    """When it was recorded; aware, in UTC."""
     merged_from: tuple[str, ...] = ()
     """Ids of the memories this one was synthesised from."""
     metadata: Metadata = Field(default_factory=dict)
 
 
+def new_episode_id() -> str:
+    """`ep_` + 12 hex digits."""
+    return "ep_" + secrets.token_hex(6)
+
+
+class Episode(Frozen):
+    """Memories that belong together in time, and what they were about."""
+
+    id: str = Field(default_factory=new_episode_id, pattern=r"^ep_[0-9a-f]{12}$")
+    user: Name | None = None
+    """Who owns it: the one user that all its memories are about."""
+    summary: Content
+    memory_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = Field(min_length=1)
+    """Ids at the time it was stored; readers resolve memories merged or forgotten since."""
+    start_time: UtcTime
+    end_time: UtcTime
+    importance: int = Field(default=3, ge=1, le=5)
+
+
 class Recalled(Memory):
-    """A memory that was recalled, with the score by which it was ranked."""
+    """A recalled memory, with the score by which it was ranked."""
 
     score: float
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """A memory with the vector of its normalised text; None where the embedder failed."""
+    """A memory with the vector of its normalised text; None if the embedder failed."""
 
     memory: Memory
     vector: Vector | None
@@ -87,29 +106,28 @@ class Embedded:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A memory that was found, and how alike it is, rounded to 6 places."""
+    """A memory that was found, and its similarity, rounded to 6 places."""
 
     memory: Memory
     similarity: float
     cosine: float | None = None
-    """Before the scale; None where that is the similarity."""
-
+    """The cosine before the scale; None if that is the similarity."""
     relevance: float | None = None
-    """By words and by vector, in standard deviations; None where only the similarity counts."""
+    """By words and vector, in standard deviations; None if ranked by similarity."""
 
     @property
     def score(self) -> float:
-        """What the found are ranked by."""
+        """The value by which results are ranked."""
         return self.similarity if self.relevance is None else self.relevance
 
     @property
     def distance(self) -> float:
-        """`1 - similarity`, the number the agent's seeds print and compare."""
+        """`1 - similarity`, as the agent prints and compares it."""
         return round(1.0 - self.similarity, 6)
 
 
 SCOPE_FIELDS = ("user", "category", "emotion", "is_private")
-"""The fields of a memory that may be part of a scope; any other name is a key of its metadata."""
+"""The fields of a memory that a scope may name; any other name is a key of its metadata."""
 
 
 def _is_scope_field(name: str) -> str:
@@ -119,11 +137,11 @@ def _is_scope_field(name: str) -> str:
 
 
 ScopeField = Annotated[Name, AfterValidator(_is_scope_field)]
-"""One of the fields, or a key of the metadata: agent, channel, tenant."""
+"""A field of SCOPE_FIELDS, or a key of the metadata such as agent, channel or tenant."""
 
 
 def scope_values(metadata: Mapping[str, Any]) -> dict[str, str | None]:
-    """What scopes compare of a memory's metadata: texts as they are, all else as JSON."""
+    """Return the values of metadata that scopes compare: strings as they are, others as JSON."""
     return {
         name: value
         if value is None or isinstance(value, str)
@@ -141,29 +159,29 @@ class Scope:
 
     @classmethod
     def of_user(cls, user: str, **others: str | bool | None) -> Scope:
-        """The scope of a user, whose name is cleaned as it was when it was stored."""
+        """Return the scope of a user, with the name cleaned as memories have it."""
         return cls((("user", clean(user)), *others.items()))
 
     @classmethod
     def of(cls, memory: Memory, fields: tuple[ScopeField, ...]) -> Scope:
-        """Privacy is always part of it: nothing private meets anything public."""
+        """Return the scope of a memory by these fields and, always, by privacy."""
         named = sorted({*fields, "is_private"})
         values = _values_of(memory)
         return cls(tuple((name, values.get(name)) for name in named))
 
     @property
     def user(self) -> str | None:
-        """Whose memories these are; None where they may be anybody's."""
+        """The user, or None if the scope names none."""
         return next((str(value) for name, value in self.values if name == "user" and value), None)
 
     @classmethod
     def from_key(cls, key: str) -> Scope:
-        """The scope that has this key."""
+        """Return the scope with this key."""
         return cls(tuple(json.loads(key).items()))
 
     @property
     def of_metadata(self) -> bool:
-        """Whether any value is one of the metadata's."""
+        """Whether the scope names a key of the metadata."""
         return any(name not in SCOPE_FIELDS for name, _ in self.values)
 
     def has(self, memory: Memory) -> bool:
@@ -174,12 +192,12 @@ class Scope:
         return json.dumps(dict(self.values), ensure_ascii=False)
 
     def agrees_with(self, other: Scope) -> bool:
-        """Whether a memory could be of both: where both name a field, its value is the same."""
+        """Whether both have the same values of the fields that both name."""
         mine = dict(self.values)
         return all(mine.get(name, value) == value for name, value in other.values)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether a row with these values belongs here; a missing value reads as None."""
+        """Whether these values are in the scope; a missing value counts as None."""
         return all(values.get(name) == value for name, value in self.values)
 
 

@@ -1,4 +1,4 @@
-"""What a run over the whole store did, or would do."""
+"""The report of a run over the whole store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memory.models.values import Frozen
 
 
 class MemberReport(Frozen):
-    """One memory of a group, and what becomes of it: `keep`, `retire` or `judge`."""
+    """A memory of a group, and its fate: `keep`, `retire` or `judge`."""
 
     id: str
     content: str
@@ -18,7 +18,7 @@ class MemberReport(Frozen):
 
 
 class GroupReport(Frozen):
-    """Memories close enough to be one, oldest to newest, and what is done about them."""
+    """A group of similar memories, oldest first, and what is done about them."""
 
     user: str | None
     is_private: bool
@@ -31,7 +31,7 @@ class GroupReport(Frozen):
 
 
 class JustBelow(Frozen):
-    """Pairs that a slightly lower threshold would find."""
+    """Pairs that a slightly lower threshold would find too."""
 
     low: float
     high: float
@@ -40,14 +40,13 @@ class JustBelow(Frozen):
 
 
 class Spread(Frozen):
-    """How alike the memories of a store are to those that they may be compared with."""
+    """A histogram of the similarities of pairs within scopes."""
 
     counts: tuple[int, ...]
-    """Pairs in each of equal steps of similarity from 0 to 1; what is below 0 is in the first."""
+    """Pairs in equal steps of similarity from 0 to 1; the first step includes those below 0."""
     pairs: int
-    """All of them."""
     exact: bool
-    """Counted; else estimated from some of the memories."""
+    """False if the counts are estimated from a sample."""
 
 
 class DeduplicationReport(Frozen):
@@ -55,49 +54,49 @@ class DeduplicationReport(Frozen):
 
     dry_run: bool
     run: str = ""
-    """Its name in the ledger; none in a dry run."""
+    """Its name in the ledger; empty in a dry run."""
     memories: int
     """Live memories before the run."""
     memories_after: int
-    """Live memories after it; the same as before in a dry run."""
+    """Live memories after the run; as before it in a dry run."""
     pairs: dict[str, int]
     """Pairs in one scope at or above each similarity, counted before the run."""
     just_below: JustBelow | None
-    """Of a dry run only."""
+    """Only in a dry run."""
     rounds: int
     found: int
-    """How many groups there are; `groups` may be only the least certain of them."""
+    """The number of groups, of which `groups` may hold only the least certain."""
     groups: tuple[GroupReport, ...]
     decisions: dict[str, int]
-    """How many decisions of each action."""
+    """Decisions by action."""
     reasons: dict[str, int]
-    """How many decisions for each reason."""
+    """Decisions by reason."""
     retired: int
-    """Memories that were retired or, in a dry run, would be without a model."""
+    """Memories retired; in a dry run, those that no model is needed for."""
     merged: int
-    """Memories that were synthesised from several."""
+    """Memories made from several."""
     pending: int
-    """Questions the model could not answer, left for a later run."""
+    """Questions that the model failed to answer, left for a later run."""
     left: int
-    """Groups whose questions the budget of calls left for the next run."""
+    """Groups that the budget of calls left for the next run."""
     pages: int = 0
-    """Pages that were read or, in a dry run, would be."""
+    """Pages read; in a dry run, pages to read."""
     pages_left: int = 0
-    """Pages that wait for the next run: calls spent, or the model failed."""
+    """Pages left for the next run, because the budget was spent or the model failed."""
     characters: int = 0
-    """Of a dry run: of memories that would be sent to the model, as often as they are shown."""
+    """In a dry run: characters of memories that would be sent to the model."""
     failure: str = ""
-    """Why the model answered nothing at all, where it was asked; empty otherwise."""
+    """Why no call of the model succeeded; else empty."""
     undecided: int
-    """Pairs that a model failed at, and that wait or are not asked about by themselves any more."""
+    """Pairs that a model failed at, which wait for a pause, a person or another model."""
     usage: Usage
     questions: int = 0
     """Questions that a dry run would ask, pages among them."""
     estimated_model_calls: int
     """Calls that these questions would take, second readings among them; 0 where they are free."""
     estimated: Usage = Usage()
-    """What its questions would cost, by characters / 4; all zeros where they are free."""
+    """The estimated cost of its questions, a token for 4 characters; zeros if they are free."""
     money: float | None = None
-    """What was spent or, in a dry run, would be; None where no price is known."""
+    """Money spent or, in a dry run, to be spent; None if no price is known."""
     model: str
     seconds: float

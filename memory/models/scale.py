@@ -1,4 +1,4 @@
-"""From an embedder's cosine to the one scale that every threshold speaks, and back."""
+"""The scale from an embedder's cosine to similarity, in which thresholds are given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memory.text import has_cjk
 LOWER = 0.90
 """The similarity at which every second pair of natural memories is the same or worth merging."""
 NEAR_COPY = 0.95
-"""From here on the similarity is the cosine: these are copies, whoever embedded them."""
+"""From here on the similarity is the cosine of any embedder: these are near-copies."""
 _PLACES = 6
 _STEP = 10.0**-_PLACES
 
@@ -23,72 +23,71 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Scale(Frozen):
-    """A monotone curve through (0, 0), (anchor, 0.90) and (0.95, 0.95), straight between.
+    """A piecewise linear curve through (0, 0), (anchor, 0.90) and (0.95, 0.95).
 
-    Below 0 and from 0.95 on the similarity is the cosine itself. Why: 0.90 of one embedder is not
-    0.90 of another, and the thresholds are the same for all of them.
+    Below 0 and from 0.95 on the similarity is the cosine itself. A cosine of 0.90 means different
+    things for different embedders, while the thresholds are the same for all.
     """
 
     anchor: float = Field(gt=0.0, lt=NEAR_COPY)
     """The cosine that counts as a similarity of 0.90."""
     anchor_kana_han: float | None = Field(default=None, gt=0.0, lt=NEAR_COPY)
-    """The same where kana or Han stands in either text; None where that makes no difference."""
+    """The same for pairs with kana or Han in either text; None if that makes no difference."""
 
     @model_validator(mode="after")
-    def _kana_and_han_are_the_stricter(self) -> Scale:
-        if self.strict_anchor < self.anchor:
-            raise ValueError(f"anchor_kana_han {self.strict_anchor} is below anchor {self.anchor}")
+    def _check_anchors(self) -> Scale:
+        if self.cjk_anchor < self.anchor:
+            raise ValueError(f"anchor_kana_han {self.cjk_anchor} is below anchor {self.anchor}")
         return self
 
     @property
-    def strict_anchor(self) -> float:
-        """The anchor where kana or Han stands in either text."""
+    def cjk_anchor(self) -> float:
+        """The anchor for pairs with kana or Han in either text."""
         return self.anchor if self.anchor_kana_han is None else self.anchor_kana_han
 
     def similarity(self, cosine: float, a: str, b: str) -> float:
-        """How alike two texts are whose vectors have this cosine, rounded to 6 places."""
-        return self.one(cosine, has_cjk(a) or has_cjk(b))
+        """Return the similarity of two texts whose vectors have this cosine, to 6 places."""
+        return float(self.similarities(np.array([cosine]), has_cjk(a) or has_cjk(b))[0])
 
-    def similarities(self, cosines: Floats, strict: Flags | bool) -> Floats:
-        """The same for many (n,); `strict` where kana or Han stands in either text of the pair.
+    def similarities(self, cosines: Floats, has_cjk: Flags | bool) -> Floats:
+        """Return the similarities of pairs (n,); `has_cjk` says which have kana or Han.
 
-        The cosine is rounded first, since float32 puts a pair built at 0.95 below it as often as
-        not; after that what lies below 0.95 stays below it, and no near-copy is made by rounding.
+        Cosines are rounded first, since in float32 a pair built at 0.95 may lie just below. After
+        that what is below 0.95 stays below: rounding makes no near-copy.
         """
         rounded = np.round(cosines, _PLACES)
-        if isinstance(strict, bool):
-            return _curve(rounded, self.strict_anchor if strict else self.anchor)
+        if isinstance(has_cjk, bool):
+            return _curve(rounded, self.cjk_anchor if has_cjk else self.anchor)
         plain = _curve(rounded, self.anchor)
-        return np.where(strict, _curve(rounded, self.strict_anchor), plain)
+        return np.where(has_cjk, _curve(rounded, self.cjk_anchor), plain)
 
     def cosine(self, similarity: float, text: str | None = None) -> float:
-        """The least cosine, of 6 places, that counts as this similarity: an index is asked for it.
+        """Return the least cosine, to 6 places, that has this similarity.
 
-        For a text that is compared with any other; without one, for whatever texts. A cosine of 6
-        places reaches it exactly where its similarity reaches `similarity`.
+        It holds for a text compared with any other; without `text`, for any two texts.
         """
         return _least(self, similarity, text is not None and has_cjk(text))
 
-    def cosines(self, similarity: float, strict: Flags) -> Floats:
-        """The same for many texts (n,), of which these are the strict ones."""
-        return np.where(strict, _least(self, similarity, True), _least(self, similarity, False))
-
-    def one(self, cosine: float, strict: bool) -> float:
-        """Of one cosine."""
-        return float(self.similarities(np.array([cosine]), strict)[0])
+    def cosines(self, similarity: float, has_cjk: Flags) -> Floats:
+        """Return the same for many texts (n,); `has_cjk` says which have kana or Han."""
+        return np.where(has_cjk, _least(self, similarity, True), _least(self, similarity, False))
 
 
 @lru_cache(maxsize=256)
-def _least(scale: Scale, similarity: float, strict: bool) -> float:
-    """The least cosine of 6 places that counts as this similarity."""
+def _least(scale: Scale, similarity: float, has_cjk: bool) -> float:
+    """Return the least cosine, to 6 places, that has this similarity."""
     if similarity < 0.0 or similarity >= NEAR_COPY:
         return similarity
-    anchor = scale.strict_anchor if strict else scale.anchor
+    anchor = scale.cjk_anchor if has_cjk else scale.anchor
+
+    def of(cosine: float) -> float:
+        return float(scale.similarities(np.array([cosine]), has_cjk)[0])
+
     near = float(np.interp(similarity, _SIMILARITIES, (0.0, anchor, NEAR_COPY)))
     found = round(near, _PLACES)
-    while scale.one(found, strict) < similarity:
+    while of(found) < similarity:
         found = round(found + _STEP, _PLACES)
-    while scale.one(round(found - _STEP, _PLACES), strict) >= similarity:
+    while of(round(found - _STEP, _PLACES)) >= similarity:
         found = round(found - _STEP, _PLACES)
     return found
 
@@ -100,12 +99,12 @@ _OWN = {
     "wordllama-": Scale(anchor=0.70, anchor_kana_han=0.88),
     "chroma-all-MiniLM-": Scale(anchor=0.77),
 }
-"""By how a fingerprint begins. Fitted to pairs of natural memories that a reader judged;
-kana and Han are not judged yet: a third of random Japanese pairs lie above WordLlama's 0.70."""
+"""By the beginning of a fingerprint. Fitted to pairs of natural memories that a reader judged.
+Pairs with kana or Han are not judged yet: a third of random ones lie above WordLlama's 0.70."""
 
 
 def scale_of(fingerprint: str) -> Scale:
-    """An embedder's own scale; plain cosine where it was never calibrated."""
+    """Return the scale of an embedder; plain cosine if it was never calibrated."""
     own = (scale for start, scale in _OWN.items() if fingerprint.startswith(start))
     return next(own, PLAIN)
 

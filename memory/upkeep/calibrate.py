@@ -280,7 +280,7 @@ def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
     yield f"  dedup_lower_threshold: {LOWER:.3g}"
     if scale is not None:
         yield "  embedding:"
-        kana_han = f", anchor_kana_han: {scale.strict_anchor:.3g}"
+        kana_han = f", anchor_kana_han: {scale.cjk_anchor:.3g}"
         yield f"    scale: {{anchor: {scale.anchor:.3g}{kana_han}}}"
 
 

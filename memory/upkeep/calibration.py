@@ -330,7 +330,7 @@ def suggest_scale(now: Scale, others: Fit, strict: Fit) -> Scale | None:
     if others.anchor is None and strict.anchor is None:
         return None
     anchor = now.anchor if others.anchor is None else others.anchor
-    kana_han = now.strict_anchor if strict.anchor is None else strict.anchor
+    kana_han = now.cjk_anchor if strict.anchor is None else strict.anchor
     return Scale(anchor=anchor, anchor_kana_han=max(anchor, kana_han))
 
 

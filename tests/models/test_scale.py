@@ -36,7 +36,7 @@ def test_more_cosine_is_never_less_similarity(
 
 @given(scales, st.booleans())
 def test_the_fixed_points_are_exact(scale: Scale, strict: bool) -> None:
-    anchor = scale.strict_anchor if strict else scale.anchor
+    anchor = scale.cjk_anchor if strict else scale.anchor
     assert at(scale, anchor, strict) == LOWER
     assert scale.cosine(LOWER, JAPANESE if strict else LATIN) == anchor
     for fixed in (-1.0, -0.25, 0.0, NEAR_COPY, 0.98, 1.0):

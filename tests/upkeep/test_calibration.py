@@ -206,7 +206,7 @@ def test_kana_and_han_are_fitted_by_themselves(tell: Tell) -> None:
     found = suggest([*latin, *japanese], said, NOW, 0.99, guard=True).scale
     assert found is not None
     assert found.anchor == pytest.approx(0.65, abs=0.02)
-    assert found.strict_anchor == pytest.approx(0.85, abs=0.02)
+    assert found.cjk_anchor == pytest.approx(0.85, abs=0.02)
 
 
 @pytest.mark.parametrize("guard", [True, False])
