@@ -184,7 +184,4 @@ def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
             headers=chroma_headers(),
         )
         return ServedChroma(server, ledger.store_id())
-    folder = Path(config.memory.data_dir) / "chroma"
-    with ledger.reading() as reader:
-        is_ours = str(folder.absolute()) in reader.followers.places()
-    return EmbeddedChroma(folder, is_ours=is_ours)
+    return EmbeddedChroma(Path(config.memory.data_dir) / "chroma")

@@ -31,7 +31,8 @@ class VectorsByUser:
         self._limit = limit
         self._lock = threading.Lock()
         """Held while the fields below change; never while anything is loaded."""
-        self._loaded: OrderedDict[Scope, LiveVectors] = OrderedDict()
+        self.loaded: OrderedDict[Scope, LiveVectors] = OrderedDict()
+        """By owner, those asked about last at the end."""
         self._used = 0
         """The bytes of all that is loaded."""
         self._loading: dict[Scope, threading.Lock] = {}
@@ -89,11 +90,6 @@ class VectorsByUser:
             most = max(reader.counts().users.values(), default=0)
             return bytes_of(most, reader.vectors.dim() or 0) > self._limit
 
-    def loaded(self) -> dict[Scope, int]:
-        """How many bytes each owner's vectors take, those asked about last at the end."""
-        with self._lock:
-            return {owner: vectors.nbytes for owner, vectors in self._loaded.items()}
-
     def forget_all(self) -> None:
         """Let go of all vectors."""
         with self._lock:
@@ -112,7 +108,7 @@ class VectorsByUser:
         """The owner's vectors as of now; None where they are too many."""
         while True:
             with self._lock:
-                is_known = owner in self._loaded or owner in self._too_large
+                is_known = owner in self.loaded or owner in self._too_large
                 loading = None if is_known else self._loading.setdefault(owner, threading.Lock())
             with loading or contextlib.nullcontext(), contextlib.ExitStack() as stack:
                 with self._lock:
@@ -121,10 +117,10 @@ class VectorsByUser:
                     # Opened under the lock: no later question sees an earlier state.
                     reader = stack.enter_context(self._ledger.reading())
                     revision = self._catch_up(reader)
-                    if owner in self._loaded:
-                        self._loaded.move_to_end(owner)
+                    if owner in self.loaded:
+                        self.loaded.move_to_end(owner)
                         self._make_room(0)
-                        return self._loaded[owner]
+                        return self.loaded[owner]
                 if loading and (vectors := self._load(reader, owner, dim, revision)):
                     return vectors
 
@@ -143,7 +139,7 @@ class VectorsByUser:
             if fields != self._fields:
                 return None
             self._revision = min(self._revision, revision)
-            self._loaded[owner] = vectors
+            self.loaded[owner] = vectors
             self._used += vectors.nbytes
             self._loading.pop(owner, None)
         return vectors
@@ -152,7 +148,7 @@ class VectorsByUser:
         """Take in what the ledger has committed; gives its revision."""
         revision = reader.revision()
         try:
-            if self._loaded and revision != self._revision:
+            if self.loaded and revision != self._revision:
                 self._take_in(reader)
         except BaseException:  # half of what has changed is worse than nothing
             self._drop_all()
@@ -167,28 +163,28 @@ class VectorsByUser:
         for one in changes:
             of.setdefault(Scope((("user", one.values["user"]),)), []).append(one)
         # What is somebody else's now, or was forgotten with its user, is still with its last owner.
-        holders = {name for name, one in self._loaded.items() if one.has_any(by_id.keys())}
-        touched = holders.union(owner for owner in of if owner in self._loaded)
+        holders = {name for name, one in self.loaded.items() if one.held(by_id.keys())}
+        touched = holders.union(owner for owner in of if owner in self.loaded)
         keys = {one.text_key for owner in touched for one in of.get(owner, ()) if one.live}
         known = reader.vectors.of(keys)
         for owner in touched:
-            vectors = self._loaded[owner]
+            vectors = self.loaded[owner]
             with vectors.lock:
                 left = [by_id[name] for name in vectors.held(by_id.keys())]
                 self._used -= vectors.nbytes
                 vectors.apply([*left, *of.get(owner, ())], known)
                 self._used += vectors.nbytes
             if vectors.nbytes > self._limit:
-                self._used -= self._loaded.pop(owner).nbytes
+                self._used -= self.loaded.pop(owner).nbytes
                 self._too_large.add(owner)
 
     def _make_room(self, expected: int) -> None:
         """Let go of those asked about longest ago, until so many bytes fit; one stays for none."""
-        while self._used + expected > self._limit and len(self._loaded) > (not expected):
-            self._used -= self._loaded.popitem(last=False)[1].nbytes
+        while self._used + expected > self._limit and len(self.loaded) > (not expected):
+            self._used -= self.loaded.popitem(last=False)[1].nbytes
 
     def _drop_all(self) -> None:
-        self._loaded.clear()
+        self.loaded.clear()
         self._used = 0
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from memory.models import Vectors
 from memory.search.pairs import Floats, Pairs, chosen, in_order, joined, scores_of, slack, unit_rows
@@ -63,7 +62,7 @@ def candidate_pairs(
     rows = len(vectors)
     levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
     weights = np.ones(rows, np.int64) if weights is None else weights
-    order = np.lexsort((weights > 1, *levels))  # so that most tiles have one threshold
+    order = np.lexsort(levels)  # so that most tiles have one threshold
     if across is not None:
         order = np.concatenate([order[order < across], order[order >= across]])
     if np.any(order[1:] < order[:-1]):
@@ -168,7 +167,7 @@ class _Search:
         self._vectors, self._weights, self._tile = vectors, weights, blocks.tile
         self._products = Products(unit_rows(vectors), blocks, across)
         self._lower, self._upper, *self._bands = (_Level(x, self._products) for x in levels)
-        self._padded_weights = self._products.padded(weights)
+        self._is_weighted = bool(np.any(weights != 1))
         self._slack = slack(vectors.shape[1])
         self._limits = levels[1] - self._slack
         floors = levels[0] - self._slack if best.k else self._limits
@@ -255,19 +254,14 @@ class _Search:
         if not many:
             return 0
         surely = products >= level + self._slack
-        weight = self._weight_of_tile(surely, row, column)
+        weight = int(np.count_nonzero(surely))
+        if self._is_weighted:
+            weight = self._weight(*self._products.places(row, column, surely))
         if many == np.count_nonzero(surely):
             return weight
         i, j = self._products.places(row, column, maybe & ~surely)
         hit = scores_of(self._vectors, i, j) >= band.of(i, j)
         return weight + self._weight(i[hit], j[hit])
-
-    def _weight_of_tile(self, hits: npt.NDArray[np.bool_], row: int, column: int) -> int:
-        rows = self._products.of_rows(self._padded_weights, row)
-        columns = self._products.of_columns(self._padded_weights, column)
-        if rows.max() == rows.min() == columns.max() == columns.min() == 1:
-            return int(np.count_nonzero(hits))
-        return self._weight(*self._products.places(row, column, hits))
 
     def _weight(self, i: Ints, j: Ints) -> int:
         return int((self._weights[i] * self._weights[j]).sum())

@@ -11,7 +11,7 @@ import numpy as np
 
 from memory.errors import IndexFault, LedgerError
 from memory.ledger import Change, IndexState, Ledger, Reader
-from memory.models import SCOPE_FIELDS, Scope, Vector
+from memory.models import Scope, Vector
 from memory.protocols import Query, VectorIndex
 
 logger = logging.getLogger(__name__)
@@ -177,12 +177,10 @@ class Follower:
     ) -> list[str]:
         """The nearest of what was written since."""
         inside = [one for one in changes if one.live and one.text_key in known]
-        if any(name not in SCOPE_FIELDS for name, _ in query.scope.values):
-            fits = {*self._fitting(query.scope, [one.id for one in inside])}
-            inside = [one for one in inside if one.id in fits]
-        else:
-            inside = [one for one in inside if query.scope.holds(one.values)]
-        scored = [(float(known[one.text_key] @ query.vector), one.id) for one in inside]
+        fits = {*self._fitting(query.scope, [one.id for one in inside])}
+        scored = [
+            (float(known[one.text_key] @ query.vector), one.id) for one in inside if one.id in fits
+        ]
         return [name for _, name in sorted(scored, reverse=True)[: query.k]]
 
     # --- what it copies ---
@@ -221,13 +219,12 @@ class Follower:
         return self._ledger.exclusive(f"index-{self.index.place}")
 
     def _write(self, reader: Reader, changes: Sequence[Change], *, is_new: bool) -> None:
-        for start in range(0, len(changes), _PAGE):
-            some = changes[start : start + _PAGE]
-            known = reader.vectors.of([one.text_key for one in some if one.live])
-            live = [one for one in some if one.live and one.text_key in known]
-            gone = {one.id for one in some} - {one.id for one in live}
-            if gone and not is_new:
-                self.index.remove(sorted(gone))
-            if live:
-                vectors = np.stack([known[one.text_key] for one in live])
-                self.index.put([one.id for one in live], vectors)
+        known = reader.vectors.of([one.text_key for one in changes if one.live])
+        live = [one for one in changes if one.live and one.text_key in known]
+        gone = {one.id for one in changes} - {one.id for one in live}
+        if gone and not is_new:
+            self.index.remove(sorted(gone))
+        if live:
+            self.index.put(
+                [one.id for one in live], np.stack([known[one.text_key] for one in live])
+            )

@@ -13,44 +13,37 @@ from memory.ledger import Postings
 Floats = npt.NDArray[np.float64]
 _SATURATION, _BY_LENGTH = 1.2, 0.75
 """BM25's k1 and b, as Robertson and Walker found them; others score alike here."""
-_SPARSE = 32
-"""Numbers that lie further apart than this are sorted, not counted out."""
 
 
 class WordScores(NamedTuple):
-    """The memories that have any of the words, in order of number, and their scores.
-
-    `memories` is how many there are in all: the others score 0.
-    """
+    """The BM25 scores of the memories that have any of the words; all others score 0."""
 
     numbers: npt.NDArray[np.int64]
-    scores: Floats
+    """Of the memories, in order."""
+    by_number: Floats
+    """The score of each number from the first of them on; the last score is 0."""
     memories: int
+    """How many there are in all."""
 
     def best(self, k: int) -> list[int]:
-        """The numbers of the k that score most."""
-        some = self.numbers
-        if k < len(some):
-            some = some[np.argpartition(-self.scores, k)[:k]]
-        return [int(number) for number in some]
+        """Return the numbers of the k memories that score most, in no order."""
+        best = self.numbers
+        if k < len(best):
+            best = best[np.argpartition(-self.by_number[best - best[0]], k)[:k]]
+        return [int(number) for number in best]
 
     def of(self, numbers: npt.NDArray[np.int64]) -> Floats:
-        """The standard scores of these memories, among all; 0 where all score the same."""
-        mean = self.scores.sum() / self.memories
-        variance = np.square(self.scores).sum() / self.memories - mean * mean
+        """Return the standard scores of these memories, among all; 0 where all score the same."""
+        if not len(self.numbers):
+            return np.zeros(len(numbers))
+        scores = self.by_number[self.numbers - self.numbers[0]]
+        mean = scores.sum() / self.memories
+        variance = np.square(scores).sum() / self.memories - mean * mean
         if variance <= 1e-12:
             return np.zeros(len(numbers))
-        first, last = int(self.numbers[0]), int(self.numbers[-1])
-        if last - first < _SPARSE * len(numbers):
-            dense = np.zeros(last - first + 2)
-            dense[self.numbers - first] = self.scores
-            places = numbers - first
-            places[(places < 0) | (places > last - first)] = -1
-            scores = dense[places]
-        else:
-            places = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
-            scores = np.where(self.numbers[places] == numbers, self.scores[places], 0.0)
-        standard: Floats = (scores - mean) / np.sqrt(variance)
+        offsets = numbers - self.numbers[0]
+        offsets[(offsets < 0) | (offsets >= len(self.by_number))] = -1
+        standard: Floats = (self.by_number[offsets] - mean) / np.sqrt(variance)
         return standard
 
 
@@ -59,19 +52,15 @@ def bm25(postings: Postings) -> WordScores:
     _, mean_length, terms, numbers, counts, lengths = postings
     memories = max(postings.memories, 1)
     if not len(numbers):
-        return WordScores(np.empty(0, np.int64), np.empty(0), memories)
+        return WordScores(np.empty(0, np.int64), np.zeros(1), memories)
     having = np.bincount(terms)
     rarity = np.log1p((memories - having + 0.5) / (having + 0.5))[terms]
     length = 1 - _BY_LENGTH + _BY_LENGTH / mean_length * lengths
     weights = rarity * counts * (_SATURATION + 1) / (counts + _SATURATION * length)
-    first, last = int(numbers.min()), int(numbers.max())
-    if last - first < _SPARSE * len(numbers):
-        scores: Floats = np.bincount(numbers - first, weights).astype(np.float64)
-        places = np.flatnonzero(scores)
-        return WordScores(places + first, scores[places], memories)
-    known, places = np.unique(numbers, return_inverse=True)
-    scores = np.bincount(places, weights).astype(np.float64)
-    return WordScores(known, scores, memories)
+    found = np.unique(numbers)
+    span = int(found[-1] - found[0]) + 2
+    scores = np.bincount(numbers - found[0], weights, minlength=span).astype(np.float64)
+    return WordScores(found, scores, memories)
 
 
 class Spread(NamedTuple):

@@ -121,10 +121,7 @@ class SearchRouter:
     def close(self) -> None:
         """Let go of the vectors and the index. May be called twice."""
         self._by_user.forget_all()
-        with self._lock:
-            follower, self._follower, self._open_index = self._follower, None, None
-        if follower is not None:
-            follower.close()
+        self._give_up()
 
     def _open_where_named(self) -> None:
         if self._at_once:

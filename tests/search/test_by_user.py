@@ -133,7 +133,7 @@ def test_only_the_vectors_of_the_user_in_question_are_read(
     mia, _ = write(ledger, rng, 8), write(ledger, rng, 60, user="Jonas")
     vectors = VectorsByUser(ledger, PLENTY)
     assert set(ids(vectors, Query(unit(rng), MIA, 99)) or ()) == set(mia)
-    assert list(vectors.loaded()) == [of("Mia")]
+    assert list(vectors.loaded) == [of("Mia")]
 
 
 def test_a_write_neither_drops_vectors_nor_makes_them_read_again(
@@ -211,8 +211,8 @@ def test_those_asked_about_last_stay_within_the_limit(
     vectors = VectorsByUser(ledger, 70 * ROW)
     for user in ("Mia", "Jonas", "Mia", "Aiko"):
         assert len(ids(vectors, Query(unit(rng), of(user), 99)) or ()) == 30
-    assert list(vectors.loaded()) == [of("Mia"), of("Aiko")]
-    assert sum(vectors.loaded().values()) <= 70 * ROW
+    assert list(vectors.loaded) == [of("Mia"), of("Aiko")]
+    assert sum(one.nbytes for one in vectors.loaded.values()) <= 70 * ROW
 
 
 def test_a_user_with_too_many_vectors_is_not_loaded_nor_kept(
@@ -225,7 +225,7 @@ def test_a_user_with_too_many_vectors_is_not_loaded_nor_kept(
     assert ids(vectors, Query(unit(rng), of("Jonas"), 5)) is not None
     write(ledger, rng, 60, user="Jonas")
     assert ids(vectors, Query(unit(rng), of("Jonas"), 5)) is None
-    assert vectors.loaded() == {}
+    assert not vectors.loaded
 
 
 def test_a_store_without_users_holds_its_vectors_once(
@@ -236,7 +236,7 @@ def test_a_store_without_users_holds_its_vectors_once(
     nobody = Scope((("is_private", False), ("user", None)))
     assert len(ids(vectors, Query(unit(rng), nobody, 99)) or ()) == 20
     assert len(ids(vectors, Query(unit(rng), EVERYBODY, 99)) or ()) == 20
-    assert list(vectors.loaded()) == [EVERYBODY]
+    assert list(vectors.loaded) == [EVERYBODY]
 
 
 def test_a_text_that_several_have_is_found_with_each(

@@ -48,7 +48,7 @@ def scores_by_words(store: MemoryStore, question: str) -> dict[str, float]:
         rows = {row.seq: row.memory.id for row in reader.memories.live()}
         postings = reader.terms.postings(search_terms(question), "Mia", everyone=False)
     found = bm25(postings)
-    return {rows[int(n)]: float(one) for n, one in zip(found.numbers, found.scores, strict=True)}
+    return {rows[n]: float(found.by_number[n - found.numbers[0]]) for n in found.numbers.tolist()}
 
 
 def test_a_scope_is_a_part_of_what_a_user_has(store: MemoryStore) -> None:

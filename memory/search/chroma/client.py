@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol
 from uuid import UUID
 
 from memory.errors import IndexFault
@@ -18,25 +18,6 @@ _PATIENCE_S = 5.0
 """How long a server may take to say that it is there; Chroma's own client waits for ever."""
 _CALL_S = 30.0
 """How long a server may take for one call."""
-
-
-Metadata = Mapping[str, str | int | float | bool]
-
-
-class Page(TypedDict, total=False):
-    """Rows of a collection: what was asked to be included, in the order of the ids."""
-
-    ids: list[str]
-    embeddings: Vectors
-    documents: list[str | None]
-    metadatas: list[Metadata | None]
-
-
-class Nearest(TypedDict, total=False):
-    """For each vector that was asked about, its neighbours, nearest first."""
-
-    ids: list[list[str]]
-    distances: list[list[float]]
 
 
 class ChromaCollection(Protocol):
@@ -60,7 +41,7 @@ class ChromaCollection(Protocol):
         limit: int | None = None,
         offset: int | None = None,
         include: Sequence[str],
-    ) -> Page: ...
+    ) -> Mapping[str, Any]: ...
 
     def delete(self, *, ids: Sequence[str]) -> None: ...
 
@@ -88,7 +69,7 @@ class ChromaCollection(Protocol):
 
     def query(
         self, *, query_embeddings: Sequence[Vector], n_results: int, include: Sequence[str]
-    ) -> Nearest: ...
+    ) -> Mapping[str, Any]: ...
 
 
 class ChromaClient(Protocol):

@@ -126,14 +126,10 @@ class EmbeddedChroma(_ChromaIndex):
     name = "Chroma"
     shared = False
 
-    def __init__(self, folder: Path, *, is_ours: bool = False) -> None:
-        """`is_ours`: the ledger knows an index in this folder, so it may be deleted.
-
-        Raises: IndexFault where another process has the folder.
-        """
+    def __init__(self, folder: Path) -> None:
+        """Raises: IndexFault where another process has the folder."""
         super().__init__(COLLECTION)
         self._folder = folder
-        self._is_ours = is_ours
         self._lock = files.own_lock(folder.with_suffix(".lock"))
         try:
             folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -200,7 +196,7 @@ class EmbeddedChroma(_ChromaIndex):
         if not self._folder.exists():
             return
         try:
-            if self.id or self._is_ours:
+            if self.id:
                 shutil.rmtree(self._folder)
                 return
             aside = files.set_aside(self._folder, "foreign")
