@@ -15,7 +15,7 @@ from memory.cli.shell import err
 if TYPE_CHECKING:
     from memory.deduplicator import Audit
     from memory.ledger import DecisionRecord
-    from memory.models import DeduplicationReport, Rules, Spread
+    from memory.models import DeduplicationReport, Rules, SimilarityHistogram
     from memory.review import Report
     from memory.store import MemoryStore
 
@@ -35,7 +35,7 @@ def check_report(path: Path | None) -> None:
         check_report_name(path)
 
 
-def how_alike(store: MemoryStore) -> Spread:
+def how_alike(store: MemoryStore) -> SimilarityHistogram:
     """Every two memories that may be compared, by similarity."""
     from memory.decide import similarity_histogram
 
@@ -66,7 +66,11 @@ def report_audit(path: Path, store: MemoryStore, found: Audit, rules: Rules) -> 
 
 
 def report_batch(
-    path: Path, store: MemoryStore, done: DeduplicationReport, before: Spread, rules: Rules
+    path: Path,
+    store: MemoryStore,
+    done: DeduplicationReport,
+    before: SimilarityHistogram,
+    rules: Rules,
 ) -> None:
     """Write what a run did, decision by decision. Raises: InputError."""
     from memory.review import batch_report, recorded_cards

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from memory.decide.policy import GroupPlan
 from memory.ledger import Row, Snapshot
-from memory.models import COPIES_FROM, Memory, Scale, Scope, Spread, Vectors
+from memory.models import COPIES_FROM, Memory, Scale, Scope, SimilarityHistogram, Vectors
 from memory.search import scores_of, similarities, similarity, slack
 from memory.text import has_cjk, text_key
 
@@ -203,7 +203,7 @@ def similarity_histogram(
     scope_of: Callable[[Memory], Scope],
     scale: Scale,
     most_pairs: int = MOST_PAIRS,
-) -> Spread:
+) -> SimilarityHistogram:
     """Count the pairs of memories of one scope, by similarity."""
     scopes: dict[Scope, list[Row]] = {}
     for row in snapshot.rows:
@@ -226,4 +226,4 @@ def similarity_histogram(
             for flag, bins in zip(either, edges, strict=True):
                 counts += weight * np.histogram(cosines[is_strict == flag], bins)[0]
     whole = tuple(np.rint(counts).astype(int).tolist())
-    return Spread(counts=whole, pairs=pairs, exact=share == 1.0)
+    return SimilarityHistogram(counts=whole, pairs=pairs, exact=share == 1.0)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from memory.decide.likeness import Likeness, all_alike, cohesive, connected
 from memory.decide.pages import MOST_ON_PAGE, NEIGHBOURS, PageGraph, pages
 from memory.decide.policy import GroupPlan, plan_group
-from memory.decide.searching import InProcessExecutor, PairSearch, PlanExecutor, Terms
+from memory.decide.searching import InProcessExecutor, PairLimits, PairSearch, PlanExecutor
 from memory.ledger import Row, ScopedText, Snapshot, TextPair
 from memory.models import PLAIN, JustBelow, Memory, Question, Rules, Scale, Scope
 from memory.runtime import Progress
@@ -27,7 +27,7 @@ from memory.search import (
     nearest_of,
     similarities,
 )
-from memory.text import has_cjk, text_key
+from memory.text import has_cjk
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -209,16 +209,14 @@ class Planner:
             one.take(candidates)
             groups = one.groups()
             pages = one.pages(scope, groups, again.groups.get(scope.key, ()))
-            shown = {text_key(member.content) for page in pages for member in page.members}
-            lonely = (key for key in (state[2] or frozenset()) - shown if key in snapshot.vectors)
-            alone = tuple((scope.key, key) for key in lonely)
+            alone = tuple((scope.key, key) for key in one.unshown(pages))
             known[scope] = _ScopePlan(state, one.bands, tuple(groups), pages, alone)
         self._known = known
 
     def _unread(
         self, scope: Scope, nodes: _Nodes, read: set[str], again: AskedAgain
     ) -> frozenset[str] | None:
-        """Return the texts of a scope that pages must show; None where no pages are read."""
+        """Return the texts of a scope that pages must show; None if no pages are read."""
         rules = self._matching.pages
         private = next(iter(nodes.values()))[0].memory.is_private
         if rules is None or (private and not rules.private):
@@ -352,10 +350,10 @@ class _Scope:
         self._rows = self._vectors.positions(self._keys)
         self._made = {n for n, key in enumerate(self._keys) if self._ancestors_of(key)}
         """Texts of which a row was synthesised."""
-        self._texts = [nodes[key][0].memory.content for key in self._keys]
-        self._strict = np.array([has_cjk(text) for text in self._texts], np.bool_)
+        has_cjk_of = (has_cjk(nodes[key][0].memory.content) for key in self._keys)
+        self._strict = np.fromiter(has_cjk_of, np.bool_)
         self._lower = matching.scale.cosines(rules.lower, self._strict)
-        position = {key: n for n, key in enumerate(self._keys)}
+        self._position = position = {key: n for n, key in enumerate(self._keys)}
         self._distinct = {
             (position[a], position[b]) for _, a, b in distinct if a in position and b in position
         }
@@ -378,7 +376,7 @@ class _Scope:
             tuple(self._keys),
             self._strict,
             np.array([len(self._nodes[key]) for key in self._keys], np.int64),
-            Terms(matching.scale, self._rules.upper, floor, neighbours, bands),
+            PairLimits(matching.scale, self._rules.upper, floor, neighbours, bands),
         )
 
     def take(self, found: CandidatePairs) -> None:
@@ -441,12 +439,20 @@ class _Scope:
             if not self._all_distinct([row.text_key for row in rows])
         )
 
+    def unshown(self, pages: Sequence[PagePlan]) -> list[str]:
+        """Return the unread texts with a vector that no page shows."""
+        shown = {member.id for page in pages for member in page.members}
+        return [
+            key
+            for key in self._unread or ()
+            if key in self._vectors and shown.isdisjoint(row.memory.id for row in self._nodes[key])
+        ]
+
     def _all_distinct(self, keys: Collection[str]) -> bool:
         """Whether every two of these texts were judged different."""
         if comb(len(keys), 2) > len(self._distinct):
             return False
-        position = {key: n for n, key in enumerate(self._keys)}
-        pairs = combinations(sorted(position[key] for key in keys), 2)
+        pairs = combinations(sorted(self._position[key] for key in keys), 2)
         return all(pair in self._distinct for pair in pairs)
 
     def _texts_together(self) -> list[list[str]]:

@@ -1,6 +1,6 @@
 """Decide about one new memory, a group, or a failed question. Pure.
 
-Where only a model can tell, the answer is a `Question`; whoever drives asks it and comes back
+If only a model can tell, the answer is a `Question`; the driver asks it and comes back
 with the `Verdict`. DESIGN's decision table, row by row, is `decide_new` and `plan_group`.
 """
 
@@ -146,7 +146,7 @@ def replace_covered(
     """Retire the members, oldest to newest, that another at or above `upper` covers.
 
     The member that covers most stays, the newest where several cover the same; it takes the
-    newest time and metadata of those it stands for. None where nobody covers anybody.
+    newest time and metadata of those it stands for. None if no member covers another.
     """
     position = {member.id: n for n, member in enumerate(members)}
     copies: dict[str, list[Memory]] = {}

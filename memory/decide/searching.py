@@ -22,7 +22,7 @@ Alike = tuple[tuple[Memory, ...], AlikeGroup]
 
 
 @dataclass(frozen=True)
-class Terms:
+class PairLimits:
     """Thresholds of a search, and the bands in which pairs are counted."""
 
     scale: Scale
@@ -41,7 +41,7 @@ class PairSearch:
     """Whether the text has kana or Han."""
     weights: Ints
     """Number of memories with the text."""
-    terms: Terms
+    limits: PairLimits
 
     def part(self, begin: int, end: int) -> PairSearch:
         part = slice(begin, end)
@@ -74,17 +74,17 @@ class PairSearch:
         With `across`, only those of the first `across` texts with the others. `threads` is by
         default one for each core.
         """
-        terms = self.terms
-        scale = terms.scale
+        limits = self.limits
+        scale = limits.scale
         if len(self.keys) < 2:
             none = joined([])
-            return CandidatePairs(none, none, np.zeros(len(terms.bands), np.int64))
+            return CandidatePairs(none, none, np.zeros(len(limits.bands), np.int64))
         return candidate_pairs(
             vectors.of(self.keys),
-            scale.cosines(terms.upper, self.strict),
-            terms.neighbours,
-            scale.cosines(terms.floor, self.strict),
-            [scale.cosines(band, self.strict) for band in terms.bands],
+            scale.cosines(limits.upper, self.strict),
+            limits.neighbours,
+            scale.cosines(limits.floor, self.strict),
+            [scale.cosines(band, self.strict) for band in limits.bands],
             self.weights,
             across=across,
             threads=threads,

@@ -44,9 +44,11 @@ class Part:
 
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
     """Check each group as far as the program can, or return why the verdict is unusable."""
-    fault = _partition_fault(question, verdict)
-    if fault:
-        return fault
+    named = [index for group in verdict.parts for index in group.members]
+    if any(not 0 <= index < len(question.members) for index in named):
+        return "the answer names a memory that was not shown"
+    if len(set(named)) < len(named):
+        return "the answer puts one memory into two groups"
     return tuple(
         checked(
             ProposedMerge(tuple(question.members[n] for n in sorted(group.members)), group.text)
@@ -76,7 +78,7 @@ MOST_IN_GROUP = 12
 LONGEST = 400
 """Characters of a merged text, at most, unless its longest member has nearly as many."""
 Apart = Callable[[Sequence[Memory]], Judge | None]
-"""Returns who keeps two of these apart; None where nobody does."""
+"""Return which judge keeps two of these apart; None if none does."""
 
 
 def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]:
@@ -177,9 +179,10 @@ def decided(
     """Make the decision that a verdict amounts to, all of whose parts are believed."""
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
     by_reading = any(part.verified == "by a second reading" for part in parts)
+    why = verdict.reason or (_SAME_FACT if verdict.parts else "judged distinct")
     return Decision(
         Action.MERGE if survivors else Action.KEEP_BOTH,
-        "; ".join([_why(verdict), *(part.reason for part in parts if part.reason)]),
+        "; ".join([why, *(part.reason for part in parts if part.reason)]),
         question.members,
         survivors,
         similarity=question.similarity,
@@ -189,19 +192,6 @@ def decided(
         usage=verdict.usage,
         verified=("by a second reading" if by_reading else "by words") if survivors else None,
     )
-
-
-def _why(verdict: Verdict) -> str:
-    return verdict.reason or (_SAME_FACT if verdict.parts else "judged distinct")
-
-
-def _partition_fault(question: Question, verdict: Verdict) -> str:
-    named = [index for part in verdict.parts for index in part.members]
-    if any(not 0 <= index < len(question.members) for index in named):
-        return "the answer names a memory that was not shown"
-    if len(set(named)) < len(named):
-        return "the answer puts one memory into two groups"
-    return ""
 
 
 def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:

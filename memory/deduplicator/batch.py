@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ParamSpec, TypeVar
@@ -24,8 +24,8 @@ from memory.decide import (
     RoundPlan,
     without_fallback,
 )
+from memory.deduplicator.judging import Judging
 from memory.deduplicator.page_reading import PageReader, ScopeContext, ScopeReading
-from memory.deduplicator.second_reading import SecondReader
 from memory.deduplicator.trial import TRIAL
 from memory.ledger import DecisionRecord, Lineage, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
@@ -35,13 +35,11 @@ from memory.models import (
     Judge,
     Memory,
     Price,
-    Question,
     Rules,
     Scope,
     Usage,
 )
-from memory.protocols import LanguageModel
-from memory.providers import CallBudget, estimated
+from memory.providers import Asking, Budget, CallBudget, estimated
 from memory.runtime import Progress, in_thread, in_thread_if_long, side_by_side, telemetry
 from memory.store import (
     Asker,
@@ -63,9 +61,10 @@ T = TypeVar("T")
 _JUST_BELOW = 0.05
 """Width of the band below the lower threshold in which an audit counts pairs."""
 
+_MOST_ANSWERS = 2
+"""Answers to one question, at most: the second time the model hears what was wrong."""
+
 OnPlan = Callable[[DeduplicationReport], None]
-Ask = Callable[[Question, CallBudget], Awaitable[Decision]]
-"""Decide a question within the budget of calls; once that is spent, the decision is pending."""
 
 
 @dataclass(frozen=True)
@@ -102,18 +101,14 @@ class Batch:
         self,
         store: MemoryStore,
         asker: Asker,
-        model: LanguageModel,
-        second: SecondReader,
+        judging: Judging,
         settings: BatchSettings,
-        ask: Ask,
         calls: CallBudget,
     ) -> None:
         self._store = store
         self._asker = asker
-        self._model = model
-        self._second = second
+        self._judging = judging
         self._settings = settings
-        self._ask = ask
         self._calls = calls
         self._waiting: list[tuple[GroupPlan, Decision]] = []
         """Decided; the next task that gets its turn applies all of them in one transaction."""
@@ -148,7 +143,7 @@ class Batch:
             for pages in plan.pages_by_scope.values()
             for n in range(0, len(pages), at_once)
         ]
-        is_trusted = self._second.known() if batches else None
+        is_trusted = self._judging.reader.known() if batches else None
         trial = TRIAL if is_trusted is None else ()
         cost = estimated(plan.asked, batches, is_read=is_trusted is not False, trial=trial)
         found = {"estimated": cost, "estimated_model_calls": cost.calls, "money": self._money(cost)}
@@ -300,7 +295,8 @@ class Batch:
         if not self._calls.left:
             account.leave(group)
             return
-        decision = await self._ask(group.question, self._calls)
+        asking = Asking(self._calls, Budget(self._settings.budget_s))
+        decision = await self._judging.decide(group.question, asking, _MOST_ANSWERS)
         if decision.pending and decision.model is None:
             account.usage += decision.usage
             account.leave(group)  # no call is left, or the model is left alone for now
@@ -341,8 +337,8 @@ class Batch:
         arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}
         one_more = _counted(on_progress, sum(map(len, scopes)))
         reader = PageReader(
-            self._model,
-            self._second,
+            self._judging.model,
+            self._judging.reader,
             self._calls,
             self._settings.budget_s,
             asyncio.Semaphore(self._settings.concurrency),

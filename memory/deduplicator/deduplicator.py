@@ -1,4 +1,4 @@
-"""Find, judge, decide, apply: one new memory at a time, or a whole store."""
+"""Deduplicate new memories as they are written, or a whole store."""
 
 from __future__ import annotations
 
@@ -65,11 +65,9 @@ from memory.text import shortened
 logger = logging.getLogger(__name__)
 
 _MOST_QUESTIONS = 2
-"""How often the model is asked about a new memory because others came first."""
+"""Questions about one new memory, at most, if other writes keep coming first."""
 _MOST_DECISIONS = 50
-"""How often it is decided at all; the last time it is stored whatever came."""
-_MOST_ANSWERS = 2
-"""How often one question is asked, the second time with what was wrong."""
+"""Decisions about one new memory, at most; the last one stores it unconditionally."""
 _OFF = "deduplication is off"
 _UNLIKE_CHAIN = "nearest memory also stands for a dissimilar text"
 _OTHERS_FIRST = "others kept coming first"
@@ -78,11 +76,11 @@ _EMBED_AT_ONCE = 256
 
 @dataclass
 class _Effort:
-    """What deciding about one new memory has taken so far."""
+    """Attempts and cost of deciding about one new memory so far."""
 
     attempts: int = 0
     lost: Usage = field(default_factory=Usage)
-    """What was paid already; for answers that came to nothing, since others wrote first."""
+    """Cost of answers that came to nothing because other writes came first."""
     budget: Budget | None = None
 
 
@@ -96,11 +94,11 @@ class _Incoming:
     shown: frozenset[str] = frozenset()
     """Keys of the texts that the model was shown."""
     named: NamedMerge | None = None
-    """What becomes of the memories that it names; None where it names none."""
+    """The outcome for the memories that it names; None if it names none."""
 
 
 class MemoryDeduplicator:
-    """Every new memory goes through `check_and_merge`; `deduplicate_all` cleans a whole store."""
+    """Checks each new memory with `check_and_merge`; cleans a store with `deduplicate_all`."""
 
     def __init__(
         self,
@@ -113,8 +111,9 @@ class MemoryDeduplicator:
         price: Price | None = None,
         executor: PlanExecutor | None = None,
     ) -> None:
-        """`concurrency` is how many questions are with the model at once in a batch, `budget_s` how
-        long one new memory, or one group, may wait for the model in all.
+        """`concurrency` limits the questions that a batch asks at once.
+
+        `budget_s` is the time in seconds that one new memory, or one group, may wait for the model.
         """
         self._store = store
         self._model = model if hasattr(model, "page_size") else OwnModel(model)
@@ -127,7 +126,7 @@ class MemoryDeduplicator:
         self._judging = Judging(store, self._model, self._rules)
         self._asker = Asker(self._model.name)
         self._many = self._config.dedup_enabled and self._rules.guard
-        """Whether new memories are prepared together; else what a match stands for is looked up."""
+        """Whether several new memories are prepared in one step."""
         self._hourly = HourlyCalls(self._config.dedup_calls_per_hour)
 
     @classmethod
@@ -139,10 +138,10 @@ class MemoryDeduplicator:
         upper_threshold: float = 0.95,
         lower_threshold: float = 0.90,
     ) -> MemoryDeduplicator:
-        """Build one with Gemini as judge and everything else as configured by default.
+        """Build a deduplicator with Gemini as judge and default settings.
 
-        Thresholds of one's own are compared with plain cosine, as in a configuration that sets no
-        scale: the store's scale becomes that.
+        Other thresholds than the defaults are compared with the plain cosine, which becomes the
+        store's scale, with a warning.
         """
         from memory.providers import GeminiModel  # 0.4 s that other models do without
 
@@ -159,12 +158,12 @@ class MemoryDeduplicator:
     # --- one new memory ---
 
     async def check_and_merge(self, new_memory: Memory) -> Memory:
-        """Decide about a new memory and apply the decision; gives the memory that lives for it.
+        """Decide about a new memory and store it; return the memory that lives for it.
 
-        That is the new one, or the one that already said it, or a merge of both. Nobody need add
-        the result again. A memory that was stored before is not stored twice.
+        That is the new one, an older one that already states it, or a merge of both. The result is
+        stored already. A memory that was stored before is not stored twice.
 
-        Raises: LedgerError where nothing could be stored.
+        Raises: LedgerError if nothing could be stored.
         """
         [outcome] = await self.check_and_merge_all([new_memory])
         return outcome.memory
@@ -177,11 +176,11 @@ class MemoryDeduplicator:
         lease: Lease | None = None,
         on_progress: Progress | None = None,
     ) -> list[Outcome]:
-        """The same for several, in order: each sees those stored just before it.
+        """Decide about several new memories in order, each as if those before it were stored.
 
-        What extraction names is joined if one second reading of all these merges accepts it.
+        A merge that the extracting model named is applied if a second reading accepts it.
 
-        Raises: LeaseLost where `lease` is not held any more: then nothing more is stored.
+        Raises: LedgerError; LeaseLost if `lease` is not held any more: then nothing more is stored.
         """
         calls = self._hourly if run is None else self._calls(None)
         outcomes: list[Outcome] = []
@@ -295,7 +294,7 @@ class MemoryDeduplicator:
         *,
         alone: bool,
     ) -> Decided | None:
-        """Decide about one; None where a model elsewhere is to be asked, and it is not alone."""
+        """Decide about one; None if a remote model must be asked and others come before it."""
         new, found = arrival.new.memory, arrival.neighbours
         if effort.attempts >= _MOST_DECISIONS:
             return Decided(add(new, _OTHERS_FIRST, pending=True), Unconditional(), arrival.new)
@@ -340,10 +339,10 @@ class MemoryDeduplicator:
         return replace(new, neighbours=replace(found, matches=nearest))
 
     def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
-        """Those that nothing stands between: a chain a~b~c does not collapse though a and c differ.
+        """Keep matches that stand for similar texts only: a chain a~b~c must not join unlike ends.
 
         Where a text may be replaced by one that does not state it, the ends of the chain are
-        compared; with the guard, whoever replaced a text states all of it.
+        compared; with the guard, a text that replaced another states all of it.
         """
         lower = self._rules.lower
         return tuple(
@@ -379,18 +378,19 @@ class MemoryDeduplicator:
         on_plan: OnPlan | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
-        """Find every group of near-copies and merge it; with `dry_run`, only say what would be.
+        """Find every group of near-copies and merge it; with `dry_run`, only report the plan.
 
-        What was decided for want of a model is asked again when it is due. Rounds of pairs, groups
-        and decisions follow each other until nothing is left, or `max_calls` of the model are spent
-        (`dedup_calls_per_run` where it is not given): then the least alike wait for the next run. A
+        Rounds of search, plan and decisions follow each other until nothing is left, or `max_calls`
+        of the model are spent (by default `dedup_calls_per_run`); the least alike groups then wait
+        for the next run. Questions that a model failed at are asked again when they are due. A
         model that reads pages is shown what the rules leave, up to 48 memories at a time; with
-        `thorough` also what it has read in one pass only. What was decided stays when it is
-        interrupted. A dry run plans the first round, asks no model, opens no index and writes
-        nothing; with `groups` its report holds only so many of them, the least certain first.
-        `on_page` hears of pages as they are read, else `on_progress`; `on_plan` of the first round
-        before it is paid for; `on_compared`, from a thread, how many texts were compared while a
-        round looks for pairs.
+        `thorough`, also what it has read in one pass only. An interrupted run keeps its decisions.
+
+        A dry run plans the first round, asks no model, opens no index and writes nothing; its
+        report holds the `groups` least certain groups, by default all.
+
+        `on_page` (by default `on_progress`) is called after each page, `on_plan` with the first
+        plan before the model is asked, `on_compared` from a thread with the texts compared so far.
         """
         asker = Asker(self._model.name, thorough=thorough)
         batch = self._batch(asker, max_calls, on_compared)
@@ -401,18 +401,14 @@ class MemoryDeduplicator:
     async def audit(
         self, chosen: GroupFilter | None = None, on_compared: Progress | None = None
     ) -> Audit:
-        """What `deduplicate_all` would do first; its report has only the chosen groups."""
+        """Plan what `deduplicate_all` would do first; the report has only the chosen groups."""
         batch = self._batch(Asker(self._model.name), None, on_compared)
         return await batch.audit(chosen or GroupFilter())
 
     async def plan(self, asker: Asker | None = None) -> RoundPlan:
-        """What the first round of a batch would do, group by group; nothing is changed.
-
-        `asker` is who is to decide, else the model.
-        """
-        return (
-            await self._batch(asker or Asker(self._model.name), None).audit(GroupFilter(0))
-        ).plan
+        """Plan the first round of a batch; `asker` is who would decide, by default the model."""
+        batch = self._batch(asker or Asker(self._model.name), None)
+        return (await batch.audit(GroupFilter(0))).plan
 
     async def retry_pending(
         self,
@@ -422,9 +418,9 @@ class MemoryDeduplicator:
         on_page: Progress | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
-        """Ask at once what the model could not answer when it was asked, and nothing else.
+        """Ask now what the model could not answer, and nothing else.
 
-        With `again` the whole store is asked about again, except what a person keeps apart.
+        With `again`, the whole store is asked about again, except what a person keeps apart.
         """
         asker = Asker(self._model.name, Insistence.AGAIN if again else Insistence.NOW)
         if again:
@@ -445,20 +441,14 @@ class MemoryDeduplicator:
             self._executor,
             on_compared,
         )
-        calls = self._calls(max_calls)
-        reader = self._judging.reader
-        return Batch(self._store, asker, self._model, reader, settings, self._ask_about, calls)
+        return Batch(self._store, asker, self._judging, settings, self._calls(max_calls))
 
     def _page_rules(self, asker: Asker) -> PageRules | None:
-        """Pages for a model that reads more than a small group at once; a person has cards."""
+        """Return the limits of pages; None for a person, or a model that reads small groups."""
         size = min(self._model.page_size, MOST_ON_PAGE)
         if asker.model != self._model.name or size <= MOST_ASKED:
             return None
         return PageRules(size, self._config.read_private, asker.thorough)
-
-    async def _ask_about(self, question: Question, calls: CallBudget) -> Decision:
-        asking = Asking(calls, Budget(self._budget_s))
-        return await self._judging.decide(question, asking, _MOST_ANSWERS)
 
     def _calls(self, max_calls: int | None) -> CallBudget:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)
@@ -467,7 +457,7 @@ class MemoryDeduplicator:
 def _outcomes(
     settled: Sequence[Outcome | Decided], done: Sequence[Applied | Conflict], effort: _Effort
 ) -> list[Outcome]:
-    """The outcomes up to the first decision that was not applied."""
+    """Return the outcomes up to the first decision that was not applied."""
     outcomes: list[Outcome] = []
     answers = iter(done)
     for one in settled:

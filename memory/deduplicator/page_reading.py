@@ -74,7 +74,7 @@ class _Page:
 
 
 @dataclass(eq=False)
-class _Group:
+class _NamedGroup:
     """A group that an answer about a page names."""
 
     page: _Page
@@ -143,7 +143,7 @@ class ScopeReading:
 
     # --- asking ---
 
-    async def _read(self, plan: PagePlan, pages: list[_Page]) -> list[_Group]:
+    async def _read(self, plan: PagePlan, pages: list[_Page]) -> list[_NamedGroup]:
         """Ask about a page; if its answer is cut off or unusable, ask about its halves.
 
         Each page that is read is added to `pages`.
@@ -173,7 +173,9 @@ class ScopeReading:
         pages.append(page)
         return []
 
-    async def _groups(self, page: _Page, question: Question, pages: list[_Page]) -> list[_Group]:
+    async def _groups(
+        self, page: _Page, question: Question, pages: list[_Page]
+    ) -> list[_NamedGroup]:
         """Ask; return the groups of the answer, as far as the program can tell.
 
         Raises: ModelError.
@@ -185,7 +187,7 @@ class ScopeReading:
         parts = await in_thread_if_long(texts, page_parts, question, verdict, apart)
         page.usage += verdict.usage  # not its reason: that may quote members of no group
         pages.append(page)
-        return [_Group(page, part) for part in parts]
+        return [_NamedGroup(page, part) for part in parts]
 
     async def _asked(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
         """Return what `ask` returns; count what it costs, and keep why it failed.
@@ -204,7 +206,7 @@ class ScopeReading:
         finally:
             self.usage += asking.usage
 
-    async def _checked(self, groups: Sequence[_Group]) -> list[_Group]:
+    async def _checked(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
         """Have the doubtful merges read, those of all pages together.
 
         Where that fails, their pages stay open, and the groups are left out.
@@ -214,7 +216,7 @@ class ScopeReading:
         await asyncio.gather(*map(self._check, batches))
         return [one for one in groups if one.part.belief is not Belief.DOUBTFUL]
 
-    async def _check(self, groups: Sequence[_Group]) -> None:
+    async def _check(self, groups: Sequence[_NamedGroup]) -> None:
         parts = [group.part for group in groups]
         try:
             settled = await self._asked(lambda asking: self._reader.second.settle(parts, asking))
@@ -226,14 +228,14 @@ class ScopeReading:
             for group, part in zip(groups, settled, strict=True):
                 group.part = part
 
-    async def _ask_again(self, groups: Sequence[_Group]) -> list[_Group]:
+    async def _ask_again(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
         """Tell the judge why groups were refused, and ask about these once more.
 
         Members of accepted groups are left out of them; a group with fewer than two is dropped.
         """
         accepted = set[str]().union(*(one.ids for one in groups if not _is_refused(one)))
-        settled: list[_Group] = []
-        batches: list[list[_Group]] = []
+        settled: list[_NamedGroup] = []
+        batches: list[list[_NamedGroup]] = []
         room = 0
         for group in groups:
             if not _is_refused(group) or group.part.is_final:
@@ -252,7 +254,7 @@ class ScopeReading:
             settled += await self._answered_again(batch)
         return settled
 
-    async def _answered_again(self, refused: list[_Group]) -> list[_Group]:
+    async def _answered_again(self, refused: list[_NamedGroup]) -> list[_NamedGroup]:
         """Ask about refused groups once more; one that is not named again is kept apart."""
         members = {one.id: one for group in refused for one in group.members}
         shown = self._context.oldest_first(members.values())
@@ -277,7 +279,7 @@ class ScopeReading:
 
     # --- what comes of it ---
 
-    async def _settle(self, group: _Group) -> None:
+    async def _settle(self, group: _NamedGroup) -> None:
         """Apply the decision about a group; a refused one stays open if it may pass later."""
         page, part = group.page, group.part
         similarity = self._context.similarity(group.members)
@@ -319,11 +321,13 @@ def _keys(members: Iterable[Memory]) -> set[str]:
     return {text_key(one.content) for one in members}
 
 
-def _is_refused(group: _Group) -> bool:
+def _is_refused(group: _NamedGroup) -> bool:
     return group.part.belief is Belief.REFUSED
 
 
-def _untangled(groups: Sequence[_Group], context: ScopeContext, most: int) -> list[_Group]:
+def _untangled(
+    groups: Sequence[_NamedGroup], context: ScopeContext, most: int
+) -> list[_NamedGroup]:
     """Combine groups that share members, so that the combination is asked about once more.
 
     A group that contains the others stays as it is. If they can never be one group, the largest
@@ -351,10 +355,10 @@ def _untangled(groups: Sequence[_Group], context: ScopeContext, most: int) -> li
     return [group for group in groups if group in kept]
 
 
-def _largest_disjoint(largest_first: Sequence[_Group]) -> set[_Group]:
+def _largest_disjoint(largest_first: Sequence[_NamedGroup]) -> set[_NamedGroup]:
     """Keep the largest disjoint groups; members of no kept group count as unread."""
     taken: set[str] = set()
-    kept: set[_Group] = set()
+    kept: set[_NamedGroup] = set()
     for group in largest_first:
         if taken.isdisjoint(group.ids):
             kept.add(group)

@@ -77,7 +77,7 @@ class SecondReader:
         return wrong <= trial.MOST_ACCEPTED
 
     def known(self) -> bool | None:
-        """Return whether the model passed its trial; None where it was not tried."""
+        """Return whether the model passed its trial; None if it was not tried."""
         with self._store.ledger.reading() as reader:
             wrong = reader.meta(_PREFIX + self._model.name)
         return None if wrong is None else int(wrong) <= trial.MOST_ACCEPTED

@@ -20,7 +20,7 @@ from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
 class ChatMemory:
     """`await memory.hear(turn)`, `await memory.recall(text, user=...)`; `async with` closes it.
 
-    From any event loop and any thread. What was heard is durable, whatever happens then; a turn
+    Safe to call from any event loop and any thread. A turn is durable once `hear` returns; a turn
     without an id is known by its conversation, its time and its text.
     """
 

@@ -2,7 +2,7 @@
 
 Turns are durable. They are kept in the ledger first; what a model found in them is kept with them;
 when their memories are stored, only the last few keep their text, as context for the next. A crash
-or a failing model in between leaves them pending, and whoever comes next goes on where this one
+or a failing model in between leaves them pending, and the next process continues where this one
 stopped. One at a time extracts a conversation, whichever process it lives in.
 """
 
@@ -353,7 +353,7 @@ class BackgroundExtraction:
             self._not_before.pop(conversation, None)
             if problem := str(work.fault or work.result.problem):
                 self._not_before[conversation] = now + _UNREADABLE_S
-                self._worked[conversation] = now  # tried: nobody who settles waits for the pause
+                self._worked[conversation] = now  # tried: `settle` does not wait for the pause
                 self._account = replace(self._account, problem=self._account.problem or problem)
         else:
             self._failed(work.fault)

@@ -79,7 +79,7 @@ class Shown:
     remembered: Sequence[Memory] = ()
 
     def was_copied(self, candidate: Candidate, speaker: str) -> bool:
-        """Whether the candidate repeats another speaker's memory that nobody spoke of.
+        """Whether the candidate repeats another speaker's memory that no turn mentions.
 
         Its words that no turn holds all stand in one such memory, and they are at least half of
         its words or hold a digit. So a turn that orders the model to repeat what it remembers
@@ -137,7 +137,7 @@ _DAYS_AROUND = 14
 
 
 @dataclass(frozen=True)
-class Said:
+class SourceTurns:
     """The turns that a candidate comes from."""
 
     anchor: PendingTurn
@@ -258,7 +258,7 @@ class TurnReader:
         await in_thread(self._keep_candidates, found, lease)
         return found, shown, ExtractionResult(usage=usage, over_limit=over_limit)
 
-    def _kept(self, said: Said, candidate: Candidate, shown: Shown) -> KeptCandidate:
+    def _kept(self, said: SourceTurns, candidate: Candidate, shown: Shown) -> KeptCandidate:
         """Return the candidate with ids for positions, without what it may not replace.
 
         That is: whatever is not of its own user and scope, and what comes after the fifth; all of
@@ -443,9 +443,9 @@ def _unstated(
 
 
 def _uncopied(
-    taken: Sequence[tuple[Said, Candidate]], shown: Shown
-) -> list[tuple[Said, Candidate]]:
-    """Return the candidates that are nobody else's memory."""
+    taken: Sequence[tuple[SourceTurns, Candidate]], shown: Shown
+) -> list[tuple[SourceTurns, Candidate]]:
+    """Return the candidates that copy no memory of another user."""
     return [
         (said, candidate)
         for said, candidate in taken
@@ -489,7 +489,7 @@ def _asked(turn: Turn) -> list[KeptCandidate]:
     ]
 
 
-def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> Said | None:
+def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceTurns | None:
     """Return which turns state a candidate; None if only the bot did.
 
     It belongs to whom it is about, who must have spoken one of its turns, else to the speaker of
@@ -502,17 +502,17 @@ def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> Said | None:
     own = [one for one in people if one.turn.speaker == candidate.user]
     anchor = (own or people)[-1]
     names = tuple(one.name for one in people) if len(named) > 1 else ()
-    return Said(anchor, names, is_guess=not named)
+    return SourceTurns(anchor, names, is_guess=not named)
 
 
 def _limited(
     candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
-) -> tuple[list[tuple[Said, Candidate]], int]:
+) -> tuple[list[tuple[SourceTurns, Candidate]], int]:
     """Return the candidates to take with their turns, and the number left out.
 
     Each turn's first ones come first, so that one turn cannot crowd out the others.
     """
-    by_turn: dict[int, list[tuple[Said, Candidate]]] = {}
+    by_turn: dict[int, list[tuple[SourceTurns, Candidate]]] = {}
     for candidate in candidates:
         if (said := _said_by(candidate, asked)) is not None:
             by_turn.setdefault(said.anchor.seq, []).append((said, candidate))

@@ -47,7 +47,7 @@ from .report import DeduplicationReport as DeduplicationReport
 from .report import GroupReport as GroupReport
 from .report import JustBelow as JustBelow
 from .report import MemberReport as MemberReport
-from .report import Spread as Spread
+from .report import SimilarityHistogram as SimilarityHistogram
 from .scale import LOWER as LOWER
 from .scale import NEAR_COPY as NEAR_COPY
 from .scale import PLAIN as PLAIN

@@ -39,7 +39,7 @@ class JustBelow(Frozen):
     pairs: int
 
 
-class Spread(Frozen):
+class SimilarityHistogram(Frozen):
     """A histogram of the similarities of pairs within scopes."""
 
     counts: tuple[int, ...]

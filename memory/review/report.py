@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from memory.errors import InputError, WrongArgument
-from memory.models import DeduplicationReport, Frozen, Rules, Spread, Usage
+from memory.models import DeduplicationReport, Frozen, Rules, SimilarityHistogram, Usage
 from memory.review.cards import Card, least_certain_first
 from memory.review.pages import card_data, environment
 from memory.runtime import write_whole
@@ -54,7 +54,7 @@ class Report(Frozen):
     """Pairs in one scope at or above each similarity; empty if they were not counted."""
     lower: float
     upper: float
-    spread: Spread | None
+    spread: SimilarityHistogram | None
     cards: tuple[Card, ...]
     """The least certain first; in a history the oldest first."""
 
@@ -76,7 +76,7 @@ class Report(Frozen):
 def audit_report(
     planned: DeduplicationReport,
     cards: Sequence[Card],
-    spread: Spread,
+    spread: SimilarityHistogram,
     rules: Rules,
     at: datetime,
 ) -> Report:
@@ -114,7 +114,7 @@ def _planned_figures(planned: DeduplicationReport, cards: Sequence[Card]) -> Ite
 def batch_report(
     done: DeduplicationReport,
     cards: Sequence[Card],
-    spread: Spread,
+    spread: SimilarityHistogram,
     rules: Rules,
     at: datetime,
 ) -> Report:
@@ -232,7 +232,7 @@ def _html(report: Report) -> str:
     )
 
 
-def _bars(spread: Spread) -> Iterator[Bar]:
+def _bars(spread: SimilarityHistogram) -> Iterator[Bar]:
     """Yield bars on a log scale: few of millions of pairs are alike, and those matter."""
     top = math.log10(1 + max(spread.counts)) or 1.0
     width = 1 / len(spread.counts)
