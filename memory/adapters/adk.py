@@ -1,4 +1,4 @@
-"""Google ADK's `BaseMemoryService`: sessions become memories, and none twice.
+"""Google ADK's `BaseMemoryService`: sessions become memories, each event once.
 
 In an agent's `services.yaml`: `scheme: memdedup`, `type: memory`,
 `class: memory.adapters.adk.DedupMemoryService`; then `--memory_service_uri memdedup:///a/folder`.
@@ -6,7 +6,6 @@ In an agent's `services.yaml`: `scheme: memdedup`, `type: memory`,
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -20,7 +19,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from memory.adapters.opening import OpenMemory, conversation_of, open_memory
+from memory.adapters.opening import LazyMemory, OpenMemory, conversation_of, open_memory
 from memory.config import Config, configured
 from memory.errors import InputError, MemoryNotFound
 from memory.ledger import Ledger
@@ -30,16 +29,16 @@ from memory.runtime import in_thread
 from memory.text import clean
 
 _USER = "user"
-"""Who speaks in an event, where it is no agent."""
+"""The author of an event that is no agent's."""
 _NO_SESSION = "-"
 _CLAIMED = "adk_app"
-"""In a ledger that is named by its address: whose memories it holds."""
+"""The note, in a ledger named by its address, of the app whose memories it holds."""
 
 
 class DedupMemoryService(BaseMemoryService):
-    """Memories by (app_name, user_id): each app has a ledger of its own, each user a scope in it.
+    """Memories by (app_name, user_id): a ledger for each app, a scope in it for each user.
 
-    An app's ledger lies in a folder of its name. From any event loop; `await close()` closes it.
+    An app's ledger is in a folder of its name. Any event loop may use it; `await close()` at last.
     """
 
     def __init__(
@@ -53,10 +52,10 @@ class DedupMemoryService(BaseMemoryService):
         agents_dir: str | None = None,
         **settings: Any,
     ) -> None:
-        """`memdedup:///folder` says where the data lie; without a folder, the configuration does.
+        """`memdedup:///folder` names the data folder; without one, the configuration does.
 
-        `settings` are single keys of the configuration (`llm_provider="offline"`). ADK's loader
-        hands over `agents_dir`, which says nothing about memories.
+        `settings` are single keys of the configuration (`llm_provider="offline"`). `agents_dir`
+        comes from ADK's loader and is ignored.
 
         Raises: ConfigError.
         """
@@ -69,11 +68,10 @@ class DedupMemoryService(BaseMemoryService):
         self._model = model
         self._embedder = embedder
         self._most_found = most_found
-        self._apps: dict[str, OpenMemory] = {}
-        self._opening = threading.Lock()
+        self._apps: dict[str, LazyMemory] = {}
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Remember what the user says in a session; what was added before adds nothing."""
+        """Remember what the user says in a session; events that were added before add nothing."""
         await self.add_events_to_memory(
             app_name=session.app_name,
             user_id=session.user_id,
@@ -90,8 +88,8 @@ class DedupMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """The same for some events. An event is known by its session, its id and its text."""
-        del custom_metadata  # what is extracted is not what was handed over
+        """Remember some events. An event is recognised by its session, its id and its text."""
+        del custom_metadata  # it belongs to the events, not to what is extracted from them
         conversation = conversation_of(user_id, session_id or _NO_SESSION)
         turns = [_turn(event, user_id, conversation) for event in events if _says(event)]
         if turns:
@@ -125,7 +123,7 @@ class DedupMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        """What is remembered of this user about the query, nearest first."""
+        """Return the memories of this user that answer the query, best first."""
         memory = await self._memory_of(app_name)
         found = await memory.chat.recall(query, user=user_id, k=self._most_found)
         return SearchMemoryResponse(memories=[_entry(one) for one in found])
@@ -133,9 +131,9 @@ class DedupMemoryService(BaseMemoryService):
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Erase a memory of this user for good; one that is not there is erased already.
+        """Erase a memory of this user for good; do nothing if it does not exist.
 
-        Raises: StillStatedBy where another one states it since.
+        Raises: StillStatedBy where another memory has stated it since.
         """
         if not memory_id:
             return
@@ -148,27 +146,21 @@ class DedupMemoryService(BaseMemoryService):
             return
 
     async def close(self) -> None:
-        """What was heard and not extracted is extracted after the next start."""
+        """Close all apps; what was not extracted yet is extracted after the next start."""
         while self._apps:
             _, memory = self._apps.popitem()
-            await memory.chat.close()
+            await memory.close()
 
     async def _memory_of(self, app_name: str) -> OpenMemory:
-        opened = self._apps.get(app_name)
-        return opened if opened is not None else await in_thread(self._open, app_name)
+        if app_name not in self._apps:
+            self._apps.setdefault(app_name, self._unopened(app_name))
+        return await self._apps[app_name].get()
 
-    def _open(self, app_name: str) -> OpenMemory:
-        with self._opening:
-            if app_name not in self._apps:
-                config = self._config_of(app_name)
-                shared = config.memory.ledger_url is not None
-                self._apps[app_name] = open_memory(
-                    config,
-                    self._model,
-                    self._embedder,
-                    check=partial(_claim, app_name=app_name) if shared else None,
-                )
-            return self._apps[app_name]
+    def _unopened(self, app_name: str) -> LazyMemory:
+        config = self._config_of(app_name)
+        is_shared = config.memory.ledger_url is not None
+        check = partial(_claim, app_name=app_name) if is_shared else None
+        return LazyMemory(partial(open_memory, config, self._model, self._embedder, check))
 
     def _config_of(self, app_name: str) -> Config:
         folder = Path(self._config.memory.data_dir) / quote(app_name, safe="").replace(".", "%2E")
@@ -177,9 +169,9 @@ class DedupMemoryService(BaseMemoryService):
 
 
 def _claim(ledger: Ledger, app_name: str) -> None:
-    """Note whose memories the ledger holds.
+    """Note that the ledger holds this app's memories.
 
-    Raises: InputError where they are another app's.
+    Raises: InputError where it holds another app's.
     """
     with ledger.writing() as writer:
         holder = writer.meta(_CLAIMED)
@@ -204,7 +196,7 @@ def _says(event: Event) -> bool:
 
 
 def _text(content: types.Content) -> str:
-    """What is said, without what a model only thought."""
+    """Return the spoken text of a content, without a model's thoughts."""
     parts = content.parts or []
     return " ".join(part.text for part in parts if part.text and not part.thought)
 
@@ -222,7 +214,7 @@ def _turn(event: Event, user_id: str, conversation: str) -> Turn:
 
 
 def _moment(entry: MemoryEntry) -> datetime | None:
-    """When it happened, in UTC where it names no zone; None where it does not say.
+    """Return an entry's time, taken as UTC if it names no zone; None if it has none.
 
     Raises: InputError.
     """

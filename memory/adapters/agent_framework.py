@@ -19,7 +19,7 @@ _INTRODUCTION = "What is remembered about the user:"
 
 
 class DedupContextProvider(ContextProvider):
-    """What one user says and is told about, on a store of one's own; `await close()` closes it."""
+    """The memories of one user in a store of their own; `await close()` when done."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class DedupContextProvider(ContextProvider):
 
         Raises: LedgerError, EmbedderMismatch.
         """
-        asked = clean(" ".join(one.text for one in context.input_messages if one.role == "user"))
-        if not asked:
+        query = clean(" ".join(one.text for one in context.input_messages if one.role == "user"))
+        if not query:
             return
-        found = await (await self._memory.get()).chat.recall(asked, user=self._user, k=self._k)
+        found = await (await self._memory.get()).chat.recall(query, user=self._user, k=self._k)
         if found:
             lines = [_INTRODUCTION, *(f"- {one.content}" for one in found)]
             context.extend_messages(self, [Message("user", ["\n".join(lines)])])
@@ -73,7 +73,7 @@ class DedupContextProvider(ContextProvider):
     ) -> None:
         """Keep what was said in the ledger; it is extracted in the background.
 
-        A message is known by its session, its number in it and its text.
+        A message is recognised by its session, its number in it and its text.
 
         Raises: LedgerError where the messages could not be kept.
         """

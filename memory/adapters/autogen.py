@@ -1,4 +1,4 @@
-"""AutoGen's `Memory`: what is added is kept once, and recalled into the model's context."""
+"""AutoGen's `Memory`: texts are kept once, and recalled into the model's context."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INTRODUCTION = "What is remembered about the user:"
 
 
 class DedupMemory(Memory):
-    """What is remembered of one user, on a store of one's own; `await close()` closes it."""
+    """The memories of one user in a store of their own; `await close()` when done."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class DedupMemory(Memory):
         content: MemoryContent,
         cancellation_token: CancellationToken | None = None,  # noqa: ARG002 - AutoGen's signature
     ) -> None:
-        """Remember a text; the same again adds nothing.
+        """Remember a text; a repeated one adds nothing.
 
         Raises: InputError where it is no text, LedgerError.
         """
@@ -84,10 +84,10 @@ class DedupMemory(Memory):
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Add what is remembered about the user's last message."""
         messages = await model_context.get_messages()
-        asked = next((one for one in reversed(messages) if isinstance(one, UserMessage)), None)
-        if asked is None or not isinstance(asked.content, str):
+        message = next((one for one in reversed(messages) if isinstance(one, UserMessage)), None)
+        if message is None or not isinstance(message.content, str):
             return UpdateContextResult(memories=MemoryQueryResult(results=[]))
-        found = await self.query(asked.content)
+        found = await self.query(message.content)
         if found.results:
             lines = [_INTRODUCTION, *(f"- {one.content}" for one in found.results)]
             await model_context.add_message(SystemMessage(content="\n".join(lines)))

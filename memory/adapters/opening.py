@@ -1,4 +1,4 @@
-"""A memory as an adapter holds it: turns are extracted, explicit memories deduplicated."""
+"""The memory behind an adapter: opened when it is first used."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from memory.store import MemoryStore
 
 @dataclass(frozen=True)
 class OpenMemory:
-    """One store with what works on it; `await chat.close()` closes all."""
+    """A chat memory and its store; `await chat.close()` closes both."""
 
     chat: ChatMemory
     store: MemoryStore
 
 
 def conversation_of(*parts: str) -> str:
-    """One name for all the parts; other parts never give the same name."""
+    """Join the parts to a name that no other parts give."""
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 
@@ -34,9 +34,9 @@ def open_memory(
     embedder: Embedder | None = None,
     check: Callable[[Ledger], None] | None = None,
 ) -> OpenMemory:
-    """The memory at the configured place, with a model of its own.
+    """Open the memory at the configured place, with a model of its own.
 
-    `check` raises where the ledger may not be used; it runs before anything is read from it.
+    `check` may refuse the ledger by raising; it runs before anything is read from it.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch, InputError where users are not kept apart.
     """
@@ -59,7 +59,7 @@ def open_memory(
 
 
 class LazyMemory:
-    """A memory that its first user opens in a thread, once however many ask at the same time."""
+    """A memory that is opened in a thread at its first use, and only once."""
 
     def __init__(self, open_it: Callable[[], OpenMemory]) -> None:
         self._open_it = open_it
@@ -76,7 +76,7 @@ class LazyMemory:
         return await in_thread(self._open_once)
 
     async def close(self) -> None:
-        """Close the memory if it was opened; what waits is extracted after the next start."""
+        """Close the memory if it was opened; waiting turns are extracted after the next start."""
         with self._lock:
             opened, self._opened = self._opened, None
         if opened is not None:

@@ -1,4 +1,4 @@
-"""Strands' `MemoryStore`: messages become memories, and a message that is delivered twice none."""
+"""Strands' `MemoryStore`: messages become memories, each once, however often delivered."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _MOST_FOUND = 10
 
 
 class DedupMemoryStore(MemoryStore):
-    """What one user says and is told about, on a store of one's own; `await close()` closes it.
+    """The memories of one user in a store of their own; `await close()` when done.
 
-    It extracts memories itself, so that `extraction=True` needs no other model.
+    The store extracts memories itself: `extraction=True` needs no other model.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class DedupMemoryStore(MemoryStore):
         await self._memory.get()
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
-        """What is remembered about the query, nearest first."""
+        """Return the memories that answer the query, best first."""
         k = (options or {}).get("max_search_results") or self.max_search_results or _MOST_FOUND
         found = await (await self._memory.get()).chat.recall(query, user=self._user, k=k)
         return [_entry(one, self.name) for one in found]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> str:
-        """Remember something; the same again adds nothing. Gives the id of what lives for it.
+        """Remember a text through the deduplicator; return the id of the memory that states it.
 
         Raises: InputError, LedgerError.
         """
@@ -87,9 +87,9 @@ class DedupMemoryStore(MemoryStore):
     async def add_messages(
         self, messages: list[Message], context: AddMessagesContext | None = None
     ) -> None:
-        """Extract what the user says. A message is known by its run, its number and its text.
+        """Extract what the user says. A message is recognised by its run, its number and its text.
 
-        Without numbers, nothing tells a retry from something that is said twice.
+        Without numbers, a retry cannot be told from a text that is said twice.
 
         Raises: LedgerError where the messages could not be kept.
         """
@@ -123,5 +123,5 @@ def _text(message: Message) -> str:
 
 
 def _entry(memory: Memory, store_name: str) -> MemoryEntry:
-    told = {"id": memory.id, "timestamp": memory.timestamp.isoformat(), **memory.metadata}
-    return MemoryEntry(content=memory.content, store_name=store_name, metadata=told)
+    metadata = {"id": memory.id, "timestamp": memory.timestamp.isoformat(), **memory.metadata}
+    return MemoryEntry(content=memory.content, store_name=store_name, metadata=metadata)

@@ -1,4 +1,4 @@
-"""Other people's formats, in and out."""
+"""Formats and stores of other programs: read from a copy, written back after a plan."""
 
 import lazy_loader
 

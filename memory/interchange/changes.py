@@ -1,4 +1,4 @@
-"""What the ledger would change in whatever store its memories came from, a line of JSON a row."""
+"""The changes for a store that has no reader here, as JSON Lines: one line for each row."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from memory.models import Memory
 _READING = Reading(user_key="user")
 _NOT_METADATA = {"id", "external_id", "content", "metadata", "linked_ids", "merged_from"}
 _OF_A_TURN = ({"conversation", "turn"}, {"conversation", "turn", "turns"})
-"""The whole metadata of a memory that was extracted here; its external id is of no other store."""
+"""The complete metadata of a memory that was extracted here, not imported."""
 
 
 def plan_changes(
     ledger: Ledger, across: Collection[str] = (), rows: Mapping[str, str] | None = None
 ) -> WriteBackPlan:
-    """Plan the changes of all imported rows, each by the id that the import gave.
+    """Plan the changes of the imported rows, by the ids that the import gave.
 
-    `rows` are those that the store holds now, their texts by their ids: others, and rows with
-    another text, are left out.
+    `rows` are the texts that the store holds now, by id; rows that are missing there or have
+    another text are left out.
     """
     with ledger.reading() as reader:
         first = reader.decisions.first_states()
@@ -55,7 +55,7 @@ def _as_row(name: str, memory: Memory) -> ForeignRow:
 
 
 def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
-    """One line a row: an update with its whole text and metadata, or a deletion and its reason."""
+    """Return a line for each row: an update with all its metadata, or a deletion and its reason."""
     lines = []
     for one in plan.updates:
         becomes = rewritten(one.row, one, _READING, now)
@@ -68,7 +68,7 @@ def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
 
 
 def undo_lines(plan: WriteBackPlan) -> list[str]:
-    """In the same form, what takes the changes back: an update of a row that is gone adds it."""
+    """Return the lines that undo the changes; an update of a missing row adds it."""
     return [
         _line({"update": one.row.id, "text": one.said, "metadata": one.row.metadata})
         for one in plan.changes

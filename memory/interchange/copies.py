@@ -1,4 +1,4 @@
-"""Files and folders of other programs, read from a copy: theirs stay as they are."""
+"""Temporary copies of other programs' files and folders; the originals are not changed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from memory.errors import InputError
 _OWN = stat.S_IRUSR | stat.S_IWUSR
 _SQLITE = b"SQLite format 3\0"
 _MODE_AT, _WAL = 18, b"\2"
-"""Where a SQLite file says how it is written, and what it says of a log beside it."""
+"""The byte of a SQLite file that gives its journal mode, and its value in WAL mode."""
 _BESIDE = ("-wal", "-shm", "-journal")
 _KEPT_BESIDE = ("-wal", "-journal")
-"""What belongs to a SQLite file; the third is made anew."""
+"""The files that hold data of a SQLite file; `-shm` is rebuilt."""
 _TRIES, _PAUSE_S = 40, 0.25
 
 
 @contextmanager
 def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
-    """A temporary folder with copies of these files and folders, gone after the block.
+    """Yield a temporary folder with copies of these files and folders.
 
-    Of a SQLite file, what stood in it at one moment, whoever writes to it meanwhile.
+    A SQLite file is copied as of one moment, even while another program writes to it.
 
     Raises: InputError that names the place.
     """
@@ -48,7 +48,7 @@ def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
 
 
 def _copy(source: str | Path, target: str | Path) -> None:
-    """What SQLite keeps beside a file goes with it, where it is needed at all."""
+    """Copy a file; a SQLite file together with its journal, if that is needed."""
     source, target = Path(source), Path(target)
     if any(source.with_name(source.name.removesuffix(end)).is_file() for end in _ends_of(source)):
         return
@@ -74,9 +74,9 @@ def _is_sqlite(file: Path) -> bool:
 
 
 def _taken(source: Path, target: Path) -> bool:
-    """Whether SQLite could be asked: not where it would have to write beside what it reads.
+    """Copy through SQLite's backup; return False where reading would write beside the file.
 
-    Raises: InputError where somebody keeps on writing.
+    Raises: InputError where another program does not stop writing.
     """
     with source.open("rb") as file:
         file.seek(_MODE_AT)
@@ -89,7 +89,7 @@ def _taken(source: Path, target: Path) -> bool:
             closing(sqlite3.connect(target)) as ours,
         ):
             theirs.backup(ours, progress=patient(source), sleep=_PAUSE_S)
-    except sqlite3.Error:  # somebody died while writing: opening a copy sets it right
+    except sqlite3.Error:  # a writer died: opening a plain copy repairs it
         return False
     return True
 
@@ -99,27 +99,27 @@ def _read_only(file: Path) -> sqlite3.Connection:
 
 
 def patient(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]:
-    """What SQLite tells of each try to read a file that somebody writes to.
+    """Return the progress callback of a backup, which gives up after `most` busy tries.
 
-    Raises: InputError after so many.
+    Raises: InputError, from the callback.
     """
     tries = count(1)
 
-    def told(status: int, _left: int, _whole: int) -> None:
+    def on_progress(status: int, _left: int, _whole: int) -> None:
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and next(tries) > most:
             raise InputError(source, "is being written by another program", "try again")
 
-    return told
+    return on_progress
 
 
 def _make_writable(copy: Path) -> None:
-    """Of files that may only be read, too: a database writes to what it reads."""
+    """Make copies of read-only files writable: a database writes to what it reads."""
     for part in copy.rglob("*"):
         part.chmod(part.stat().st_mode | (stat.S_IRWXU if part.is_dir() else _OWN))
 
 
 def read_table(file: Path, table: str) -> list[dict[str, Any]]:
-    """Every row of a table in somebody else's SQLite file.
+    """Return every row of a table in another program's SQLite file.
 
     Raises: InputError.
     """

@@ -1,4 +1,4 @@
-"""Rows of other people's stores as memories: where they keep text, owner and time."""
+"""Rows of other programs' stores as memories: where they keep text, owner and time."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from memory.models import Frozen, Memory, UtcTime, first_problem
 from memory.text import clean, clean_json, shortened
 
 TEXT_KEYS = ("data", "text", "content", "memory", "page_content")
-"""Where a row without a document keeps its text, the first of them that has one."""
+"""The keys under which a row without a document keeps its text, in order of preference."""
 _USER_KEYS = ("user_id", "userId", "user")
 _OTHER_OWNERS = (("agent", "agent_id"), ("run", "run_id"))
-"""Whose a row is that names no user; the name says so, and is no user's."""
+"""The owner of a row that names no user, as `agent:NAME` or `run:NAME`."""
 _TIME_KEYS = ("timestamp", "updated_at", "created_at", "updatedAt", "createdAt", "time", "date")
 _DERIVED = ("hash", "text_lemmatized")
-"""What mem0 makes of a row's text and keeps beside it."""
+"""The keys under which mem0 keeps what it derives from the text."""
 _LISTS = ("linked_ids", "tags")
 _OURS = ("category", "emotion", "intensity", "importance", *_LISTS)
-"""Keys that mean what ours do where their value is one of ours; else they are metadata."""
+"""Keys of our fields; a value that the field does not accept stays metadata."""
 _MILLISECONDS_FROM = 1e11
 """As seconds, the year 5138: what is larger was counted in milliseconds."""
 _SHOWN = 80
@@ -33,42 +33,42 @@ _SHOWN = 80
 
 @dataclass(frozen=True)
 class ForeignRow:
-    """What somebody else's store holds for one id."""
+    """A row of another program's store."""
 
     id: str
     document: str | None
     metadata: dict[str, Any]
     links: list[dict[str, Any]] = field(default_factory=list)
-    """To other rows by their ids, where their store keeps such a thing."""
+    """Links to other rows by their ids, where the store has links."""
     expires: datetime | None = None
-    """When their store shows it no more, where it says so outside of the metadata."""
+    """When the store stops showing the row, if that is kept outside of the metadata."""
 
     def says_the_same(self, other: ForeignRow) -> bool:
         return (self.document, self.metadata) == (other.document, other.metadata)
 
 
 class Reading(Frozen):
-    """How somebody else's rows are to be read; a key that is None is looked for."""
+    """The keys by which rows are read; for None, the usual keys are tried."""
 
     text_key: str | None = None
     user_key: str | None = None
     time_key: str | None = None
     id_key: str | None = None
     no_user: bool = False
-    """Whether a row that names no user is nobody's in particular; else it is left out."""
+    """Whether a row without a user is imported as nobody's; otherwise it is left out."""
     default_time: UtcTime | None = None
-    """Of rows that have none."""
+    """The time of rows that have none."""
     assume_utc: bool = False
     namespaces: tuple[str, ...] | None = None
-    """Of LangGraph, those that were chosen, each without the ones inside it; None: not yet."""
+    """LangGraph's namespaces that were chosen, without those inside them; None: not chosen yet."""
 
 
 def as_memories(
     rows: Sequence[ForeignRow], source: str, reading: Reading
 ) -> Iterator[Memory | InputError]:
-    """Each row as a memory of its owner, or what is wrong with it, naming the row.
+    """Yield each row as a memory of its owner, or the problem, which names the row.
 
-    Raises: InputError where it cannot be told whose they are, or no row has a key that was named.
+    Raises: InputError where no row names an owner, or has a key that was asked for.
     """
     _refuse_unknown_keys(rows, source, reading)
     for row in rows:
@@ -98,11 +98,11 @@ def _refuse_unknown_keys(rows: Sequence[ForeignRow], source: str, reading: Readi
 
 
 def as_memory(row: ForeignRow, reading: Reading) -> Memory:
-    """A row as a memory under a new id; its own is the `external_id`.
+    """Return a row as a memory with a new id; the row's id becomes the `external_id`.
 
-    What is not known is kept in the metadata. Nothing private becomes public for a wrong value.
+    Unknown keys become metadata. A wrong `is_private` never makes a memory public.
 
-    Raises: ValueError, saying what is wrong in one line.
+    Raises: ValueError with the problem in one line.
     """
     left = dict(row.metadata)
     given: dict[str, Any] = {
@@ -130,7 +130,7 @@ def _named(row: ForeignRow, reading: Reading) -> str:
 
 
 def _text(row: ForeignRow, left: dict[str, Any], reading: Reading) -> str:
-    """Taken out of what is left, together with what is made of it."""
+    """Return the text; remove it from `left`, with what mem0 derived from it."""
     key = text_key_of(row, reading)
     if key is None:
         return row.document or ""
@@ -142,9 +142,9 @@ def _text(row: ForeignRow, left: dict[str, Any], reading: Reading) -> str:
 
 
 def text_key_of(row: ForeignRow, reading: Reading) -> str | None:
-    """The key of the metadata that holds the text; None where the document does.
+    """Return the metadata key that holds the text; None if the document holds it.
 
-    Raises: ValueError where nothing does.
+    Raises: ValueError where there is no text.
     """
     if reading.text_key is None and _is_text(row.document):
         return None
@@ -157,7 +157,7 @@ def text_key_of(row: ForeignRow, reading: Reading) -> str | None:
 
 
 def text_of(row: ForeignRow, reading: Reading) -> str:
-    """Empty where it has none."""
+    """Return the row's text, empty if it has none."""
     try:
         key = text_key_of(row, reading)
     except ValueError:
@@ -170,9 +170,9 @@ def _is_text(value: object) -> bool:
 
 
 def _owner(left: dict[str, Any], reading: Reading) -> str | None:
-    """Taken out of what is left; an agent's or a run's stays there.
+    """Return the owner; remove a user from `left`, but not an agent or a run.
 
-    Raises: ValueError where nobody is named, or a name could be taken for another's.
+    Raises: ValueError where there is none, or the name could be taken for another owner's.
     """
     keys = _USER_KEYS if reading.user_key is None else (reading.user_key,)
     for key in keys:
@@ -195,7 +195,7 @@ def _own_name(owner: str, key: str) -> str:
 
 
 def _unpadded(owner: str, key: str) -> str:
-    """Raises: ValueError where it would become the name of somebody else."""
+    """Raises: ValueError where cleaning would turn the name into another one."""
     if clean(owner) != owner:
         raise ValueError(f"its {key} {owner!r} has space or control characters around it")
     return owner
@@ -248,7 +248,7 @@ def moment(value: Any, *, assume_utc: bool) -> str:
 
 
 def _private(left: dict[str, Any]) -> object:
-    """0 and 1 are what stores without truth values write."""
+    """Return `is_private`; stores without booleans write 0 and 1."""
     value = left.pop("is_private", None)
     return bool(value) if value is None or value in (0, 1) else value
 
@@ -279,7 +279,7 @@ def _checked(given: dict[str, Any], left: dict[str, Any], row: ForeignRow) -> Me
 
 
 def users_of_several_agents(memories: Iterable[Memory]) -> int:
-    """How many users have memories of more than one agent: only a scope keeps those apart."""
+    """Count the users with memories of several agents, which only a wider scope keeps apart."""
     agents: dict[str, set[str]] = {}
     for memory in memories:
         if memory.user is not None and "agent_id" in memory.metadata:

@@ -1,4 +1,4 @@
-"""Memories as JSON lines: what `export` writes, and what `import` can make of other people's."""
+"""Memories as JSON Lines: written by `export`, read by `import`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from memory.runtime import open_regular
 from memory.text import clean_json
 
 _MOST = 64 * 2**20
-"""Bytes of a line: what is longer is no memory, and would take many times as much to be read."""
+"""The longest line that is read, in bytes; parsing takes many times as much memory."""
 _MARK = b"\xef\xbb\xbf"
 _REPLACES = "replaces"
-"""In an export: the external ids of what a memory stands for."""
+"""In an export, the key with the external ids of what a memory stands for."""
 _BEGIN = 100
-"""Bytes by which one sees what a file is."""
+"""Bytes at the start of a file that show its format."""
 
 
 def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
-    """One line; fields at their default are left out, and come back as they were.
+    """Return a memory as one line, without the fields at their default.
 
     `stands_for` are the external ids of what it replaced or was merged from, oldest first. A merged
-    memory, which no import named, is written under the newest of them.
+    memory has no external id and is written under the newest of them.
     """
     fields = memory.model_dump(mode="json", exclude_defaults=True)
     name = memory.external_id or (stands_for[-1] if stands_for else None)
@@ -42,7 +42,7 @@ def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
 
 
 def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | InputError]:
-    """Each line as a memory, or what is wrong with it; blank lines are passed over.
+    """Yield each line as a memory, or its problem; skip blank lines.
 
     Keys that a memory does not have become metadata. An `id` that is not of our form becomes the
     `external_id`. The same id twice with another content is wrong; with the same it is one memory.
@@ -63,7 +63,7 @@ def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | 
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Each line's number, from 1, and its JSON object or what is wrong with it.
+    """Yield each line's number, from 1, and its JSON object or its problem.
 
     Raises: InputError where the file cannot be read at all.
     """
@@ -75,7 +75,7 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
 
 
 def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """The same of a file that somebody may have named by mistake: told once, not line by line.
+    """Do the same for a file that may be of another format, and report that once.
 
     Raises: InputError where it cannot be read at all, or none of several lines is an object.
     """
@@ -106,7 +106,7 @@ def _of_another_kind(path: Path, number: int, problem: ValueError) -> InputError
 
 
 def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
-    """Links that name memories of the same file by their external ids lead to our ids."""
+    """Return the memories with links by external id, inside the same file, turned into our ids."""
     ours = {memory.external_id: memory.id for memory in memories if memory.external_id}
 
     def resolved(memory: Memory) -> Memory:
@@ -120,9 +120,9 @@ def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
 
 
 def to_turn(fields: Mapping[str, Any]) -> Turn:
-    """A turn of a transcript: `user` (or `speaker`), `text`, `timestamp`, and what else it has.
+    """Return a turn of a transcript: `user` (or `speaker`), `text`, `timestamp`, and the rest.
 
-    Raises: ValueError, saying what is wrong in one line.
+    Raises: ValueError with the problem in one line.
     """
     given = {
         "speaker": fields.get("speaker", fields.get("user")),
@@ -140,9 +140,9 @@ def to_turn(fields: Mapping[str, Any]) -> Turn:
 
 
 def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> Memory:
-    """A memory of somebody's fields; `keep_id` keeps an id of our form.
+    """Return a memory from the fields of a line; `keep_id` keeps an id of our form.
 
-    Raises: ValueError, saying what is wrong in one line.
+    Raises: ValueError with the problem in one line.
     """
     given = {name: value for name, value in fields.items() if name in Memory.model_fields}
     extra = {name: value for name, value in fields.items() if name not in Memory.model_fields}
@@ -168,7 +168,7 @@ def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> 
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
-    """Each line that is not blank, from 1; None for one that is too long to be taken up."""
+    """Yield number, from 1, and bytes of each line that is not blank; None if it is too long."""
     try:
         with open_regular(path) as file:
             for number in count(1):
