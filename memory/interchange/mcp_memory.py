@@ -1,4 +1,4 @@
-"""The JSON lines of MCP's reference memory server: entities, what was observed, relations."""
+"""The JSON Lines of MCP's reference memory server: entities, observations, relations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from memory.text import normalise
 
 
 def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
-    """Each observation as a row of its entity, and the lines that are wrong.
+    """Return each observation as a row of its entity, and the problems of bad lines.
 
-    A relation becomes a link between the first observations of both ends, where both have one.
+    A relation becomes a link between the first observations of both entities.
 
     Raises: InputError where the file cannot be read at all.
     """
@@ -35,18 +35,18 @@ def _take(
     entities: dict[str, tuple[str, list[str]]],
     relations: list[dict[str, Any]],
 ) -> str:
-    """What is wrong with a line; empty where it was taken."""
+    """Add a line to the entities or relations; return its problem, empty if it has none."""
     if isinstance(line, ValueError):
         return str(line)
     if line.get("type") == "relation":
         relations.append(line)
         return ""
-    name, told = line.get("name"), line.get("observations")
-    if line.get("type") != "entity" or not isinstance(name, str) or not _is_texts(told):
+    name, observations = line.get("name"), line.get("observations")
+    if line.get("type") != "entity" or not isinstance(name, str) or not _is_texts(observations):
         return "is neither an entity with observations nor a relation"
     kind = line.get("entityType")
     seen = entities.setdefault(name, (kind if isinstance(kind, str) else "", []))[1]
-    seen += [text for text in told or () if text not in seen]
+    seen += [text for text in observations or () if text not in seen]
     return ""
 
 
@@ -57,7 +57,7 @@ def _is_texts(value: object) -> bool:
 def _links(
     entities: dict[str, tuple[str, list[str]]], relations: Iterable[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """By entity: links from its first observation."""
+    """Return, by entity, the links from its first observation."""
     found: dict[str, list[dict[str, Any]]] = {}
     told = {name: observed for name, (_, observed) in entities.items() if observed}
     for one in relations:
@@ -88,5 +88,5 @@ def _rows(
 
 
 def _name(entity: str, text: str) -> str:
-    """The same at every import, in whatever order the observations stand, by any version."""
+    """Return an id that is the same at every import, in any order, by any version."""
     return f"{entity}/{hashlib.sha256(normalise(text).encode()).hexdigest()[:12]}"

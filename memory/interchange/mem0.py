@@ -1,4 +1,4 @@
-"""What mem0 keeps in a folder: a Chroma or a local Qdrant, and its history beside it."""
+"""mem0's folder: a Chroma or a local Qdrant, and the history beside it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from memory.interchange.foreign import ForeignRow
 from memory.interchange.qdrant import is_qdrant
 
 MEM0_COLLECTION = "mem0"
-"""Where mem0 puts memories unless told otherwise."""
+"""mem0's default collection."""
 _OWN_RECORDS = "migrations_"
-"""What begins the name of a store in its folder that holds no memories."""
+"""The beginning of the names of mem0's stores that hold no memories."""
 
 
 def with_history(found: Found, path: Path) -> Found:
-    """The same with a time for each row that has none, where `history.db` beside it knows one.
+    """Return the rows, those without a time with the one that `history.db` has for them.
 
-    Earlier and deleted wordings in it stay there.
+    Earlier and deleted wordings in the history are not read.
 
     Raises: InputError.
     """
@@ -31,7 +31,7 @@ def with_history(found: Found, path: Path) -> Found:
 
 
 def vector_folder(path: Path) -> Path:
-    """Where the vectors are: the folder itself, or the only one of its own that is a store.
+    """Return the folder of the vectors: the folder itself, or the only store inside it.
 
     Raises: InputError where there is none, or several.
     """
@@ -54,7 +54,7 @@ def vector_folder(path: Path) -> Path:
 
 
 def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:
-    """Without the memories that mem0 itself shows no more."""
+    """Yield the rows without the memories that have expired for mem0."""
     for row in rows:
         if not _expired(row.metadata.get("expiration_date"), today):
             yield row
@@ -72,7 +72,7 @@ def _is_store(folder: Path) -> bool:
 
 
 def _history(path: Path, folder: Path) -> dict[str, str]:
-    """When each memory was last written, by its id; empty where there is no history."""
+    """Return when each memory was last written, by id; empty if there is no history."""
     for file in (path / "history.db", folder.parent / "history.db"):
         if file.is_file():
             rows = read_table(file, "history")

@@ -1,4 +1,4 @@
-"""Which namespaces of a LangGraph store hold memories; others hold files and prompts."""
+"""Choose the namespaces of a LangGraph store that hold memories, not files or prompts."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ _OTHER_WORDS = frozenset(
     "greetings document documents doc docs page pages skill skills setting settings config cache "
     "checkpoint checkpoints draft drafts report reports code".split()
 )
-"""A label or key with one of these words names something that a program keeps for itself."""
+"""Words in a label or key of data that is no memory."""
 _FILE_KEYS = frozenset(
     "modified_at encoding lines path file_path filename file_name mime_type media_type size_bytes "
     "prompt template system_prompt variables input_variables".split()
 )
-"""Keys of a value that a memory does not have: deepagents' files, stored prompts."""
+"""Keys of values that are no memories, such as deepagents' files or stored prompts."""
 _GENERATED = re.compile(
     r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|[0-9a-f]{8,}|[0-9A-Z]{26}"
     r"|[a-z]{0,8}[-_:]?\d+",
     re.IGNORECASE,
 )
-"""A UUID, a hash, a ULID, or a counter: what programs call memories by."""
+"""A key that a program generates for a memory: a UUID, a hash, a ULID, or a counter."""
 _FILE_NAME = re.compile(r"/|\.[A-Za-z]\w{0,4}$")
 _PLACEHOLDER = re.compile(r"\{\{?\s*[A-Za-z_][\w.]*\s*\}?\}|<[A-Z_]{3,}>")
 _LONGEST = 1_000
-"""Characters of a memory; a file or a prompt is mostly longer."""
+"""The longest text, in characters, that is taken for a memory."""
 
 
 @dataclass(frozen=True)
 class NamespaceChoice:
-    """The rows of the chosen namespaces, and what was left where it is."""
+    """The rows of the chosen namespaces, and the namespaces that were left out."""
 
     rows: list[ForeignRow]
     chosen: tuple[str, ...]
     left: dict[str, int]
-    """Items by the namespace that was not chosen."""
+    """The number of items in each namespace that was not chosen."""
 
 
 def choose_namespaces(
     rows: Sequence[ForeignRow], source: str, reading: Reading, wanted: Sequence[str]
 ) -> NamespaceChoice:
-    """Take the wanted namespaces and all inside them; by default those that hold memories.
+    """Choose the wanted namespaces and all inside them; by default those that hold memories.
 
-    Raises: InputError where a wanted namespace is not there.
+    Raises: InputError where a wanted namespace does not exist.
     """
     by_namespace: dict[str, list[ForeignRow]] = {}
     for row in rows:
@@ -88,7 +88,7 @@ def _is_inside(namespace: str, prefix: str) -> bool:
 
 
 def _holds_memories(items: Sequence[ForeignRow], reading: Reading) -> bool:
-    """Return whether the items are memories beyond doubt: what is chosen here may be deleted.
+    """Return whether the items are certainly memories: what is chosen here may be deleted.
 
     No item may look like a file or a prompt, and the namespace, the keys or the values must say
     that these are memories.

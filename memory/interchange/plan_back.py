@@ -1,4 +1,4 @@
-"""What a collection would have to change to say what the ledger says of its rows."""
+"""Plan the changes that bring a collection to the ledger's state."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from memory.ledger import Ledger, Row
 from memory.models import Memory
 
 _EXPIRY = ("expiration_date", "expires_at")
-"""Keys that decide for how long a row is seen."""
+"""Keys that decide when a row expires."""
 _OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", "thread_id",
            "app_id", "org_id", "project_id", "tenant_id", "namespace")  # fmt: skip
-"""Keys that decide where a row is seen."""
+"""Keys that decide in which queries a row is found."""
 _IDENTITY = (*_OWNERS, *_EXPIRY)
 ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
-"""Keys that one row may be chosen to stand across; rows of two users never stand together."""
+"""Keys in which rows may differ that one row stands for, if asked; never the user."""
 _UPDATED = ("updated_at", "updatedAt")
 _COMPARED = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
              "importance", "intensity", "emotion")  # fmt: skip
@@ -45,23 +45,23 @@ class Update(RowChange):
     """A row that gets another text, a longer life, or both."""
 
     text: str
-    """As it is said already where only its life becomes longer."""
+    """The new text; the old one where only the expiry changes."""
     same_as: ForeignRow | None
-    """A row of the collection that has this text, and so its vector; None: no row has."""
+    """A row of the collection with this text, whose vector is reused; None if there is none."""
     expires_as: ForeignRow | None = None
-    """The row whose expiry it gets; None: it keeps its own."""
+    """The row whose expiry it takes over; None if it keeps its own."""
 
 
 @dataclass(frozen=True)
 class Deletion(RowChange):
-    """A row whose memory another row stands for."""
+    """A row that is deleted because another row stands for it."""
 
     kept: ForeignRow
 
 
 @dataclass(frozen=True)
 class LeftAlone:
-    """A row that is not touched though the ledger has more to say of it."""
+    """A row that is not changed although the ledger's state differs."""
 
     id: str
     why: str
@@ -69,7 +69,7 @@ class LeftAlone:
 
 @dataclass(frozen=True)
 class Staying:
-    """A row that stays with its own text, since it is not seen where the survivor is seen."""
+    """A row that keeps its text, since queries that find it would not find the survivor."""
 
     row: ForeignRow
     kept: ForeignRow
@@ -79,7 +79,7 @@ class Staying:
 
 @dataclass(frozen=True)
 class WriteBackPlan:
-    """What would be done to a collection, row by row."""
+    """The changes of a collection, row by row."""
 
     updates: tuple[Update, ...]
     deletions: tuple[Deletion, ...]
@@ -94,12 +94,12 @@ class WriteBackPlan:
 
     @property
     def looked_at(self) -> dict[str, ForeignRow]:
-        """The rows that change, and those whose vectors or expiries they get."""
+        """The rows that change, and those whose vectors or expiries they take over, by id."""
         given = (row for one in self.updates for row in (one.same_as, one.expires_as) if row)
         return {row.id: row for row in (*(one.row for one in self.changes), *given)}
 
     def without(self, ids: Iterable[str], why: str) -> WriteBackPlan:
-        """The same without these rows, and without the deletions that rest on them."""
+        """Return the plan without these rows, and without the deletions that depend on them."""
         gone = set(ids)
         named = [LeftAlone(one.row.id, why) for one in self.changes if one.row.id in gone]
         resting = [
@@ -118,15 +118,15 @@ class WriteBackPlan:
 
 @dataclass(frozen=True)
 class Known:
-    """A row that was imported, or written back, as it stands, and the memory that lives for it."""
+    """A row that is still as it was imported or written back, and its living memory."""
 
     row: ForeignRow
     memory: Memory
-    """What the row says."""
+    """The row as a memory."""
     arrived_as: str
     alive: Memory
     seen: dict[str, str]
-    """Where and for how long the row is seen, by the keys that say so."""
+    """The values of the keys that decide where, and how long, the row is found."""
 
 
 def plan_write_back(
@@ -136,12 +136,12 @@ def plan_write_back(
     across: Collection[str] = (),
     own_work: OwnWork | None = None,
 ) -> WriteBackPlan:
-    """Rows whose memories are one now become one row with its text; nothing else is touched.
+    """Plan one row for all rows whose memories became one; leave everything else alone.
 
-    Only a row that is as it was imported counts: it is found again by its id, user, time and text,
-    and every value is compared with the memory as it arrived. A row that a write-back wrote counts
-    as the row that it was before. One row stands for rows that differ in a key of `_IDENTITY` only
-    where `across` names that key.
+    Only rows that are as they were imported are considered: a row is found by its id, user, time
+    and text, and every value is compared with the memory as it arrived. A row that a write-back
+    wrote counts as the row that it was before. One row stands for rows that differ in a key of
+    `_IDENTITY` only if `across` names that key.
     """
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
@@ -155,7 +155,7 @@ def plan_of(
     changed: tuple[LeftAlone, ...] = (),
     unknown: int = 0,
 ) -> WriteBackPlan:
-    """Settle each group of rows whose memories are one."""
+    """Plan each group of rows whose memories became one."""
     groups: dict[str, list[Known]] = {}
     for one in known:
         groups.setdefault(one.alive.id, []).append(one)
@@ -181,7 +181,7 @@ def plan_of(
 def _updates(
     kept: Known, part: Sequence[Known], same: Mapping[str, ForeignRow]
 ) -> Iterator[Update]:
-    """What the survivor of these rows gets, if anything: their memory's text, the longest life."""
+    """Yield the survivor's update, if it needs one: the living text, the latest expiry."""
     text, lender = kept.alive.content, max(part, key=_expiry)
     given_life = lender.row if _expiry(lender) > _expiry(kept) else None
     if kept.memory.content != text:
@@ -195,7 +195,7 @@ def _deletion(one: Known, kept: Known) -> Deletion:
 
 
 def _seen_together(group: Sequence[Known], across: Collection[str]) -> Iterable[list[Known]]:
-    """Split a group by where and for how long its rows are seen."""
+    """Split a group by the keys in which its rows differ, except those of `across`."""
     parts: dict[tuple[tuple[str, str], ...], list[Known]] = {}
     for one in group:
         apart = tuple(item for item in one.seen.items() if item[0] not in across)
@@ -204,9 +204,9 @@ def _seen_together(group: Sequence[Known], across: Collection[str]) -> Iterable[
 
 
 def _stand_ins(part: Sequence[Known]) -> Iterator[tuple[Known, Known | None]]:
-    """Each of the rows that must stay somewhere, and the other that states all of it, or None.
+    """Yield each row, and another one that states everything it says, or None.
 
-    None of them is rewritten, since the survivor elsewhere would get an exact copy.
+    None of them is rewritten: it would become an exact copy of the survivor elsewhere.
     """
     staying: list[Known] = []
     for one in sorted(part, key=_worth, reverse=True):
@@ -253,7 +253,7 @@ def _known(
 
 @dataclass(frozen=True)
 class _Read:
-    """A row, what it says, and what it said when it was imported."""
+    """A row, as a memory now, and as a memory when it was imported."""
 
     row: ForeignRow
     memory: Memory
@@ -261,7 +261,7 @@ class _Read:
 
 
 def _as_imported(rows: Sequence[ForeignRow], reading: Reading, own_work: OwnWork) -> list[_Read]:
-    """What cannot be read was left out at the import as well."""
+    """Read the rows; those that cannot be read were left out at the import too."""
     read = []
     for row in rows:
         before = _before_own_work(row, own_work)
@@ -297,7 +297,7 @@ def seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
 
 
 def _kept(group: Sequence[Known]) -> Known:
-    """One with the living memory's text, else that memory's own row, else the newest, the last."""
+    """Return the row that stays: of the living text, else of that memory, else the newest."""
     return max(reversed(group), key=_worth)
 
 
@@ -307,7 +307,7 @@ def _worth(one: Known) -> tuple[bool, bool, datetime]:
 
 
 def _expiry(one: Known) -> datetime:
-    """When the row is seen no more."""
+    """Return when the row expires."""
     return min((_moment(one.seen[name]) for name in _EXPIRY if name in one.seen), default=_NEVER)
 
 
@@ -315,7 +315,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def _moment(given: str) -> datetime:
-    """What is no time never comes, as mem0 has it."""
+    """Return a time; like mem0, take what cannot be parsed as never."""
     try:
         return datetime.fromisoformat(moment(_number(given), assume_utc=True))
     except ValueError:
@@ -330,7 +330,7 @@ def _number(given: str) -> str | float:
 
 
 def rewritten(row: ForeignRow, update: Update, reading: Reading, now: datetime) -> Becomes:
-    """The document (None where the text is in the metadata), and the keys that change or go."""
+    """Return the new document (None if the text is metadata), and the keys that change or go."""
     document, changes = None, _expiry_changes(row, update.expires_as)
     gone = tuple(name for name, value in changes.items() if value is None)
     if update.text != update.said:

@@ -1,4 +1,4 @@
-"""A PostgreSQL that is somebody else's, the only `psycopg` import: statements, rights, failures."""
+"""Another program's PostgreSQL: statements, rights, failures. The only `psycopg` import."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def is_postgres(place: str) -> bool:
 
 
 def without_password(url: str) -> str:
-    """Raises: InputError where it cannot be told what of it is a password."""
+    """Return the address without passwords.
+
+    Raises: InputError where the address cannot be parsed.
+    """
     try:
         parts = urlsplit(url)
     except ValueError as exc:
@@ -52,7 +55,7 @@ class Postgres:
             return cursor.fetchall() if cursor.description else []
 
     def pages(self, statement: str, values: Sequence[Any] = ()) -> Iterator[list[dict[str, Any]]]:
-        """The rows of a statement, some at a time, inside a transaction."""
+        """Yield the rows of a statement in pages; call it inside a transaction."""
         with _postgres_faults(self.address), self.connection.cursor(name="pages") as cursor:
             cursor.execute(statement, values)
             while page := cursor.fetchmany(_PAGE):
@@ -60,7 +63,7 @@ class Postgres:
 
     @contextmanager
     def transaction(self, *, writing: bool) -> Iterator[None]:
-        """Times are told in UTC. Who only reads sees one state."""
+        """Run a transaction that prints times in UTC; one that only reads sees one snapshot."""
         self.run("BEGIN" if writing else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
             self.run("SET LOCAL TIME ZONE 'UTC'")
@@ -84,7 +87,7 @@ class Postgres:
             raise InputError(self.address, "cannot be written", remedy)
 
     def identity(self, table: str) -> str:
-        """What names a table, wherever it is reached from."""
+        """Return a name of a table that does not depend on the address used."""
         [found] = self.run(
             "SELECT system_identifier::text AS server, current_database()::text AS database,"
             " to_regclass(%s)::oid::text AS store FROM pg_control_system()",
@@ -93,7 +96,7 @@ class Postgres:
         return "/".join(map(str, found.values()))
 
     def told(self, value: object, kind: str) -> str:
-        """A value of a type as it will be read when it has been written."""
+        """Return a value of a type as it will be read once it has been written."""
         [found] = self.run(f"SELECT (%s::{kind})::text AS told", [value])
         told: str = found["told"]
         return told

@@ -1,4 +1,4 @@
-"""The file that takes a write-back back: the rows as they were, and what became of each."""
+"""The file that undoes a write-back: the rows as they were, and what they became."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _OWN = 0o600
 
 
 Kind = Literal["chroma", "qdrant", "langgraph", "pgvector"]
-"""Whose store it is."""
+"""The kind of a store."""
 Vectors = dict[str, Any]
-"""A row's vectors by their names (an only one has none); what is no row of numbers as JSON."""
+"""A row's vectors by name, `""` for an only one: dense ones as arrays, others as JSON."""
 
 
 class UndoHeader(Frozen):
-    """The first line: which collection, and how often it rewrote its files."""
+    """The first line of the file: the collection, and its setting `sync_threshold`."""
 
     format: Literal["memory-dedup write-back 1"] = "memory-dedup write-back 1"
     kind: Kind = "chroma"
@@ -37,18 +37,18 @@ class UndoHeader(Frozen):
     sync_threshold: int | None
     rows: int
     at: UtcTime | None = None
-    """When it was begun: what a later run finishes gets the same `updated_at`."""
+    """When it was begun; a later run that finishes it writes the same `updated_at`."""
 
 
 class RowBefore(Frozen):
-    """One row as it was; `becomes` is what an update changes, None where it is deleted."""
+    """A row as it was; `becomes` is what an update changes, None if the row is deleted."""
 
     id: str
     document: str | None
     metadata: dict[str, JsonValue]
     embedding: list[float] | dict[str, JsonValue]
     beside: dict[str, JsonValue] = Field(default_factory=dict)
-    """What its store keeps with it and may change by itself: when it expires, when it was made."""
+    """What the store keeps with the row and may change by itself, such as its expiry."""
     becomes: Becomes | None = None
 
     @property
@@ -66,12 +66,12 @@ class RowBefore(Frozen):
 
 
 class Becomes(Frozen):
-    """What an update changes of a row, beside its vector."""
+    """The changes of an update, except the vectors."""
 
     document: str | None
     metadata: dict[str, JsonValue]
     gone: tuple[str, ...] = ()
-    """Keys of the metadata that it no longer has."""
+    """Metadata keys that are removed."""
     beside: dict[str, JsonValue] = Field(default_factory=dict)
     """What the store keeps with the row and changes too: its expiry."""
 
@@ -101,7 +101,7 @@ class UndoFile:
 
 
 def exact_vectors(vectors: Vectors) -> list[float] | dict[str, JsonValue]:
-    """As they are written to the file: a row's only vector without a name."""
+    """Return the vectors as they are written to the file: an only one without its name."""
     exact: dict[str, Any] = {
         name: exact_numbers(vector) if isinstance(vector, np.ndarray) else vector
         for name, vector in vectors.items()
@@ -111,18 +111,18 @@ def exact_vectors(vectors: Vectors) -> list[float] | dict[str, JsonValue]:
 
 
 def exact_numbers(vector: Vector) -> list[float]:
-    """The shortest decimals that are read as the same float32."""
+    """Return the shortest decimals that are read as the same float32."""
     return [float(str(number)) for number in np.asarray(vector, dtype=np.float32)]
 
 
 def _as_vector(numbers: Any) -> Any:
-    """Lists of lists, and what has indices, stay as they are."""
+    """Return a dense vector as an array; multiple and sparse ones as they are."""
     plain = isinstance(numbers, list) and not any(isinstance(one, list) for one in numbers)
     return np.asarray(numbers, dtype=np.float32) if plain else numbers
 
 
 def write_undo_file(file: Path, header: UndoHeader, rows: Sequence[RowBefore]) -> None:
-    """There wholly and synced at return, or not at all.
+    """Write the file, whole and synced at return, or not at all.
 
     Raises: InputError where it exists or cannot be written.
     """
@@ -130,7 +130,7 @@ def write_undo_file(file: Path, header: UndoHeader, rows: Sequence[RowBefore]) -
 
 
 def write_lines(file: Path, lines: Iterable[str]) -> None:
-    """Its owner alone may read it. There wholly and synced at return, or not at all.
+    """Write a file that only its owner may read, whole and synced at return, or not at all.
 
     Raises: InputError where it exists or cannot be written.
     """

@@ -1,4 +1,4 @@
-"""Vectors for texts that a collection does not have yet, by whoever made those that it has."""
+"""Vectors for new texts, by the embedder that made the collection's vectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 _SAMPLE = 8
 _NEAR = 0.02
-"""How far a vector may lie from the stored one, of its length: services round."""
+"""The relative distance at which two vectors count as equal: services round."""
 _OTHER_KIND = "it has a sparse or a multiple vector, which nobody here can make anew"
 _NO_EMBEDDER = "no embedder here makes vectors like the collection's: see --embedder"
 
@@ -39,7 +39,7 @@ def with_vectors(
     now: datetime,
     others: Sequence[Embed],
 ) -> tuple[WriteBackPlan, dict[str, Vector]]:
-    """A vector for each new text; rows that need one which nobody here can make are left alone."""
+    """Return a vector for each new text, and the plan without rows whose vector cannot be made."""
     if not plan.updates:
         return plan, {}
     with theirs.looking() as look:
@@ -54,14 +54,14 @@ def with_vectors(
 
 
 def _plain(there: Mapping[str, Stored], name: str, new: Mapping[str, str]) -> bool:
-    """Whether the vectors that have to be made are rows of numbers, as embedders give them."""
+    """Whether the vectors that have to be made are dense."""
     return all(isinstance(there[name].vectors[slot], np.ndarray) for slot in new)
 
 
 def _news(
     look: OpenCollection, one: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
 ) -> dict[str, str]:
-    """The texts that an update needs new vectors for, by their names."""
+    """Return the texts that an update needs new vectors for, by vector name."""
     if one.row.id not in there:
         return {}
     becomes = look.rewritten(one, there, reading, now)
@@ -76,9 +76,9 @@ def vectors_after(
     there: Mapping[str, Stored],
     reading: Reading,
 ) -> tuple[Vectors, dict[str, str]]:
-    """A row's vectors once it says something else, and the texts of those that nobody has yet.
+    """Return a row's vectors after an update, and the texts of the vectors still missing.
 
-    Where a row of the collection has the text already, its vector is taken.
+    Where another row has the text already, its vector is reused.
     """
     stored = there[one.row.id]
     before = look.texts(stored, reading)
@@ -103,10 +103,10 @@ def vectors_as_theirs(
     texts: Sequence[str],
     others: Sequence[Embed],
 ) -> dict[str, Vector]:
-    """A vector for each text; empty where nothing here makes such vectors as the collection has.
+    """Return a vector for each text; empty where no embedder here fits the collection.
 
-    Its own embedding function is tried first, then the others. One is believed when it gives for
-    texts of the collection the vectors that are there.
+    The collection's own embedding function is tried first. An embedder fits if it reproduces the
+    stored vectors of some texts.
     """
     if not texts:
         return {}
@@ -134,7 +134,7 @@ def _embedders(look: OpenCollection, others: Sequence[Embed]) -> Iterator[Embed]
 def _sample(
     look: OpenCollection, rows: Sequence[ForeignRow], reading: Reading
 ) -> tuple[list[str], Any]:
-    """Texts of the collection, and their vectors."""
+    """Return some texts of the collection, and their vectors `(n, dim)`."""
     step = max(1, len(rows) // _SAMPLE)
     there = look.stored([row.id for row in rows[::step][:_SAMPLE]])
     pairs = [

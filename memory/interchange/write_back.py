@@ -1,4 +1,4 @@
-"""A plan carried out in somebody else's collection, and taken back."""
+"""Carry out a plan in another program's collection, and undo it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Tell = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class WriteBackDone:
-    """What was written, and what was not after all."""
+    """The number of rows that were written, and the rows that were not after all."""
 
     updated: int
     deleted: int
@@ -54,11 +54,11 @@ def write_back(
     on_progress: Tell = lambda _done, _whole: None,
     begun: UndoFile | None = None,
 ) -> WriteBackDone:
-    """The old rows to the undo file, then updates, then deletions; each looked at again before.
+    """Write the old rows to the undo file, then update and delete, checking each row again.
 
     `made` has a vector for each text that no row has. A kill leaves the file whole, and each row
-    either as it was or as it was to be. `begun` is the undo file of a run that was killed: where
-    it holds every row that is left to change, no other is written.
+    either old or new. `begun` is the undo file of a run that was killed: if it holds every row that
+    is left to change, no other file is written.
 
     Raises: InputError; nothing is written where the file cannot be.
     """
@@ -88,7 +88,7 @@ def write_back(
 def _as_read(
     plan: WriteBackPlan, rows: OpenCollection, there: Mapping[str, Stored]
 ) -> WriteBackPlan:
-    """What is left to do where rows changed since they were read."""
+    """Return the plan without rows that changed since they were read."""
     moved = {name for name, row in plan.looked_at.items() if not _is(rows, there, row)}
     given = [one.row.id for one in plan.updates if one.same_as and one.same_as.id in moved]
     return plan.without(moved, _MOVED).without(given, _GIVER_MOVED)
@@ -97,7 +97,7 @@ def _as_read(
 def _before(
     plan: WriteBackPlan, there: Mapping[str, Stored], becomes: Mapping[str, Becomes]
 ) -> dict[str, RowBefore]:
-    """The rows that change as they are, with their vectors."""
+    """Return the rows that change as they are now, by id."""
     return {
         one.row.id: RowBefore(
             id=one.row.id,
@@ -119,7 +119,7 @@ def _vectors(
     reading: Reading,
     made: Mapping[str, Vector],
 ) -> dict[str, Vectors]:
-    """Of each row that gets another text: those of a row which has it, else those made for it."""
+    """Return the new vectors of each updated row: reused, else made for it."""
     vectors = {}
     for one in plan.updates:
         kept, new = vectors_after(rows, one, becomes[one.row.id], there, reading)
@@ -165,7 +165,7 @@ def _still_fits(
     there: Mapping[str, Stored],
     before: Mapping[str, RowBefore],
 ) -> bool:
-    """Whether a row is as it was read, and the one that stands for it says what it is to say."""
+    """Whether a row is as it was read, and the row that stands for it has its final text."""
     if not _is(rows, there, one.row):
         return False
     if one.kept.id not in before:
@@ -175,7 +175,7 @@ def _still_fits(
 
 
 def finish_write_back(theirs: ExternalStore, header: UndoHeader) -> None:
-    """Put back what a killed run had set while it wrote."""
+    """Restore the store's settings that a killed run had changed."""
     with theirs.writing(header):
         pass
 
@@ -201,7 +201,7 @@ def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id:
 
 @dataclass(frozen=True)
 class TakenBack:
-    """What of an undo file was put back, and what was not."""
+    """The number of rows that were put back, or were old already, and the rows left alone."""
 
     restored: int
     already: int
@@ -211,9 +211,9 @@ class TakenBack:
 def undo_write_back(
     theirs: ExternalStore, header: UndoHeader, rows: Sequence[RowBefore], on_progress: Tell
 ) -> TakenBack:
-    """Every row as it was, text, metadata and vector; what somebody changed since is left alone.
+    """Restore every row's text, metadata and vectors; leave rows alone that changed since.
 
-    Done twice, or after a write-back that was cut off, it does what is left to do.
+    It may be repeated, and works after a write-back that was killed.
 
     Raises: InputError.
     """
