@@ -1,8 +1,8 @@
-"""Whether what a text has more only adds, or changes what it is added to. Pure.
+"""Whether the extra words of a text only add to its statement, or change it.
 
 "Mia has a tabby cat" states that she has a cat; "Mia has no tabby cat", "a cat toy", "every tabby
-cat" do not. So an addition is believed only in a plain, positive statement, in a language whose
-small words are known; everywhere else whatever is more makes another statement.
+cat" do not. So an addition is accepted only in a plain, positive statement, in a language whose
+small words are known; everywhere else any extra word makes another statement.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ _CLAUSE = re.compile(
 )
 
 
-def changed_by_additions(longer: Side, shorter: Side, told: tuple[str, ...]) -> tuple[str, ...]:
-    """What the text has more and what it changes, as words; empty where it only adds.
+def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the additions that change the statement, as words; empty where all only add.
 
-    `told` is what it has more, in words: the answer where nothing may be added at all.
+    `extra`: all extra words, which are returned where nothing may be added at all.
     """
     if longer.parse.language is Language.JAPANESE:
-        return () if japanese.only_adds(longer.text, shorter.text) else told
+        return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
     if longer.parse.asks or longer.parse.language is Language.OTHER:
-        return told
-    return told if _reaches_over(longer, shorter) else _changed(longer)
+        return extra
+    return extra if _reaches_over(longer, shorter) else _changed(longer)
 
 
 _DEFINITE = re.compile(
@@ -67,10 +67,10 @@ _DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
 
 
 def only_narrows(longer: Side, shorter: Side) -> bool:
-    """Whether the shorter says no to more: who has no car has no new car.
+    """Whether the longer text denies less than the shorter: who has no car has no new car.
 
-    The one word that denies stands before all that is added, in its clause; and what is added are
-    words before a noun that is not one certain thing (the new car).
+    The one negation stands before all extra words, in their clause; and they are qualities of a
+    noun that is not one certain thing (the new car).
     """
     words, more = longer.parse.words, added(longer)
     denied = [n for n, word in enumerate(words) if word.key == NOT]
@@ -86,16 +86,16 @@ def only_narrows(longer: Side, shorter: Side) -> bool:
     if any(sign.search(longer.text) for sign in (_CONDITION, _TOO_MUCH, _STOPPED)):
         return False
     return all(
-        _is_denied_quality(words, place, denied[0], longer.text)
-        for place, is_added in enumerate(more)
+        _is_denied_quality(words, position, denied[0], longer.text)
+        for position, is_added in enumerate(more)
         if is_added
     )
 
 
-def _is_denied_quality(words: Sequence[Word], place: int, denied: int, text: str) -> bool:
-    word = words[place]
-    behind = words[place + 1] if place + 1 < len(words) else None
-    if place < denied or word.clause != words[denied].clause or word.is_number:
+def _is_denied_quality(words: Sequence[Word], position: int, denied: int, text: str) -> bool:
+    word = words[position]
+    behind = words[position + 1] if position + 1 < len(words) else None
+    if position < denied or word.clause != words[denied].clause or word.is_number:
         return False
     if behind is None or not behind.joined or behind.clause != word.clause:
         return False
@@ -106,17 +106,17 @@ def _is_denied_quality(words: Sequence[Word], place: int, denied: int, text: str
 
 
 _DETERMINER_LENGTH = 50
-"""Characters before a word in which its determiner is looked for."""
+"""Characters before a word that are searched for its determiner."""
 
 
 _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.IGNORECASE)
 
 
 def _reaches_over(longer: Side, shorter: Side) -> bool:
-    """Whether a word stands there under which an addition is none.
+    """Whether a word stands in the text under which an addition changes the statement.
 
-    A doubt or a condition reaches from anywhere; what narrows does not reach back from a clause
-    that is added behind, nor into one.
+    A doubt or a condition reaches over everything. A word that narrows (all, only) reaches neither
+    into a clause that is added at the end, nor out of it.
     """
     whole, part = _sentences_that_differ(longer.text, shorter.text)
     if any(sign.search(whole) for sign in (_CONDITION, _TOO_MUCH, _STOPPED, _OF_A_KIND)):
@@ -131,7 +131,7 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
         return True
     if not PRIVATIVE.isdisjoint(more) or _joins_what_is_one(longer.text, shorter.text):
         return True
-    if _is_told_further(longer, shorter):
+    if _has_clause_added(longer, shorter):
         return False
     if longer.parse.negations or any(map(_is_narrowing, words & common)):
         return True
@@ -141,15 +141,15 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
 
 
 def _is_of_some(longer: Side, shorter: Side) -> bool:
-    """Whether one tells of some of a kind, or of another owner's, what the other tells of all.
+    """Whether the longer speaks of some of a kind, or of something of another owner.
 
     Small dogs are not dogs as such, unless they are seen or did something (small dogs are running,
     small dogs ran); her brother's dog is not her dog.
     """
-    told = shorter.text.casefold()
+    short_text = shorter.text.casefold()
     owned = [(own[1], noun) for own in _OWNER_OF_OWNER(longer.text) for noun in own[2].split()]
     owned += [(own[2], own[1]) for own in _OF_AN_OWNER(longer.text)]
-    if any(f"{owner} {noun}".casefold() in told for owner, noun in owned):
+    if any(f"{owner} {noun}".casefold() in short_text for owner, noun in owned):
         return True
     objects, others = (set(_OF_ANY(side.text.casefold())) for side in (longer, shorter))
     if others and objects - others:
@@ -180,7 +180,7 @@ _OF_ANY = re.compile(
     r"\b(?:allergic to|intolerant of|immune to|averse to|afraid of|scared of|frightened of|fond of"
     r"|wary of|tired of|sick of|interested in|good at|bad at|keen on|experts? (?:on|in)) (\w+)"
 ).findall
-"""What follows predicates that hold of all of a kind, or of some of it only."""
+"""The objects of predicates that may hold of a whole kind, or of some of it only."""
 _DEFINITE_START = re.compile(
     r"\s*(?:the|these|those|my|your|his|her|its|our|their)\b", re.IGNORECASE
 ).match
@@ -188,21 +188,21 @@ _RESTRICTED = re.compile(
     r"(?!this|his|its)[A-Z]?[a-z]+s (?:that|which|who|with|without|of|from|in|on|at|near)\b",
     re.IGNORECASE,
 ).match
-"""A subject of which the rest tells which of the kind: dogs that bark."""
+"""A subject that is restricted: dogs that bark."""
 _OF_A_KIND = re.compile(
     r"\b(?:is|are|was|were|been|be|become|becomes|became)\s+(?:\w+\s+){0,2}?(?:extinct|endangered"
     r"|species|subspecies|breed|breeds|genus|domesticated|invented|widespread|native|endemic"
     r"|abundant|numerous|common|rare|scarce|indigenous)\b",
     re.IGNORECASE,
 )
-"""Predicates of a kind as a whole: what is extinct in Java may live elsewhere."""
+"""Predicates of a whole kind: what is extinct in Java may live elsewhere."""
 
 
 def _joins_what_is_one(longer: str, shorter: str) -> bool:
-    """Whether an "and" that only one text has joins a quantity, a name or a list that is closed.
+    """Whether an "and" of the longer text alone joins a quantity, a name or a closed list.
 
-    3 hours and 18 minutes are not 3 hours, Marks and Spencer is not Marks, and whoever is one of
-    two members is not the only one. People who were met, asked or married are counted singly.
+    3 hours and 18 minutes are not 3 hours, Marks and Spencer is not Marks, and one of two members
+    is not the only one. People who were met or asked are counted one by one.
     """
     if any(len(joint(longer)) > len(joint(shorter)) for joint in _JOINTS):
         return True
@@ -210,7 +210,7 @@ def _joins_what_is_one(longer: str, shorter: str) -> bool:
 
 
 def _members(text: str, closed_lists: Callable[[str], list[str]]) -> int:
-    """How many members the closed lists of a text have beyond one each."""
+    """Return how many members beyond the first the closed lists of a text have."""
     return sum(len(_JOINER(found)) for found in closed_lists(text))
 
 
@@ -251,24 +251,24 @@ _CLOSED_LISTS: tuple[Callable[[str], list[str]], ...] = tuple(
 )
 
 
-def _is_told_further(longer: Side, shorter: Side) -> bool:
-    """Whether one says what the other says, with a clause behind: "..., as Mia told us"."""
-    said = shorter.parse
+def _has_clause_added(longer: Side, shorter: Side) -> bool:
+    """Whether the longer is the shorter with a clause at the end: "..., as Mia told us"."""
+    other = shorter.parse
     ends = [tail.start() for tail in _CLAUSE.finditer(longer.text)]
     ends.sort(key=lambda end: abs(end - len(shorter.text)))
     heads = (parse(longer.text[:end]) for end in ends[:_HEADS])
     return any(
-        head.stated == said.stated and head.persons == said.persons and head.shades == said.shades
+        (head.stated, head.persons, head.shades) == (other.stated, other.persons, other.shades)
         for head in heads
     )
 
 
 _HEADS = 4
-"""Places where a text may be cut to say what another says: those nearest its length."""
+"""Clause starts that are tried, those nearest the end of the shorter text first."""
 
 
 def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
-    """Both texts without the sentences that they share."""
+    """Return both texts without the sentences that they share."""
     whole, part = (_SENTENCE_END.split(_HARMLESS.sub("", text)) for text in (longer, shorter))
     in_whole, in_part = set(whole), set(part)
     return (
@@ -278,7 +278,7 @@ def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
 
 
 def _lower(text: str) -> list[str]:
-    """Its words in lower case; the month is no modal verb."""
+    """Return the words of a text in lower case, but for the month May, which is no verb."""
     return [word if word == "May" else word.casefold() for word in _WORDS(text)]
 
 
@@ -293,7 +293,7 @@ def _is_one_of(word: str, words: frozenset[str]) -> bool:
 
 
 def _is_clause_behind(side: Side) -> bool:
-    """Whether all that is added is a clause, or clauses, at the end."""
+    """Whether all extra words are a clause, or clauses, at the end."""
     words, more = side.parse.words, added(side)
     first = more.index(True) if True in more else len(more)
     if not (0 < first < len(more) and all(more[first:])):
@@ -302,7 +302,7 @@ def _is_clause_behind(side: Side) -> bool:
 
 
 def _changed(side: Side) -> tuple[str, ...]:
-    """Additions that change what they are added to, each with the word that it changes.
+    """Return the additions that change a word, each with that word.
 
     A noun after a noun makes another thing of it (a cat toy), a word beside a number another
     amount, a name beside a name another person; before the subject stands another subject.
@@ -310,25 +310,25 @@ def _changed(side: Side) -> tuple[str, ...]:
     words, more = side.parse.words, added(side)
     first = more.index(False) if False in more else 0
     changing = [n for n in range(len(words)) if more[n] and _changes(words, n, more, first)]
-    return tuple(dict.fromkeys(_pair(words, place) for place in changing))
+    return tuple(dict.fromkeys(_pair(words, position) for position in changing))
 
 
-def _pair(words: Sequence[Word], place: int) -> str:
-    return " ".join(word.surface for word in words[max(0, place - 1) : place + 2])
+def _pair(words: Sequence[Word], position: int) -> str:
+    return " ".join(word.surface for word in words[max(0, position - 1) : position + 2])
 
 
-def _changes(words: Sequence[Word], place: int, more: Sequence[bool], first: int) -> bool:
-    """Whether the addition in this place changes one; `first`: the first place that adds none."""
-    word = words[place]
-    before = words[place - 1] if place and not more[place - 1] else None
-    after = words[place + 1] if place + 1 < len(words) and not more[place + 1] else None
+def _changes(words: Sequence[Word], position: int, more: Sequence[bool], first: int) -> bool:
+    """Whether this extra word changes a word; `first`: the position of the first other word."""
+    word = words[position]
+    before = words[position - 1] if position and not more[position - 1] else None
+    after = words[position + 1] if position + 1 < len(words) and not more[position + 1] else None
     if before is not None and word.joined and not _adverb(word):
         return True
     if after is not None and after.joined:
-        counts = place == 0 and word.is_number  # two dogs, which German writes with capitals
+        counts = position == 0 and word.is_number  # two dogs, which German writes with capitals
         named = word.surface[:1].isupper() and after.surface[:1].isupper()
         return after.is_number or (named and not counts)
-    return place < first and not word.role and not is_time(word.key)
+    return position < first and not word.role and not is_time(word.key)
 
 
 _ADVERBS = frozenset(

@@ -1,6 +1,6 @@
-"""The hard facts of texts that tell of the same: numbers, dates, amounts, names, codes. Pure.
+"""The hard facts of texts on one subject: numbers, dates, amounts, names and codes.
 
-They decide what is refused without being read, so in doubt a text is taken to state a fact.
+They decide which merged text is refused unread, so in doubt a text counts as stating a fact.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ _NOT_ALNUM = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True)
 class HardFacts:
-    """The hard facts of one text, each by its key with the words for it."""
+    """The hard facts of one text."""
 
     stated: Mapping[str, str]
+    """Each fact by its key, in the words of the text."""
     digits: frozenset[str]
-    """Each run of digits, whatever it counts."""
+    """Every run of digits."""
     squeezed: str | frozenset[str]
-    """Its letters and digits alone, in lower case; of a document, its words without a final s."""
+    """The letters and digits alone, in lower case; of a document, its words without a final s."""
 
     def beyond(self, others: Sequence[HardFacts]) -> list[str]:
         """Return the facts that no other text can be said to state, in this text's words."""
@@ -48,9 +49,9 @@ class HardFacts:
         ]
 
     def _may_state(self, key: str, words: str) -> bool:
-        """Whether it is there in some form: 11 million as 11M, Americans as American.
+        """Whether a fact is there in some form: 11 million as 11M, Americans as American.
 
-        A sign or a code stands there to the letter, or not at all.
+        A sign or a code must stand there to the letter.
         """
         if key in self.stated or is_code(key):
             return key in self.stated
@@ -68,8 +69,8 @@ def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
     ours, theirs = hard_facts([old, new])
     before, after = ours.beyond([theirs]), theirs.beyond([ours])
     if not (before and after):
-        places = [place for place in differing(old, new) if all(map(_DIGITS.search, place))]
-        before, after = [one for one, _ in places], [one for _, one in places]
+        pairs = [pair for pair in differing(old, new) if all(map(_DIGITS.search, pair))]
+        before, after = [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
     return (", ".join(before), ", ".join(after)) if before else None
 
 
@@ -100,12 +101,12 @@ def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
 
 
 def _is_german(text: str) -> bool:
-    """Whether its nouns have a capital, so that a capital shows no name."""
+    """Whether it is German, where a capital shows a noun and no name."""
     return language_of(text) is Language.GERMAN or bool(_UMLAUT.search(text))
 
 
 def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Each hard fact by its key, with its words; one, written out, is an article."""
+    """Yield the key and the words of each hard fact; "one" in letters is an article."""
     for token in parse(text).tokens:
         if token.kind == Kind.NUMBER:
             key = _MOMENT.sub("", token.key)
@@ -128,23 +129,23 @@ _SENTENCE_START = re.compile(r"(?:^|[.!?…:;。\n\"“”‘(-]\s*)([^\W\d_][\w
 _GENITIVE = re.compile(r"['’]s?$")
 _TITLES = frozenset("mr mrs ms dr prof sir mister".split())
 _TITLE_CASE = 0.7
-"""The share of words with a capital from which a capital shows nothing."""
+"""Share of words with a capital above which a text is in title case."""
 
 
 def _names_in(texts: Sequence[str]) -> frozenset[str]:
-    """Names as they are written: a name in one text, and nowhere in small letters."""
+    """Return the words that are a name in one text and stand nowhere in small letters."""
     named = frozenset[str]().union(*map(_named, texts))
     small = {word for text in texts for word in _WORD.findall(text) if word.islower()}
     return frozenset(name for name in named if name.casefold() not in small)
 
 
 def _without_genitive(word: str) -> str:
-    """Mia of Mia's."""
+    """Return Mia for Mia's."""
     return _GENITIVE.sub("", word)
 
 
 def _named(text: str) -> frozenset[str]:
-    """The words that a capital shows to be names, where not every word has one."""
+    """Return the words with a capital that is not only a start; none in a text in title case."""
     words = _WORD.findall(text)
     long = [word for word in words if len(word) > 3]
     if len(long) > 2 and sum(word[0].isupper() for word in long) > _TITLE_CASE * len(long):
@@ -158,5 +159,5 @@ def _named(text: str) -> frozenset[str]:
 
 
 def _is_short(word: str) -> bool:
-    """Whether it may stand for a word in small letters: TV, Mr."""
+    """Whether it is an abbreviation or a title, and no name: TV, Mr."""
     return word.isupper() or word.casefold() in _TITLES

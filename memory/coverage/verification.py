@@ -1,6 +1,6 @@
-"""What can be said of a merged text without a model: accepted, refused, or to be read. Pure.
+"""Check a merged text without a model: accept it, refuse it, or leave it to a reader.
 
-Reasons are words that a model can act on.
+Reasons are worded so that a model can act on them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from memory.coverage.parse import parse, parse_by_dictionary
 from memory.text import MONTH_SET, WEEKDAYS, Kind, identity, sentences, shortened
 
 _LONGER = 1.5
-"""Times the length of all sources together beyond which a text is no merge of them."""
+"""Longest merged text, in lengths of all its sources together."""
 
 
 _MOST_SENTENCES = 40
-"""Longer texts are documents, and compared whole."""
+"""Sentences up to which a source is compared one by one."""
 
 
 _MOST_SHOWN, _SHOWN = 40, 80
-"""Words, or sentences of a document, that a reason names, and characters of each."""
+"""Words (or sentences of a document) that a reason names, and characters shown of each."""
 _INVENTS = "states what no memory states:"
 
 
 class Belief(StrEnum):
-    """What is held of a merged text."""
+    """How far a merged text is believed."""
 
     BELIEVED = "believed"
     DOUBTFUL = "doubtful"
@@ -46,7 +46,7 @@ class Verification:
 
 
 def verify(text: str, sources: Sequence[str]) -> Verification:
-    """Hold a merged text against its sources, oldest first, as far as is sure without reading.
+    """Check a merged text against its sources, oldest first, as far as that is sure unread.
 
     Believed: it is one of them, which covers the others. Refused: it states a number, date, amount
     or name that no source states, or does not state one that the newest states. Where one text
@@ -58,8 +58,8 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
         return Verification(Belief.REFUSED, "the merged text has no word of one of its sources")
     if len(text) > _LONGER * sum(map(len, sources)):
         return Verification(Belief.REFUSED, "the merged text is longer than its sources together")
-    merged, *told = hard_facts([text, *sources])
-    if fault := next(_faults(merged, told), ""):
+    merged, *stated = hard_facts([text, *sources])
+    if fault := next(_faults(merged, stated), ""):
         return Verification(Belief.REFUSED, fault)
     same = [source for source in sources if identity(source) == identity(text)]
     if same and all(covers(same[-1], source) for source in sources):
@@ -68,7 +68,7 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
 
 
 def _is_of_another(text: str, sources: Sequence[str]) -> bool:
-    """Whether it has no word of a source: what a model writes that obeys an order in a memory."""
+    """Whether it shares no word with a source, as when a model obeys an order in a memory."""
     words = _plain_words if _has_document([text, *sources]) else _keys
     own = words(text)
     return any(theirs and theirs.isdisjoint(own) for theirs in map(words, sources))
@@ -91,15 +91,15 @@ _WORD = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]|[^\W_\u3041-\u30ff\u3400-\u9ff
 """A word, or one character of a script that has no spaces."""
 
 
-def _faults(merged: HardFacts, told: Sequence[HardFacts]) -> Iterator[str]:
-    if invented := merged.beyond(told):
-        yield f"the merged text {_INVENTS} {_some(invented)}"
-    if dropped := told[-1].beyond([merged]):
-        yield f"the merged text drops what the newest memory states: {_some(dropped)}"
+def _faults(merged: HardFacts, sources: Sequence[HardFacts]) -> Iterator[str]:
+    if invented := merged.beyond(sources):
+        yield f"the merged text {_INVENTS} {_listing(invented)}"
+    if dropped := sources[-1].beyond([merged]):
+        yield f"the merged text drops what the newest memory states: {_listing(dropped)}"
 
 
-def _some(words: Sequence[str]) -> str:
-    """The first of them; a model that is told hundreds mends none."""
+def _listing(words: Sequence[str]) -> str:
+    """List the first of them: a model that is given hundreds corrects none."""
     more = f", and {len(words) - _MOST_SHOWN:,} more" if len(words) > _MOST_SHOWN else ""
     return ", ".join(shortened(word, _SHOWN) for word in words[:_MOST_SHOWN]) + more
 
@@ -108,7 +108,7 @@ def _some(words: Sequence[str]) -> str:
 
 
 def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
-    """Hold a merged text against its sources, oldest first, where no model will read it.
+    """Check a merged text against its sources, oldest first, where no model will read it.
 
     Believed: it covers each source and adds no word. A source that a newer one repeats with other
     numbers or dates is covered by that one; the reason then names what gave way.
@@ -132,12 +132,12 @@ def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
 
 
 def _listed(what: str, words: Sequence[str]) -> list[str]:
-    """One phrase about these words, each once; nothing where there are none."""
+    """Return one phrase about these words, each once; nothing where there are none."""
     return [f"{what} {', '.join(dict.fromkeys(words))}"] if words else []
 
 
 def _states(text: str, source: str) -> bool:
-    """Whether a text covers another as a whole, or each sentence that it does not repeat."""
+    """Whether a text covers a source as a whole, or each sentence that it does not repeat."""
     if covers(text, source):
         return True
     own, repeated = sentences(source), set(sentences(text))
@@ -168,7 +168,7 @@ def _given_otherwise(older: str, newer: str) -> list[str] | None:
 
 
 def _sort(words: str) -> str:
-    """Which sort of value these words are; empty where they are none."""
+    """Return which sort of value these words are; "" where they are none."""
     sorts = {
         "number" if token.kind == Kind.NUMBER else _DATES.get(token.key, "")
         for token in parse(words).tokens

@@ -1,4 +1,4 @@
-"""The form of a text that can be stored, the form that is embedded, and the form that names it."""
+"""Forms of a text: as it is stored, as it is embedded, as it is compared, as it is shown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w+\b")
 _FINAL_PUNCTUATION = " .!。！…"
 _CHUNK = re.compile("[^\\s\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-"""What stands between spaces, or between characters of a script that has none."""
+"""Characters between spaces, or between characters of a script without spaces."""
 _OPENING, _CLOSING = "\"“”„«»'‘([{¿¡", "\"“”«»'’)]}.,;:!?…"
 _WORD_PARTS = re.compile("[-'’]")
 _PLAINLY_WRITTEN = re.compile(
@@ -30,16 +30,16 @@ _PLAINLY_WRITTEN = re.compile(
     r"(?:(?:(?:I|[A-Z]?[a-z]++)(?:['-][A-Z]?[a-z]++)*+[.,;:!?]*+|[^A-Za-z\s]++)(?:\s++|$))*+",
     re.ASCII,
 ).fullmatch
-"""Of most texts: words whose case tells nothing, and what has none."""
+"""Matches texts in which case says nothing: plain words, numbers and signs."""
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
 _LONGEST_EXPANDED = 150_000
-"""Characters up to which a text is expanded."""
+"""Characters of the longest text that NFKC may make."""
 _EXPANDING = {"\ufdfa": 17, "\ufdfb": 7}
-"""How many characters more NFKC makes of these; of any other at most five."""
+"""Characters that NFKC adds for these; for any other it adds at most five."""
 
 
 def clean(text: str) -> str:
-    """Text that every store, wire and terminal can hold.
+    """Return text that every store, wire and terminal can hold.
 
     Control characters but tab and line ends are removed, lone surrogates become U+FFFD, outer
     space is trimmed.
@@ -48,7 +48,7 @@ def clean(text: str) -> str:
 
 
 def normalise(text: str) -> str:
-    """The form that is embedded: two texts that are the same text have the same one.
+    """Return the form that is embedded.
 
     NFKC, casefold, runs of space as one, final full stops and exclamation marks dropped. A
     question mark stays: a question states nothing. Raised digits and fractions keep a mark, since
@@ -60,7 +60,7 @@ def normalise(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def identity(text: str) -> str:
-    """The form under which two texts are the same text.
+    """Return the form by which two texts are the same text.
 
     As `normalise`, but case is folded in plain words alone: signs, codes, capitals inside a word
     and words in capitals stay as they stand, unless all of the text is in capitals.
@@ -82,7 +82,7 @@ def identity(text: str) -> str:
 
 
 class _Folding:
-    """Chunk after chunk of a text, those that are plain words in lower case."""
+    """Folds the case of plain words, called with each chunk of a text in order."""
 
     def __init__(self, *, shouted: bool) -> None:
         self._shouted = shouted
@@ -98,7 +98,7 @@ class _Folding:
 
 
 def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
-    """Whether it is a word whose case tells nothing, with the punctuation around it."""
+    """Whether a chunk is a word whose case says nothing, apart from the punctuation around it."""
     word = chunk.lstrip(_OPENING).rstrip(_CLOSING)
     if len(word) == 1:
         return first or word == "I"
@@ -117,14 +117,14 @@ def _is_word_or_number(last: list[str]) -> bool:
 
 
 def _compatible(text: str) -> str:
-    """NFKC, with a mark where that alone would make another text of it."""
+    """Return the text in NFKC, with a mark where NFKC alone would change its meaning."""
     if unicodedata.is_normalized("NFKC", text):
         return text
     return nfkc("".join(map(_keep_apart, text)))
 
 
 def nfkc(text: str) -> str:
-    """NFKC, or the text as it stands where that is more than `_LONGEST_EXPANDED` characters."""
+    """Return the text in NFKC; unchanged if that has more than `_LONGEST_EXPANDED` characters."""
     longest = max(len(text), _LONGEST_EXPANDED)
     if len(text) + sum(more * text.count(char) for char, more in _EXPANDING.items()) > longest:
         return text  # one call would hold the interpreter
@@ -149,12 +149,12 @@ def _keep_apart(char: str) -> str:
 
 
 def text_key(text: str) -> str:
-    """32 hex digits that name the text as it is compared, and its vector."""
+    """Return 32 hex digits that name the text by its identity, and so its vector."""
     return hashlib.sha256(identity(text).encode()).hexdigest()[:32]
 
 
 def visible(text: str) -> str:
-    """For eyes: without characters that show nothing, or turn the direction of what follows.
+    """Return the text without characters that are invisible or turn the direction of writing.
 
     Joiners stay between letters of scripts that need them, and between the parts of an emoji.
     """
@@ -162,18 +162,18 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """For eyes, with every run of white space as one space."""
+    """Return the visible text with every run of white space as one space."""
     return " ".join(visible(text).split())
 
 
 def shortened(text: str, most: int) -> str:
-    """The first characters on one line, with `...` where there are more."""
+    """Return the first `most` characters on one line, with `...` where there are more."""
     line = one_line(text)
     return line if len(line) <= most else line[:most].rstrip() + "..."
 
 
 def clean_json(value: JsonValue) -> JsonValue:
-    """The same with every text in it cleaned, outer space left as it is."""
+    """Return the value with every text in it cleaned, but not trimmed."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", _CONTROL.sub("", value))
     if isinstance(value, list):

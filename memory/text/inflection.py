@@ -1,7 +1,7 @@
-"""The plain form of an English word, and whether it is past: light, and never across meanings.
+"""The plain form of an English word, and whether its form is a past.
 
-Only number, person and tense are taken off. Derivation stays: an import is nothing important, and
-a stemmer that thinks so would retire the wrong memory.
+Only number, person and tense are removed. A stemmer would go on to join words of other meanings
+(import, important), and retire the wrong memory.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _KEEPS_ITS_END = re.compile(r"(?:it(?<![vcn]it)|er|en|on|el|al|op|cus)$")
 
 
 class PlainForm(NamedTuple):
-    """A word as a dictionary lists it; `past` where its form says so."""
+    """A word as a dictionary lists it; `past`: whether its form was a past."""
 
     word: str
     past: bool = False
 
 
 def plain_form(word: str) -> PlainForm:
-    """`slicing` and `slices` -> slice; `sliced` -> slice, past. `word` is lower case."""
+    """Return slice for `slicing`, slice and past for `sliced`; `word` is in lower case."""
     if word in PAST:
         return PlainForm(PAST[word], past=True)
     if word in IRREGULAR_PLURALS:
@@ -53,7 +53,7 @@ def _without_ending(word: str) -> PlainForm:
 
 
 def _singular(word: str) -> str:
-    """Without the s of the plural or of the third person."""
+    """Return the word without the s of the plural or of the third person."""
     if not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies") and len(word) > 4:
@@ -64,7 +64,7 @@ def _singular(word: str) -> str:
 
 
 def _restored(stem: str) -> str:
-    """What stood before -ing or -ed: `plann` -> plan, `hop` -> hope, `visit` stays."""
+    """Return the word of which -ing or -ed was cut: plan for `plann`, hope for `hop`."""
     if _DOUBLED.search(stem):
         return stem if stem.endswith(_KEEP_DOUBLE) else stem[:-1]
     if _ONE_SYLLABLE.search(stem):

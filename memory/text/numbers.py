@@ -1,4 +1,4 @@
-"""Numbers in any form as one: twenty-one and 21, 1.5 million, $5 and 5 dollars, 17:00 and 5 pm."""
+"""Numbers in one form: twenty-one as 21, $5 as 5 dollars, 17:00 as 5 pm."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})$")
 _ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th"})
 _HALVES = frozenset({"am", "pm"})
 _GROWING = _ORDINAL_ENDINGS | _HALVES | {"and"}
-"""What may make another number of the one before it, beside a number."""
+"""Keys, besides numbers, that may change the number before them."""
 
 
 def with_numbers_joined(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with each number, date, time and amount in one form and one order."""
+    """Return the tokens with each number, date, time and amount in one form and one order."""
     joined: list[Token] = []
-    place = 0
+    position = 0
     for start, token in enumerate(tokens):
         kind = token[1]
-        if start < place or (kind is not Kind.NUMBER and kind is not Kind.SCALE):
+        if start < position or (kind is not Kind.NUMBER and kind is not Kind.SCALE):
             continue
-        amount = place < start and kind is Kind.NUMBER and tokens[start - 1].key in CURRENCIES
-        joined += tokens[place : start - amount]
-        found, place = _number(tokens, start)
+        amount = position < start and kind is Kind.NUMBER and tokens[start - 1].key in CURRENCIES
+        joined += tokens[position : start - amount]
+        found, position = _number(tokens, start)
         joined += found
         if amount:
             joined.append(tokens[start - 1])
-    joined += tokens[place:]
+    joined += tokens[position:]
     return joined if MONTH_SET.isdisjoint(map(_KEY, joined)) else _dated(joined)
 
 
@@ -42,24 +42,24 @@ _KEY = itemgetter(0)
 
 
 def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
-    """The number that starts here, as tokens, and where it ends."""
+    """Return the tokens of the number that starts here, and the position behind it."""
     first = tokens[start]
-    place = start + 1
-    following, kind = tokens[place][:2] if place < len(tokens) else ("", "")
+    position = start + 1
+    following, kind = tokens[position][:2] if position < len(tokens) else ("", "")
     plain = first.key.isdecimal() and first.key[0] != "0" and following not in _GROWING
     if plain and kind is not Kind.NUMBER and kind is not Kind.SCALE:
-        return [first], place
+        return [first], position
     if following in _ORDINAL_ENDINGS:
-        return [_made(f"{first.key}.", tokens[start : place + 1])], place + 1
+        return [_made(f"{first.key}.", tokens[start : position + 1])], position + 1
     if first.kind is Kind.NUMBER and (found := _moment(first, following)):
-        return found, place + (following in _HALVES)
+        return found, position + (following in _HALVES)
     value = _value(first)
     if value is None or _is_version(tokens, start):
-        return [first], place
+        return [first], position
     count = _Count(value, in_words=not first.surface[:1].isdigit())
-    while (after := count.grown(tokens, place)) > place:
-        place = after
-    return [_made(_written(count.total + count.part), tokens[start:place])], place
+    while (after := count.grown(tokens, position)) > position:
+        position = after
+    return [_made(_written(count.total + count.part), tokens[start:position])], position
 
 
 def _made(key: str, of: Sequence[Token]) -> Token:
@@ -78,11 +78,11 @@ def _value(token: Token) -> float | None:
 
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?").fullmatch
 _MOST_DIGITS = 15
-"""As many as a float tells apart; what is longer is a code."""
+"""Digits that a float holds exactly; a longer number is a code."""
 
 
 def _is_version(tokens: Sequence[Token], start: int) -> bool:
-    """Whether 3.10 may be another than 3.1: it counts nothing, and is no amount."""
+    """Whether 3.10 may not be 3.1, since it counts nothing and is no amount."""
     if not tokens[start].key.endswith("0") or "." not in tokens[start].key:
         return False
     before = tokens[start - 1].key if start else ""
@@ -96,27 +96,27 @@ def _written(value: float) -> str:
 
 
 class _Count:
-    """A number that grows word by word: two + hundred, and + six, thousand, twenty + one."""
+    """Adds up a number word by word: two, hundred, and six, thousand, twenty, one."""
 
     def __init__(self, first: float, *, in_words: bool) -> None:
         self.total, self.part = 0.0, first
         self._in_words = in_words
 
-    def grown(self, tokens: Sequence[Token], place: int) -> int:
-        """The place after the words that belong to it; the same place where it ends."""
-        token = tokens[place] if place < len(tokens) else None
+    def grown(self, tokens: Sequence[Token], position: int) -> int:
+        """Return the position behind the next word of the number; the same one where it ends."""
+        token = tokens[position] if position < len(tokens) else None
         if token is None:
-            return place
+            return position
         if token.kind is Kind.SCALE:
             self._scale(SCALES[token.key])
-            return place + 1
-        joined = token.key == "and" and place + 1 < len(tokens)
-        following = tokens[place + 1] if joined else token
+            return position + 1
+        joined = token.key == "and" and position + 1 < len(tokens)
+        following = tokens[position + 1] if joined else token
         more = _value(following) if following.kind is Kind.NUMBER else None
         if more is None or not self._takes(more, following):
-            return place
+            return position
         self.part += more
-        return place + 1 + joined
+        return position + 1 + joined
 
     def _scale(self, scale: int) -> None:
         if scale > 100 and self.part:
@@ -124,8 +124,8 @@ class _Count:
         else:
             self.part *= scale
 
-    def _takes(self, more: float, told_as: Token) -> bool:
-        if not self._in_words or told_as.surface[:1].isdigit() or more < 1:
+    def _takes(self, more: float, token: Token) -> bool:
+        if not self._in_words or token.surface[:1].isdigit() or more < 1:
             return False
         if self.part == 0.0:
             return self.total > 0.0
@@ -134,7 +134,7 @@ class _Count:
 
 
 def _moment(first: Token, following: str) -> list[Token]:
-    """A time of day or an ISO date in one form; nothing where it is neither."""
+    """Return a time of day or an ISO date in one form; nothing where it is neither."""
     date = _ISO_DATE.match(first.key)
     if date and 1 <= int(date[2]) <= 12:
         month, day = MONTH_NAMES[int(date[2]) - 1], str(int(date[3]))
@@ -148,15 +148,15 @@ def _moment(first: Token, following: str) -> list[Token]:
         return []
     hour, minute = (int(clock[1]), clock[2]) if clock else (int(first.key), "00")
     half = following if following in _HALVES else "pm" if hour > 12 else ""
-    told = Token(f"at {hour - 12 if hour > 12 else hour}:{minute}", Kind.NUMBER, first.surface)
-    return [told, Token(half, Kind.CONTENT, half)] if half else [told]
+    time = Token(f"at {hour - 12 if hour > 12 else hour}:{minute}", Kind.NUMBER, first.surface)
+    return [time, Token(half, Kind.CONTENT, half)] if half else [time]
 
 
 def _dated(tokens: list[Token]) -> list[Token]:
-    """Months before their days: 3 May, the 3rd of May and May 3rd are one date."""
-    for place, token in enumerate(tokens):
+    """Put months before their days: 3 May, the 3rd of May and May 3rd are one date."""
+    for position, token in enumerate(tokens):
         if token.key in MONTH_SET and token.kind is Kind.CONTENT:
-            _name_day(tokens, place)
+            _name_day(tokens, position)
     return [token for token in tokens if token is not _GONE]
 
 
@@ -176,7 +176,7 @@ def _name_day(tokens: list[Token], month: int) -> None:
 
 
 def _day(token: Token) -> str:
-    """The day of the month that a number can be; empty where it cannot."""
+    """Return the day of the month that a number can be; "" where it cannot."""
     number = token.key.removesuffix(".")
     fits = len(number) <= 2 and number.isdecimal() and 1 <= int(number) <= 31
     return number if fits and token.kind in (Kind.NUMBER, Kind.CONTENT) else ""

@@ -1,4 +1,4 @@
-"""Signs and codes: what in a text is a fact as it stands. Pure.
+"""Signs and codes: the parts of a text that are facts as they stand.
 
 A sign (≤, →, 👍, :)), an operator, a token with a digit, a symbol or a capital inside it (A+, C#,
 v1.2.0, @runa_k, 5 mW) states what it states to the letter. Before a text is cut into words each of
@@ -19,12 +19,12 @@ _UNUSUAL = re.compile(
     r"[^A-Za-z \n,.!?;'-]|[a-z][A-Z]|\.[A-Za-z]|(?<![A-Za-z])-|-(?![a-z])"
     r"| [IVX]+(?=\s*(?:$|[.,;:!?]))"
 ).search
-"""In ASCII: what may be more than words and stops."""
+"""Finds what may be more than plain words and stops in ASCII text."""
 
 
 @lru_cache(maxsize=8_192)
 def is_code(surface: str) -> bool:
-    """Whether it is a sign or a code, and no plain word or number."""
+    """Whether a word is a sign or a code, and no plain word or number."""
     return unified(surface).strip() == encoded(surface)
 
 
@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\W\d_]+").findall
 
 
 def in_capitals(a: str, b: str) -> tuple[str, ...]:
-    """Words that one text writes in capitals and the other does not: IT is not it."""
+    """Return words that only one of two texts writes in capitals: IT is not it."""
     found = []
     for one, other in ((a, b), (b, a)):
         capitals = () if one.isupper() else _CAPITALS(one)
@@ -51,7 +51,7 @@ _PREDICATE = re.compile(
 
 
 def is_other_list(a: str, b: str) -> bool:
-    """Whether both list what belongs under the same heading: a list is closed."""
+    """Whether both texts are lists under the same heading; such a list is complete."""
     left, right = _LABELLED(a), _LABELLED(b)
     if left is None or right is None or left[1].casefold() != right[1].casefold():
         return False
@@ -66,22 +66,22 @@ _NIBBLES = "abcdefghijklmnop"
 
 
 def encoded(code: str) -> str:
-    """A word of ASCII letters that stands for it in a text."""
+    """Return a word of ASCII letters that stands for a code in a text."""
     return _MARK + "".join(_NIBBLES[byte >> 4] + _NIBBLES[byte & 15] for byte in code.encode())
 
 
 def decoded(word: str) -> str:
-    """What a word stands for; empty where it is only a word."""
+    """Return the code that a word stands for; "" for an ordinary word."""
     letters = word.removeprefix(_MARK)
     if letters == word or len(letters) % 2 or not set(letters) <= set(_NIBBLES):
         return ""
     pairs = zip(letters[::2], letters[1::2], strict=True)
-    told = bytes(_NIBBLES.index(high) << 4 | _NIBBLES.index(low) for high, low in pairs)
-    return told.decode(errors="replace")
+    decoded_bytes = bytes(_NIBBLES.index(high) << 4 | _NIBBLES.index(low) for high, low in pairs)
+    return decoded_bytes.decode(errors="replace")
 
 
 def unified(text: str) -> str:
-    """The text with each sign and code as one word, and numbers, dates and times in one form."""
+    """Return the text with each sign or code as one word, and numbers and dates in one form."""
     if text.isascii() and not _UNUSUAL(text):
         return text.lower() if text.isupper() else text
     text = _one_form(_compatible(text))
@@ -102,7 +102,7 @@ _RAISED = re.compile("[⁰¹²³⁴-⁹]")
 
 
 def _compatible(text: str) -> str:
-    """NFKC, but 10² is not 102 and 1½ is not 11/2."""
+    """Return the text in NFKC, but for 10², which is not 102, and 1½, which is not 11/2."""
     if text.isascii():
         return text
     text = _RAISED.sub(lambda raised: f"^{raised.group()}", text)
@@ -142,7 +142,7 @@ _GLUED = re.compile(
 
 
 def _one_form(text: str) -> str:
-    """Dates, times, telephone numbers, Roman numerals and the points of other languages."""
+    """Write dates, times, telephone numbers, Roman numerals and decimal commas in one form."""
     if _NUMERAL(text):
         text = _NUMBERED.sub(_arabic, text)
     if not _DIGIT(text):
@@ -213,7 +213,7 @@ _SMALL = frozenset(
     "ihr mein dein sein nicht nichts nie kein keine der die das ein eine und oder im am um "
     "zu".split()
 )
-"""Words that state nothing, or another thing, where they are no name."""
+"""Words that in quotation marks are names, and otherwise no words of content."""
 
 
 def _operator(found: re.Match[str]) -> str:
@@ -222,7 +222,7 @@ def _operator(found: re.Match[str]) -> str:
 
 
 def _quoted(found: re.Match[str]) -> str:
-    """A word in quotation marks that would otherwise be none of content is a name."""
+    """Replace a function word in quotation marks, which is a name."""
     word = found[1]
     name = encoded('"' + word.lower() + '"')
     return f" {name} " if word.lower() in _SMALL else found.group()
@@ -247,7 +247,7 @@ _PARTS = re.compile("['’-]")
 
 
 def _chunk(chunk: str, shouted: bool) -> str:
-    """What stands between spaces: its own words, or one word for a code."""
+    """Return the words between two spaces as they are, or one word for a code."""
     bare = chunk.lstrip(_OPENING)
     core = bare.rstrip(_CLOSING)
     if not core or core.startswith(_MARK):
@@ -265,7 +265,7 @@ def _chunk(chunk: str, shouted: bool) -> str:
 
 
 def _has_capital_inside(word: str) -> bool:
-    """IPhone and Objective-C, but not O'Brien, Wi-Fi or NASA; a point alone parts two words."""
+    """Whether a word is a code by its capitals: iPhone, Objective-C, not O'Brien, Wi-Fi, NASA."""
     if "." in word:
         return not (
             _SENTENCES(word) or re.fullmatch(rf"(?:{_LETTERS}\.)+{_LETTERS}?", word)

@@ -1,9 +1,8 @@
-"""Words that say the same: a small thesaurus of everyday English, tight on purpose.
+"""A small thesaurus of everyday English, strict on purpose.
 
-Two words stand in one group only where they stand for each other in every everyday sense and
-frame. Shades (like and love, warm and hot), kinds (dog and poodle), and words that part somewhere
-(finish and end, pick and choose, job and work) are different words. Each group has an example and
-a look-alike in the tests.
+Words stand in one group only if they can replace each other in every everyday sense. Shades (like
+and love), kinds (dog and poodle), and words that differ in some sense (finish and end, job and
+work) do not. Each group has an example and a look-alike in the tests.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ therefore thus hence consequently
 """
 
 GROUPS = tuple(tuple(group.split()) for group in _GROUPS.replace("\n", "").split("|"))
-"""The words that say the same, by their plain form; the first stands for its group."""
+"""Groups of synonyms in plain form; the first stands for its group."""
 
 SAME_AS = {word: group[0] for group in GROUPS for word in group}
-"""A word's plain form -> the word that stands for its group."""
+"""The word that stands for its group, by a word's plain form."""
 
 SAME_IN_JAPANESE = {
     word: group.split()[0]
@@ -51,4 +50,4 @@ SAME_IN_JAPANESE = {
     )
     for word in group.split()
 }  # fmt: skip
-"""A word -> the one that stands for its group: a reader of one loses nothing."""
+"""The word that stands for its group, by a Japanese word."""

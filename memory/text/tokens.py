@@ -1,7 +1,7 @@
-"""A text cut into words, numbers, signs and stops, in any script, and what kind each is.
+"""Cut a text of any script into tokens (words, numbers, signs, stops), each with its kind.
 
-English and German words are read one by one; kana by their endings and particles; Han by the run
-in Japanese and by the character in Chinese.
+Words of scripts with spaces are read one by one, kana by their endings and particles, Han by the
+run in Japanese and by the character in Chinese.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from memory.text.vocabulary import (
 
 
 class Kind:
-    """What a token is, as far as it matters for what a text states.
+    """What a token contributes to a statement.
 
-    An adverb here is a preposition that governs nothing.
+    ADVERB is a preposition that governs nothing.
     """
 
     CONTENT = "content"
@@ -54,9 +54,11 @@ class Kind:
 
 
 class Token(NamedTuple):
-    """`key` names what is stated, whatever its form; `surface` is how the text words it.
+    """One token of a text.
 
-    `past`: whether its form tells a past; `participle`: whether it can be one ("cut" can).
+    `key` names what it states in any form of the word; `surface` is its form in the text. `past`:
+    whether that form is a past; `participle`: whether it can be a participle ("cut" can), or, where
+    a dictionary reads Japanese, whether it is a verb.
     """
 
     key: str
@@ -67,11 +69,11 @@ class Token(NamedTuple):
 
 
 STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING, Kind.ADVERB})
-"""The kinds that state something."""
+"""The kinds of tokens that state something."""
 
 
 def is_name(token: Token) -> bool:
-    """Whether it is written as a name is."""
+    """Whether it is written like a name, with a capital."""
     return token.kind is Kind.CONTENT and token.surface[:1].isupper()
 
 
@@ -92,7 +94,7 @@ _CONTRACTED = re.compile(r"['’](?:ll|d|ve|re|m)$")
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of a text, in order."""
+    """Return the tokens of a text, in order."""
     if len(text) > _LONG:  # one call of a pattern holds all threads
         cut = text.rfind(" ", _LONG // 2, _LONG) + 1 or _LONG
         return tokens(text[:cut]) + tokens(text[cut:])
@@ -104,12 +106,12 @@ def tokens(text: str) -> list[Token]:
 
 
 _LONG = 40_000
-"""Characters that are read at once."""
+"""Characters that one call of a pattern reads."""
 
 
 @lru_cache(maxsize=32_768)
 def _alphabetic(piece: str) -> Token:
-    """A word, a number, a sign or a stop."""
+    """Return the token of a word, a number, a sign or a stop."""
     if piece[0].isalpha():
         return word_token(piece)
     if piece[-1].isdigit():
@@ -125,7 +127,7 @@ _STOP = Token("", Kind.STOP, "")
 
 
 def _digits(number: str) -> str:
-    """Without the thousands' commas; minus is one sign."""
+    """Return a number without thousands' commas and with one sign for minus."""
     return re.sub(r",(?=\d{3}(?!\d))", "", number).replace("−", "-")
 
 
@@ -133,7 +135,7 @@ def _digits(number: str) -> str:
 
 
 def word_token(word: str) -> Token:
-    """What one word of a script with spaces is."""
+    """Return the token of one word of a script with spaces."""
     if word.isupper() and len(word) > 1 and "." not in word:
         short = len(word) <= _SHORT  # IT is not it
         unit = None if word in _NOT_IN_CAPITALS else UNITS.get(word.lower())
@@ -154,11 +156,11 @@ def word_token(word: str) -> Token:
 
 _SHORT = 3
 _NOT_IN_CAPITALS = frozenset({"MM", "MG", "ML"})
-"""Abbreviations of units that are others in capitals."""
+"""Abbreviations that in capitals are no units."""
 
 
 def _short_or_single(word: str) -> str:
-    """A letter that is a name (vitamin K), or a unit that capitals change (Mb is not MB)."""
+    """Return a letter that is a name (vitamin K), or a unit in its case (Mb is not MB); else ""."""
     if len(word) == 1:
         return word if word.isascii() and word.isupper() and word not in "AI" else ""
     return word if len(word) == 2 and word[0].isupper() and word.lower() in UNITS else ""
@@ -181,7 +183,7 @@ def _read(low: str) -> tuple[str, str, bool]:
 
 
 def _content(low: str) -> tuple[str, bool]:
-    """What names it, and whether its form tells a past."""
+    """Return the key of a word of content, and whether its form is a past."""
     for table in (MONTHS, WEEKDAYS, UNITS, ORDINALS):
         if low in table:
             return table[low] if table is not ORDINALS else f"{ORDINALS[low]}.", False
@@ -205,7 +207,7 @@ _HAN_ZH_FILLERS = frozenset("的了着地得在正是")
 
 
 _DONE = {"した": "た", "してた": "した", "だた": "た", "た": "た", "いた": "た", "あった": "た"}
-"""What only tells that it is past."""
+"""Kana that only mark a past."""
 
 
 @lru_cache(maxsize=32_768)
@@ -230,7 +232,7 @@ def _is_han(char: str) -> bool:
 
 
 def _kana_spelling(text: str) -> str:
-    """One spelling for sounds that are written in several ways."""
+    """Return one spelling of sounds that are written in several ways."""
     for pair in (
         "ヴァバ",
         "ヴィビ",
@@ -246,7 +248,7 @@ def _kana_spelling(text: str) -> str:
 
 
 def _han_run(run: str) -> Iterator[Token]:
-    """A run of kanji: a number where a counter follows it, else one word."""
+    """Yield a number where a counter follows it, and the rest of a run of kanji as one word."""
     number = _HAN_NUMBER.match(run)
     if number is not None and run[number.end() : number.end() + 1] in COUNTERS:
         yield Token(han_value(number.group()), Kind.NUMBER, number.group())
@@ -256,22 +258,23 @@ def _han_run(run: str) -> Iterator[Token]:
 
 
 def _han_characters(run: str) -> Iterator[Token]:
-    """Chinese by the character; words between which only closed-class characters stand."""
-    place = looked_at = 0
-    while place < len(run):
-        number = _HAN_NUMBER.match(run, place) if place >= looked_at else None
+    """Yield the tokens of a run of Chinese, character by character, numbers as one."""
+    position = looked_at = 0
+    while position < len(run):
+        number = _HAN_NUMBER.match(run, position) if position >= looked_at else None
         looked_at = looked_at if number is None else number.end()
         if number is not None and run[looked_at : looked_at + 1] in COUNTERS:
             yield Token(han_value(number.group()), Kind.NUMBER, number.group())
-            place = looked_at
+            position = looked_at
             continue
-        char = run[place]
+        char = run[position]
         kind = Kind.FILLER if char in _HAN_ZH_FILLERS else Kind.CONTENT
         yield Token(NOT, Kind.NOT, char) if char in NEGATING_HAN else Token(char, kind, char)
-        place += 1
+        position += 1
 
 
 def han_value(digits: str) -> str:
+    """Return the number that Han numerals write, in decimal digits."""
     if all(digit in _HAN_DIGITS for digit in digits):
         return "".join(str(_HAN_DIGITS[digit]) for digit in digits).lstrip("0") or "0"
     total, part, digit = 0, 0, 0
@@ -321,7 +324,7 @@ _EMPTY = frozenset(
 
 
 def kana_tokens(run: str) -> tuple[Token, ...]:
-    """A run of hiragana: an ending, then particles; a word of its own where it is neither."""
+    """Return the tokens of a run of hiragana: an ending, a particle, or a word of its own."""
     plain = run
     for pattern, short in _POLITE:
         plain = pattern.sub(short, plain)
@@ -343,7 +346,7 @@ def kana_tokens(run: str) -> tuple[Token, ...]:
 
 
 def _role(particle: str) -> str:
-    """What it makes of the word before it: は and が name whom it is about; も says who else."""
+    """Return the role that a particle gives to the word before it; は and が give the same."""
     if particle == "までに":
         return particle
     also = "も" if particle.endswith("も") and len(particle) > 1 else ""

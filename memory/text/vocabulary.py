@@ -1,7 +1,4 @@
-"""The closed classes of words: what says no, what turns a statement around, what says nothing.
-
-English and German by the word; Japanese and Chinese by what stands between the content.
-"""
+"""Closed classes of words: negations, words that turn a statement around, fillers, numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ TURNING = frozenset(
     "vielleicht früher war waren hatte hatten möchte wollte würde könnte sollte falls "
     "oder außer statt kaum selten".split()
 )
-"""Words, verbs by their plain form, that make of a statement a wish, a doubt, a past, a half."""
+"""Words that make a wish, a doubt, a past or a half of a statement; verbs in plain form."""
 
 FILLERS = frozenset(
     "a an the and but that this these those there then so which who whom whose also just very "
@@ -37,19 +34,19 @@ FILLERS = frozenset(
     "is are am be been being it its itself own such "
     "well oh yes".split()
 )
-"""Words that may come and go. Forms of "be" too: what they tell of time stands beside them."""
+"""Words that may be left out, forms of "be" among them."""
 
 SHADES = frozenset(
     "just very quite too extremely incredibly highly super rather pretty again such own well "
     "then so totally completely".split()
 )
-"""Fillers that state something all the same: who has them says more, where they stand."""
+"""Fillers that state something all the same."""
 
 EMPHASES = frozenset(
     "really truly absolutely definitely actually certainly simply literally genuinely deeply "
     "honestly indeed".split()
 )
-"""Fillers that state nothing, unless something is denied: not really is not simply not."""
+"""Fillers that state nothing, except under a negation: "not really" is not "not"."""
 
 GOVERNING = {
     "of": "of", "in": "in", "on": "in", "at": "in", "into": "in", "onto": "in", "within": "in",
@@ -57,7 +54,7 @@ GOVERNING = {
     "to": "to", "from": "from", "than": "than", "over": "over", "through": "through",
     "across": "through",
 }  # fmt: skip
-"""Prepositions, by what they make of the word that follows; Mia's place is in or at or on it."""
+"""Prepositions by the one that stands for them: in, on and at are one."""
 
 NARROWING = frozenset(
     # quantity
@@ -95,13 +92,13 @@ PRIVATIVE = frozenset(
     "simulated purported putative presumed ostensible styled failed "
     "lookalike decoy respectively".split()
 )
-"""English adjectives that make of a person or a thing one that it was, will be or never is."""
+"""English adjectives that deny their noun: a former, a future, a fictional king is no king."""
 
 CONDITIONS = frozenset(
     "if unless whether case provided providing assuming supposing otherwise when whenever or else "
     "lest except excluding besides unlike instead until till".split()
 )
-"""English words that make of what they join a condition, a choice or an exception."""
+"""English words that introduce a condition, a choice or an exception."""
 
 DOUBTS = frozenset(
     "might may could would should must ought perhaps maybe probably possibly presumably apparently "
@@ -251,7 +248,7 @@ TEMPORAL = MONTH_SET | frozenset(WEEKDAYS.values()) | frozenset(
     "week month year day summer winter spring autumn last next every each am pm lately "
     "daily weekly monthly yearly early late".split()
 ) | {"in no time"}  # fmt: skip
-"""Words of time: a phrase of them may stand at either end of a sentence."""
+"""Words of time; a phrase of them may stand at either end of a sentence."""
 
 UNITS = {
     name: unit
@@ -348,4 +345,4 @@ BE = frozenset({"is", "are", "be", "been", "being", "am"})
 WAS = frozenset({"was", "were"})
 AUXILIARIES = frozenset({"have", "do"})
 WHICH = frozenset({"which", "that", "who"})
-"""What a clause about the word before it starts with."""
+"""Words that start a clause about the word before them."""

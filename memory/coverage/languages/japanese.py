@@ -18,32 +18,23 @@ if TYPE_CHECKING:
     from sudachipy import Morpheme, Tokenizer
 
 _LONGEST = 12_000
-"""Characters that are read at once; the dictionary refuses some 16,000."""
-
-
-class Piece(NamedTuple):
-    """A token and what it is in a sentence."""
-
-    token: Token
-    noun: bool = False
-    verb: bool = False
+"""Characters of the longest text that is read; the dictionary refuses some 16,000."""
 
 
 def japanese_tokens(text: str) -> list[Token] | None:
-    """The tokens of a Japanese text; None where no dictionary is installed, or for documents."""
-    told = _pieces(text)
-    return None if told is None else [piece.token for piece in told]
+    """Return the tokens of a Japanese text; None without a dictionary, or for a document.
 
-
-@lru_cache(maxsize=4_096)
-def _pieces(text: str) -> Sequence[Piece] | None:
+    A verb is marked as `participle`.
+    """
     tokenizer = _tokenizer()
     if tokenizer is None or len(text) > _LONGEST:
         return None
-    pieces: list[Piece] = []
+    found: list[Token] = []
+    follows_noun = False
     for morpheme in tokenizer.tokenize(unified(text)):
-        _read(morpheme, pieces)
-    return pieces
+        _read(morpheme, found, follows_noun=follows_noun)
+        follows_noun = morpheme.part_of_speech()[0] in _NOUNS
+    return found
 
 
 @lru_cache(maxsize=1)
@@ -58,6 +49,7 @@ def _tokenizer() -> Tokenizer | None:
 
 # --- words ----------------------------------------------------------------------------------------
 
+_NOUNS = frozenset({"名詞", "代名詞", "接尾辞"})
 _NEGATING = frozenset({"ない", "ぬ", "ず", "無い", "まい"})
 _CONTRACTED = {"てる": "ている", "でる": "ている"}
 _SILENT_ENDINGS = frozenset({"だ", "です", "ます", "である"})
@@ -69,28 +61,26 @@ _NUMBER = re.compile(r"^([0-9]+|[〇零一二三四五六七八九十百千万�
 _POTENTIAL = re.compile("[えけげせてねべめれ]る$")
 
 
-def _read(morpheme: Morpheme, pieces: list[Piece]) -> None:
+def _read(morpheme: Morpheme, found: list[Token], *, follows_noun: bool) -> None:
     word, key = morpheme.surface(), morpheme.normalized_form()
     kind, detail, *_, form = morpheme.part_of_speech()
     if kind in ("補助記号", "空白", "記号"):
         if word.strip() and word not in "・「」『』":
-            pieces.append(Piece(Token("", Kind.STOP, word)))
+            found.append(Token("", Kind.STOP, word))
     elif word.isascii() and word.isalpha():
-        token = word_token(word)
-        pieces.append(Piece(token, noun=token.kind is Kind.CONTENT))
+        found.append(word_token(word)._replace(participle=False))
     elif kind == "助詞":
-        _particle(word, detail, pieces)
+        _particle(word, detail, found)
     elif key == "若し":
-        pieces.append(Piece(Token(key, Kind.FILLER, word)))
+        found.append(Token(key, Kind.FILLER, word))
     elif kind == "助動詞" or (kind == "形容詞" and key == "無い"):
-        _ending(word, key, form, pieces)
+        _ending(word, key, form, found)
     elif kind == "動詞":
-        _verb(morpheme, pieces)
+        _verb(morpheme, found, follows_noun=follows_noun)
     elif (kind == "接尾辞" or kind == "接頭辞") and key in _HONORIFICS:
-        pieces.append(Piece(Token(key, Kind.FILLER, word)))
+        found.append(Token(key, Kind.FILLER, word))
     else:
-        noun = kind in ("名詞", "代名詞", "接尾辞")
-        pieces.append(Piece(_content(word, key), noun))
+        found.append(_content(word, key))
 
 
 def _content(word: str, key: str) -> Token:
@@ -101,67 +91,66 @@ def _content(word: str, key: str) -> Token:
     return Token(value + number[2], Kind.NUMBER, word)
 
 
-def _particle(word: str, detail: str, pieces: list[Piece]) -> None:
+def _particle(word: str, detail: str, found: list[Token]) -> None:
     if detail in ("格助詞", "係助詞") and word in _CASES:
-        _case(word, pieces)
+        _case(word, found)
     elif detail == "接続助詞" and word in ("て", "で"):
-        pieces.append(Piece(Token("て", Kind.PARTICLE, word)))
+        found.append(Token("て", Kind.PARTICLE, word))
     elif word in _SILENT_PARTICLES or detail in ("終助詞", "準体助詞"):
         asks = word == "か"
-        pieces.append(Piece(Token(word, Kind.TURNING if asks else Kind.FILLER, word)))
+        found.append(Token(word, Kind.TURNING if asks else Kind.FILLER, word))
     elif detail == "副助詞" and word in ("や", "まで"):
-        _case(word, pieces)
+        _case(word, found)
     else:
-        pieces.append(Piece(Token(word, Kind.TURNING, word)))
+        found.append(Token(word, Kind.TURNING, word))
 
 
-def _case(word: str, pieces: list[Piece]) -> None:
-    """A particle, in one with the one before it: には is に, にも is both, までに is itself."""
-    before = pieces[-1].token if pieces else None
+def _case(word: str, found: list[Token]) -> None:
+    """Add a particle, joined with one before it: には is に, にも is both, までに is itself."""
+    before = found[-1] if found else None
     if before is None or before.kind is not Kind.PARTICLE:
-        pieces.append(Piece(Token(_SUBJECT.get(word, word), Kind.PARTICLE, word)))
+        found.append(Token(_SUBJECT.get(word, word), Kind.PARTICLE, word))
     elif word not in ("は", "の"):
         both = before.key + word
-        pieces[-1] = Piece(Token(both, Kind.PARTICLE, both))
+        found[-1] = Token(both, Kind.PARTICLE, both)
 
 
-def _ending(word: str, key: str, form: str, pieces: list[Piece]) -> None:
+def _ending(word: str, key: str, form: str, found: list[Token]) -> None:
     if key in _NEGATING:
-        pieces.append(Piece(Token(NOT, Kind.NOT, word)))
+        found.append(Token(NOT, Kind.NOT, word))
     elif key in _SILENT_ENDINGS:
         kind = Kind.TURNING if form.startswith("仮定形") else Kind.FILLER
-        pieces.append(Piece(Token(f"{key}ば", kind, word)))
+        found.append(Token(f"{key}ば", kind, word))
     else:
-        told = f"{key}ば" if form.startswith("仮定形") else _CONTRACTED.get(key, key)
-        pieces.append(Piece(Token(told, Kind.TURNING, word)))
+        ending = f"{key}ば" if form.startswith("仮定形") else _CONTRACTED.get(key, key)
+        found.append(Token(ending, Kind.TURNING, word))
 
 
-def _verb(morpheme: Morpheme, pieces: list[Piece]) -> None:
+def _verb(morpheme: Morpheme, found: list[Token], *, follows_noun: bool) -> None:
     word, key, plain = morpheme.surface(), morpheme.normalized_form(), morpheme.dictionary_form()
     _, detail, *_, form = morpheme.part_of_speech()
-    before = pieces[-1] if pieces else None
+    before = found[-1] if found else None
     if detail == "非自立可能" and before is not None:
-        if key == "有る" and before.token.kind is Kind.FILLER and before.token.surface == "で":
-            pieces[-1] = Piece(Token("だ", Kind.FILLER, word))
+        if key == "有る" and before.kind is Kind.FILLER and before.surface == "で":
+            found[-1] = Token("だ", Kind.FILLER, word)
             return  # である is だ; てある is what was done and lasts
-        if key in ("居る", "有る") and before.token.surface in ("て", "で"):
-            token = Token("ている" if key == "居る" else "てある", Kind.TURNING, word)
-            pieces[-1] = Piece(token)
+        if key in ("居る", "有る") and before.surface in ("て", "で"):
+            found[-1] = Token("ている" if key == "居る" else "てある", Kind.TURNING, word)
             return
-        if key == "為る" and before.noun:
-            pieces.append(Piece(Token(key, Kind.FILLER, word), verb=True))
-            _mood(form, word, pieces)
+        if key == "為る" and follows_noun:
+            found.append(Token(key, Kind.FILLER, word, participle=True))
+            _mood(form, word, found)
             return
-    pieces.append(Piece(Token(key, Kind.CONTENT, word), verb=True))
+    found.append(Token(key, Kind.CONTENT, word, participle=True))
     if len(plain) == len(key) + 1 and _POTENTIAL.search(plain):
-        pieces.append(Piece(Token("可能", Kind.TURNING, word)))
-    _mood(form, word, pieces)
+        found.append(Token("可能", Kind.TURNING, word))
+    _mood(form, word, found)
 
 
-def _mood(form: str, word: str, pieces: list[Piece]) -> None:
-    """Let us, do, if it did: forms of the verb itself."""
+def _mood(form: str, word: str, found: list[Token]) -> None:
+    """Add the mood that a verb form shows: let us, do, if it did."""
     if form.startswith(("意志推量形", "命令形", "仮定形")):
-        pieces.append(Piece(Token(form[:2], Kind.TURNING, word)))
+        found.append(Token(form[:2], Kind.TURNING, word))
 
 
 # --- additions ------------------------------------------------------------------------------------
@@ -197,27 +186,26 @@ _SCOPE = frozenset(
 """Words under which an addition is none, in their normal form."""
 
 
-def only_adds(longer: str, shorter: str) -> bool:
-    """Whether the longer says what the shorter says, and more beside it, in a plain statement.
+def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
+    """Whether a longer plain statement says all that the shorter one says.
 
-    More is a quality, a count, an owner or a clause before a noun, a phrase of place, time or
+    It may add a quality, a count, an owner or a clause before a noun, a phrase of place, time or
     means, or something done before. The predicate is the same, and every phrase of the shorter
     stands in the longer under its particle. False where no dictionary is installed.
     """
-    whole, part = _pieces(longer), _pieces(shorter)
-    if whole is None or part is None or not (_is_plain(whole) and _is_plain(part)):
+    if _tokenizer() is None or not (_is_plain(longer) and _is_plain(shorter)):
         return False
-    phrases, rest = _phrases(whole), _phrases(part)
+    phrases, rest = _phrases(longer), _phrases(shorter)
     if not phrases or not rest or _unhurried(phrases[-1]) != _unhurried(rest[-1]):
         return False
     matched = _matched(phrases[:-1], rest[:-1])
     return matched is not None and all(
-        _only_adds(phrases, place, matched) for place in range(len(phrases) - 1)
+        _only_adds(phrases, position, matched) for position in range(len(phrases) - 1)
     )
 
 
 def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase | None] | None:
-    """For each phrase what it stands for in the shorter; None where one of those is left."""
+    """Return for each phrase the one of the shorter that it states; None if one is not stated."""
     left = list(shorter)
     found: list[Phrase | None] = []
     for phrase in longer:
@@ -230,41 +218,40 @@ def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase
     return None if left else found
 
 
-def _only_adds(phrases: Sequence[Phrase], place: int, matched: Sequence[Phrase | None]) -> bool:
-    """Whether what a phrase has more belongs to it, or to a clause that is all added."""
-    phrase, same = phrases[place], matched[place]
+def _only_adds(phrases: Sequence[Phrase], position: int, matched: Sequence[Phrase | None]) -> bool:
+    """Whether what a phrase adds belongs to it, or to a clause that is added as a whole."""
+    phrase, same = phrases[position], matched[position]
     if same is not None:
-        if place and phrase.has_verb and not same.has_verb and matched[place - 1] is not None:
-            return phrases[place - 1].role == "は"
+        if position and phrase.has_verb and not same.has_verb and matched[position - 1] is not None:
+            return phrases[position - 1].role == "は"
         return True
     if phrase.role == "て":
         return True
-    other = matched[place + 1] if place + 1 < len(matched) else None
-    if phrases[place + 1].has_verb and other is not None and not other.has_verb:
+    other = matched[position + 1] if position + 1 < len(matched) else None
+    if phrases[position + 1].has_verb and other is not None and not other.has_verb:
         return phrase.role != "は"
-    moves = phrases[place + 1].role == "" and phrases[place + 1].words[0][0] in _MOVING
+    moves = phrases[position + 1].role == "" and phrases[position + 1].words[0][0] in _MOVING
     along = phrase.role == "を" and moves and not any(one.role == "を" for one in matched if one)
     return (along or phrase.role in _ADJUNCTS) and not phrase.has_verb
 
 
-def _is_plain(pieces: Sequence[Piece]) -> bool:
+def _is_plain(tokens: Sequence[Token]) -> bool:
     return not any(
-        piece.token.kind is Kind.NOT
-        or (piece.token.kind is Kind.TURNING and piece.token.key not in _PLAIN_ENDINGS)
-        or piece.token.key in _SCOPE
-        for piece in pieces
+        token.kind is Kind.NOT
+        or (token.kind is Kind.TURNING and token.key not in _PLAIN_ENDINGS)
+        or token.key in _SCOPE
+        for token in tokens
     )
 
 
-def _phrases(pieces: Sequence[Piece]) -> list[Phrase]:
+def _phrases(tokens: Sequence[Token]) -> list[Phrase]:
     found: list[Phrase] = []
     words: list[tuple[str, str]] = []
     has_verb = False
-    for piece in pieces:
-        token = piece.token
+    for token in tokens:
         if token.kind in (Kind.CONTENT, Kind.NUMBER, Kind.TURNING):
             words.append((token.key, ""))
-            has_verb = has_verb or piece.verb or token.kind is Kind.TURNING
+            has_verb = has_verb or token.participle or token.kind is Kind.TURNING
         elif token.kind is Kind.PARTICLE and words:
             words[-1] = (words[-1][0], token.key)
             if token.key not in ("の", "と", "や"):
