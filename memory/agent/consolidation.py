@@ -81,7 +81,7 @@ class ConsolidationEngine:
 
 
 def _neighbours_in_time(newest_first: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-    """Each memory with the next one of its user and privacy, newest pairs first."""
+    """Pair each memory with the next one of its user and privacy, newest pairs first."""
     by_scope: dict[Scope, list[Memory]] = {}
     for memory in newest_first:
         by_scope.setdefault(Scope.of(memory, ("user",)), []).append(memory)

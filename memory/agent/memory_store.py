@@ -191,10 +191,10 @@ class MemoryStore:
             k *= 4
 
     @_threaded
-    def list_recent(self, limit: int = 10, *, since: datetime | None = None) -> list[Memory]:
+    def list_recent(self, limit: int = 10) -> list[Memory]:
         """Return the memories that were recorded last, newest first."""
         with self._store.ledger.reading() as reader:
-            rows = reader.memories.newest(limit, self._own_scope(), since)
+            rows = reader.memories.newest(limit, self._own_scope(), None)
         return [row.memory for row in rows]
 
     @_threaded
@@ -274,12 +274,10 @@ class MemoryStore:
         target_id: str,
         link_type: LinkType = "related",
         note: str = "",
-        *,
-        replace: bool = True,
     ) -> bool:
         """Link two memories both ways; return whether they were not linked before.
 
-        A link that is there keeps its confidence, and with `replace` takes the new type and note.
+        A link that is there keeps its confidence, and takes the new type and note.
 
         Raises: MemoryNotFound, InputError.
         """
@@ -287,11 +285,9 @@ class MemoryStore:
             self._own_pair(writer, source_id, target_id)
             known = writer.links.between(source_id, target_id)
             fresh = MemoryLink(target_id=target_id, link_type=link_type, note=note)
-            if known is None:
-                writer.links.put(source_id, fresh)
-            elif replace:
-                kept = fresh.model_copy(update={"confidence": known.confidence})
-                writer.links.put(source_id, kept)
+            if known is not None:
+                fresh = fresh.model_copy(update={"confidence": known.confidence})
+            writer.links.put(source_id, fresh)
         return known is None
 
     @_threaded

@@ -109,7 +109,7 @@ def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def token_gate(app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]) -> Gate:
-    """Let in whoever carries a known token, and pass on whose it is; without tokens, everybody.
+    """Let in requests with a known token, and pass on its user; without tokens, all requests.
 
     `/health` asks for no token: it says whether the ledger can be read, and nothing else.
     `read_ledger` raises LedgerError if it cannot be.

@@ -1,4 +1,4 @@
-"""What an agent saves: a guard before each memory, links beside it, corrections and merges."""
+"""How an agent saves: a guard before each memory, links with near ones, corrections and merges."""
 
 from __future__ import annotations
 
@@ -39,36 +39,36 @@ from memory.store import (
 FORCE = 0.0
 """As the guard's distance: no distance is below it, so nothing is blocked."""
 _MOST_LOOKS = 5
-"""How often a save looks again where others save something alike at the same moment."""
+"""How often a save is tried while others save something similar at the same moment."""
 
 
 class Distances(NamedTuple):
-    """How far a new memory may be from another one."""
+    """The distances of the guard and of links, and how many links a memory gets."""
 
     guard: float = 0.05
-    """As `1 - similarity`; below it, it repeats the other one."""
+    """As `1 - similarity`; a new memory below it repeats the other one."""
     link: float = 0.3
-    """As `1 - cosine`; below it, it is linked with the other one."""
+    """As `1 - cosine`; a new memory below it is linked with the other one."""
     max_links: int = 5
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A new memory as it lives now, and what was done about others; None where it was blocked."""
+    """The outcome of a save; `memory` is None if the guard blocked it."""
 
     memory: Memory | None
     related: tuple[SearchResult, ...] = ()
-    """Those it is linked with, nearest first."""
+    """The memories that it is linked with, nearest first."""
     duplicate_of: SearchResult | None = None
-    """The one it repeats."""
+    """The memory that it repeats."""
     replaced: Memory | None = None
     decision: int | None = None
-    """The number that takes a correction back."""
+    """The number by which `undo` takes a correction back."""
     differs_from: ValueConflict | None = None
 
 
 class ValueConflict(NamedTuple):
-    """The nearest memory that the guard would have named, but for a value that conflicts."""
+    """The nearest memory within the guard's distance, which states another value."""
 
     memory: Memory
     old: str
@@ -76,9 +76,9 @@ class ValueConflict(NamedTuple):
 
 
 def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Saved:
-    """Save a memory where none of its scope is too near, with links to those that are near.
+    """Save a memory unless one of its scope is too near, and link it with those that are near.
 
-    One that is near but states another value, such as 1300 for 1200, blocks nothing.
+    A near memory that states another value, such as 1300 for 1200, does not block.
     """
     min_similarity = _least(store, distances)
     for look in range(_MOST_LOOKS):
@@ -97,7 +97,13 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
         near = _near(found.matches, distances)
         forced = distances.guard <= FORCE or look == _MOST_LOOKS - 1
         linked = Embedded(_linked(new.memory, near), new.vector)
-        decision = replace(_addition(linked.memory, found), candidates=_candidates(found))
+        decision = Decision(
+            Action.ADD,
+            "told by the agent",
+            (linked.memory,),
+            similarity=found.matches[0].similarity if found.matches else None,
+            candidates=_candidates(found),
+        )
         condition: Condition = WhileMergeable(found.revision)
         if not forced:
             condition = WhileNearest(
@@ -112,7 +118,7 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
 def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: Distances) -> Saved:
     """Save a memory in place of another, which is retired; nothing blocks.
 
-    Raises: InputError where the old one is of another scope, or was changed meanwhile.
+    Raises: InputError if the old one is of another scope, or was changed meanwhile.
     """
     if store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
@@ -123,7 +129,14 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
     others = [hit for hit in found.matches if hit.memory.id != old.id]
     near = _near(others, distances)
     linked = inherit(_linked(new.memory, near), (old, new.memory))
-    decision = replace(_correction(old, linked, found), candidates=_candidates(found))
+    decision = Decision(
+        Action.REPLACE,
+        "corrected by the agent",
+        oldest_first(old, linked),
+        (Survivor(linked, (old.id,)),),
+        similarity=next((hit.similarity for hit in found.matches if hit.memory.id == old.id), None),
+        candidates=_candidates(found),
+    )
     condition = WhileUnchanged(found.revision)
     done = store.apply(decision, condition, arrival=Embedded(linked, new.vector))
     if not isinstance(done, Applied):
@@ -134,7 +147,7 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
 def merge(
     store: MemoryStore, keep: Memory, remove: Memory, content: str | None, revision: int
 ) -> Applied | None:
-    """Retire a memory in favour of another of its scope; None where one changed since `revision`.
+    """Retire a memory in favour of another of its scope; None if one changed since `revision`.
 
     The one that stays keeps its id, time, category and emotion; it takes the other's links and
     tags, the higher importance and intensity, and `content` where that is given: its own wording
@@ -172,9 +185,9 @@ def merge(
 def live_pair(
     reader: Reader, a: str, b: str, is_own: Callable[[Memory], bool]
 ) -> tuple[Memory, Memory]:
-    """Two live memories of whoever asks; those of others are as if they were not there.
+    """Return two live memories; those that are not `is_own` are treated as unknown.
 
-    Raises: MemoryNotFound, InputError where they are one.
+    Raises: MemoryNotFound, InputError if they are the same.
     """
     rows = reader.memories.rows([a, b])
     for name in (a, b):
@@ -187,7 +200,7 @@ def live_pair(
 
 
 def check_one_owner(a: Memory, b: Memory) -> None:
-    """Raises: InputError where two memories are of different users or privacy."""
+    """Raises: InputError if two memories are of different users or privacy."""
     if Scope.of(a, ("user",)) != Scope.of(b, ("user",)):
         raise InputError(a.id, f"is of another scope than {b.id}", _ONE_SCOPE)
 
@@ -196,9 +209,9 @@ _ONE_SCOPE = "only memories of one user and privacy belong together"
 
 
 def _least(store: MemoryStore, distances: Distances) -> float:
-    """The similarity of the farthest that matters: links are made by plain cosine.
+    """Return the lowest similarity that matters, where links are made by plain cosine.
 
-    On the curve of kana and Han, which is the lower one: the other text may have them.
+    It is read off the curve for kana and Han, the lower one, since the other text may have them.
     """
     linked = store.scale.similarities(np.array([1.0 - distances.link]), has_cjk=True)
     return min(1.0 - distances.guard, float(linked[0]))
@@ -217,33 +230,19 @@ def _prepared(
 
 
 def _near(matches: Sequence[SearchResult], distances: Distances) -> list[SearchResult]:
-    near = [hit for hit in matches if _cosine_distance(hit) < distances.link]
+    """Return the matches to link, by plain cosine."""
+    cosines = [hit.similarity if hit.cosine is None else hit.cosine for hit in matches]
+    near = [
+        hit
+        for hit, cosine in zip(matches, cosines, strict=True)
+        if round(1.0 - cosine, 6) < distances.link
+    ]
     return near[: distances.max_links]
-
-
-def _cosine_distance(hit: SearchResult) -> float:
-    return round(1.0 - (hit.similarity if hit.cosine is None else hit.cosine), 6)
 
 
 def _linked(memory: Memory, near: Sequence[SearchResult]) -> Memory:
     links = tuple(MemoryLink(target_id=hit.memory.id, link_type="similar") for hit in near)
     return memory.model_copy(update={"linked_ids": links})
-
-
-def _addition(memory: Memory, found: Neighbours) -> Decision:
-    nearest = found.matches[0].similarity if found.matches else None
-    return Decision(Action.ADD, "told by the agent", (memory,), similarity=nearest)
-
-
-def _correction(old: Memory, new: Memory, found: Neighbours) -> Decision:
-    similarity = next((hit.similarity for hit in found.matches if hit.memory.id == old.id), None)
-    return Decision(
-        Action.REPLACE,
-        "corrected by the agent",
-        oldest_first(old, new),
-        (Survivor(new, (old.id,)),),
-        similarity=similarity,
-    )
 
 
 def _candidates(found: Neighbours) -> tuple[tuple[str, float], ...]:

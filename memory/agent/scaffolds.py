@@ -53,17 +53,17 @@ _AGES = (
 
 
 def compose_response(data: str, scaffold: str) -> str:
-    """What was done, and below a line what to ask oneself about it."""
+    """Put a line and a question below what was done."""
     return f"{data}\n\n---\n{scaffold}"
 
 
 def without_question(data: str, _scaffold: str) -> str:
-    """What was done, for whoever has no use for the question."""
+    """Leave the question out."""
     return data
 
 
 def relative_time(moment: datetime, now: datetime) -> str:
-    """`just now`, `5m ago`, `2h ago`, `3d ago`, `2w ago`, `4mo ago`, `1y ago`."""
+    """Return `just now`, `5m ago`, `2h ago`, `3d ago`, `2w ago`, `4mo ago`, `1y ago`."""
     seconds = (now - moment).total_seconds()
     for length, unit in _AGES:
         if seconds >= length:
@@ -72,7 +72,7 @@ def relative_time(moment: datetime, now: datetime) -> str:
 
 
 def shown_similarity(distance: float) -> float:
-    """`1 - distance`, in 0..1."""
+    """Return `1 - distance`, in 0..1."""
     return max(0.0, min(1.0, 1.0 - distance))
 
 
@@ -122,12 +122,12 @@ def not_saved(duplicate_of: SearchResult, content: str, now: datetime) -> str:
 
 
 def difference(old: str, new: str) -> str:
-    """`192.168.7.1 -> 192.168.9.1`; empty where nothing that could matter differs."""
+    """Return `192.168.7.1 -> 192.168.9.1`; "" if nothing that could matter differs."""
     return "; ".join(map(_changed, differing(old, new)))
 
 
-def _changed(place: tuple[str, str]) -> str:
-    before, after = (shortened(side, QUOTE) for side in place)
+def _changed(sides: tuple[str, str]) -> str:
+    before, after = (shortened(side, QUOTE) for side in sides)
     if before and after:
         return f"{before} -> {after}"
     return f"adds {after}" if after else f"leaves out {before}"

@@ -1,7 +1,7 @@
-"""The MCP server: the only `mcp` import. Over stdio, stdout belongs to the protocol.
+"""The MCP server, the only `mcp` import. Over stdio, stdout belongs to the protocol.
 
-It shakes hands and lists its tools while the store is opened, and ends well: at the end of input,
-at SIGTERM and at Ctrl-C it finishes the calls under way, closes the store and goes.
+It answers `initialize` and lists its tools while the store is opened. At the end of input, at
+SIGTERM and at Ctrl-C it finishes the calls under way and closes the store.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from memory.errors import MemoryPipelineError
 from memory.runtime import stop_event
 
 if TYPE_CHECKING:
-    from memory.agent.tools import AgentTools, Answer
+    from memory.agent.tools import AgentTools, ToolAnswer
 
 logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
-"""How long the end waits for calls under way; what is cut off then is wholly undone."""
+"""How long the end waits for calls under way; a call that is cut off then leaves no trace."""
 _OPENING_S = 60.0
 """How long calls under way at the end may wait for the store to open."""
 USER = "memory_dedup.user"
-"""Where an HTTP request's scope says whose token it carries."""
+"""The key of an HTTP request's scope that holds the user of its token."""
 INSTRUCTIONS = (
     "Your long-term memory. recall before you answer from memory; remember what is worth keeping, "
     "one thing at a time; introspect now and then; consolidate when memory feels fragmented."
@@ -47,12 +47,12 @@ class Opened:
     """The tools on an open store."""
 
     tools_of: Callable[[str | None], AgentTools]
-    """Those of the user whose token a call carries; None where none is asked for."""
+    """Returns the tools for the user of a call's token; None if no token is needed."""
     close: Callable[[], None]
 
 
 class AgentServer:
-    """The tools behind the protocol; calls wait until the store is open."""
+    """Serves the tools over MCP; calls wait until the store is open."""
 
     def __init__(self, opening: Future[Opened]) -> None:
         self._opening = opening
@@ -66,7 +66,7 @@ class AgentServer:
         )
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Until the end of input or until `stop` is set; calls under way are finished."""
+        """Serve stdio until its end or until `stop` is set, then finish the calls under way."""
         talking = asyncio.create_task(self._talk())
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({talking, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -75,15 +75,15 @@ class AgentServer:
             await talking
 
     async def finish(self) -> None:
-        """Wait, not for ever, for the store to open and then for the calls under way."""
+        """Wait, for a limited time, for the store to open and for the calls under way."""
         if self._under_way:
             await asyncio.wait([asyncio.wrap_future(self._opening)], timeout=_OPENING_S)
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
 
     def over_http(self, hosts: Sequence[str]) -> Any:
-        """An ASGI application at `/mcp`; a page of another origin cannot call it under their name.
+        """Return an ASGI application at `/mcp` that pages of other origins cannot call.
 
-        Each request stands alone: no session outlives the token that it came with.
+        Requests share no session, so none outlives the token that it came with.
         """
         names = [name for host in hosts for name in (host, f"{host}:*")]
         origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
@@ -105,7 +105,7 @@ class AgentServer:
     async def _call_tool(
         self, context: Any, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult:
-        """A call that its client gives up is finished all the same: nothing stays half done."""
+        """Finish a call even if its client gives it up: nothing stays half done."""
         task = asyncio.create_task(self._answer(_caller(context), params))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -126,13 +126,13 @@ class AgentServer:
         """Raises: what opening the store raises."""
         return await asyncio.wrap_future(self._opening)
 
-    async def _answer(self, caller: str | None, params: wire.CallToolRequestParams) -> Answer:
+    async def _answer(self, caller: str | None, params: wire.CallToolRequestParams) -> ToolAnswer:
         opened = await self.opened()
         return await opened.tools_of(caller).call(params.name, params.arguments or {})
 
 
 def run_and_exit(server: AgentServer) -> None:
-    """Serve, close, and end this process: whoever reads stdin cannot be woken in any other way."""
+    """Serve, close the store and end this process, whose thread on stdin cannot be stopped."""
 
     async def run() -> None:
         with stop_event() as stop:  # until the end: a second signal must not cut it short
@@ -147,13 +147,13 @@ def run_and_exit(server: AgentServer) -> None:
 
 
 async def _closed(opening: asyncio.Task[Opened]) -> int:
-    """Close the store; the exit status says whether it could be opened."""
+    """Close the store; return the exit status, 1 if it could not be opened."""
     await asyncio.wait([opening], timeout=_PATIENCE_S)
     if not opening.done():
         return 0
     if failure := opening.exception():
-        told = failure if isinstance(failure, MemoryPipelineError) else repr(failure)
-        sys.stderr.write(f"error: {told}\n")
+        problem = failure if isinstance(failure, MemoryPipelineError) else repr(failure)
+        sys.stderr.write(f"error: {problem}\n")
         return 1
     try:
         opening.result().close()
@@ -163,7 +163,7 @@ async def _closed(opening: asyncio.Task[Opened]) -> int:
 
 
 async def _served(server: AgentServer, stop: asyncio.Event) -> int:
-    """The exit status."""
+    """Return the exit status."""
     try:
         await server.serve(stop)
     except Exception as exc:  # the pipe broke
@@ -173,7 +173,7 @@ async def _served(server: AgentServer, stop: asyncio.Event) -> int:
 
 
 def _caller(context: Any) -> str | None:
-    """Whose token a call carries."""
+    """Return the user of the token that a call carries."""
     return context.request.scope.get(USER) if context.request is not None else None
 
 

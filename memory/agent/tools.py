@@ -1,4 +1,4 @@
-"""The agent's tools: what each does with the store, the workspace and the words it answers with."""
+"""The agent's tools: each works on the store and the workspace, and answers in words and data."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _OPEN = 5
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a tool says, and the same as data."""
+class ToolAnswer:
+    """A tool's answer as text, and the same as data."""
 
     text: str
     data: BaseModel
 
 
 class AgentTools:
-    """The tools on one store, and on a workspace where there is one."""
+    """The tools, on a store and, if there is one, a workspace."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class AgentTools:
         distances: Distances | None = None,
         compose: Callable[[str, str], str] = scaffolds.compose_response,
     ) -> None:
-        """`compose` puts an answer and the question that follows it together."""
+        """`compose` joins an answer and the question that follows it."""
         self._store = store
         self._engine = engine
         self._distances = distances or Distances()
         self._workspace = workspace
         self._compose = compose
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Run a tool.
 
         Raises: MemoryPipelineError, in one sentence; then nothing was written.
@@ -67,7 +67,7 @@ class AgentTools:
         except ValidationError as exc:
             raise InputError(name, _explained(first_problem(exc), tool.arguments)) from exc
         try:
-            answer: Answer = await getattr(self, tool.name)(checked)
+            answer: ToolAnswer = await getattr(self, tool.name)(checked)
             return answer
         except MemoryNotFound as exc:
             problem = f"there is no memory {exc.memory_id}"
@@ -75,35 +75,37 @@ class AgentTools:
 
     # --- surface ---
 
-    async def remember(self, told: schemas.Remember) -> Answer:
+    async def remember(self, request: schemas.Remember) -> ToolAnswer:
         saved = await self._store.save(
-            told.content,
-            self._distances._replace(guard=FORCE) if told.force else self._distances,
-            replaces=told.replaces,
-            emotion=told.emotion,
-            importance=told.importance,
-            category=told.category,
-            intensity=told.intensity,
-            tags=told.tags,
-            is_private=told.is_private,
-            user=told.user,
+            request.content,
+            self._distances._replace(guard=FORCE) if request.force else self._distances,
+            replaces=request.replaces,
+            emotion=request.emotion,
+            importance=request.importance,
+            category=request.category,
+            intensity=request.intensity,
+            tags=request.tags,
+            is_private=request.is_private,
+            user=request.user,
         )
         if saved.memory is None:
             assert saved.duplicate_of is not None
-            texts = (saved.duplicate_of.memory.content, told.content)
-            return await in_thread_if_long(texts, self._not_saved, saved.duplicate_of, told.content)
+            texts = (saved.duplicate_of.memory.content, request.content)
+            return await in_thread_if_long(
+                texts, self._not_saved, saved.duplicate_of, request.content
+            )
         return await self._saved(saved.memory, saved)
 
-    def _not_saved(self, duplicate_of: MemorySearchResult, content: str) -> Answer:
+    def _not_saved(self, duplicate_of: MemorySearchResult, content: str) -> ToolAnswer:
         text = scaffolds.not_saved(duplicate_of, content, self._store.now())
         data = schemas.Remembered(
             saved=False,
             duplicate_of=schemas.MemoryView.found(duplicate_of),
             differs=scaffolds.difference(duplicate_of.memory.content, content),
         )
-        return Answer(self._compose(text, scaffolds.SCAFFOLD_DUPLICATE), data)
+        return ToolAnswer(self._compose(text, scaffolds.SCAFFOLD_DUPLICATE), data)
 
-    async def _saved(self, memory: Memory, saved: Saved) -> Answer:
+    async def _saved(self, memory: Memory, saved: Saved) -> ToolAnswer:
         warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
         related = list(saved.related)
         lines = [scaffolds.saved(memory, len(related), related, self._store.now())]
@@ -113,8 +115,10 @@ class AgentTools:
             warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
         conflict = saved.differs_from
         if conflict is not None:
-            told = conflict.memory.id, conflict.old, conflict.new
-            lines.append(scaffolds.differs_from(*told, memory.id))
+            difference = scaffolds.differs_from(
+                conflict.memory.id, conflict.old, conflict.new, memory.id
+            )
+            lines.append(difference)
         text = "\n".join([*lines, *warnings])
         data = schemas.Remembered(
             saved=True,
@@ -127,43 +131,43 @@ class AgentTools:
             undo=saved.decision,
             warnings=warnings,
         )
-        return Answer(self._compose(text, scaffolds.SCAFFOLD_SAVED), data)
+        return ToolAnswer(self._compose(text, scaffolds.SCAFFOLD_SAVED), data)
 
-    async def recall(self, asked: schemas.Recall) -> Answer:
+    async def recall(self, request: schemas.Recall) -> ToolAnswer:
         found = await self._store.search(
-            asked.context,
-            n_results=asked.n_results,
-            user=asked.user,
-            emotion=asked.emotion_filter,
-            category=asked.category_filter,
-            date_from=_moment("date_from", asked.date_from, time.min),
-            date_to=_moment("date_to", asked.date_to, time.max),
+            request.context,
+            n_results=request.n_results,
+            user=request.user,
+            emotion=request.emotion_filter,
+            category=request.category_filter,
+            date_from=_moment("date_from", request.date_from, time.min),
+            date_to=_moment("date_to", request.date_to, time.max),
         )
         data = schemas.Recalled(memories=[schemas.MemoryView.found(hit) for hit in found])
-        return Answer(scaffolds.recalled(found, self._store.now()), data)
+        return ToolAnswer(scaffolds.recalled(found, self._store.now()), data)
 
-    async def introspect(self, _asked: schemas.Introspect) -> Answer:
+    async def introspect(self, _request: schemas.Introspect) -> ToolAnswer:
         recent = await self._store.list_recent(_RECENT)
         still_open = (await self._store.still_open())[:_OPEN]
         text = scaffolds.introspected(recent, still_open, self._store.now())
         data = schemas.Introspected(
             recent=[schemas.MemoryView.of(memory) for memory in recent], still_open=still_open
         )
-        return Answer(self._compose(text, scaffolds.SCAFFOLD_INTROSPECT), data)
+        return ToolAnswer(self._compose(text, scaffolds.SCAFFOLD_INTROSPECT), data)
 
     # --- backend ---
 
-    async def consolidate(self, _asked: schemas.Consolidate) -> Answer:
+    async def consolidate(self, _request: schemas.Consolidate) -> ToolAnswer:
         stats = await self._engine.run(self._store)
         data = schemas.Consolidated.model_validate(stats.to_dict())
-        return Answer(_consolidated(stats), data)
+        return ToolAnswer(_consolidated(stats), data)
 
-    async def forget(self, asked: schemas.Forget) -> Answer:
-        forgotten = await self._store.forget(asked.memory_id)
+    async def forget(self, request: schemas.Forget) -> ToolAnswer:
+        forgotten = await self._store.forget(request.memory_id)
         if forgotten is None:
-            text = scaffolds.memory_not_found(asked.memory_id)
+            text = scaffolds.memory_not_found(request.memory_id)
             composed = self._compose(text, scaffolds.SCAFFOLD_NOT_FOUND)
-            return Answer(composed, schemas.Forgot(found=False))
+            return ToolAnswer(composed, schemas.Forgot(found=False))
         said: list[str] = []
         problems = await self._in_workspace(
             lambda workspace: said.extend(workspace.erase(forgotten))
@@ -178,58 +182,64 @@ class AgentTools:
             warnings=warnings,
         )
         text = "\n".join([*lines, *warnings])
-        return Answer(self._compose(text, scaffolds.SCAFFOLD_FORGOT), data)
+        return ToolAnswer(self._compose(text, scaffolds.SCAFFOLD_FORGOT), data)
 
-    async def link_memories(self, asked: schemas.LinkMemories) -> Answer:
+    async def link_memories(self, request: schemas.LinkMemories) -> ToolAnswer:
         fresh = await self._store.link_memories(
-            asked.source_id, asked.target_id, asked.link_type, asked.note
+            request.source_id, request.target_id, request.link_type, request.note
         )
         data = schemas.Linked(
-            source_id=asked.source_id,
-            target_id=asked.target_id,
-            link_type=asked.link_type,
+            source_id=request.source_id,
+            target_id=request.target_id,
+            link_type=request.link_type,
             created=fresh,
         )
-        text = scaffolds.linked(asked.source_id, asked.target_id, asked.link_type, fresh=fresh)
-        return Answer(text, data)
+        text = scaffolds.linked(
+            request.source_id, request.target_id, request.link_type, fresh=fresh
+        )
+        return ToolAnswer(text, data)
 
-    async def create_episode(self, told: schemas.CreateEpisode) -> Answer:
-        episode = await self._store.create_episode(told.memory_ids, told.summary, told.importance)
-        return Answer(scaffolds.episode_created(episode), _episode_answer(episode))
+    async def create_episode(self, request: schemas.CreateEpisode) -> ToolAnswer:
+        episode = await self._store.create_episode(
+            request.memory_ids, request.summary, request.importance
+        )
+        return ToolAnswer(scaffolds.episode_created(episode), _episode_answer(episode))
 
-    async def get_episode(self, asked: schemas.GetEpisode) -> Answer:
-        view = await self._store.get_episode(asked.episode_id)
+    async def get_episode(self, request: schemas.GetEpisode) -> ToolAnswer:
+        view = await self._store.get_episode(request.episode_id)
         if view is None:
-            data = schemas.EpisodeAnswer(found=False, id=asked.episode_id)
-            return Answer(scaffolds.episode_not_found(asked.episode_id), data)
+            data = schemas.EpisodeAnswer(found=False, id=request.episode_id)
+            return ToolAnswer(scaffolds.episode_not_found(request.episode_id), data)
         text = scaffolds.episode_shown(view.episode, view.gone)
-        return Answer(text, _episode_answer(view.episode, view.gone))
+        return ToolAnswer(text, _episode_answer(view.episode, view.gone))
 
-    async def merge_memories(self, asked: schemas.MergeMemories) -> Answer:
-        kept, undo = await self._store.merge(asked.keep_id, asked.remove_id, asked.merged_content)
+    async def merge_memories(self, request: schemas.MergeMemories) -> ToolAnswer:
+        kept, undo = await self._store.merge(
+            request.keep_id, request.remove_id, request.merged_content
+        )
 
         def follow(workspace: WorkspaceMemorySync) -> None:
-            workspace.remove_memory(asked.remove_id)
+            workspace.remove_memory(request.remove_id)
             workspace.refresh(kept)
 
         warnings = await self._write(kept, follow)
         data = schemas.Merged(
             kept=schemas.MemoryView.of(kept),
-            removed_id=asked.remove_id,
+            removed_id=request.remove_id,
             undo=undo,
             warnings=warnings,
         )
-        text = scaffolds.merged(kept, asked.remove_id, undo)
-        return Answer("\n".join([text, *warnings]), data)
+        text = scaffolds.merged(kept, request.remove_id, undo)
+        return ToolAnswer("\n".join([text, *warnings]), data)
 
     # --- the workspace ---
 
     async def _write(
         self, memory: Memory, work: Callable[[WorkspaceMemorySync], object]
     ) -> list[str]:
-        """Write a memory's entries; nothing stays of one that another server forgot meanwhile.
+        """Write a memory's entries; erase them if another server forgot it meanwhile.
 
-        Whoever forgets does it in the store first, and so is seen here or cleans up after us.
+        The other server forgets in the store first, so it is seen here or erases them itself.
         """
         warnings = await self._in_workspace(work)
         if self._workspace is not None and await self._store.get_by_id(memory.id) is None:
@@ -238,7 +248,7 @@ class AgentTools:
         return warnings
 
     async def _in_workspace(self, work: Callable[[WorkspaceMemorySync], object]) -> list[str]:
-        """Best effort, since the store has committed by now: what failed, to be told."""
+        """Change the workspace; return what failed, since the store has committed by now."""
         if self._workspace is None:
             return []
         try:
@@ -286,7 +296,7 @@ def _episode_answer(episode: Episode, gone: int = 0) -> schemas.EpisodeAnswer:
 
 
 def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
-    """A day begins or ends here; a time without a zone is local.
+    """Read a date or a time; a date is its first or last moment, a time without a zone is local.
 
     Raises: InputError.
     """
@@ -304,7 +314,7 @@ def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
 
 
 def _explained(problem: Problem, arguments: type[schemas.Arguments]) -> str:
-    """One sentence; what was given is not repeated, since it may be long."""
+    """Explain in one sentence; the given value is not repeated, since it may be long."""
     if problem.kind == "missing":
         return f"the argument {problem.field} is missing"
     if problem.kind == "extra_forbidden":

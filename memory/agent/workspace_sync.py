@@ -1,4 +1,4 @@
-"""Public memories as Markdown that people read: a daily log, a curated page, the last monologue.
+"""Public memories as Markdown for people: a daily log, a curated page, the last monologue.
 
 An entry is one line that ends with the memory's marker, `[id:mem_...]`. Whatever else stands in
 these files, and every other file, is left alone.
@@ -35,20 +35,20 @@ _MONOLOGUE = "introspection"
 _DAILY = "????-??-??.md"
 _MARKER = re.compile(r"\[id:(mem_[0-9a-f]{12})\]")
 _NO_MARKER = r"[id\:"
-"""What a marker's beginning becomes inside a text; Markdown shows it as it was typed."""
+"""Replaces the start of a marker inside a text; Markdown shows it as it was typed."""
 _OPENING = re.compile(r"- \[(?:\d\d:\d\d|\d{4}-\d\d-\d\d)\] ")
-"""How a line that was written as an entry begins."""
+"""The beginning of each line that is an entry."""
 _MARKUP = re.compile(r"(\\*)(<(?=[a-zA-Z/!?])|\](?=[(\[:]))")
-"""What begins a tag, and what makes a link of the word in brackets before it."""
+"""The beginning of a tag, and what makes a link of the word in brackets before it."""
 _PATIENCE_S = 10.0
-"""How long a server waits for another one that writes the same workspace."""
+"""How long a server waits for another one that is writing the workspace."""
 _MOST_BYTES = 64_000_000
-"""A larger file is not one that people read."""
+"""The largest file that is read; a larger one is not for people."""
 _REMEDY = "make it a folder that can be written, or change agent.workspace_dir"
 
 
 class _MonologueNote(NamedTuple):
-    """Whose monologue was written, and by what it is known again."""
+    """The memory whose monologue was written, and the length and digest of its text."""
 
     id: str
     characters: int
@@ -105,14 +105,15 @@ class WorkspaceMemorySync:
 
     def _add_entries(self, memory: Memory) -> None:
         when = memory.timestamp.astimezone()
+        entry = f"{_on_one_line(memory.content)} [id:{memory.id}]"
         daily = self._memory_dir / f"{when:%Y-%m-%d}.md"
-        self._append(daily, f"# {when:%Y-%m-%d}", f"- [{when:%H:%M}] {_entry(memory)}")
-        if _is_curated(memory):
-            entry = f"- [{when:%Y-%m-%d}] ({_on_one_line(memory.category)}) {_entry(memory)}"
-            self._append(self._curated_memory, "# Memory", entry)
+        self._append(daily, f"# {when:%Y-%m-%d}", f"- [{when:%H:%M}] {entry}")
+        if memory.importance >= _CURATED_FROM or memory.category in CURATION_CATEGORIES:
+            dated = f"- [{when:%Y-%m-%d}] ({_on_one_line(memory.category)}) {entry}"
+            self._append(self._curated_memory, "# Memory", dated)
 
     def remove_memory(self, memory_id: str) -> bool:
-        """Remove all entries of a memory; whether any file was changed.
+        """Remove all entries of a memory; return whether any file was changed.
 
         Raises: OSError.
         """
@@ -120,9 +121,9 @@ class WorkspaceMemorySync:
             return self._remove_entries(memory_id)
 
     def erase(self, forgotten: Forgotten) -> list[str]:
-        """Leave nothing of a forgotten memory and of what it was made from.
+        """Erase a forgotten memory and the memories it was made from.
 
-        Returns what to tell people about it, as `erase_ids` does.
+        Return what to tell people about it, as `erase_ids` does.
 
         Raises: OSError.
         """
@@ -130,9 +131,9 @@ class WorkspaceMemorySync:
         return self.erase_ids({one.id for one in gone}) if gone else []  # no private one is written
 
     def erase_ids(self, gone: Collection[str]) -> list[str]:
-        """Leave nothing of the memories with these ids; returns what to tell people about it.
+        """Erase the memories with these ids; return what to tell people about it.
 
-        What a person added behind an entry stays; what they wrote about it stays as it is.
+        What a person added to an entry stays, and so do lines of their own.
 
         Raises: OSError.
         """
@@ -141,14 +142,14 @@ class WorkspaceMemorySync:
             return said + self._erase_monologue(gone)
 
     def erase_forgotten(self, ledger: Ledger) -> None:
-        """Erase what a process that was killed while it forgot has left.
+        """Erase what was left by a process that was killed while it forgot something.
 
         Raises: OSError.
         """
         self.erase_ids(self.forgotten(ledger))
 
     def forgotten(self, ledger: Ledger) -> set[str]:
-        """Ids of the memories that are named here and forgotten in the ledger.
+        """Return the ids of memories that are named here and forgotten in the ledger.
 
         Raises: OSError.
         """
@@ -181,14 +182,14 @@ class WorkspaceMemorySync:
     # --- the latest monologue, and whose it is ---
 
     def _write_monologue(self, memory: Memory) -> None:
-        """The note names the last two: a kill leaves the one or the other."""
-        told = _monologue(memory)
-        note = _MonologueNote(memory.id, len(told), _digest(told))
+        """The note names the last two: after a kill, the file holds one of them."""
+        text = _inert(visible(memory.content)) + "\n"
+        note = _MonologueNote(memory.id, len(text), _digest(text))
         self._note_monologues([note, *self._monologue_notes()[:1]])
-        _write(self._latest_monologue, told)
+        _write(self._latest_monologue, text)
 
     def _monologue_notes(self) -> list[_MonologueNote]:
-        """Whose monologues were written last, the newest first."""
+        """Return the notes of the monologues that were written last, newest first."""
         try:
             return [_MonologueNote(*one) for one in json.loads(_read(self._monologue_note) or "[]")]
         except (ValueError, TypeError):  # no file of ours
@@ -198,17 +199,17 @@ class WorkspaceMemorySync:
         _write(self._monologue_note, json.dumps(notes))
 
     def _erase_monologue(self, gone: Collection[str]) -> list[str]:
-        """Only where the latest one is of these memories; what a person added to it stays."""
+        """Erase the latest monologue if it is of these memories; what a person added stays."""
         notes = self._monologue_notes()
         if not any(note.id in gone for note in notes):
             return []
         path, before = self._latest_monologue, _read(self._latest_monologue)
-        told = [one for one in notes if _digest(before[: one.characters]) == one.digest]
+        known = [note for note in notes if _digest(before[: note.characters]) == note.digest]
         said = list[str]()
-        if not told and before.strip():
+        if not known and before.strip():
             said = [f"{path.name} was edited: it may still tell of a forgotten memory"]
-        elif told and told[0].id in gone:
-            added = before[told[0].characters :]
+        elif known and known[0].id in gone:
+            added = before[known[0].characters :]
             _write(path, added)
             said = [_added_to(path)] if added.strip() else []
         self._note_monologues([note for note in notes if note.id not in gone])
@@ -217,7 +218,7 @@ class WorkspaceMemorySync:
     def follow_undo(
         self, recorded: Sequence[DecisionRecord], get: Callable[[str], Memory | None]
     ) -> None:
-        """After decisions were taken back: entries again for those that live, where any had one.
+        """Write entries again for the memories of undone decisions, if any of them had one.
 
         Raises: OSError.
         """
@@ -240,17 +241,15 @@ class WorkspaceMemorySync:
         return [*sorted(self._memory_dir.glob(_DAILY)), self._curated_memory]
 
     def _remove_entries(self, memory_id: str) -> bool:
-        changed = [self._remove_entries_from(path, memory_id) for path in self._files()]
-        return any(changed)
-
-    def _remove_entries_from(self, path: Path, memory_id: str) -> bool:
-        """Whether the file held an entry of the memory."""
-        lines = _read(path).split("\n")
-        kept = [line for line in lines if not _is_entry(line, memory_id)]
-        if len(kept) == len(lines):
-            return False
-        _write(path, "\n".join(kept))
-        return True
+        """Whether any file held an entry of the memory."""
+        changed = False
+        for path in self._files():
+            lines = _read(path).split("\n")
+            kept = [line for line in lines if not _is_entry(line, memory_id)]
+            if len(kept) < len(lines):
+                _write(path, "\n".join(kept))
+                changed = True
+        return changed
 
     def _append(self, path: Path, title: str, line: str) -> None:
         before = _read(path) or f"{title}\n\n"
@@ -258,22 +257,21 @@ class WorkspaceMemorySync:
 
     @contextmanager
     def _only_writer(self) -> Iterator[None]:
-        """Several servers may share a workspace; an entry of one is not lost to another."""
+        """Lock the workspace: of several servers that share it, none loses another's entry.
+
+        What killed writes left is deleted first: it may hold the text of a forgotten memory.
+        """
         self._memory_dir.mkdir(exist_ok=True)
         lock = filelock.FileLock(self._memory_dir / ".sync.lock", timeout=_PATIENCE_S)
         try:
             with lock:
-                self._clear_parts()
+                curated = self._curated_memory.resolve()
+                clear_parts(curated.with_name(glob.escape(curated.name)))
+                for name in (_DAILY, self._latest_monologue.name, self._monologue_note.name):
+                    clear_parts(self._memory_dir / name)
                 yield
         except filelock.Timeout as exc:
             raise OSError(None, "another process is writing it") from exc
-
-    def _clear_parts(self) -> None:
-        """What killed writes left may hold the text of any memory, also of a forgotten one."""
-        curated = self._curated_memory.resolve()
-        clear_parts(curated.with_name(glob.escape(curated.name)))
-        for name in (_DAILY, self._latest_monologue.name, self._monologue_note.name):
-            clear_parts(self._memory_dir / name)
 
 
 def forget_everywhere(
@@ -281,7 +279,7 @@ def forget_everywhere(
 ) -> tuple[Forgotten, str]:
     """Forget a memory in the store and, as far as it can be written, in the workspace.
 
-    Gives what there is to say of the latter, or an empty text.
+    Return a message about the workspace too, which may be empty.
 
     Raises: MemoryNotFound, StillStatedBy.
     """
@@ -293,7 +291,7 @@ def forget_everywhere(
 def forget_user_everywhere(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, user: str
 ) -> tuple[ForgottenUser, str]:
-    """The same for all that is about a user."""
+    """Forget all that is about a user, in the same way."""
 
     def forget() -> ForgottenUser:
         return forget_user(store.ledger, store.index, user, store.clock())
@@ -307,9 +305,10 @@ def _forgotten_everywhere(
     """Forget in the store first: a kill after that leaves tombstones, which the next call finds."""
     if workspace is None:
         return forget(), ""
-    with contextlib.suppress(OSError):  # said below
+    before = set[str]()
+    with contextlib.suppress(OSError):  # reported below
         workspace.erase_forgotten(store.ledger)
-    before = _known_forgotten(store, workspace)
+        before = workspace.forgotten(store.ledger)  # in lines that people wrote
     done = forget()
     try:
         said = workspace.erase_ids(workspace.forgotten(store.ledger) - before)
@@ -319,21 +318,10 @@ def _forgotten_everywhere(
     return done, "; ".join(said)
 
 
-def _known_forgotten(store: MemoryStore, workspace: WorkspaceMemorySync) -> set[str]:
-    """What people's own lines name although it was forgotten earlier."""
-    try:
-        return workspace.forgotten(store.ledger)
-    except OSError:
-        return set()
-
-
 def follow_undo(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, undone: Sequence[DecisionRecord]
 ) -> str:
-    """Where a workspace tells of what was taken back, it tells what is true again.
-
-    Gives what there is to say of that, or an empty text.
-    """
+    """Bring the workspace up to date after an undo; return a message, which may be empty."""
     if workspace is None:
         return ""
     try:
@@ -345,10 +333,6 @@ def follow_undo(
 
 def _added_to(path: Path) -> str:
     return f"an entry of {path.name} had been added to: only what was added stays"
-
-
-def _is_curated(memory: Memory) -> bool:
-    return memory.importance >= _CURATED_FROM or memory.category in CURATION_CATEGORIES
 
 
 def _is_entry(line: str, memory_id: str) -> bool:
@@ -365,17 +349,9 @@ def _without_entry(line: str, marker: str) -> str:
     return line if opening is None else opening[0] + line.partition(marker)[2].lstrip()
 
 
-def _entry(memory: Memory) -> str:
-    return f"{_on_one_line(memory.content)} [id:{memory.id}]"
-
-
 def _on_one_line(text: str) -> str:
-    """A marker that somebody typed into a text is no marker."""
+    """Write a text on one line; a marker that somebody typed in it is made none."""
     return _inert(one_line(text)).replace("[id:", _NO_MARKER)
-
-
-def _monologue(memory: Memory) -> str:
-    return _inert(visible(memory.content)) + "\n"
 
 
 def _digest(text: str) -> str:
@@ -383,12 +359,12 @@ def _digest(text: str) -> str:
 
 
 def _inert(text: str) -> str:
-    """As Markdown that shows the text as it was typed: no HTML, and links that lead nowhere."""
+    """Escape a text, so that Markdown shows it as it was typed, without HTML and links."""
     return _MARKUP.sub(lambda found: f"{found[1] * 2}\\{found[2]}", text)
 
 
 def _read(path: Path) -> str:
-    """Empty where there is no file; bytes that are no UTF-8 come back as they were."""
+    """Return "" if there is no file; bytes that are not UTF-8 survive a rewrite."""
     try:
         return read_bounded(path, _MOST_BYTES).decode("utf-8", "surrogateescape")
     except FileNotFoundError:

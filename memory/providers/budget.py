@@ -1,4 +1,4 @@
-"""How long a piece of work may wait for a language model, and how many calls it may cost."""
+"""Limits of a piece of work: the seconds it waits for a language model, and its calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Answer = TypeVar("Answer", Verdict, Rereading)
 
 
 class Budget:
-    """Seconds that go by only while an answer is waited for."""
+    """Seconds to wait for answers; no other time counts."""
 
     def __init__(self, total_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` is in seconds and never goes back."""
@@ -29,7 +29,7 @@ class Budget:
     async def wait_for(
         self, ask: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """The answer, if it comes while something is left; once spent, nothing is asked.
+        """Return the answer if it comes in time; once the seconds are spent, nothing is asked.
 
         Raises: ModelTooSlow when it is spent, and whatever `ask` raises.
         """
@@ -44,7 +44,7 @@ class Budget:
                 raise
             self._left_s = 0.0
             too_slow = self._spent()
-            Usage(calls=1).put_upon(too_slow)  # at least: what was answered before, nobody told
+            Usage(calls=1).put_upon(too_slow)  # at least one
             raise too_slow from exc
         finally:
             self._left_s -= self._clock() - started_s
@@ -70,7 +70,7 @@ class CallBudget:
         return max(0, self.most - self._spent)
 
     def take(self) -> bool:
-        """Count one more call; False where none is left. A part may take of the whole."""
+        """Count one more call; False if none is left. A part may take from the whole."""
         if self.left < 1:
             if self._whole is None or not self._whole.take():
                 return False
@@ -79,7 +79,7 @@ class CallBudget:
         return True
 
     def settle(self, taken: int, calls: int) -> None:
-        """Correct what was taken by what was really called: an offline judge's answers are free."""
+        """Replace the calls taken by those really made: an offline judge's answers are free."""
         self._spent += calls - taken
 
     def part(self, calls: int) -> CallBudget:
@@ -89,14 +89,14 @@ class CallBudget:
         return CallBudget(reserved, self)
 
     def close(self) -> None:
-        """Give back to the whole what this part did not spend."""
+        """Return to the whole what this part did not spend."""
         assert self._whole is not None
         self._whole.settle(self.most, self._spent)
         self._whole.answered |= self.answered
 
 
 class HourlyCalls(CallBudget):
-    """Limits the calls within the last hour, whoever asks."""
+    """Limits the calls within the last hour, whoever makes them."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` is in seconds and never goes back."""
@@ -140,12 +140,19 @@ class Asking:
     ) -> Answer:
         """Return the answer of the model's method `ask`; its retries count too.
 
-        Raises: ModelError; CallsSpent where no call is left.
+        Raises: ModelError; CallsSpent if no call is left.
         """
-        if not self._calls.take():
+        tries = 0
+
+        def take() -> bool:
+            nonlocal tries
+            taken = self._calls.take()
+            tries += taken
+            return taken
+
+        if not take():
             raise CallsSpent("the budget of calls is spent")
-        tries = _Tries(self._calls)
-        token = _TRIES.set(tries)
+        token = _TAKE.set(take)
         cost: Usage | None = None
         try:
             answer = await self._budget.wait_for(ask, *args, **kwargs)
@@ -153,35 +160,22 @@ class Asking:
             self._calls.answered = True
         except ModelError as exc:
             if not isinstance(exc, ModelNotAsked):
-                exc.calls = max(exc.calls, tries.made)
+                exc.calls = max(exc.calls, tries)
             cost = Usage.of_failure(exc)
             raise
         finally:
-            _TRIES.reset(token)
-            cost = cost or Usage(calls=tries.made)  # cancelled
-            self._calls.settle(tries.made, cost.calls)
+            _TAKE.reset(token)
+            cost = cost or Usage(calls=tries)  # cancelled
+            self._calls.settle(tries, cost.calls)
             self.usage += cost
         return answer
 
 
-class _Tries:
-    """Counts the tries of one question."""
-
-    def __init__(self, calls: CallBudget) -> None:
-        self.made = 1
-        self._calls = calls
-
-    def take(self) -> bool:
-        taken = self._calls.take()
-        self.made += taken
-        return taken
-
-
-_TRIES: ContextVar[_Tries | None] = ContextVar("tries", default=None)
-"""The tries of the question under way: the promise `LanguageModel` knows nothing of budgets."""
+_TAKE: ContextVar[Callable[[], bool] | None] = ContextVar("take", default=None)
+"""Counts a try of the question under way: the protocol `LanguageModel` knows no budgets."""
 
 
 def another_try() -> bool:
-    """Count one more try of the question under way; False where its run has no call left."""
-    tries = _TRIES.get()
-    return tries is None or tries.take()
+    """Count one more try of the question under way; False if its run has no call left."""
+    take = _TAKE.get()
+    return take is None or take()

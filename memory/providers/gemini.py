@@ -16,12 +16,12 @@ from memory.config import LLMConfig
 from memory.errors import ModelAnswerError, ModelError
 from memory.models import Usage
 from memory.providers.remote import (
-    Asked,
     Called,
     OfEachLoop,
+    Prompt,
+    RawAnswer,
     RemoteEmbedder,
     RemoteModel,
-    Said,
     retry_after_s,
 )
 
@@ -51,11 +51,11 @@ class GeminiModel(RemoteModel):
         self._connections = httpx2.AsyncClient(transport=_TransportOfEachLoop())
         self._client = _client(api_key, config, self._connections)
 
-    async def ask_once(self, asked: Asked) -> Said:
+    async def ask_once(self, prompt: Prompt) -> RawAnswer:
         """Raises: ModelError."""
-        schema = asked.schema.model_json_schema() if asked.schema else None
+        schema = prompt.schema.model_json_schema() if prompt.schema else None
         config = types.GenerateContentConfig(
-            system_instruction=asked.system,
+            system_instruction=prompt.system,
             temperature=0.0,
             max_output_tokens=_MAX_OUTPUT_TOKENS,
             response_mime_type="application/json" if schema else None,
@@ -63,13 +63,13 @@ class GeminiModel(RemoteModel):
         )
         try:
             response = await self._client.aio.models.generate_content(
-                model=self.called.model, contents=asked.content, config=config
+                model=self.called.model, contents=prompt.content, config=config
             )
         except Exception as exc:  # the SDK, two HTTP libraries and json each raise their own
             raise _mapped(exc, self.called) from exc
         unusable = self._unusable(response)
         text = "" if unusable else response.text or ""
-        return Said(text, _tokens_of(response), unusable)
+        return RawAnswer(text, _tokens_of(response), unusable)
 
     def _unusable(self, response: types.GenerateContentResponse) -> ModelAnswerError | None:
         """Return why an answer cannot be used; the SDK raises for none of these."""

@@ -23,12 +23,12 @@ from memory.models import Usage
 from memory.providers import prompts
 from memory.providers.answers import strict_schema
 from memory.providers.remote import (
-    Asked,
     Called,
     OfEachLoop,
+    Prompt,
+    RawAnswer,
     RemoteEmbedder,
     RemoteModel,
-    Said,
     retry_after_s,
 )
 
@@ -154,13 +154,13 @@ class OpenAIModel(RemoteModel):
         self._temperature: dict[str, float] = {"temperature": 0.0}
         self._clients: OfEachLoop[openai.AsyncOpenAI] = OfEachLoop()
 
-    async def ask_once(self, asked: Asked) -> Said:
+    async def ask_once(self, prompt: Prompt) -> RawAnswer:
         """Ask; ask again at once, in another form, if the server does not know this one.
 
         Raises: ModelError.
         """
         while True:
-            structure, body = self._structure, self._body(asked)
+            structure, body = self._structure, self._body(prompt)
             try:
                 client = await self._clients.made_aside(self._client)
                 response = await client.post(
@@ -172,18 +172,18 @@ class OpenAIModel(RemoteModel):
                 raise _mapped(exc, self.called) from exc
             return self._said(response)
 
-    def _body(self, asked: Asked) -> dict[str, Any]:
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
         form = None
-        system = asked.system
-        if asked.schema is not None:
+        system = prompt.system
+        if prompt.schema is not None:
             # In words too: a server that ignores the form says nothing of it.
-            system = prompts.in_json(system, strict_schema(asked.schema))
-            form = _response_format(self._structure, asked.schema)
+            system = prompts.in_json(system, strict_schema(prompt.schema))
+            form = _response_format(self._structure, prompt.schema)
         body: dict[str, Any] = {
             "model": self.called.model,
             "messages": [
                 {"role": "system", "content": system},
-                {"role": "user", "content": asked.content},
+                {"role": "user", "content": prompt.content},
             ],
         }
         return body | self._temperature | ({"response_format": form} if form else {})
@@ -205,7 +205,7 @@ class OpenAIModel(RemoteModel):
             self._structure = weaker
         return True
 
-    def _said(self, response: object) -> Said:
+    def _said(self, response: object) -> RawAnswer:
         """Raises: ModelAnswerError where it is no completion at all."""
         try:
             completion = _Completion.model_validate(response)
@@ -217,9 +217,9 @@ class OpenAIModel(RemoteModel):
             input_tokens=tokens.prompt_tokens or 0, output_tokens=tokens.completion_tokens or 0
         )
         if not completion.choices:
-            return Said("", usage, self.called.empty())
+            return RawAnswer("", usage, self.called.empty())
         unusable = self._unusable(completion.choices[0])
-        return Said(completion.choices[0].message.content or "", usage, unusable)
+        return RawAnswer(completion.choices[0].message.content or "", usage, unusable)
 
     def _unusable(self, choice: _Choice) -> ModelAnswerError | None:
         if choice.message.refusal:

@@ -167,7 +167,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Prompt:
     """A question, before it is put in a server's words."""
 
     system: str
@@ -178,7 +178,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Said:
+class RawAnswer:
     """An answer, and what it cost, usable or not."""
 
     text: str
@@ -211,7 +211,7 @@ class RemoteModel(ABC):
         self._slots: OfEachLoop[asyncio.Semaphore] = OfEachLoop()
 
     @abstractmethod
-    async def ask_once(self, asked: Asked) -> Said:
+    async def ask_once(self, prompt: Prompt) -> RawAnswer:
         """Send a question, without a retry.
 
         Raises: ModelError.
@@ -232,18 +232,18 @@ class RemoteModel(ABC):
             system, build = prompts.JUDGE, prompts.judge_question
         texts = [member.content for member in question.members]
         content = await in_thread_if_long(texts, build, question)
-        asked = Asked(system, content, answers.Judgement)
+        prompt = Prompt(system, content, answers.Judgement)
         return await self._answer(
-            asked, lambda text, usage: answers.read_verdict(text, question, usage)
+            prompt, lambda text, usage: answers.read_verdict(text, question, usage)
         )
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Raises: ModelError."""
         texts = [member.content for merge in merges for member in merge.members]
         content = await in_thread_if_long(texts, prompts.rereading_question, merges)
-        asked = Asked(prompts.REREAD, content, answers.ReadMerges)
+        prompt = Prompt(prompts.REREAD, content, answers.ReadMerges)
         return await self._answer(
-            asked, lambda text, usage: answers.read_rereading(text, len(merges), usage)
+            prompt, lambda text, usage: answers.read_rereading(text, len(merges), usage)
         )
 
     async def extract(
@@ -258,36 +258,36 @@ class RemoteModel(ABC):
         texts += [memory.content for memory in remembered]
         build = prompts.extraction_question
         content = await in_thread_if_long(texts, build, turns, context, remembered)
-        asked = Asked(prompts.EXTRACT, content, answers.FoundAll)
-        return await self._answer(asked, answers.read_extraction)
+        prompt = Prompt(prompts.EXTRACT, content, answers.FoundAll)
+        return await self._answer(prompt, answers.read_extraction)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
         """Raises: ModelError."""
         texts = [turn.text for turn in turns] + [memory.content for memory in recalled]
         content = await in_thread_if_long(texts, prompts.reply_question, turns, recalled)
-        return await self._answer(Asked(prompts.REPLY, content, None), answers.read_reply)
+        return await self._answer(Prompt(prompts.REPLY, content, None), answers.read_reply)
 
-    async def _answer(self, asked: Asked, read: Callable[[str, Usage], Read]) -> Read:
+    async def _answer(self, prompt: Prompt, read: Callable[[str, Usage], Read]) -> Read:
         """Ask and read; a failure too carries what it cost.
 
         Where nothing holds a model to its format, it may mend its answer once.
         """
         account = _Account()
         try:
-            text = await self._tried(asked, account)
+            text = await self._tried(prompt, account)
             try:
                 return read(text, account.usage)
             except ModelAnswerError as exc:
                 if self.holds_to_schemas or not another_try():
                     raise
-                content = prompts.asked_again(asked.content, exc.problem)
-            text = await self._tried(replace(asked, content=content), account)
+                content = prompts.asked_again(prompt.content, exc.problem)
+            text = await self._tried(replace(prompt, content=content), account)
             return read(text, account.usage)
         except ModelError as exc:
             account.usage.put_upon(exc)
             raise
 
-    async def _tried(self, asked: Asked, account: _Account) -> str:
+    async def _tried(self, prompt: Prompt, account: _Account) -> str:
         """Return the answer's text; every try is counted."""
         slots = self._slots.mine(lambda: asyncio.Semaphore(self._config.concurrency))
         policy = retry_policy(self._config)
@@ -295,16 +295,16 @@ class RemoteModel(ABC):
             with attempt:
                 account.usage += Usage(calls=1)
                 async with slots:
-                    said = await self._within_time(asked)
-                account.usage += said.usage
-                if said.unusable is not None:
-                    raise said.unusable
-        return said.text
+                    raw = await self._within_time(prompt)
+                account.usage += raw.usage
+                if raw.unusable is not None:
+                    raise raw.unusable
+        return raw.text
 
-    async def _within_time(self, asked: Asked) -> Said:
+    async def _within_time(self, prompt: Prompt) -> RawAnswer:
         try:
             async with asyncio.timeout(self._config.timeout_s):
-                return await self.ask_once(asked)
+                return await self.ask_once(prompt)
         except TimeoutError as exc:
             raise self.called.broken(exc) from exc
 
