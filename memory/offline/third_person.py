@@ -1,8 +1,7 @@
 """English words about oneself, retold in the third person.
 
-The name stands for "I" and "me", and again where a pronoun could mean somebody else. A subject
-that only repeats the first is left out ("Mia studies and goes to bed late"). "She" and "he" stand
-only for a speaker who said which; for everybody else it is "their" and "themself".
+The name stands for "I" and "me", and again where a pronoun could mean somebody else. "She" and
+"he" stand only for a speaker who said which; for everybody else it is "their" and "themself".
 """
 
 from __future__ import annotations
@@ -93,12 +92,6 @@ _IRREGULAR = {
     "have": "has", "haven't": "hasn't", "do": "does", "don't": "doesn't", "go": "goes", "be": "is",
     "am": "is", "need": "needs",
 }  # fmt: skip
-_COORDINATED = re.compile(r"(?:^|[\w'%)\"])(?:,? (?:and|but|or|then|and then|but then))\s*$")
-_SUBORDINATE = re.compile(
-    r"\b(?:when|while|because|since|that|which|who|whom|where|if|unless|although|though|as|after"
-    r"|before|until|what|how|whenever|so|than|-)\b",
-    re.IGNORECASE,
-)
 _OTHERS = re.compile(
     r"\b(?:they|them|their|people|friends?|kids?|children|family|parents|siblings|teammates"
     r"|colleagues|buddies|pals|folks|guys|students|neighbou?rs|brothers|sisters|others)\b",
@@ -169,24 +162,18 @@ class _Retelling:
         who = self._together("they") if word.startswith("we") else self._single_subject(match)
         self.predicate_at = self.end
         if word == "i":
-            predicate = self._conjugated_predicate()
-            return who + predicate if who else predicate.lstrip()
+            return who + self._conjugated_predicate()
         verb = _VERBS[word]
         if word == "i'd" and _is_participle_next(self.text, match.end()):
             verb = "had"
         return f"{who} {verb}".strip()
 
     def _single_subject(self, match: re.Match[str]) -> str:
-        """Return the name or pronoun; nothing where the subject only repeats the one before."""
-        if not self.named or self.predicate_at is None:
+        """Return the name; the pronoun for a later subject of the same sentence."""
+        if self.predicate_at is None or self.speaker.pronoun == "they":
             return self.speaker.name
-        between = self.text[self.predicate_at : match.start()]
-        repeats = _COORDINATED.search(between) and not _SUBORDINATE.search(between)
-        if repeats and not self.plural and "." not in between:
-            return ""
-        if self.speaker.pronoun == "they" or ". " in between:
-            return self.speaker.name
-        return self.speaker.pronoun
+        is_new_sentence = ". " in self.text[self.predicate_at : match.start()]
+        return self.speaker.name if is_new_sentence else self.speaker.pronoun
 
     def _together(self, pronoun: str) -> str:
         """Return "Mia and others", or the pronoun where company was named before."""
