@@ -2,9 +2,6 @@ from .commands import app as app
 from .commands import main as main
 from .looking import Showing as Showing
 from .looking import show_audit as show_audit
-from .report import end_if_nothing_was_answered as end_if_nothing_was_answered
-from .report import say_cost as say_cost
-from .report import view as view
 from .reporting import ReportFile as ReportFile
 from .reporting import check_report as check_report
 from .reporting import how_alike as how_alike
@@ -18,4 +15,7 @@ from .shell import run_shell as run_shell
 from .shell import set_up_logging as set_up_logging
 from .shell import show as show
 from .shell import version_option as version_option
-from .tables import table as table
+from .views import end_if_nothing_was_answered as end_if_nothing_was_answered
+from .views import say_cost as say_cost
+from .views import table as table
+from .views import view as view

@@ -1,4 +1,4 @@
-"""Fitting the scale to one store: a model or a person says what pairs are to each other."""
+"""Fitting the similarity scale to one store, from answers about pairs of memories."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HEADINGS = (
     "cosine", "pairs", "asked", "same", "merge", "apart", "asks", "finds",
 )  # fmt: skip
-_LEGEND = "asks, finds: were all asked from there on, questions for 1,000 memories, and pairs found"
+_LEGEND = "asks, finds: questions for 1,000 memories, and pairs found, if all above were asked"
 _NUMBERS = (1, 2, 6, 7)
 """The columns that hold plain numbers."""
 
@@ -30,26 +30,28 @@ def calibrate(
     context: typer.Context,
     person: Annotated[
         bool,
-        typer.Option("--person", help="Ask you, not the model: y, m, n, s (skip) or q (quit)."),
+        typer.Option(
+            "--person", help="Ask you instead of the model: y, m, n, s (skip) or q (quit)."
+        ),
     ] = False,
     questions: Annotated[
         int,
-        typer.Option(min=1, max=100_000, help="How many pairs to ask about, on all days together."),
+        typer.Option(min=1, max=100_000, help="The most pairs to ask about, over all days."),
     ] = 120,
     wanted: Annotated[
         float,
         typer.Option(
-            min=0.5, max=1.0, help="How often a replacement made without asking must be right."
+            min=0.5, max=1.0, help="The share of unasked replacements that must be right."
         ),
     ] = 0.99,
     from_reviews: Annotated[
         bool,
-        typer.Option("--from-reviews", help="Ask nobody: go by what people answered in reviews."),
+        typer.Option("--from-reviews", help="Use the answers of reviews and ask nobody."),
     ] = False,
 ) -> None:
     """Suggest a scale of similarity for this store.
 
-    It asks what pairs of memories are to each other, and changes nothing.
+    It asks whether pairs of memories say the same, and changes nothing.
     """
     from memory.models import OFFLINE
     from memory.upkeep import CalibrationLog, pairs_of, reviewed
@@ -67,7 +69,7 @@ def calibrate(
     if model.name == OFFLINE and not person:
         raise InputError(
             "calibrate",
-            "the offline judge compares words, which says nothing about a threshold",
+            "the offline judge only compares words, which cannot fit a threshold",
             "answer yourself with --person, use --from-reviews, or configure a model",
         )
     log = CalibrationLog(
@@ -84,11 +86,11 @@ def _suggest(
     config: Config,
     wanted: float,
 ) -> None:
-    """What was said of each band, and the lines of config.yaml that follow from it."""
+    """Show the answers for each band, and the lines of config.yaml that follow from them."""
     from memory.upkeep import lines, suggest
 
-    for title, some in _by_script(pairs):
-        _show_bands(title, some, answers, memories)
+    for title, members in _by_script(pairs):
+        _show_bands(title, members, answers, memories)
     show(_LEGEND)
     now = config.memory.scale_for(assembly.build_embedder(config).fingerprint)
     suggested = suggest(pairs, answers, now, wanted, guard=config.memory.dedup_guard)
@@ -97,7 +99,7 @@ def _suggest(
 
 
 def _by_script(pairs: Sequence[AlikePair]) -> list[tuple[str, list[AlikePair]]]:
-    """Those with kana or Han apart, where there are any: they have an anchor of their own."""
+    """Split off pairs with kana or Han, which have an anchor of their own."""
     strict = [pair for pair in pairs if pair.strict]
     others = [pair for pair in pairs if not pair.strict]
     if not strict:
@@ -113,7 +115,7 @@ def _ask(
     config: Config,
     model: LanguageModel | None,
 ) -> None:
-    """Ask the model, or where there is none the person, who is shown each pair on stderr."""
+    """Ask the model, or without one the person, who is shown each pair on stderr."""
     from memory.upkeep import ask_model, ask_person
 
     if model is None:
@@ -124,7 +126,7 @@ def _ask(
 
 
 def _heard() -> str | None:
-    """One line of the person's, in small letters; None at the end of input."""
+    """Return one line that the person typed, in lower case; None at the end of input."""
     line = sys.stdin.readline()
     return line.strip().lower() if line else None
 
@@ -132,8 +134,8 @@ def _heard() -> str | None:
 def _show_bands(
     title: str, pairs: Sequence[AlikePair], answers: Mapping[str, Answer], memories: int
 ) -> None:
-    """The bands that have pairs, the most similar first."""
-    from memory.cli.tables import grid
+    """Show the bands that have pairs, the most similar first."""
+    from memory.cli.views import grid
     from memory.upkeep import prices, tally
 
     bands = tally(pairs, answers)

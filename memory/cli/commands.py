@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from memory.cli.calibrating import calibrate
-from memory.cli.changing import changes
-from memory.cli.deduplicating import dedup
+from memory.cli.deduplicating import dedup, retry
 from memory.cli.importing import import_
 from memory.cli.keeping import (
     backup,
@@ -16,7 +15,6 @@ from memory.cli.keeping import (
     forget,
     reembed,
     restore,
-    retry,
     runs,
     undo,
     upgrade,
@@ -25,7 +23,7 @@ from memory.cli.looking import audit, export, history, search, show_memory, stat
 from memory.cli.reviewing import apply, review
 from memory.cli.serving import serve
 from memory.cli.shell import ConfigFile, Debug, run_shell, set_up_logging, version_option
-from memory.cli.writing_back import write_back
+from memory.cli.write_back import changes, write_back
 
 app = typer.Typer(
     name="memory-dedup",

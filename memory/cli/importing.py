@@ -1,4 +1,4 @@
-"""Bringing memories in: from a file, or from somebody else's store."""
+"""Importing memories, from a file or from another store."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memory import assembly
+from memory.cli.deduplicating import MaxCalls
 from memory.cli.looking import say_missing_vectors
 from memory.cli.shell import EXIT_PROBLEM, err, progress
 from memory.cli.sources import brought_from, say_left_out, with_source
@@ -31,17 +32,14 @@ def import_(
         Path | None, typer.Argument(help="JSON Lines, one memory a line; - is standard input.")
     ] = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Store every memory as it is, without deduplication.")
+        bool, typer.Option("--raw", help="Store every memory unchanged, without deduplication.")
     ] = False,
     source: Source,
-    max_calls: Annotated[
-        int | None,
-        typer.Option(min=0, help="Calls of the model at most [default: dedup_calls_per_run]."),
-    ] = None,
+    max_calls: MaxCalls = None,
 ) -> None:
     """Import memories through the deduplicator.
 
-    With --raw they are stored as they are.
+    With --raw they are stored unchanged.
     """
     config: Config = context.obj
     brought = _brought(config, file, source)
@@ -53,9 +51,9 @@ def import_(
             done = asyncio.run(assembly.import_deduplicated(store, brought, config, tell))
     _say_calls(config, done)
     say_missing_vectors(done.without_vector)
-    said = ", ".join(f"{n:,} {name}" for name, n in done.actions.items()) or "nothing"
+    actions = ", ".join(f"{n:,} {name}" for name, n in done.actions.items()) or "nothing"
     change = f"memories {done.memories_before:,} -> {done.memories:,}"
-    err().print(f"imported {done.read:,}: {said}; {change}")
+    err().print(f"imported {done.read:,}: {actions}; {change}")
     if done.waiting:
         err().print(f"{done.waiting:,} questions wait for the model: memory-dedup retry asks them")
     if done.left_out:
@@ -71,7 +69,7 @@ def _brought(config: Config, file: Path | None, source: Source) -> Brought:
     if file is None:
         return brought_from(source, config)
     if source.reading.model_copy(update={"assume_utc": False}) != type(source.reading)():
-        raise WrongArgument("import", "the keys and --no-user are for other people's stores")
+        raise WrongArgument("import", "the key options and --no-user are for --from stores")
     if str(file) != "-":
         return brought_from(replace(source, file=file), config)
     with TemporaryDirectory(prefix="memory-import-") as folder:
@@ -93,7 +91,7 @@ def _of_stdin(problem: InputError) -> InputError:
 
 
 def _say_calls(config: Config, done: ImportReport) -> None:
-    from memory.cli.report import cost
+    from memory.cli.views import cost
 
     if done.usage.calls:
         price = config.llm.price

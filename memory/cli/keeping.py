@@ -1,10 +1,8 @@
-"""Keeping a store: taking back, asking again, erasing, examining, backing up."""
+"""Keeping a store: undo, forget, reembed, doctor, backup, restore, upgrade."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memory import assembly
-from memory.cli.looking import decisions_view, known_id, who_exists
-from memory.cli.shell import EXIT_PROBLEM, AsJson, compared, err, progress, show, show_json
+from memory.cli.looking import known_id, who_exists
+from memory.cli.shell import EXIT_PROBLEM, AsJson, confirm, err, progress, show, show_json
 from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
     from memory.ledger import Reader, Run
-    from memory.models import DeduplicationReport
     from memory.store import Forgotten, ForgottenUser, MemoryStore
 
 
@@ -34,9 +31,10 @@ def undo(
 ) -> None:
     """Undo a decision or a run.
 
-    Its memories become what they were, and are kept apart from then on.
+    Its memories are restored, and are kept apart from then on.
     """
     from memory.agent import follow_undo
+    from memory.cli.views import decisions_view
     from memory.review import recorded_cards
     from memory.store import plan_undo
 
@@ -60,7 +58,7 @@ def undo(
 
 
 def _undo_target(reader: Reader, given: str) -> int | str:
-    """Return a decision's number or a run's name; of a memory, its last decision that stands."""
+    """Return a decision's number or a run's name; for a memory, its last standing decision."""
     if given.isdecimal():
         return int(given)
     about = reader.decisions.about(known_id(reader, given))
@@ -73,7 +71,7 @@ def runs(context: typer.Context, as_json: AsJson = False) -> None:
 
     `undo` takes the name of a run.
     """
-    from memory.cli.tables import grid
+    from memory.cli.views import grid
 
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         found = reader.decisions.runs()
@@ -85,34 +83,8 @@ def runs(context: typer.Context, as_json: AsJson = False) -> None:
 
 def _run_row(run: Run) -> tuple[str, str, str]:
     counts = [*run.decisions.items(), ("pending", run.pending), ("undone", run.undone)]
-    said = ", ".join(f"{n:,} {name}" for name, n in counts if n)
-    return run.name, f"{run.began_at:%Y-%m-%d %H:%M}", said
-
-
-def retry(
-    context: typer.Context,
-    everything: Annotated[
-        bool,
-        typer.Option("--all", help="Ask about the whole store anew, but what a person told apart."),
-    ] = False,
-) -> None:
-    """Ask the model what it could not answer before."""
-    from memory.cli.report import end_if_nothing_was_answered, view
-
-    async def ask(store: MemoryStore) -> DeduplicationReport:
-        async with aclosing(assembly.build_model(context.obj)) as model:
-            deduplicator = assembly.build_deduplicator(store, context.obj, model)
-            return await deduplicator.retry_pending(
-                again=everything,
-                on_progress=tell,
-                on_page=lambda page, of: tell(page, of, "page"),
-                on_compared=compared(tell),
-            )
-
-    with assembly.open_existing_store(context.obj) as store, progress("asking again") as tell:
-        report = asyncio.run(ask(store))
-    show(view(report, groups=False))
-    end_if_nothing_was_answered(report)
+    shown = ", ".join(f"{n:,} {name}" for name, n in counts if n)
+    return run.name, f"{run.began_at:%Y-%m-%d %H:%M}", shown
 
 
 def forget(
@@ -127,7 +99,7 @@ def forget(
 ) -> None:
     """Erase a memory, or all about a user, for good.
 
-    The memories that they were made from are erased too.
+    The memories that it was made from are erased too.
     """
     from memory.agent import forget_everywhere, forget_user_everywhere
     from memory.text import clean
@@ -152,7 +124,7 @@ def forget(
 
 
 def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
-    """Say how much is about a user, and go on only where that is meant."""
+    """Say how much is about a user; end unless the person confirms."""
     with store.ledger.reading() as reader:
         memories = reader.counts().users.get(user, 0)
         turns = reader.turns.count_waiting_of(user)
@@ -162,12 +134,7 @@ def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
         problem = f"there is nothing about {user!r}{others}"
         raise InputError("forget", problem, "see `memory-dedup stats`")
     err().print(f"{memories:,} memories and {turns:,} waiting turns of {user}")
-    if yes:
-        return
-    err().print("erase them for good? y or n")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        err().print("nothing was erased")
-        raise typer.Exit(EXIT_PROBLEM)
+    confirm(yes, "erase them for good?", "nothing was erased")
 
 
 def _say_what_is_left(gone: Forgotten | ForgottenUser) -> None:
@@ -180,12 +147,12 @@ def _say_what_is_left(gone: Forgotten | ForgottenUser) -> None:
         )
     else:
         err().print(
-            "index pending: gone from the ledger; whoever has the index open clears the rest"
+            "index pending: gone from the ledger; the process that has the index clears the rest"
         )
 
 
 def reembed(context: typer.Context) -> None:
-    """Compute every vector again, all of them or none."""
+    """Compute every vector again, all or none."""
     from memory.upkeep import reembed as make_again
 
     with assembly.open_existing_ledger(context.obj) as ledger, progress("embedding") as tell:
@@ -196,13 +163,13 @@ def reembed(context: typer.Context) -> None:
 def doctor(
     context: typer.Context,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Rebuild what can be rebuilt from the ledger.")
+        bool, typer.Option("--fix", help="Rebuild what the ledger can rebuild.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check the ledger and the index, and name remedies.
 
-    Without --fix an older ledger, or one that cannot be written, is read as it is.
+    Without --fix it only reads, also an older ledger or one that it may not write.
     """
     from memory.runtime import clear_abandoned, clear_temporary_folders
     from memory.upkeep import examine, mend
@@ -234,11 +201,13 @@ def doctor(
 
 def backup(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="The new file; {date} in it is today's.")],
+    file: Annotated[
+        Path, typer.Argument(help="The new file; {date} in its name becomes today's date.")
+    ],
 ) -> None:
     """Back up the whole ledger to one file.
 
-    Other processes need not stop.
+    Other processes can go on working.
     """
     from memory.store import utc_now
     from memory.upkeep import back_up
@@ -255,7 +224,7 @@ def restore(
 ) -> None:
     """Restore a backup.
 
-    The ledger must be damaged, or hold no memories yet.
+    The ledger must be damaged or empty.
     """
     from memory.upkeep import restore as bring_back
 
@@ -266,10 +235,10 @@ def restore(
 def upgrade(context: typer.Context) -> None:
     """Upgrade the ledger of an earlier version.
 
-    A copy of the ledger as it was is kept.
+    It keeps a copy of the old ledger.
     """
     copy = assembly.upgrade_ledger(context.obj)
     if copy is None:
         err().print("the ledger is up to date already")
     else:
-        err().print(f"upgraded; the ledger as it was is kept in {copy}")
+        err().print(f"upgraded; the old ledger is kept in {copy}")

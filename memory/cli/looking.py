@@ -1,11 +1,10 @@
-"""Looking at what a store holds, and at what would be done about it; nothing is changed."""
+"""Reading a store: export, search, stats, audit, history, show; nothing is changed."""
 
 from __future__ import annotations
 
 import asyncio
 import difflib
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,14 +22,12 @@ from memory.cli.shell import (
     progress,
     show,
     show_json,
-    show_paged,
 )
 from memory.cli.sources import brought_from, with_source
 from memory.errors import LedgerMissing, MemoryNotFound, WrongArgument
 from memory.text import shortened
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.text import Text
 
     from memory.assembly import Source
@@ -38,17 +35,14 @@ if TYPE_CHECKING:
     from memory.decide import GroupFilter
     from memory.ledger import DecisionRecord, Reader
     from memory.models import SearchResult
-    from memory.review import Card
     from memory.store import MemoryStore
 
 Order = Literal["certain", "size", "time"]
 _GROUPS = 50
-"""Groups that an audit shows: the terminal is not the work."""
-_NOT_TOLD = {"before", "survivors"}
-"""Of a decision: what only undo reads, and what is told in another form."""
-_NAMED = 5
+"""Groups that an audit shows by default."""
+_MOST_USERS = 5
 """Users that a message names."""
-_HIT = 2_000
+_MOST_CHARACTERS = 2_000
 """Characters of a memory that a search shows."""
 
 
@@ -81,8 +75,8 @@ def search(
     user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
 ) -> None:
-    """Show the memories that answer a query best, each with its score."""
-    from memory.cli.tables import grid
+    """Show the memories that match a query best, with scores."""
+    from memory.cli.views import grid
 
     with assembly.read_store(context.obj) as store:
         warn_of_missing_vectors(store)
@@ -94,7 +88,7 @@ def search(
 
 
 def who_exists(store: MemoryStore, user: str) -> str:
-    """Return which users there are, to end a message with; empty where this one has memories."""
+    """Return the end of a message that names the users there are; "" if this one has memories."""
     from memory.text import clean
 
     user = clean(user)
@@ -102,10 +96,12 @@ def who_exists(store: MemoryStore, user: str) -> str:
     if user in users:
         return ""
     same = [name for name in users if name.casefold() == user.casefold()]
-    close = difflib.get_close_matches(user, users, _NAMED, 0.6)
+    close = difflib.get_close_matches(user, users, _MOST_USERS, 0.6)
     near = list(dict.fromkeys([*same, *close]))
-    shown = ", ".join(near or users[:_NAMED])
-    more = f" and {len(users) - _NAMED:,} more" if not near and len(users) > _NAMED else ""
+    shown = ", ".join(near or users[:_MOST_USERS])
+    more = (
+        f" and {len(users) - _MOST_USERS:,} more" if not near and len(users) > _MOST_USERS else ""
+    )
     return f": no memory is about {user!r}; there is {shown}{more}" if shown else ""
 
 
@@ -113,14 +109,14 @@ def _hit_row(hit: SearchResult) -> tuple[str, str, Text]:
     from rich.text import Text
 
     content = hit.memory.content
-    left = f" ({len(content):,} characters; see export)" if len(content) > _HIT else ""
-    told = Text(shortened(content, _HIT) + left if left else content)
-    return f"{hit.score:.2f}", hit.memory.id, told
+    left = f" ({len(content):,} characters; see export)" if len(content) > _MOST_CHARACTERS else ""
+    shown = Text(shortened(content, _MOST_CHARACTERS) + left if left else content)
+    return f"{hit.score:.2f}", hit.memory.id, shown
 
 
 def stats(context: typer.Context, as_json: AsJson = False) -> None:
     """Show what the store holds."""
-    from memory.cli.tables import table
+    from memory.cli.views import table
 
     with assembly.read_store(context.obj) as store:
         counts = store.counts()
@@ -154,7 +150,7 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def warn_of_missing_vectors(store: MemoryStore) -> None:
-    """Their embedder failed: nothing is found near them until they have some."""
+    """Warn of memories without a vector: nothing is found near them."""
     with store.ledger.reading() as reader:
         say_missing_vectors(len(reader.vectors.missing_texts()))
 
@@ -169,7 +165,7 @@ def say_missing_vectors(missing: int) -> None:
 
 @dataclass(frozen=True)
 class Showing:
-    """What of an audit is shown, and how."""
+    """Which groups of an audit are shown, and how."""
 
     groups: int | None = None
     sort: Order = "certain"
@@ -179,7 +175,7 @@ class Showing:
 
     @property
     def chosen(self) -> GroupFilter:
-        """At a terminal not everything; a program takes all."""
+        """Return which groups to show: for people the first 50, for programs all."""
         from memory.decide import GroupFilter
 
         most = _GROUPS if self.groups is None and not self.as_json else self.groups
@@ -192,7 +188,7 @@ Groups = Annotated[
 ]
 Sort = Annotated[
     Order,
-    typer.Option("--sort", help="Which come first: the least certain, the largest, or the newest."),
+    typer.Option("--sort", help="Least certain, largest, or newest groups first."),
 ]
 
 
@@ -211,7 +207,7 @@ def audit(
 ) -> None:
     """Show what a clean-up would do, and change nothing.
 
-    With a --from option it reads somebody else's store; nothing is imported.
+    With a --from option it reads another store and imports nothing.
     """
     showing = Showing(groups, sort, user, as_json, report)
     if source.stores == 0:
@@ -223,7 +219,7 @@ def audit(
 
 
 def _show_foreign_audit(config: Config, source: Source, showing: Showing) -> None:
-    """The plan for somebody else's store, made in a ledger that is gone afterwards."""
+    """Plan for another store, in a temporary ledger."""
     check_report(showing.report)
     brought = brought_from(source, config)
     with TemporaryDirectory(prefix="memory-audit-") as folder:
@@ -237,8 +233,8 @@ def _show_foreign_audit(config: Config, source: Source, showing: Showing) -> Non
 
 
 def show_audit(config: Config, showing: Showing | None = None) -> None:
-    """Print the plan of a deduplication; an empty place is an empty store."""
-    from memory.cli.report import to_json, view
+    """Print the plan of a deduplication; without a ledger, say that there is none."""
+    from memory.cli.views import view
 
     showing = showing or Showing()
     check_report(showing.report)
@@ -256,18 +252,18 @@ def show_audit(config: Config, showing: Showing | None = None) -> None:
         if showing.report is not None:
             report_audit(showing.report, store, found, config.memory.rules)
     if showing.as_json:
-        sys.stdout.write(to_json(found.report) + "\n")
+        sys.stdout.write(found.report.model_dump_json(indent=2) + "\n")
     elif showing.report is None:
-        show_paged(view(found.report, groups=True))
+        show(view(found.report, groups=True), paged=True)
 
 
 def history(
     context: typer.Context,
     memory_id: Annotated[
-        str | None, typer.Argument(help="A memory's id [default: every decision but additions].")
+        str | None, typer.Argument(help="A memory's id [default: all decisions but additions].")
     ] = None,
     text: Annotated[
-        bool, typer.Option("--text", help="Show a memory's wordings, the retired ones too.")
+        bool, typer.Option("--text", help="Show all wordings of a memory, retired ones too.")
     ] = False,
     as_json: AsJson = False,
     report: ReportFile = None,
@@ -276,6 +272,7 @@ def history(
 
     `undo` takes a decision's number, `show` a memory's id.
     """
+    from memory.cli.views import decisions_view
     from memory.review import recorded_cards
 
     check_report(report)
@@ -291,46 +288,37 @@ def history(
         if report is not None:
             report_history(report, store, recorded, context.obj.memory.rules)
     if as_json:
-        show_json([_decision_told(one) for one in recorded])
+        show_json([_decision_json(one) for one in recorded])
     elif report is None:
-        show_paged(decisions_view(cards))
-
-
-def decisions_view(cards: Sequence[Card]) -> RenderableType:
-    """Show each decision with the texts it was about; an addition is one line."""
-    from rich.console import Group
-    from rich.padding import Padding
-
-    from memory.cli.lineage import as_decision
-
-    return Group(*(Padding(as_decision(card), (0, 0, 1, 0)) for card in cards))
+        show(decisions_view(cards), paged=True)
 
 
 def known_id(reader: Reader, given: str) -> str:
-    """Return the id of the memory that a person names by its id or by that of its import.
+    """Return the id of a memory that a person names by its id or by the id that its import gave.
 
-    Raises: WrongArgument where several memories came under it.
+    Raises: WrongArgument if several memories have it.
     """
     found = reader.memories.named(given)
     if len(found) > 1:
         ids = ", ".join(sorted(row.memory.id for row in found))
-        raise WrongArgument(given, f"{len(found)} memories came under this id", f"name one: {ids}")
+        raise WrongArgument(given, f"{len(found)} memories have this id", f"name one: {ids}")
     return found[0].memory.id if found else given
 
 
-def _decision_told(one: DecisionRecord) -> dict[str, object]:
-    told = {name: value for name, value in asdict(one).items() if name not in _NOT_TOLD}
+def _decision_json(one: DecisionRecord) -> dict[str, object]:
+    fields = asdict(one)
+    del fields["before"]  # only undo reads it
     survivors = [{"id": name, "stands_for": gone} for name, gone in one.survivors]
-    return {**told, "at": one.at.isoformat(), "survivors": survivors}
+    return {**fields, "at": one.at.isoformat(), "survivors": survivors}
 
 
 def show_memory(
     context: typer.Context,
-    memory_id: Annotated[str, typer.Argument(help="A memory's id, of a live or a retired one.")],
+    memory_id: Annotated[str, typer.Argument(help="The id of a live or retired memory.")],
     as_json: AsJson = False,
 ) -> None:
     """Show one memory, its wordings and its decisions."""
-    from memory.cli.lineage import as_data, as_text
+    from memory.cli.views import memory_json, memory_view
     from memory.review import memory_history
 
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
@@ -338,18 +326,17 @@ def show_memory(
     if found is None:
         raise MemoryNotFound(memory_id)
     if as_json:
-        show_json(as_data(found))
+        show_json(memory_json(found))
     else:
-        show_paged(as_text(found))
+        show(memory_view(found), paged=True)
 
 
 def _show_wordings(config: Config, memory_id: str | None) -> None:
-    """What a memory says, and what those said that it stands for; the oldest first.
+    """Show a memory's text and those of the memories that it stands for, oldest first.
 
     Raises: InputError, MemoryNotFound.
     """
-    from memory.cli.lineage import wording_row
-    from memory.cli.tables import grid
+    from memory.cli.views import wordings_view
 
     if memory_id is None:
         raise WrongArgument("history", "--text needs a memory's id", "see `memory-dedup search`")
@@ -360,4 +347,4 @@ def _show_wordings(config: Config, memory_id: str | None) -> None:
     if not rows:
         raise MemoryNotFound(memory_id)
     rows.sort(key=lambda row: (row.live, row.memory.timestamp, row.seq))
-    show(grid(map(wording_row, rows), fixed=3))
+    show(wordings_view(rows))

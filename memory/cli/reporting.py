@@ -1,4 +1,4 @@
-"""`--report FILE`: what a command tells, as a file to look at."""
+"""The option `--report FILE`: the plan or the decisions of a command as a file."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 ReportFile = Annotated[
     Path | None,
     typer.Option(
-        "--report", help="Also write a report: .html, .json, .csv or .md by the file's ending."
+        "--report", help="Write a report; the file's ending says which: .html, .json, .csv or .md."
     ),
 ]
 
 
 def check_report(path: Path | None) -> None:
-    """Before any work is done. Raises: InputError where it cannot become a report."""
+    """Check the name of a report, before any work is done. Raises: InputError."""
     from memory.review import check_report_name
 
     if path is not None:
@@ -36,15 +36,15 @@ def check_report(path: Path | None) -> None:
 
 
 def how_alike(store: MemoryStore) -> SimilarityHistogram:
-    """Every two memories that may be compared, by similarity."""
+    """Count all pairs of memories in one scope, by similarity."""
     from memory.decide import similarity_histogram
 
     return similarity_histogram(store.snapshot(), store.scope_of, store.scale)
 
 
 @contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """Cards hold no cycles; a search for some would walk over every memory, again and again."""
+def _gc_paused() -> Iterator[None]:
+    """Pause garbage collection: cards hold no cycles, and there may be many thousands."""
     was_at_work = gc.isenabled()
     gc.disable()
     try:
@@ -55,14 +55,13 @@ def _collector_at_rest() -> Iterator[None]:
 
 
 def report_audit(path: Path, store: MemoryStore, found: Audit, rules: Rules) -> None:
-    """Write what would be done about every group. Raises: InputError."""
+    """Write the plan for every group. Raises: InputError."""
     from memory.decide import similarity_histogram
     from memory.review import audit_report, cards_of
 
-    with _collector_at_rest():
+    with _gc_paused():
         alike = similarity_histogram(found.snapshot, store.scope_of, store.scale)
-        told = audit_report(found.report, cards_of(found.plan), alike, rules, store.clock())
-        _write(path, told)
+        _write(path, audit_report(found.report, cards_of(found.plan), alike, rules, store.clock()))
 
 
 def report_batch(
@@ -72,7 +71,7 @@ def report_batch(
     before: SimilarityHistogram,
     rules: Rules,
 ) -> None:
-    """Write what a run did, decision by decision. Raises: InputError."""
+    """Write every decision of a run. Raises: InputError."""
     from memory.review import batch_report, recorded_cards
 
     with store.ledger.reading() as reader:
@@ -83,7 +82,7 @@ def report_batch(
 def report_history(
     path: Path, store: MemoryStore, recorded: Sequence[DecisionRecord], rules: Rules
 ) -> None:
-    """Write what was ever decided. Raises: InputError."""
+    """Write these decisions. Raises: InputError."""
     from memory.review import history_report, recorded_cards
 
     with store.ledger.reading() as reader:
@@ -91,8 +90,8 @@ def report_history(
     _write(path, history_report(cards, rules, store.clock()))
 
 
-def _write(path: Path, told: Report) -> None:
+def _write(path: Path, report: Report) -> None:
     from memory.review import write_report
 
-    write_report(told, path)
-    err().print(f"report written to {path}; it holds texts that a later `forget` cannot reach")
+    write_report(report, path)
+    err().print(f"report written to {path}; `forget` cannot erase the texts in it")

@@ -1,4 +1,4 @@
-"""A person's say: groups answered on a page, or from a file that a report saved."""
+"""What a person decides: groups answered in a browser, or in a file that a report saved."""
 
 from __future__ import annotations
 
@@ -23,36 +23,35 @@ if TYPE_CHECKING:
     from memory.runtime import Address
 
 
-_INSIST = 'if you insist, say so in the report, or write "insist": true in this line'
+_INSIST = 'to apply it anyway, insist in the report or write "insist": true in this line'
 
 
 def apply(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A decisions file, as a report's page saves it.")],
+    file: Annotated[Path, typer.Argument(help="A decisions file that a report saved.")],
 ) -> None:
-    """Apply the answers of a person to a report.
+    """Apply the answers that a person gave in a report.
 
     An answer that no longer fits is refused, with the reason.
     """
     from memory.errors import InputError
-    from memory.review import Already, Given, Objected, read_decisions
+    from memory.review import Already, Given, Objected, Refused, read_decisions
 
     found = read_decisions(file)
-    given = already = refused = 0
+    given = already = 0
     with assembly.open_existing_store(context.obj) as store:
         answers = assembly.build_answers(store, context.obj)
         for number, one in found:
             outcome = one if isinstance(one, InputError) else answers.give(one)
             given += isinstance(outcome, Given)
             already += isinstance(outcome, Already)
+            if isinstance(outcome, (Objected, Refused)):
+                remedy = _INSIST if isinstance(outcome, Objected) else ""
+                outcome = InputError(file, outcome.why, remedy, number)
             if isinstance(outcome, InputError):
                 err().print(f"refused: {outcome}")
-                refused += 1
-            elif not isinstance(outcome, (Given, Already)):
-                remedy = _INSIST if isinstance(outcome, Objected) else ""
-                err().print(f"refused: {InputError(file, outcome.why, remedy, number)}")
-                refused += 1
-    undo = f"; `memory-dedup undo {answers.run}` takes them back" if given else ""
+    refused = len(found) - given - already
+    undo = f"; `memory-dedup undo {answers.run}` undoes them" if given else ""
     err().print(f"{given:,} applied, {already:,} applied before, {refused:,} refused{undo}")
     if refused:
         raise typer.Exit(EXIT_PROBLEM)
@@ -61,13 +60,16 @@ def apply(
 def review(
     context: typer.Context,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Where to listen [default: a free port].")
+        int, typer.Option(min=0, max=65535, help="The port to listen on [default: a free one].")
     ] = 0,
     host: Annotated[
-        str, typer.Option(help="Whose requests to answer; anything but loopback is reachable.")
+        str,
+        typer.Option(
+            help="The address to listen on; others than loopback can be reached by others."
+        ),
     ] = "127.0.0.1",
     blind: Annotated[
-        bool, typer.Option("--blind", help="Hide similarity and plan until a group is answered.")
+        bool, typer.Option("--blind", help="Hide similarity and plan until you have answered.")
     ] = False,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Only print the address.")
@@ -75,19 +77,21 @@ def review(
 ) -> None:
     """Go through the groups in a browser.
 
-    There you apply or keep each group, leave a member out, write the text, or undo.
+    There you apply the plan, keep a group apart, leave a member out, write one text, or undo.
     """
     from memory.runtime import Address
 
     where = Address(host, port)
-    with where.listen() as at:
-        where = replace(where, port=at.getsockname()[1])
-        asyncio.run(_review(context.obj, where, at, blind=blind, open_browser=not no_browser))
+    with where.listen() as listening:
+        where = replace(where, port=listening.getsockname()[1])
+        asyncio.run(
+            _review(context.obj, where, listening, blind=blind, open_browser=not no_browser)
+        )
     err().print("stopped; every answer that was given is kept")
 
 
 async def _review(
-    config: Config, where: Address, at: socket.socket, *, blind: bool, open_browser: bool
+    config: Config, where: Address, listening: socket.socket, *, blind: bool, open_browser: bool
 ) -> None:
     from memory.review import BrowserSession, ReviewServer
     from memory.runtime import serve_until, stop_event
@@ -95,15 +99,15 @@ async def _review(
     session = BrowserSession(where)
     with assembly.open_existing_store(config) as store:
         async with aclosing(assembly.build_model(config)) as model:
-            made = assembly.build_review(store, config, model, blind=blind)
-            await made.look()
+            review = assembly.build_review(store, config, model, blind=blind)
+            await review.look()
             with stop_event() as stop:
-                _tell(session.address(), open_browser)
-                await serve_until(stop, ReviewServer(made, session).app(), at)
+                _show_address(session.address(), open_browser)
+                await serve_until(stop, ReviewServer(review, session).app(), listening)
 
 
-def _tell(address: str, open_browser: bool) -> None:
-    """Where to look; a browser is not waited for, since some stay until they are closed."""
+def _show_address(address: str, open_browser: bool) -> None:
+    """Print the address; open it in a thread, since some browsers return only when closed."""
     sys.stdout.write(f"{address}\n")
     sys.stdout.flush()
     err().print("the address works once; Ctrl-C ends the review")

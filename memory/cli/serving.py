@@ -1,4 +1,4 @@
-"""Serving agents, over stdio or over HTTP."""
+"""Serving the agent's tools, over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -24,27 +24,32 @@ if TYPE_CHECKING:
 
 def serve(
     context: typer.Context,
-    user: Annotated[str | None, typer.Option(help="Only this user's memories.")] = None,
+    user: Annotated[str | None, typer.Option(help="Serve only this user's memories.")] = None,
     workspace: Annotated[
         Path | None, typer.Option(help="A folder that gets a Markdown copy of public memories.")
     ] = None,
     http: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Over HTTP instead of stdio, at /mcp.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of stdio."),
     ] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option(help="Over HTTP: lines of TOKEN USER; else those in MEMORY_AGENT_TOKENS."),
+        typer.Option(
+            help="With --http: a file of lines TOKEN USER [default: MEMORY_AGENT_TOKENS]."
+        ),
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Over HTTP: a name by which clients call the server.")
+        list[str] | None,
+        typer.Option(help="With --http: a host name that clients use; repeatable."),
     ] = None,
     quiet_scaffolds: Annotated[
-        bool, typer.Option("--quiet-scaffolds", help="Answers without the questions after them.")
+        bool,
+        typer.Option("--quiet-scaffolds", help="Leave out the questions that end the answers."),
     ] = False,
 ) -> None:
     """Serve the agent's tools over MCP.
 
-    It speaks stdio to the client that starts it, or HTTP.
+    The client starts it and talks over stdio, or connects over HTTP.
     """
     if user is not None and not user.strip():
         raise WrongArgument("--user", "is empty", "name the user, or leave it out")
@@ -67,7 +72,7 @@ def serve(
 
 
 def _keep_workspace(config: Config, store: MemoryStore) -> None:
-    """Warn where the workspace cannot be written; the memories are stored all the same."""
+    """Follow the ledger with the workspace; warn if it cannot be written."""
     kept = assembly.build_workspace(config)
     try:
         if kept is not None:
@@ -78,7 +83,7 @@ def _keep_workspace(config: Config, store: MemoryStore) -> None:
 
 
 def _over_stdio(config: Config) -> None:
-    gc.disable()  # loading makes no garbage, and collecting it takes a tenth of the first answer
+    gc.disable()  # collection takes a tenth of the first answer, and loading makes no garbage
     with assembly.installed("agent", "memory-dedup serve"):
         from memory.agent import AgentServer, run_and_exit
 
@@ -124,23 +129,23 @@ def _tokens(file: Path | None) -> Tokens | None:
 
     if file is not None:
         return read_tokens(file)
-    told = os.environ.get(TOKENS_VARIABLE, "")
-    return Tokens.read(TOKENS_VARIABLE, told) if told.strip() else None
+    lines = os.environ.get(TOKENS_VARIABLE, "")
+    return Tokens.read(TOKENS_VARIABLE, lines) if lines.strip() else None
 
 
 def _check(config: Config, address: Address, tokens: Tokens | None, names: list[str]) -> None:
-    """What would show memories to others than their users.
+    """Refuse options that would show memories to others than their users.
 
-    Raises: InputError.
+    Raises: WrongArgument.
     """
     if tokens is None:
         if not address.is_loopback:
-            problem = f"{address.host} can be reached by others, and asks for no token"
+            problem = f"others can reach {address.host}, and no token is asked for"
             raise WrongArgument("--http", problem, "give --tokens FILE, or listen on 127.0.0.1")
         return
     if address.is_every and not names:
-        problem = f"{address.host} is no name that a client calls"
-        raise WrongArgument("--http", problem, "say with --allow-host what they call it")
+        problem = f"clients cannot call {address.host}"
+        raise WrongArgument("--http", problem, "give their name for it with --allow-host")
     if config.agent.user is not None:
         raise WrongArgument("--user", "and tokens both name users", "leave out one of them")
     if config.agent.workspace_dir is not None:
@@ -150,7 +155,7 @@ def _check(config: Config, address: Address, tokens: Tokens | None, names: list[
 
 
 def _opened(store: MemoryStore, config: Config, tokens: Tokens | None) -> Opened:
-    """Each token's user has tools of their own; without tokens there are the configured ones."""
+    """Return tools for each token's user; without tokens, the configured user's for everyone."""
     from memory.agent import Opened
 
     def tools_of(user: str | None) -> AgentTools:

@@ -1,4 +1,4 @@
-"""What the command lines share: options, logging, progress, one line for an error, a clean end."""
+"""What the commands share: options, output, progress, logging, errors, and a clean end."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from memory.text import visible
 
 EXIT_PROBLEM = 1
 EXIT_USAGE = 2
-"""As the option parser itself ends where a command line is wrong."""
+"""The exit code of a wrong command line, also the option parser's."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
-_STILL_S = 10.0
-"""How often a pipe or a log hears that something is still under way."""
+_LINE_EVERY_S = 10.0
+"""How often progress is a line if stderr is no terminal."""
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
@@ -40,7 +40,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Log every decision.")]
 
 
 def version_option(program: str) -> Any:
-    """The option that shows the program's version and exits."""
+    """Return the option that shows the program's version and exits."""
 
     def show_version(wanted: bool) -> None:
         if wanted:
@@ -52,45 +52,50 @@ def version_option(program: str) -> Any:
     )
 
 
-def show(data: RenderableType) -> None:
-    """Data go to stdout, without what no eye sees; piped, as plain text of 80 columns.
+def show(data: RenderableType, *, paged: bool = False) -> None:
+    """Print data on stdout, without invisible characters.
 
-    Nothing ends with space then.
+    A pipe gets plain text of 80 columns without trailing spaces. With `paged`, a terminal gets a
+    pager for what is longer than the screen.
     """
     console = Console(highlight=False, emoji=False, markup=False)
     with console.capture() as capture:
         console.print(data)
     shown = visible(capture.get())
-    if console.is_terminal:
+    if not console.is_terminal:
+        sys.stdout.writelines(f"{line.rstrip()}\n" for line in shown.splitlines())
+    elif paged and sys.stdin.isatty():
+        os.environ.setdefault("LESS", "FRX")  # colours, and no waiting if all fits on the screen
+        pydoc.pager(shown)
+    else:
         sys.stdout.write(shown)
-        return
-    sys.stdout.writelines(f"{line.rstrip()}\n" for line in shown.splitlines())
-
-
-def show_paged(data: RenderableType) -> None:
-    """The same, and at a terminal what is longer than the screen through the reader's pager."""
-    console = Console(highlight=False, emoji=False, markup=False)
-    if not (console.is_terminal and sys.stdin.isatty()):
-        show(data)
-        return
-    with console.capture() as capture:
-        console.print(data)
-    os.environ.setdefault("LESS", "FRX")  # colours, and no waiting where all fits on the screen
-    pydoc.pager(visible(capture.get()))
 
 
 def show_json(data: Any) -> None:
-    """Data for programs, on stdout."""
+    """Print JSON on stdout."""
     sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2, default=str) + "\n")
 
 
 def err() -> Console:
-    """All that is not data goes to stderr."""
+    """Return the console for everything that is not data: stderr."""
     return Console(stderr=True, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
+def confirm(yes: bool, question: str, refused: str) -> None:
+    """Ask unless `yes`; at any answer but y, say what was not done and end with 1.
+
+    Raises: typer.Exit.
+    """
+    if yes:
+        return
+    err().print(f"{question} y or n")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        err().print(refused)
+        raise typer.Exit(EXIT_PROBLEM)
+
+
 def set_up_logging(debug: bool) -> None:
-    """Warnings, or with `debug` everything of ours, on stderr."""
+    """Log warnings to stderr; with `debug` everything of this package."""
     logging.basicConfig(
         level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr
     )
@@ -99,9 +104,9 @@ def set_up_logging(debug: bool) -> None:
 
 
 def run_shell(main: Callable[[], None]) -> None:
-    """Run a command line: an error of ours is one line on stderr, without a traceback.
+    """Run a command line; an error of this package is one line on stderr, without a traceback.
 
-    SIGTERM ends it as Ctrl-C does: what is open is closed.
+    SIGTERM ends it as Ctrl-C does: open files and connections are closed.
     """
     terminated = terminate_as_interrupt()
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
@@ -110,7 +115,7 @@ def run_shell(main: Callable[[], None]) -> None:
         try:
             main()
         finally:
-            sys.stdout.flush()  # here, where a full disk can still be said
+            sys.stdout.flush()  # here a full disk can still be reported
     except MemoryPipelineError as exc:
         err().print(f"error: {exc}")
         sys.exit(EXIT_USAGE if isinstance(exc, WrongArgument) else EXIT_PROBLEM)
@@ -119,9 +124,9 @@ def run_shell(main: Callable[[], None]) -> None:
     except SystemExit as exc:  # typer has turned Ctrl-C into its exit code by now
         if exc.code != EXIT_INTERRUPTED:
             raise
-        told = "interrupted: what was decided is kept, the rest is untouched"
-        _interrupted(told, terminated=terminated())
-    except BrokenPipeError:  # the reader of a pipe had enough; nothing more can be said to it
+        kept = "interrupted: what was decided is kept, the rest is untouched"
+        _interrupted(kept, terminated=terminated())
+    except BrokenPipeError:  # nobody reads the pipe any more
         _give_up_stdout()
     except OSError as exc:
         err().print(f"error: {exc.filename or 'standard output'}: {exc.strerror or exc}")
@@ -130,34 +135,34 @@ def run_shell(main: Callable[[], None]) -> None:
         end_quietly()
 
 
-def _interrupted(told: str, *, terminated: bool) -> NoReturn:
+def _interrupted(message: str, *, terminated: bool) -> NoReturn:
     end_quietly()
-    err().print(told)
+    err().print(message)
     sys.exit(EXIT_TERMINATED if terminated else EXIT_INTERRUPTED)
 
 
 def _give_up_stdout() -> NoReturn:
-    """Python would try once more at its end to write what is left."""
+    """End without Python's own attempt to write the rest of stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(EXIT_PROBLEM)
 
 
 class Tell(Protocol):
-    """Called with how much is done, of how much, and what is counted where that is not plain."""
+    """Called with how much is done, of how much, and what is counted if that is not clear."""
 
     def __call__(self, done: int, total: int, counted: str = "") -> None: ...
 
 
 def compared(tell: Tell) -> Callable[[int, int], None]:
-    """What to call while pairs are looked for."""
+    """Return what to call while pairs are looked for."""
     return partial(tell, counted="texts compared")
 
 
 @contextmanager
-def progress(label: str, every_s: float = _STILL_S) -> Iterator[Tell]:
-    """How far it is, on stderr: a bar on a terminal, else a line every ten seconds.
+def progress(label: str, every_s: float = _LINE_EVERY_S) -> Iterator[Tell]:
+    """Show progress on stderr: a bar at a terminal, else a line every ten seconds.
 
-    Gives what to call, from any thread, with done and total; what is counted otherwise begins anew.
+    Yield what to call, from any thread. Counting something else starts again.
     """
     if not sys.stderr.isatty():
         with _lines_of_progress(label, every_s) as tell:
@@ -170,9 +175,9 @@ def progress(label: str, every_s: float = _STILL_S) -> Iterator[Tell]:
         task = bar.add_task(label, total=None)
 
         def show(done: int, total: int, counted: str = "") -> None:
-            told = f"{label} {counted}".strip()
-            if told != bar.tasks[0].description:
-                bar.reset(task, description=told)
+            description = f"{label} {counted}".strip()
+            if description != bar.tasks[0].description:
+                bar.reset(task, description=description)
             bar.update(task, completed=done, total=total)
 
         yield show
@@ -180,24 +185,24 @@ def progress(label: str, every_s: float = _STILL_S) -> Iterator[Tell]:
 
 @contextmanager
 def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
-    """From a thread of its own: what takes long may be a step that tells nothing."""
+    """Print from a thread, since a long step may not report anything."""
     over = threading.Event()
     started = begun = time.monotonic()
-    what: str | None = None
-    said = ""
+    last_counted: str | None = None
+    so_far = ""
 
     def tell(done: int, total: int, counted: str = "") -> None:
-        nonlocal said, begun, what
-        if counted != what:
-            begun, what = time.monotonic(), counted
-        so_far = f"{done:,} of {total:,} {counted}".rstrip()
-        said = f", {so_far}{_pace(done, total, time.monotonic() - begun)}"
+        nonlocal so_far, begun, last_counted
+        if counted != last_counted:
+            begun, last_counted = time.monotonic(), counted
+        pace = _pace(done, total, time.monotonic() - begun)
+        so_far = f", {f'{done:,} of {total:,} {counted}'.rstrip()}{pace}"
 
-    def say_it_goes_on() -> None:
+    def print_lines() -> None:
         while not over.wait(every_s):
-            err().print(f"{label}: {time.monotonic() - started:.0f} s{said}")
+            err().print(f"{label}: {time.monotonic() - started:.0f} s{so_far}")
 
-    thread = threading.Thread(target=say_it_goes_on, name="progress", daemon=True)
+    thread = threading.Thread(target=print_lines, name="progress", daemon=True)
     thread.start()
     try:
         yield tell
@@ -207,7 +212,7 @@ def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
 
 
 def _pace(done: int, total: int, seconds: float) -> str:
-    """How many a second, and how long the rest will take at that."""
+    """Return how many a second, and how long the rest takes at this rate."""
     if not done or seconds <= 0.0:
         return ""
     rate = done / seconds

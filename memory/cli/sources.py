@@ -1,4 +1,4 @@
-"""Where memories come from: a file of ours, or somebody else's store, and how it is read."""
+"""The options that name another store, and how its memories are read."""
 
 from __future__ import annotations
 
@@ -56,27 +56,25 @@ Namespaces = Annotated[
     list[str] | None,
     typer.Option(
         "--namespace",
-        help="A namespace of LangGraph's store with all inside it; repeatable [default: those "
+        help="A namespace of LangGraph's store and all inside it; repeatable [default: those "
         "that hold memories].",
     ),
 ]
 TextKey = Annotated[
-    str | None, typer.Option(help="The key of its metadata that holds the text [default: found].")
+    str | None, typer.Option(help="The metadata key of the text [default: detected].")
 ]
 UserKey = Annotated[
-    str | None, typer.Option(help="The key that says whose a memory is [default: found].")
+    str | None, typer.Option(help="The metadata key of the user [default: detected].")
 ]
 TimeKey = Annotated[
-    str | None, typer.Option(help="The key that says when it was recorded [default: found].")
+    str | None, typer.Option(help="The metadata key of the time [default: detected].")
 ]
 IdKey = Annotated[
-    str | None, typer.Option(help="The key that names a memory [default: the store's own id].")
+    str | None, typer.Option(help="The metadata key of the id [default: the store's own id].")
 ]
-DefaultTime = Annotated[
-    str | None, typer.Option(help="When rows without a time were recorded, ISO 8601.")
-]
+DefaultTime = Annotated[str | None, typer.Option(help="The time of rows that have none, ISO 8601.")]
 NoUser = Annotated[
-    bool, typer.Option("--no-user", help="Rows that name no user are nobody's in particular.")
+    bool, typer.Option("--no-user", help="Import rows without a user as everyone's.")
 ]
 AssumeUtc = Annotated[
     bool, typer.Option("--assume-utc", help="Take times without a time zone as UTC.")
@@ -128,8 +126,8 @@ def _source(
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options that name a source, in place of its parameter `source`."""
-    value = {"Source": Any}  # what it is loads more than `--help` is worth
+    """Replace a command's parameter `source` by the options that name a source."""
+    value = {"Source": Any}  # loading the class would slow down `--help`
     options = inspect.signature(_source, eval_str=True, locals=value).parameters
     own = inspect.signature(command, eval_str=True, locals=value)
     shown = [
@@ -158,7 +156,7 @@ def _time(given: str) -> datetime:
 
 
 def brought_from(source: Source, config: Config) -> Brought:
-    """All that a store holds; what is left out is said, a line each.
+    """Read a store; print a line for each memory that is left out.
 
     Raises: InputError.
     """

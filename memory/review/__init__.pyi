@@ -3,6 +3,7 @@ from .answers import Already as Already
 from .answers import Answers as Answers
 from .answers import Given as Given
 from .answers import Objected as Objected
+from .answers import Refused as Refused
 from .cards import Card as Card
 from .cards import CardMember as CardMember
 from .cards import card_key as card_key

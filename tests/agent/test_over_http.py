@@ -246,7 +246,7 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str, **env:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--http", "0.0.0.0:0"], "0.0.0.0 can be reached by others, and asks for no token"),
+        (["--http", "0.0.0.0:0"], "others can reach 0.0.0.0, and no token is asked for"),
         (["--http", "8765"], "'8765': is not HOST:PORT; write 127.0.0.1:8765"),
         (["--http", "0.0.0.0:0", "--tokens", "tokens"], "say with --allow-host what they call it"),
         (["--http", "127.0.0.1:0", "--tokens", "tokens", "--user", "Mia"], "both name users"),

@@ -92,7 +92,7 @@ def test_raw_import_audit_batch_and_again(run: Run, tmp_path: Path) -> None:
     before = run("memory-dedup", "export").stdout
     ledger = (tmp_path / "data" / "ledger.db").read_bytes()
     audit = run("memory-chat", "--dedup-dry-run").stdout
-    assert "because  same text" in audit
+    assert re.search("reason +same text", audit)
     assert "pairs >= 0.98    1" in audit
     assert max(map(len, audit.splitlines())) <= 80
     assert (tmp_path / "data" / "ledger.db").read_bytes() == ledger
@@ -174,7 +174,7 @@ def test_history_says_how_a_merge_was_verified_and_what_the_cosine_was(tmp_path:
     (tmp_path / "config.yaml").write_text("memory:\n  data_dir: data\n")
     shown = CliRunner().invoke(app, ["--config", str(tmp_path / "config.yaml"), "history"]).output
     assert "0.92 (cosine 0.76)  merge" in shown
-    assert re.search(r"because  one cat\n.*verified by a second reading", shown)
+    assert re.search(r"reason   one cat\n.*verified by a second reading", shown)
 
 
 ALIKE: list[dict[str, object]] = [
@@ -247,7 +247,7 @@ def test_an_audit_a_batch_and_a_history_are_written_as_reports(run: Run, tmp_pat
     audited = run("memory-dedup", "audit", "--groups", "0", "--report", "audit.html")
     assert "group 1/" not in audited.stdout
     assert audited.stderr == (
-        "report written to audit.html; it holds texts that a later `forget` cannot reach\n"
+        "report written to audit.html; `forget` cannot erase the texts in it\n"
     )
     run("memory-chat", "--deduplicate-memories", "--report", "batch.json")
     run("memory-dedup", "history", "--report", "history.csv")
@@ -274,7 +274,7 @@ def test_one_memory_is_shown_with_all_it_stands_for(run: Run, tmp_path: Path) ->
     assert "retired Mia adopted a cat in 2023." in shown
     told = shown.partition(f"decision {decided['number']}")[2]
     assert re.search(
-        r"retire .* Mia adopted.*\n +keep .* mia adopted.*\n +because  same text", told
+        r"retire .* Mia adopted.*\n +keep .* mia adopted.*\n +reason   same text", told
     )
     assert f"to undo  memory-dedup undo {decided['number']}" in shown
     assert decided["survivors"][0]["id"] == live["id"]
@@ -328,7 +328,7 @@ def test_an_imports_id_that_several_memories_have_is_not_guessed(run: Run, tmp_p
     run("memory-dedup", "import", lines(tmp_path, *twice))
     ids = sorted(str(one["id"]) for one in exported(run))
     said = failed(run("memory-dedup", "forget", "7", ok=False), 2)
-    assert f"2 memories came under this id; name one: {', '.join(ids)}" in said
+    assert f"2 memories have this id; name one: {', '.join(ids)}" in said
     assert len(exported(run)) == 2
 
 
@@ -550,11 +550,11 @@ def test_a_write_back_that_was_cut_off_is_finished_by_the_same_command(
         say(["import", "--from-chroma", "boats"])
         back = ["write-back", "--to-chroma", "boats", "--yes"]
         with monkeypatch.context() as patched:
-            patched.setattr("memory.cli.writing_back.progress", cut_off)
+            patched.setattr("memory.cli.write_back.progress", cut_off)
             assert say(back).exit_code == 130
         assert collection.count() == 141
         done = " ".join(say(back).output.split())
-        assert "1 rows stay with their own text" in done
+        assert "1 rows keep their own text" in done
         assert "differ from the row that stands for them in run_id (1); --across run_id" in done
         assert "20 deleted" in done
         assert collection.count() == 121
@@ -718,7 +718,7 @@ def test_a_wrong_argument_is_one_clear_line(run: Run, args: tuple[str, ...], sai
     ("args", "said"),
     [
         ("import", "import: needs exactly one source"),
-        ("import in.jsonl --text-key t", "import: the keys and --no-user are for"),
+        ("import in.jsonl --text-key t", "import: the key options and --no-user are for"),
         ("import --from-mem0 x --default-time soon", "--default-time: 'soon' is not ISO 8601"),
         ("import --from-mem0 x --namespace y", "--namespace: is for --from-langgraph"),
         ("audit --from-mem0 x --from-langgraph y", "audit: needs one store at a time"),
@@ -726,12 +726,12 @@ def test_a_wrong_argument_is_one_clear_line(run: Run, args: tuple[str, ...], sai
         ("history --text", "history: --text needs a memory's id"),
         ("dedup --workers 2 --dask tcp://x", "dedup: takes --workers or --dask"),
         ("forget", "forget: needs a memory's id or a user"),
-        ("write-back", "write-back: needs one place"),
+        ("write-back", "write-back: needs one store"),
         ("write-back --undo x.jsonl --collection y", "--undo: names what was written, and where"),
         ("serve --user ''", "--user: is empty"),
         ("serve --tokens x", "--tokens, --allow-host: are for HTTP"),
         ("serve --http nowhere", "'nowhere': is not HOST:PORT"),
-        ("serve --http 0.0.0.0:0", "--http: 0.0.0.0 can be reached by others"),
+        ("serve --http 0.0.0.0:0", "--http: others can reach 0.0.0.0"),
     ],
 )
 def test_a_wrong_command_line_ends_with_2_as_an_unknown_option_does(

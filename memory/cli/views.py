@@ -1,0 +1,247 @@
+"""Reports, decisions and one memory's history for the terminal, in tables that fit 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from memory.cli.shell import EXIT_PROBLEM, err
+from memory.models import Action, DeduplicationReport, GroupReport, MemberReport, Usage
+
+if TYPE_CHECKING:
+    from memory.ledger import Row
+    from memory.review import Card, CardMember, MemoryHistory
+
+_FATE_STYLE = {"keep": "green", "retire": "red", "judge": "yellow"}
+_INDENTED = (0, 0, 0, 2)
+
+
+def grid(
+    rows: Iterable[Sequence[str | Text]],
+    fixed: int,
+    *,
+    gap: int = 1,
+    right: Container[int] = (),
+) -> Table:
+    """Return `fixed` columns that keep their width and one that folds; nothing is cut.
+
+    `right` holds the positions of the columns that are aligned to the right.
+    """
+    made = Table.grid(padding=(0, gap))
+    for column in range(fixed):
+        made.add_column(no_wrap=True, justify="right" if column in right else "left")
+    made.add_column(overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def table(rows: Iterable[tuple[str, str]]) -> Table:
+    """Return names and values in two columns."""
+    return grid(((Text(name), Text(value)) for name, value in rows), fixed=1, gap=2)
+
+
+# --- a report -------------------------------------------------------------------------------------
+
+
+def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
+    """Return the summary, with each group before it if `groups`."""
+    shown = report.groups if groups else ()
+    above = [
+        Padding(_group(group, f"{number}/{report.found}"), (0, 0, 1, 0))
+        for number, group in enumerate(shown, start=1)
+    ]
+    return Group(*above, table(_planned(report) if report.dry_run else _done(report)))
+
+
+Rows = Iterator[tuple[str, str]]
+
+
+def _planned(report: DeduplicationReport) -> Rows:
+    asked = report.questions
+    free = "" if report.pages else f", of which {report.found - asked:,} need no model"
+    yield from _found(report)
+    yield "groups", f"{report.found:,}{free}"
+    if hidden := report.found - len(report.groups):
+        yield "not shown", f"{hidden:,} groups that are more certain; see --groups and --json"
+    yield "just below", _just_below(report)
+    yield "would retire", f"{report.retired:,} without a model"
+    yield "would ask", f"about {asked:,} questions ({report.model})"
+    if report.pages:
+        sent = f"{report.characters:,} characters go to the model"
+        yield "would read", f"{report.pages:,} pages of memories; {sent}"
+    if report.estimated.calls:
+        yield "would cost", "about " + cost(report.model, report.estimated, report.money)
+    yield "nothing changed", f"a dry run, {report.seconds:.1f} s"
+
+
+def _done(report: DeduplicationReport) -> Rows:
+    decisions = ", ".join(f"{n:,} {name}" for name, n in _by_count(report.decisions))
+    yield from _found(report)
+    yield "memories after", f"{report.memories_after:,}"
+    yield "decisions", decisions or "none"
+    yield from ((f"  {n:,}", reason) for reason, n in _by_count(report.reasons))
+    yield "retired", f"{report.retired:,}, none destroyed"
+    yield "synthesised", f"{report.merged:,}"
+    yield "pending", f"{report.pending:,}"
+    if report.pages:
+        yield "pages read", f"{report.pages:,}"
+    if report.left:
+        yield "left", f"{report.left:,} groups, for the next run (calls spent, or the model rests)"
+    if report.pages_left:
+        why = "for the next run (calls spent, or no answer)"
+        yield "pages left", f"{report.pages_left:,}, {why}"
+    if report.undecided:
+        why = "that the model failed at before; see retry --all"
+        yield "undecided", f"{report.undecided:,} pairs {why}"
+    yield "model calls", cost(report.model, report.usage, report.money)
+    yield "rounds, time", f"{report.rounds}, {report.seconds:.1f} s"
+
+
+def _found(report: DeduplicationReport) -> Rows:
+    yield "memories", f"{report.memories:,}"
+    yield from ((f"pairs >= {band}", f"{count:,}") for band, count in report.pairs.items())
+
+
+def _just_below(report: DeduplicationReport) -> str:
+    below = report.just_below
+    if below is None:
+        return "not counted"
+    return f"{below.pairs:,} pairs from {below.low:.2f} to just below {below.high:.2f}"
+
+
+def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _group(group: GroupReport, number: str) -> RenderableType:
+    privacy = ", private" if group.is_private else ""
+    scores = [score for _, _, score in group.similarities] or [1.0]
+    low, high = f"{min(scores):.2f}", f"{max(scores):.2f}"
+    title = Text.assemble(
+        (f"group {number}", "bold"),
+        f"  {group.user or 'everyone'}{privacy}  {low if low == high else f'{low} to {high}'}  ",
+        (group.action, "bold"),
+    )
+    members = grid(map(_member_row, group.members), fixed=2)
+    why = table([("reason", group.reason), *(("differs", line) for line in group.differences[:3])])
+    return Group(title, Padding(members, _INDENTED), Padding(why, _INDENTED))
+
+
+def _member_row(member: MemberReport | CardMember) -> tuple[Text, str, Text]:
+    """Return what happens to a memory, its date, and its text with its id."""
+    fate = Text(f"{member.fate:6}", style=_FATE_STYLE.get(member.fate, ""))
+    content = Text.assemble(member.content, (f"  {member.id}", "dim"))
+    return fate, f"{member.timestamp:%Y-%m-%d}", content
+
+
+# --- cost and failure -----------------------------------------------------------------------------
+
+
+def cost(model: str, usage: Usage, money: float | None) -> str:
+    """Return calls, tokens and, if prices are configured, money."""
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    paid = "" if money is None else f", {money:,.2f} in all" if money >= 0.01 else ", below 0.01"
+    return f"{usage.calls:,} ({model}), {tokens}{paid}"
+
+
+def say_cost(planned: DeduplicationReport) -> None:
+    """Say what the first round would cost, before anything is paid for."""
+    if planned.estimated.calls:
+        first = cost(planned.model, planned.estimated, planned.money)
+        err().print(f"the first round asks about {first}")
+
+
+def end_if_nothing_was_answered(report: DeduplicationReport) -> None:
+    """End with 1 and the server's reason if no call of the model succeeded.
+
+    Raises: typer.Exit.
+    """
+    if report.failure:
+        err().print(f"error: no call of {report.model} succeeded: {report.failure}")
+        err().print("nothing was replaced or merged without an answer; the questions wait")
+        raise typer.Exit(EXIT_PROBLEM)
+
+
+# --- decisions, and one memory --------------------------------------------------------------------
+
+
+def memory_json(found: MemoryHistory) -> dict[str, object]:
+    """Return one memory with its wordings and decisions, for `--json`."""
+    return {
+        "living": found.living,
+        "wordings": [
+            {
+                **row.memory.model_dump(mode="json"),
+                "live": row.live,
+                "successor": row.successor_id,
+            }
+            for row in found.wordings
+        ],
+        "decisions": [card.model_dump(mode="json") for card in found.decisions],
+    }
+
+
+def memory_view(found: MemoryHistory) -> RenderableType:
+    """Show why these texts are one memory, and how to undo each decision."""
+    added = [_title(card) for card in found.decisions if card.action == Action.ADD]
+    others = [card for card in found.decisions if card.action != Action.ADD]
+    decisions = [Padding(_decision(card), (1, 0, 0, 0)) for card in others]
+    living = table([("lives today", found.living or "nobody")])
+    return Group(wordings_view(found.wordings), "", *added, *decisions, "", living)
+
+
+def wordings_view(rows: Iterable[Row]) -> Table:
+    """Show each text with its time, its id, and whether it is live."""
+    return grid(
+        (
+            (
+                f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
+                row.memory.id,
+                "live" if row.live else "retired",
+                Text(row.memory.content),
+            )
+            for row in rows
+        ),
+        fixed=3,
+    )
+
+
+def decisions_view(cards: Sequence[Card]) -> RenderableType:
+    """Show each decision with the texts that it was about; an addition is one line."""
+    return Group(*(Padding(_decision(card), (0, 0, 1, 0)) for card in cards))
+
+
+def _decision(card: Card) -> RenderableType:
+    members = grid(map(_member_row, card.members), fixed=2)
+    return Group(_title(card), *(Padding(part, _INDENTED) for part in (members, _why(card))))
+
+
+def _title(card: Card) -> Text:
+    recorded = card.recorded
+    assert recorded is not None
+    state = "undone" if recorded.undone else "pending" if recorded.pending else ""
+    alike = "" if card.similarity is None else f"{card.similarity:.2f}"
+    if recorded.cosine not in (None, card.similarity):
+        alike += f" (cosine {recorded.cosine:.2f})"
+    stored = card.reason if card.action == Action.ADD else ""
+    facts = (f"{recorded.at:%Y-%m-%d %H:%M}", alike, (card.action, "bold"), state, stored)
+    parts = [part for fact in facts if fact for part in ("  ", fact)]
+    return Text.assemble((f"decision {recorded.number}", "bold"), *parts)
+
+
+def _why(card: Card) -> Table:
+    recorded = card.recorded
+    assert recorded is not None
+    verified = f", verified {recorded.verified}" if recorded.verified else ""
+    made = [("becomes", f"{one.text}  {one.id}") for one in card.kept if one.is_new and one.text]
+    rows = [*made, ("reason", card.reason), ("by", f"{recorded.by}{verified}")]
+    if recorded.reversible and not recorded.undone:
+        rows.append(("to undo", f"memory-dedup undo {recorded.number}"))
+    return table(rows)

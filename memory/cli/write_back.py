@@ -1,0 +1,281 @@
+"""Giving a cleaned store back to where its memories came from, or saying what to change there."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from memory import assembly
+from memory.cli.shell import EXIT_PROBLEM, confirm, err, progress, show
+from memory.cli.sources import say_left_out
+from memory.errors import InputError, WrongArgument
+from memory.text import shortened
+
+if TYPE_CHECKING:
+    from memory.config import Config
+    from memory.interchange import LeftAlone, Staying, Update, WriteBackPlan
+
+_MOST_CHARACTERS = 200
+"""Characters of a text in the plan."""
+
+Across = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Let one row stand for rows that differ in this key, such as run_id; repeatable."
+    ),
+]
+Dump = Annotated[
+    Path | None, typer.Argument(help="With --to-jsonl: the store as it is now, as JSON Lines.")
+]
+ToChroma = Annotated[
+    str | None, typer.Option("--to-chroma", help="A Chroma folder, or http://HOST:PORT.")
+]
+ToMem0 = Annotated[
+    str | None,
+    typer.Option("--to-mem0", help="mem0's folder, http://HOST:6333, or postgresql://..."),
+]
+ToQdrant = Annotated[
+    str | None, typer.Option("--to-qdrant", help="A local Qdrant folder, or http://HOST:6333.")
+]
+ToPgvector = Annotated[
+    str | None, typer.Option("--to-pgvector", help="postgresql://... of a table with vectors.")
+]
+ToLangGraph = Annotated[
+    str | None,
+    typer.Option("--to-langgraph", help="The file of a SqliteStore, or postgresql://..."),
+]
+ToJsonl = Annotated[
+    Path | None,
+    typer.Option("--to-jsonl", help="A new file of changes that you apply to any store."),
+]
+InCollection = Annotated[
+    str | None, typer.Option(help="The collection [default: memories, mem0's mem0].")
+]
+Embedding = Annotated[
+    str | None, typer.Option(help="The embedder of merged texts: package.module:factory.")
+]
+UndoFileName = Annotated[
+    Path | None,
+    typer.Option(help="The file for the old rows [default: COLLECTION.undo-N.jsonl]."),
+]
+Undo = Annotated[Path | None, typer.Option(help="Undo a write-back, by its undo file.")]
+
+
+# --- changes --------------------------------------------------------------------------------------
+
+
+def changes(
+    context: typer.Context,
+    dump: Annotated[
+        Path | None, typer.Argument(help="The store as it is now, as JSON Lines [default: any].")
+    ] = None,
+    format: Annotated[  # noqa: A002 - the option's name
+        Literal["text", "jsonl"], typer.Option(help="For people, or a line of JSON a row.")
+    ] = "text",
+    across: Across = None,
+    undo_file: Annotated[
+        Path | None, typer.Option(help="A new file for the changes that undo these.")
+    ] = None,
+) -> None:
+    """Show what to change in the store of an import.
+
+    It names the rows to delete and to update.
+
+    Rows are named by the ids that the import gave; nothing is changed.
+    """
+    from memory.interchange import change_lines, undo_lines, write_lines
+    from memory.store import utc_now
+
+    plan = _planned(context.obj, across or (), dump)
+    if undo_file is not None:
+        write_lines(undo_file, undo_lines(plan))
+    if format == "text":
+        _show_plan(plan)
+        return
+    for line in change_lines(plan, utc_now()):
+        sys.stdout.write(line + "\n")
+    _say_staying(plan.staying)
+
+
+def _write_changes(
+    config: Config,
+    dump: Path | None,
+    file: Path | None,
+    undo_file: Path | None,
+    across: Sequence[str],
+) -> None:
+    """Write an undo file, then the changes of the rows of a dump; neither may exist already.
+
+    Raises: WrongArgument if the dump or the file is missing, InputError.
+    """
+    from memory.interchange import change_lines, undo_lines, write_lines
+    from memory.store import utc_now
+
+    if dump is None or file is None:
+        problem = "needs a dump, whose rows alone are named, and a file to write"
+        remedy = "memory-dedup write-back dump.jsonl --to-jsonl changes.jsonl"
+        raise WrongArgument("--to-jsonl", problem, remedy)
+    plan = _planned(config, across, dump)
+    undo_file = undo_file or assembly.free_undo_file(file.stem)
+    if file.exists():
+        raise InputError(file, "exists already", "name a new file")
+    write_lines(undo_file, undo_lines(plan))
+    write_lines(file, change_lines(plan, utc_now()))
+    _say_staying(plan.staying)
+    err().print(
+        f"{file}: {len(plan.updates):,} rows to update, {len(plan.deletions):,} to delete; "
+        f"{undo_file} undoes them"
+    )
+
+
+def _planned(config: Config, across: Sequence[str], dump: Path | None) -> WriteBackPlan:
+    from memory.interchange import plan_changes, read_memories
+
+    rows = None
+    if dump is not None:
+        brought = assembly.sorted_out(read_memories(dump))
+        say_left_out(brought)
+        rows = {str(memory.external_id): memory.content for memory in brought.memories}
+    with assembly.read_store(config) as store:
+        return plan_changes(store.ledger, assembly.checked_across(across), rows)
+
+
+def _show_plan(plan: WriteBackPlan) -> None:
+    updates = map(_update_lines, plan.updates)
+    deletions = (
+        f"delete {one.row.id}  {_short(one.said)}\n  kept {one.kept.id}" for one in plan.deletions
+    )
+    if plan.changes:
+        show("\n".join([*updates, *deletions]))
+    _say_left_alone(plan.left_alone)
+    _say_staying(plan.staying)
+    err().print(
+        f"{len(plan.updates):,} rows to update, {len(plan.deletions):,} to delete; "
+        f"{len(plan.left_alone):,} left alone; {plan.unknown:,} were not imported in this form"
+    )
+
+
+def _update_lines(one: Update) -> str:
+    lines = [f"update {one.row.id}"]
+    if one.text != one.said:
+        lines += [f"  from {_short(one.said)}", f"  to   {_short(one.text)}"]
+    if one.expires_as is not None:
+        lines.append(f"  expires as {one.expires_as.id}")
+    return "\n".join(lines)
+
+
+def _say_staying(staying: Sequence[Staying]) -> None:
+    """Say how many rows keep their own text, and in which keys they differ."""
+    if not staying:
+        return
+    keys = Counter(name for one in staying for name in one.apart)
+    differing = ", ".join(f"{name} ({count:,})" for name, count in keys.most_common())
+    options = " ".join(f"--across {name}" for name in keys)
+    err().print(
+        f"{len(staying):,} rows keep their own text, since they differ from the row that "
+        f"stands for them in {differing}; {options} lets one row stand for all"
+    )
+
+
+def _short(text: str) -> str:
+    return shortened(text, _MOST_CHARACTERS)
+
+
+def _say_left_alone(left_alone: Sequence[LeftAlone]) -> None:
+    for one in left_alone:
+        err().print(f"left alone {one.id}: {one.why}")
+
+
+# --- write-back -----------------------------------------------------------------------------------
+
+
+def write_back(
+    context: typer.Context,
+    dump: Dump = None,
+    to_chroma: ToChroma = None,
+    to_mem0: ToMem0 = None,
+    to_qdrant: ToQdrant = None,
+    to_pgvector: ToPgvector = None,
+    to_langgraph: ToLangGraph = None,
+    to_jsonl: ToJsonl = None,
+    collection: InCollection = None,
+    embedder: Embedding = None,
+    undo_file: UndoFileName = None,
+    across: Across = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
+    undo: Undo = None,
+) -> None:
+    """Write the clean-up back to the store it came from.
+
+    It shows the rows to delete and to update, and asks before it writes.
+
+    It changes only rows that were imported and have not changed since.
+    """
+    options = {
+        "chroma": to_chroma,
+        "mem0": to_mem0,
+        "qdrant": to_qdrant,
+        "pgvector": to_pgvector,
+        "langgraph": to_langgraph,
+    }
+    stores = {kind: place for kind, place in options.items() if place is not None}
+    if to_jsonl is not None or dump is not None:
+        if stores or undo is not None:
+            raise WrongArgument("--to-jsonl", "writes a file", "give it without another store")
+        _write_changes(context.obj, dump, to_jsonl, undo_file, across or ())
+    elif undo is not None:
+        if len(stores) > 1 or any(one is not None for one in (collection, embedder, undo_file)):
+            problem = "names what was written, and where"
+            raise WrongArgument("--undo", problem, "give it alone, or with --to if it moved")
+        _take_back(undo, *stores.values())
+    elif len(stores) != 1:
+        known = [f"--to-{kind}" for kind in options]
+        remedy = f"give {', '.join(known)} or --to-jsonl"
+        raise WrongArgument("write-back", "needs one store", remedy)
+    else:
+        target = assembly.Source(collection=collection, **stores)  # type: ignore[arg-type] # one
+        _write(context.obj, target, across or (), embedder, undo_file, yes)
+
+
+def _write(
+    config: Config,
+    target: assembly.Source,
+    across: Sequence[str],
+    embedder: str | None,
+    undo_file: Path | None,
+    yes: bool,
+) -> None:
+    """Show the plan, ask, and write it."""
+    with progress("comparing"):
+        planned = assembly.compare(target, config, across, embedder)
+    for note in planned.notes:
+        err().print(note)
+    _show_plan(planned.plan)
+    if not planned.plan.changes:
+        planned.write()
+        err().print("nothing to write back")
+        return
+    warning = " No other program may have its folder open." * (planned.theirs.kind == "chroma")
+    confirm(yes, f"write this to {planned.theirs.name!r}?{warning}", "nothing was written")
+    with progress("writing") as tell:
+        done = planned.write(undo_file, tell)
+    _say_left_alone(done.changed_meanwhile)
+    err().print(f"{done.updated:,} rows updated, {done.deleted:,} deleted")
+    for file in done.undo_files:
+        err().print(f"memory-dedup write-back --undo {file} undoes it")
+    if done.changed_meanwhile:
+        raise typer.Exit(EXIT_PROBLEM)
+
+
+def _take_back(file: Path, moved_to: str | None = None) -> None:
+    with progress("putting back") as tell:
+        done = assembly.undo_write_back(file, moved_to=moved_to, on_progress=tell)
+    _say_left_alone(done.left_alone)
+    err().print(f"{done.restored:,} rows put back, {done.already:,} were as before")
+    if done.left_alone:
+        raise typer.Exit(EXIT_PROBLEM)
