@@ -11,7 +11,7 @@ from memory.errors import EmbedderMismatch, EmbeddingError
 from memory.ledger import Ledger, Reader, Writer
 from memory.models import Embedded, Memory, Vector, Vectors
 from memory.protocols import Embedder
-from memory.store.pace import Pace
+from memory.store.batch_size import AdaptiveBatchSize
 from memory.text import normalise, text_key
 
 logger = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class EmbeddingCache:
         """
         with self._ledger.reading() as reader:
             texts = reader.vectors.missing_texts()
-        pace = Pace()
+        pace = AdaptiveBatchSize()
         for start in range(0, len(texts), _AT_ONCE):
             some = texts[start : start + _AT_ONCE]
             keys = [text_key(text) for text in some]

@@ -55,9 +55,9 @@ from memory.store.applying import (
     ranked_by,
 )
 from memory.store.asking import NOBODY, Asker
+from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
-from memory.store.pace import Pace
 from memory.store.undoing import Afterwards
 from memory.text import clean, text_key, wordings
 
@@ -152,7 +152,7 @@ class MemoryStore:
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
         """Which memories one may be compared with."""
         self.scope_fields = scope_fields
-        self.pace = Pace()
+        self.pace = AdaptiveBatchSize()
         self.applier = Applier(self.embeddings, lambda: self.scale, self.scope_of, clock)
         self._watched = telemetry.watch(self._backlog)
 

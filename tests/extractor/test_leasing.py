@@ -16,7 +16,7 @@ from memory.extractor.extractor import MemoryExtractor
 from memory.extractor.leasing import leased
 from memory.ledger import Lease, Ledger
 from memory.models import Candidate, Extraction, Turn
-from memory.store import MemoryStore, Pace
+from memory.store import AdaptiveBatchSize, MemoryStore
 from tests.doubles import START, ScriptedModel
 
 MINE, THEIRS = Lease("c", "mine"), Lease("c", "theirs")
@@ -160,7 +160,7 @@ def test_a_late_finisher_that_lost_its_lease_stores_nothing(
 def test_a_lease_that_is_lost_between_two_memories_stops_the_second(
     ledger: Ledger, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, store.pace = RobbedLater(), Pace(first=1)
+    model, store.pace = RobbedLater(), AdaptiveBatchSize(first=1)
     apply = store.apply_all
 
     def then_robbed(*args: Any, **rest: Any) -> Any:

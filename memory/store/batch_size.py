@@ -1,11 +1,11 @@
-"""How many go into one transaction: as many as let others who write wait for a moment only."""
+"""How many rows go into one transaction: as many as make other writers wait only a moment."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TypeVar
 
 from memory.ledger import Ledger, Writer
@@ -18,7 +18,7 @@ _SHORT_S = 0.015
 T = TypeVar("T")
 
 
-class Pace:
+class AdaptiveBatchSize:
     """The size of the next transaction, by how long the last one took on this machine."""
 
     def __init__(
@@ -30,21 +30,26 @@ class Pace:
         self._clock = clock
 
     def parts(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
-        """All in order, each part as large as it may be once the one before it is written."""
+        """Yield all items in order; each part's size is set once the one before it is written."""
         start = 0
         while start < len(items):
             part = items[start : start + self.size]
             yield part
             start += len(part)
 
-    @contextmanager
+    @contextlib.contextmanager
     def writing(self, ledger: Ledger, count: int) -> Iterator[Writer]:
-        """A transaction that writes so many; what counts is from its beginning to its commit.
+        """Open a transaction that writes `count` rows, and learn from how long it takes.
+
+        Garbage is collected after it: a collection looks at all that the process holds, which takes
+        a tenth of a second while others wait to write.
 
         Raises: LedgerError.
         """
-        with Uncollected() as garbage, ledger.writing() as writer:
-            garbage.leave()
+        with contextlib.ExitStack() as afterwards, ledger.writing() as writer:
+            if gc.isenabled():  # else another thread is in here and allows it again
+                gc.disable()
+                afterwards.callback(gc.enable)
             began = self._clock()
             yield writer
         self._learn(count, self._clock() - began)
@@ -54,26 +59,3 @@ class Pace:
             self.size = max(1, min(self.size, count) // 2)
         elif seconds < _SHORT_S and count >= self.size:
             self.size = min(self._most, self.size + self.size // 4 + 1)
-
-
-class Uncollected:
-    """From `leave` to the end of the block garbage is not looked for: that looks at all there is.
-
-    A tenth of a second of it, while others wait to write. Several threads may be in here: whoever
-    found it allowed allows it again.
-    """
-
-    def __init__(self) -> None:
-        self._allows_again = False
-
-    def __enter__(self) -> Uncollected:
-        return self
-
-    def leave(self) -> None:
-        """From here on; whoever has waited for a lock in the block has let others collect it."""
-        self._allows_again = gc.isenabled()
-        gc.disable()
-
-    def __exit__(self, *_: object) -> None:
-        if self._allows_again:
-            gc.enable()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from memory.ledger import Ledger
 from memory.models import Memory
-from memory.store.pace import Pace
+from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.store import MemoryStore
 from tests.doubles import PlacedEmbedder
 
@@ -28,7 +28,7 @@ def clock(took: Callable[[], float]) -> Callable[[], float]:
 
 def sizes(ledger: Ledger, items: Sequence[int], row_s: float) -> list[int]:
     found: list[int] = []
-    pace = Pace(first=16, most=64, clock=clock(lambda: found[-1] * row_s))
+    pace = AdaptiveBatchSize(first=16, most=64, clock=clock(lambda: found[-1] * row_s))
     for part in pace.parts(items):
         found.append(len(part))
         with pace.writing(ledger, len(part)):
@@ -57,13 +57,13 @@ def test_a_batch_tells_its_pace_how_long_it_took(
     ledger: Ledger, tell: Callable[[str], Memory]
 ) -> None:
     store = MemoryStore(ledger, PlacedEmbedder())
-    store.pace = Pace(clock=clock(lambda: 1.0))
+    store.pace = AdaptiveBatchSize(clock=clock(lambda: 1.0))
     assert store.add_batch([tell(f"Mia has {n} cats.") for n in range(8)]) == 8
     assert store.pace.size == 4
 
 
 def test_garbage_is_not_looked_for_while_others_wait_to_write(ledger: Ledger) -> None:
-    with Pace().writing(ledger, 1):
+    with AdaptiveBatchSize().writing(ledger, 1):
         assert not gc.isenabled()
     assert gc.isenabled()
 
@@ -71,7 +71,7 @@ def test_garbage_is_not_looked_for_while_others_wait_to_write(ledger: Ledger) ->
 def test_whoever_looks_for_no_garbage_is_left_alone(ledger: Ledger) -> None:
     gc.disable()
     try:
-        with Pace().writing(ledger, 1):
+        with AdaptiveBatchSize().writing(ledger, 1):
             pass
         assert not gc.isenabled()
     finally:

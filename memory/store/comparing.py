@@ -1,16 +1,19 @@
-"""What an extracted memory names, as the ledger has it now."""
+"""Stored memories compared with a new text: those that it names, repeats or answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
+
 from memory.ledger import Reader
 from memory.models import Embedded, Extracted, Judge, Memory, Scope
+from memory.search import similarities
 from memory.store.applying import Probe, ranked
 from memory.store.store import MemoryStore
-from memory.text import text_key
+from memory.text import clean, text_key
 
 
 @dataclass(frozen=True)
@@ -85,3 +88,35 @@ def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | 
 
 def _keys(reader: Reader, ids: Sequence[str]) -> set[str]:
     return {row.text_key for row in reader.memories.rows(ids).values()}
+
+
+def is_like_all_of(
+    store: MemoryStore, new: Embedded, memory_id: str, min_similarity: float
+) -> bool:
+    """Whether a new memory is at least so similar to every text that a stored one stands for."""
+    if new.vector is None:
+        return True
+    with store.ledger.reading() as reader:
+        rows = reader.memories.rows(reader.memories.ancestors(memory_id)).values()
+        alike = ranked(reader, Probe(new.memory.content, new.vector), rows, store.scale)
+    return all(hit.similarity >= min_similarity for hit in alike)
+
+
+def cosines_to(
+    store: MemoryStore, reader: Reader, query: str, text_keys: Mapping[str, str]
+) -> dict[str, float]:
+    """Return the cosine of each memory, given by the key of its text, to a query.
+
+    Raises: EmbeddingError.
+    """
+    if not clean(query) or not text_keys:
+        return {}
+    asked = store.embeddings.query(clean(query))
+    store.embeddings.check(reader)
+    known = reader.vectors.of(text_keys.values())
+    names = [name for name, key in text_keys.items() if key in known]
+    if not names:
+        return {}
+    vectors = np.stack([known[text_keys[name]] for name in names])
+    found = similarities(vectors, np.broadcast_to(asked, vectors.shape))
+    return dict(zip(names, found.tolist(), strict=True))
