@@ -55,8 +55,9 @@ class LiveVectors:
         Raises: IndexFault where a vector has another dimension.
         """
         keys: list[str] = []
-        self._matrix = np.empty((0, dim), np.float32)
-        self._reserve(count + count // 16)
+        room = count + count // 16 + 1
+        self._matrix = np.empty((room, dim), np.float32)  # `resize` would write zeros first
+        self._numbers, self._kinds = np.empty(room, np.int64), np.empty(room, np.int32)
         for rows in reader.followers.live(self.owner, fields):
             keys += [row.text_key for row in rows]
             self._append(rows)
@@ -166,7 +167,7 @@ class LiveVectors:
     def _reserve(self, count: int) -> None:
         """Make room for so many rows, where the system can in place: no other array holds them."""
         if count > len(self._matrix):
-            room = count + count // 8 + 1 if len(self._matrix) else count
+            room = count + count // 8 + 8
             self._matrix.resize((room, self._matrix.shape[1]), refcheck=False)
             self._numbers.resize(room, refcheck=False)
             self._kinds.resize(room, refcheck=False)
