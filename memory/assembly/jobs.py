@@ -1,4 +1,4 @@
-"""What a script does with a whole store: audit it, or import another one into it."""
+"""Audit a whole store, or import another one into it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What a clean-up would do, and what of the source could not be read."""
+    """What a clean-up would do, and the problems of the source."""
 
     report: DeduplicationReport
     left_out: tuple[InputError, ...] = ()
@@ -71,34 +71,39 @@ async def audit(
 ) -> AuditReport:
     """Return what a clean-up would do with the configured store, or with a source; change nothing.
 
-    Of a source a copy is planned, in a folder that is gone afterwards. `groups` is how many groups
-    the report has, all where it is None; `on_progress` hears of the texts that were compared.
+    A source is copied to a temporary folder. `groups` limits the groups of the report, None does
+    not; `on_progress` is called with the number of texts compared.
 
     Raises: ConfigError, InputError, LedgerError (LedgerMissing where there is no store).
     """
     config = configured(config, settings)
     chosen = GroupFilter(groups, "certain", user)
     if source is None:
-        store = await in_thread(read_store, config)
-        return AuditReport((await _planned(store, config, chosen, model, on_progress)).report)
+        return AuditReport((await _planned(config, chosen, model, on_progress)).report)
     brought = await in_thread(read_source, source, config)
+    left_out, notes = brought.left_out, brought.notes
     with TemporaryDirectory(prefix="memory-audit-") as folder:
-        store = await in_thread(open_store, config.at(folder))
-        planned = await _planned(store, config, chosen, model, on_progress, brought.memories)
-    return AuditReport(planned.report, brought.left_out, brought.notes)
+        elsewhere = config.at(folder)
+        await in_thread(_store_all, elsewhere, brought.memories)
+        del brought  # the plan takes as much memory again
+        planned = await _planned(elsewhere, chosen, model, on_progress)
+    return AuditReport(planned.report, left_out, notes)
+
+
+def _store_all(config: Config, memories: Sequence[Memory]) -> None:
+    with open_store(config) as store:
+        store.add_batch(memories)
 
 
 async def _planned(
-    store: MemoryStore,
     config: Config,
     chosen: GroupFilter,
     model: LanguageModel | None,
     on_progress: Progress | None,
-    memories: Sequence[Memory] = (),
 ) -> Audit:
+    """Plan a clean-up of an existing store."""
+    store = await in_thread(read_store, config)
     try:
-        if memories:
-            await in_thread(store.add_batch, memories)
         return await audit_store(store, config, chosen, on_progress, model)
     finally:
         await in_thread(store.close)
@@ -126,9 +131,9 @@ async def import_memories(
     on_progress: Progress | None = None,
     **settings: Any,
 ) -> ImportReport:
-    """Bring memories in through the deduplicator; with `raw` they are stored as they are.
+    """Import memories through the deduplicator, or with `raw` as they are.
 
-    What is there already is added no second time. `on_progress` hears of the memories done.
+    Memories that exist already are not added again. `on_progress` is called with the number done.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -147,7 +152,7 @@ async def import_memories(
 
 
 def import_raw(store: MemoryStore, brought: Brought, on_progress: Progress | None) -> ImportReport:
-    """Store memories as they are, a part at a time."""
+    """Store memories as they are, in batches."""
     memories, before = brought.memories, store.counts()
     added = done = 0
     for some in store.pace.parts(memories):
@@ -166,7 +171,7 @@ async def import_deduplicated(
     on_progress: Progress | None = None,
     model: LanguageModel | None = None,
 ) -> ImportReport:
-    """Bring memories into an open store, as a run of its own."""
+    """Import memories into an open store through the deduplicator, as a run of its own."""
     before = store.counts()
     async with aclosing(build_model(config, model)) as language:
         deduplicator = build_deduplicator(store, config, language)

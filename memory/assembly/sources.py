@@ -1,4 +1,4 @@
-"""Somebody else's store, read: which one it is, what it holds as memories, and what is left out."""
+"""Read another program's store: find it, read its memories, and name what is left out."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from memory.search import ChromaServer
 from memory.store import MemoryStore
 
 _NAMED = 20
-"""Namespaces in a note."""
+"""The most namespaces that a note names."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One store of somebody else's, or a file of ours, and how it is to be read.
+    """Another program's store, or a file of ours, and how it is read.
 
     `Source(mem0="./mem0-store")`, `Source(chroma="./chroma", collection="notes")`, ...
     """
@@ -72,7 +72,7 @@ class Source:
 
     @property
     def collections(self) -> dict[Kind, str | None]:
-        """The stores of which one collection is named, by their kinds."""
+        """The stores that have collections, by kind."""
         return {
             "chroma": self.chroma,
             "qdrant": self.qdrant,
@@ -81,7 +81,7 @@ class Source:
         }
 
     def opened(self) -> tuple[ExternalStore, str]:
-        """Return the collection, to be read or written to, and its place as messages name it.
+        """Return the collection, and its place as messages name it.
 
         Raises: InputError where not exactly one collection is named.
         """
@@ -99,24 +99,24 @@ class Source:
 
 @dataclass(frozen=True)
 class Brought:
-    """What a store gave; `collection_id` is the lasting name of what can be written back to."""
+    """The memories of a store; `collection_id` names a collection that can be written back to."""
 
     memories: list[Memory]
     left_out: tuple[InputError, ...] = ()
-    """One for each memory that could not be read, with the reason."""
+    """The problem of each memory that could not be read."""
     notes: tuple[str, ...] = ()
-    """What else was not read, in a line each."""
+    """A line for each other thing that was not read."""
     collection_id: str | None = None
     reading: Reading | None = None
 
     def keep_origin(self, store: MemoryStore) -> None:
-        """Note how a collection was read, for whoever writes back to it."""
+        """Note how the collection was read, for a later write-back."""
         if self.collection_id is not None and self.reading is not None:
             note_reading(store.ledger, self.collection_id, self.reading)
 
 
 def read_source(source: Source, config: Config) -> Brought:
-    """Read all that a store or a file holds.
+    """Read everything in a store or a file.
 
     Raises: InputError.
     """
@@ -132,7 +132,7 @@ def read_source(source: Source, config: Config) -> Brought:
 
 
 def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
-    """The memories, their links resolved, and the problems."""
+    """Separate the memories, with their links resolved, from the problems."""
     memories: list[Memory] = []
     problems: list[InputError] = []
     for item in items:
@@ -144,7 +144,7 @@ def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
 
 
 def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
-    """Name the namespaces that are neither read nor written, the first of them with their size."""
+    """Return a note of the namespaces that are neither read nor written, with their sizes."""
     if not left:
         return []
     named = ", ".join(f"{name} ({count:,})" for name, count in sorted(left.items())[:_NAMED])
@@ -171,7 +171,7 @@ def _read(source: Source) -> Brought:
     if source.mem0 is not None:
         if Path(source.mem0).is_dir():
             found = with_history(found, Path(source.mem0))
-        # what has expired mem0 itself shows no more
+        # mem0 itself no longer shows them
         found, notes = _without_expired(found, unexpired(found.rows, datetime.now(UTC).date()))
     return _collection(found, said, reading, notes)
 
@@ -201,7 +201,7 @@ def _collection(found: Found, source: str, reading: Reading, notes: Sequence[str
 
 
 def their_collection(kind: Kind, place: str, name: str) -> ExternalStore:
-    """Somebody else's collection, to write to.
+    """Return the collection of a kind at a place.
 
     Raises: InputError.
     """
@@ -217,7 +217,7 @@ def their_collection(kind: Kind, place: str, name: str) -> ExternalStore:
 
 
 def mem0_store(place: str) -> tuple[Kind, str]:
-    """Which store mem0 keeps its memories in, and where: a database, a server, or a folder.
+    """Return the kind and place of mem0's store: a database, a server, or a folder.
 
     Raises: InputError.
     """
@@ -230,7 +230,7 @@ def mem0_store(place: str) -> tuple[Kind, str]:
 
 
 def _chroma_place(given: str) -> Path | ChromaServer:
-    """Where somebody else's Chroma is: a folder, or the server at `http://HOST:PORT`.
+    """Return a Chroma folder, or the server at `http://HOST:PORT`.
 
     Raises: InputError.
     """

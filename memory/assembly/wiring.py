@@ -33,11 +33,11 @@ _WORKSPACE = "workspace"
 def build_deduplicator(
     store: MemoryStore, config: Config, model: LanguageModel, executor: Executor | None = None
 ) -> MemoryDeduplicator:
-    """Build the deduplicator; with an executor, a batch looks for pairs and plans there.
+    """Build the deduplicator; with an executor, a batch searches pairs and plans there.
 
-    `model` may be an object of one's own: whatever it raises is a failed call.
+    `model` may be the caller's own object: whatever it raises counts as a failed call.
 
-    Raises: ConfigError where such an object lacks something.
+    Raises: ConfigError where such an object lacks a method.
     """
     from memory.deduplicator import DistributedExecutor, MemoryDeduplicator
 
@@ -55,7 +55,7 @@ def build_deduplicator(
 
 
 def build_answers(store: MemoryStore, config: Config) -> Answers:
-    """What gives a person's answers, as a run of their own."""
+    """Build what applies a person's answers, as a run of its own."""
     from memory.deduplicator import new_run
     from memory.review import Answers
 
@@ -65,7 +65,7 @@ def build_answers(store: MemoryStore, config: Config) -> Answers:
 def build_review(
     store: MemoryStore, config: Config, model: LanguageModel, *, blind: bool = False
 ) -> Review:
-    """A person's review of a store; the offline judge proposes unasked, the model when asked."""
+    """Build a review: the offline judge proposes by itself, the model on request."""
     from memory.agent import follow_undo
     from memory.deduplicator import Judging
     from memory.models import PERSON

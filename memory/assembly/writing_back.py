@@ -1,4 +1,4 @@
-"""A cleaned store given back to the collection that it came from: planned, written, taken back."""
+"""Write a cleaned store back to the collection it came from: plan, write, undo."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ from memory.store import utc_now
 
 @dataclass(frozen=True)
 class WriteBackReport:
-    """What was planned, and what was written; where it was not approved, nothing."""
+    """What was planned and written; nothing is written if the plan was not approved."""
 
     plan: WriteBackPlan
     updated: int = 0
     deleted: int = 0
     changed_meanwhile: tuple[LeftAlone, ...] = ()
-    """Rows that were planned, and changed before they were written."""
+    """Planned rows that changed before they could be written."""
     undo_files: tuple[Path, ...] = ()
-    """What takes it back: `undo_write_back`, the last first."""
+    """The files for `undo_write_back`, to be undone last first."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PlannedWriteBack:
-    """What a collection holds, what would be done to it, and the run that is to be finished."""
+    """A collection, the changes planned for it, and the killed run that it finishes, if any."""
 
     theirs: ExternalStore
     plan: WriteBackPlan
@@ -78,7 +78,7 @@ class PlannedWriteBack:
         """
         begun = self._begun
         if not self.plan.changes:
-            if begun is not None:  # killed after its last row, it has only settings to put back
+            if begun is not None:  # a run killed after its last row has only settings to restore
                 finish_write_back(self.theirs, begun.header)
                 self._note_run(begun.path, finished=True)
             return WriteBackReport(self.plan, notes=self.notes)
@@ -98,7 +98,7 @@ class PlannedWriteBack:
         return WriteBackReport(self.plan, done.updated, done.deleted, changed, files, self.notes)
 
     def _note_run(self, undo_file: Path, *, finished: bool) -> None:
-        """Note where the undo file is: whoever runs this again knows the rows that were written."""
+        """Note where the undo file is, so that a later run recognises the rows it wrote."""
         with open_existing_ledger(self._config) as ledger:
             note_run(ledger, self._collection_id, WriteBackRun(undo_file.absolute(), finished))
 
@@ -108,8 +108,8 @@ def compare(
 ) -> PlannedWriteBack:
     """Plan what to change in the collection of an import; nothing is written.
 
-    `across` are keys in which rows may differ that one row stands for, such as `run_id`.
-    `embedder` embeds merged texts, `package.module:factory`.
+    One row may stand for rows that differ in the keys of `across`, such as `run_id`.
+    `embedder` is a `package.module:factory` that embeds merged texts.
 
     Raises: InputError where nothing was ever imported from there.
     """
@@ -149,11 +149,11 @@ def write_back(
     on_progress: Progress | None = None,
     **settings: Any,
 ) -> WriteBackReport:
-    """Give the cleaned store back to where it was imported from, if `approve` accepts the plan.
+    """Write the cleaned store back to where it was imported from, if `approve` accepts the plan.
 
-    Rows that were absorbed are deleted and rows that were merged updated; only rows that are as
-    they were imported. The old rows are in the undo file, by default `COLLECTION.undo-N.jsonl`.
-    `on_progress` hears of the rows written.
+    Absorbed rows are deleted and merged rows updated, but only rows that are as they were imported.
+    The old rows go to the undo file, by default `COLLECTION.undo-N.jsonl`. `on_progress` is called
+    with the number of rows written.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -169,7 +169,7 @@ def undo_write_back(
     moved_to: str | None = None,
     on_progress: Progress | None = None,
 ) -> TakenBack:
-    """Put the rows of an undo file back as they were; what somebody changed since is left alone.
+    """Restore the rows of an undo file; leave rows alone that changed since.
 
     Raises: InputError.
     """
@@ -180,7 +180,10 @@ def undo_write_back(
 
 
 def checked_across(across: Sequence[str]) -> Sequence[str]:
-    """Raises: WrongArgument where one of the keys cannot be named."""
+    """Return the keys.
+
+    Raises: WrongArgument where one of them is not in `ACROSS`.
+    """
     for name in across:
         if name not in ACROSS:
             raise WrongArgument("--across", f"{name!r} is none of {', '.join(ACROSS)}")
@@ -188,7 +191,7 @@ def checked_across(across: Sequence[str]) -> Sequence[str]:
 
 
 def free_undo_file(collection: str) -> Path:
-    """Return a name in the working directory that no file has."""
+    """Return a new file name in the working directory."""
     names = (Path(f"{collection}.undo-{number}.jsonl") for number in count(1))
     return next(name for name in names if not name.exists())
 
@@ -196,7 +199,7 @@ def free_undo_file(collection: str) -> Path:
 def _with_namespaces(
     rows: Sequence[ForeignRow], reading: Reading, theirs: ExternalStore
 ) -> tuple[Reading, list[str]]:
-    """Choose the namespaces where an older import took them all."""
+    """Choose the namespaces, where an older import took them all."""
     if theirs.kind != "langgraph" or reading.namespaces is not None:
         return reading, []
     choice = choose_namespaces(rows, theirs.name, reading, ())
@@ -205,7 +208,7 @@ def _with_namespaces(
 
 
 def _embedders(config: Config, given: str | None) -> list[Any]:
-    """The one that was named, else the configured one, where it can be had."""
+    """Return the named embedder, else the configured one; nothing if it needs a missing key."""
     if given is not None:
         return [embedder_from(config, given).embed]
     try:

@@ -226,9 +226,11 @@ def _show_foreign_audit(config: Config, source: Source, showing: Showing) -> Non
         elsewhere = config.at(folder)
         with assembly.open_store(elsewhere) as store, progress("reading"):
             store.add_batch(brought.memories)
+        left_out = len(brought.left_out)
+        del brought  # the plan takes as much memory again
         show_audit(elsewhere, showing)
-    if brought.left_out:
-        err().print(f"{len(brought.left_out):,} left out; the reasons are above")
+    if left_out:
+        err().print(f"{left_out:,} left out; the reasons are above")
         raise typer.Exit(EXIT_PROBLEM)
 
 

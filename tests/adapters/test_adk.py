@@ -92,6 +92,7 @@ def test_what_was_forgotten_before_an_upgrade_does_not_come_back_with_its_sessio
         store.forget(next(iter(store.memories())).id)
     with closing(sqlite3.connect(tmp_path / "travel" / "ledger.db")) as database, database:
         for statement in (
+            *(f"DROP TABLE {name}" for name in ("postings", "term_lists", "term_totals")),
             "UPDATE turns SET conversation = 'https://id.example/mia/s1'",
             "UPDATE meta SET value = '6' WHERE key = 'schema_version'",
         ):
