@@ -98,14 +98,6 @@ class Decided:
         return self.decision.members[-1] if self.arrival is None else self.arrival.memory
 
     @property
-    def stays(self) -> Memory | None:
-        """The arrival, if it is stored just as it came; a link may lead to another end."""
-        new = self.arrival
-        if new is None or self.decision.survivors or new.memory.linked_ids:
-            return None
-        return new.memory
-
-    @property
     def names(self) -> set[str]:
         """Ids of the members."""
         return {member.id for member in self.decision.members}
@@ -182,12 +174,15 @@ class Applier:
         """Apply decisions, in order, whatever came meanwhile; no arrival is there already."""
         parts = [decided] if len(decided) == 1 else _without_effect(writer, decided)
         numbers = [number for some in parts for number in self._write(writer, some, made, run)]
-        stays = [one.stays for one in decided]
-        moved = [one.newest.id for one, new in zip(decided, stays, strict=True) if new is None]
+        moved = [
+            one.newest.id
+            for one in decided
+            if one.arrival is None or one.decision.survivors or one.newest.linked_ids
+        ]  # others are stored just as they came; a link may lead to another end
         alive = _living_for(writer, moved) if moved else {}
         return [
-            Applied(number, new or alive.get(one.newest.id, one.newest))
-            for number, new, one in zip(numbers, stays, decided, strict=True)
+            Applied(number, alive.get(one.newest.id, one.newest))
+            for number, one in zip(numbers, decided, strict=True)
         ]
 
     # --- what must hold ---
