@@ -116,7 +116,6 @@ COVERS = [
     ("Leo first saw Rome, then Oslo.", "Leo first saw Rome and then Oslo."),
     ("On Monday Leo first saw Rome, then Oslo.", "Leo first saw Rome, then Oslo on Monday."),
     ("Leo ordered soup and salad.", "Leo ordered soup."),
-    ("Leo saw Rome and Oslo.", "Leo saw Oslo and Rome."),
     ("Leo went to Rome in order to study art and law.", "Leo went to Rome in order to study art."),
     # causes
     ("Because of the rain Leo stayed home.", "Leo stayed home because of the rain."),
@@ -146,22 +145,10 @@ COVERS = [
     ("Small boys are playing in the park.", "Boys are playing in the park."),
     ("Old friends helped the girl.", "Friends helped the girl."),
     ("The girl in front of the shop called Leo.", "The girl called Leo."),
-    ("Two small dogs sleep in the hall.", "Two dogs sleep in the hall."),
     ("The small dog barks at Leo.", "The dog barks at Leo."),
     ("Leo has a pair of red shoes.", "Leo has red shoes."),
     ("Leo bought a bag of rice and a pan.", "Leo bought a bag of rice."),
     # contrasts
-    ("Leo drank tea instead of coffee.", "Leo drank tea."),
-    ("Leo drank tea rather than coffee.", "Leo drank tea."),
-    ("Leo likes tea, not coffee.", "Leo likes tea."),
-    ("Leo is not a nurse but a doctor.", "Leo is a doctor."),
-    ("Leo left by bus instead of by car.", "Leo left by bus."),
-    ("Leo moved to Rome instead of Oslo.", "Leo moved to Rome."),
-    ("Leo works as a nurse, not as a cook.", "Leo works as a nurse."),
-    ("Leo plays for fun, not for money.", "Leo plays for fun."),
-    ("Leo works in Rome and not in Oslo.", "Leo works in Rome."),
-    ("Leo trinkt Tee statt Kaffee.", "Leo trinkt Tee."),
-    ("Leo spielt nicht Golf, sondern Schach.", "Leo spielt Schach."),
 ]
 
 
