@@ -1,21 +1,21 @@
-"""What can go wrong, drawn as a tree; each class is one thing a caller would do differently.
+"""All errors, as a tree; a caller would handle each class differently.
 
 MemoryPipelineError
 ├── ConfigError            the configuration is wrong: fix the named key
-├── InputError             a file or argument from outside is wrong: fix the named place
-│   └── WrongArgument      the words of a command are wrong: give others
+├── InputError             a file or argument is wrong: fix what it names
+│   └── WrongArgument      the arguments of a command are wrong: give others
 ├── LedgerError            the record cannot be read or written: nothing was changed
 │   ├── LedgerMissing      there is no store here yet
 │   ├── LedgerDamaged      its files are broken: restore a backup
 │   ├── LedgerOutdated     an earlier version wrote it: `memory-dedup upgrade`
 │   └── EmbedderMismatch   the store was made with another embedder: `memory-dedup reembed`
-├── LeaseLost              others do this work now: leave it to them
+├── LeaseLost              another process does this work now: leave it
 ├── MemoryNotFound         no live memory has this id
-├── StillStatedBy          the memory lives on in another one: name that one
-├── CannotUndo             the decision stays: for the reason it names
+├── StillStatedBy          another memory contains it: forget that one
+├── CannotUndo             the decision stays, for the reason that it names
 ├── EmbeddingError         the embedder gave no vector for a text
 ├── IndexFault             the index failed; the ledger still answers exactly
-│   └── ForeignIndex       the index is another store's: leave it as it is
+│   └── ForeignIndex       the index belongs to another store: leave it
 └── ModelError             the language model gave no usable answer
     ├── ModelUnavailable   it could not be reached or is overloaded: the same question may succeed
     │   └── ModelTooSlow   it did not answer in the time it was given: a smaller one may succeed
@@ -55,7 +55,7 @@ class ConfigError(MemoryPipelineError):
 
 
 class InputError(MemoryPipelineError):
-    """Something a person handed over cannot be taken as it is."""
+    """A file, a value or another input cannot be used."""
 
     def __init__(
         self, source: Path | str, problem: str, remedy: str = "", line: int | None = None
@@ -70,7 +70,7 @@ class InputError(MemoryPipelineError):
 
 
 class WrongArgument(InputError):
-    """An argument of a command is wrong, or does not go with the others; nothing was looked at."""
+    """An argument of a command is wrong or does not fit the others; nothing was read."""
 
 
 class LedgerError(MemoryPipelineError):
@@ -78,15 +78,15 @@ class LedgerError(MemoryPipelineError):
 
 
 class LedgerMissing(LedgerError):
-    """Reading was asked for where no ledger has been made yet."""
+    """There is no ledger to read yet."""
 
 
 class LedgerDamaged(LedgerError):
-    """What lies where the ledger should be cannot be read as one."""
+    """The ledger's file is not readable as a ledger."""
 
 
 class LedgerOutdated(LedgerError):
-    """An earlier version made the ledger, and whoever asks may not change it."""
+    """An earlier version made the ledger; this operation may not upgrade it."""
 
     def __init__(self, name: str, stored: str, current: str) -> None:
         super().__init__(
@@ -109,7 +109,7 @@ class EmbedderMismatch(LedgerError):
 
 
 class LeaseLost(MemoryPipelineError):
-    """A conversation has passed to another process; nothing more of this one's work is stored."""
+    """Another process took over a conversation; this process stores nothing more of it."""
 
     def __init__(self, conversation: str) -> None:
         super().__init__(f"another process extracts {conversation!r} now")
@@ -125,7 +125,7 @@ class MemoryNotFound(MemoryPipelineError):
 
 
 class StillStatedBy(MemoryPipelineError):
-    """A retired memory cannot be forgotten alone: what it said is part of another."""
+    """A retired memory cannot be forgotten alone: another memory contains what it said."""
 
     def __init__(self, memory_id: str, successor_id: str) -> None:
         super().__init__(
@@ -136,7 +136,7 @@ class StillStatedBy(MemoryPipelineError):
 
 
 class CannotUndo(MemoryPipelineError):
-    """A decision, or a run of them, cannot be taken back."""
+    """A decision or a run cannot be undone."""
 
     def __init__(
         self, target: int | str, problem: str, remedy: str = "see `memory-dedup history`"
@@ -152,17 +152,17 @@ class EmbeddingError(MemoryPipelineError):
 
 
 class IndexFault(MemoryPipelineError):
-    """The index cannot answer; whoever asked falls back to exact search."""
+    """The index cannot answer; the caller falls back to exact search."""
 
 
 class ForeignIndex(IndexFault):
-    """What lies where the index should be follows another ledger."""
+    """The index follows another ledger."""
 
 
 class ModelError(MemoryPipelineError):
-    """The language model failed, or its answer cannot be believed; `problem` is the reason.
+    """The language model failed, or its answer is not usable; `problem` is the reason.
 
-    What came all the same has been paid: so many calls and tokens, as far as anybody said.
+    The attributes count the calls and tokens that were paid for, as far as they are known.
     """
 
     calls = 0
@@ -180,23 +180,23 @@ class ModelUnavailable(ModelError):
 
 
 class ModelNotAsked(ModelUnavailable):
-    """It is left alone after failures: the question was not even asked."""
+    """The model was not asked, since earlier calls failed."""
 
 
 class CallsSpent(ModelNotAsked):
-    """The run may make no more calls: a later run asks."""
+    """The run has used all its calls; a later run asks."""
 
 
 class ModelTooSlow(ModelUnavailable):
-    """No answer in the time that the question was given; others may have been answered."""
+    """No answer within the time limit; other questions may succeed."""
 
 
 class ModelRefused(ModelError):
-    """The server refused the request: for what it says or its size, or for how it is made."""
+    """The server refused the request, for its content, its size or its form."""
 
 
 class ModelAnswerError(ModelError):
-    """The answer is blocked, cut off, empty or malformed; `may_pass` where a new try may help."""
+    """The answer is blocked, cut off, empty or malformed; `may_pass` if a retry may help."""
 
     def __init__(self, problem: str, remedy: str = "", *, may_pass: bool = False) -> None:
         super().__init__(problem, remedy)

@@ -1,4 +1,4 @@
-"""What the parts promise each other."""
+"""Interfaces: the clock, the embedder, the language model and the vector index."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ from memory.models import (
 
 
 class Clock(Protocol):
-    """The time, behind a seam."""
+    """The current time."""
 
     def __call__(self) -> datetime:
-        """Now, aware, in UTC."""
+        """Return the current time, aware, in UTC."""
 
 
 class Embedder(Protocol):
-    """Text to unit vectors."""
+    """Turns texts into unit vectors."""
 
     @property
     def fingerprint(self) -> str:
-        """Name, dimension and normalisation: vectors of another fingerprint are not comparable.
+        """Return name, dimension and normalisation, without loading the model.
 
-        Known without loading anything.
+        Vectors of different fingerprints are not comparable.
         """
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One float32 unit vector per normalised text, shape `(len(texts), dim)`.
+        """Return one float32 unit vector per normalised text, shape `(len(texts), dim)`.
 
         Raises: EmbeddingError.
         """
 
 
 class LanguageModel(Protocol):
-    """What only a model can do."""
+    """Judges, checks, extracts and replies."""
 
     @property
     def name(self) -> str:
-        """As it is recorded with each decision."""
+        """Return the name that is recorded with each decision."""
 
     @property
     def page_size(self) -> int:
-        """Memories that one question may show it.
+        """Return how many memories one question may show.
 
-        0: it reads neither pages nor merged texts. One question shows it at most eight memories,
-        and `reread` is never called.
+        0: the model reads neither pages nor merged texts. A question shows it at most eight
+        memories, and `reread` is never called.
         """
 
     async def judge(self, question: Question) -> Verdict:
-        """Which of the members tell the same fact, and in what one text.
+        """Group the members that tell the same fact, with one text for each group.
 
         Raises: ModelError, with the reason.
         """
@@ -91,68 +91,68 @@ class LanguageModel(Protocol):
         """
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """What the bot says after these turns, given what it remembers.
+        """Return what the bot says after these turns, given what it remembers.
 
         Raises: ModelError, with the reason.
         """
 
     async def aclose(self) -> None:
-        """Let go of connections. May be called twice."""
+        """Close connections. May be called twice."""
 
 
 class Query(NamedTuple):
-    """Which live memories are looked for: those of the scope that are most like a vector."""
+    """A search for the live memories of a scope that are most similar to a vector."""
 
     vector: Vector
     scope: Scope
     k: int
-    """How many at most."""
+    """The most results."""
     min_cosine: float = -1.0
-    """Those less alike may be left out."""
+    """Results with a lower cosine may be left out."""
 
 
 class VectorIndex(Protocol):
     """An approximate index of vectors by id, for users whose vectors do not fit into memory.
 
-    It is told no text. The store keeps it up with the ledger, compares what it names with the
-    ledger's vectors, and can fill it again at any time. It is called by one thread at a time; each
-    method raises IndexFault where it fails, and then all is searched without it.
+    It gets no text. The store keeps it up to date with the ledger, computes the similarity of its
+    results from the ledger's vectors, and can fill it again at any time. One thread calls it at a
+    time. Each method raises IndexFault if it fails; the store then searches without it.
     """
 
     @property
     def name(self) -> str:
-        """As people are shown it."""
+        """Return the name that people are shown."""
 
     @property
     def place(self) -> str:
-        """Where it is: the same text each time it is opened there."""
+        """Return where it is stored: the same text each time that it is opened there."""
 
     @property
     def id(self) -> str:
-        """Which making of it this is: another text once it was cleared; "" where there is none."""
+        """Identify its present content: another text after `clear`; "" if it does not exist."""
 
     @property
     def shared(self) -> bool:
         """Whether several processes use it at once.
 
-        Of one that is shared, forgotten vectors are removed. One of a single process is cleared
-        instead, so that no file of its own keeps them.
+        Forgotten vectors are removed from a shared index. The index of a single process is cleared
+        instead, so that its files do not keep them.
         """
 
     def put(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """Store unit vectors (n, dim) under these ids, in place of those that have the ids now."""
+        """Store unit vectors (n, dim) under these ids, replacing earlier ones."""
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Delete vectors; ids that are not there are ignored."""
+        """Delete vectors; ignore unknown ids."""
 
     def nearest(self, vector: Vector, k: int) -> Sequence[tuple[str, float]]:
-        """The ids of about the k nearest with their cosines, nearest first."""
+        """Return the ids of about the k nearest with their cosines, nearest first."""
 
     def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:
-        """All ids and vectors, some at a time."""
+        """Yield all ids and vectors, in batches."""
 
     def clear(self) -> None:
-        """Hold nothing any more, also on disk; vectors of any dimension may follow."""
+        """Delete everything, also on disk; later vectors may have another dimension."""
 
     def close(self) -> None:
-        """Leave what is on disk complete. May be called twice."""
+        """Close the index; its files are then complete. May be called twice."""

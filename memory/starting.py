@@ -1,4 +1,4 @@
-"""How the commands begin: while they are being loaded, Ctrl-C ends them without a word."""
+"""Entry points of the commands: Ctrl-C during the imports ends them without a traceback."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def chat() -> None:
 
 
 def _quietly() -> Any:
-    """Nothing is open yet; gives what an interrupt meant before."""
+    """Restore the default SIGINT handler during imports and return the previous one."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -39,10 +39,10 @@ def _quietly() -> Any:
 
 
 def keep_heap_small() -> None:
-    """Have freed arrays go back to the system, where the C library is glibc.
+    """Make glibc return freed arrays to the system.
 
-    By itself it keeps them after the first large one, scattered between what lives on: the plan of
-    50,000 memories took 1.2 GB instead of 0.7.
+    By default it keeps them, scattered between live ones: the plan of 50,000 memories took 1.2 GB
+    instead of 0.7.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""What can be set, and where it was: config.yaml, the environment, the settings of a call."""
+"""The configuration: from config.yaml, the environment, and the settings of a call."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""config.yaml: its values with the line of each, and whether it is ours or another program's."""
+"""config.yaml: its values with their lines, and whether it belongs to this package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 def read(path: Path) -> tuple[dict[str, Any], Sources]:
-    """The file's values, and where each key stands."""
+    """Return the file's values, and the line of each key.
+
+    Raises: ConfigError.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         values = yaml.safe_load(text)
@@ -46,11 +49,11 @@ def read(path: Path) -> tuple[dict[str, Any], Sources]:
 
 
 def found(path: Path) -> tuple[dict[str, Any], Sources] | None:
-    """Return what is ours of a ./config.yaml; None where it is missing or another program's.
+    """Return our keys of a ./config.yaml; None if it is missing or another program's.
 
-    An empty one is ours: it keeps the data beside it.
+    An empty file is ours: the data stay beside it.
 
-    Raises: ConfigError where it is ours and wrong.
+    Raises: ConfigError if it is ours and wrong.
     """
     if not path.is_file():
         return None
@@ -58,7 +61,7 @@ def found(path: Path) -> tuple[dict[str, Any], Sources] | None:
     if re.search(r"^(memory|api_key)\s*:", text, re.MULTILINE) is None:
         try:
             values, places = read(path)
-        except ConfigError:  # another program's may be no YAML of ours
+        except ConfigError:  # another program's file need not be YAML
             return None
     else:
         values, places = read(path)
@@ -76,9 +79,10 @@ def found(path: Path) -> tuple[dict[str, Any], Sources] | None:
 
 
 def _is_ours(values: Mapping[str, Any]) -> bool:
-    """Its `memory:` has a key of ours, or one meant so; or it has no other keys than ours.
+    """Whether `memory:` has nearly a key of ours, or all sections are valid as ours.
 
-    Somebody else's `llm:` would send memories to somebody else's server.
+    Another program's `llm:` could send memories to another server, so a `base_url` alone is not
+    enough.
     """
     if not values:
         return True
@@ -99,7 +103,7 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
 
 
 def _resembles_ours(values: Mapping[str, Any]) -> bool:
-    """Whether a section is one of ours, or misspelt so; `memory:` is, with a key nearly ours."""
+    """Whether a section is nearly one of ours; for `memory:`, whether a key in it is."""
     close = {one for name in values for one in difflib.get_close_matches(str(name), SECTIONS, 1)}
     section = values.get("memory")
     if close != {"memory"} or not isinstance(section, dict):

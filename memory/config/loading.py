@@ -12,9 +12,18 @@ import platformdirs
 from pydantic import SecretStr, ValidationError
 
 from memory.config.file import found, read
-from memory.config.keys import ACCESS, EVERY_KEY, KeyPath, Sources, meant, put
-from memory.config.overrides import Override, from_environment, from_settings, warn_of_names
-from memory.config.settings import AgentConfig, Config
+from memory.config.keys import (
+    ACCESS,
+    EVERY_KEY,
+    KeyPath,
+    Override,
+    Sources,
+    from_environment,
+    from_settings,
+    put,
+    suggestion,
+)
+from memory.config.settings import Config
 from memory.errors import ConfigError
 from memory.models import Problem, first_problem
 
@@ -26,14 +35,13 @@ def load_config(
     environ: Mapping[str, str] = os.environ,
     settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> Config:
-    """The configuration of a file, else of ./config.yaml where that is ours, else the defaults.
+    """Read the configuration of a file; without one, ./config.yaml if it is ours, else defaults.
 
-    On top of it the environment, and on top of that the settings: single keys by the names of their
-    variables, in lower case and without `MEMORY_`, or whole sections by theirs.
+    The environment overrides the file, and `settings` override both: single keys by the names of
+    their variables, in lower case and without `MEMORY_`, or whole sections.
 
     Raises: ConfigError, naming the file and line or the variable, the key and what to do.
     """
-    warn_of_names(environ)
     own = read(path) if path is not None else found(DEFAULT_FILE)
     if path is None and own is not None:
         path = DEFAULT_FILE
@@ -43,12 +51,12 @@ def load_config(
         remedy = f"set {ACCESS[name]} in the environment"
         raise ConfigError(sources[(name,)], name, problem, remedy)
     overrides = [*from_environment(environ), *from_settings(settings)]
-    config = _laid_over(values, sources, overrides, path)
+    config = _with_overrides(values, sources, overrides, path)
     return _with_absolute_paths(config.model_copy(update=_access(environ)), path)
 
 
 def _access(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Keys, and where the providers' own variables say that their servers are."""
+    """Return the keys and the server address that the providers' own variables give."""
     gemini = environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY")
     openai = environ.get("OPENAI_API_KEY")
     return {
@@ -59,18 +67,18 @@ def _access(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Config:
-    """A configuration, or that of a file, else as `load_config` finds it; settings on top.
+    """Return a configuration, that of a file, or the one `load_config` finds, with `settings`.
 
     Raises: ConfigError.
     """
     if not isinstance(config, Config):
         return load_config(config, settings=settings)
     values, sources = config.model_dump(exclude_unset=True), Sources()
-    changed = _laid_over(values, sources, from_settings(settings), None)
+    changed = _with_overrides(values, sources, from_settings(settings), None)
     return changed.model_copy(update={name: getattr(config, name) for name in ACCESS})
 
 
-def _laid_over(
+def _with_overrides(
     values: dict[str, Any], sources: Sources, overrides: Iterable[Override], path: Path | None
 ) -> Config:
     """Raises: ConfigError."""
@@ -84,35 +92,32 @@ def _laid_over(
 
 
 def _with_absolute_paths(config: Config, path: Path | None) -> Config:
+    """Resolve paths against the folder of the file, else against the current folder."""
+    folder = path.parent if path is not None else Path()
+
+    def absolute(given: str) -> str:
+        return str((folder / Path(given).expanduser()).absolute())
+
+    data_dir = absolute(config.memory.data_dir)
     if path is None and "data_dir" not in config.memory.model_fields_set:
-        folder = platformdirs.user_data_path("memory-dedup")
-    else:
-        base = path.parent if path is not None else Path()
-        folder = (base / Path(config.memory.data_dir).expanduser()).absolute()
-    places = {"data_dir": str(folder), "ledger_url": config.memory.ledger_url}
-    scheme, _, file = (config.memory.ledger_url or "").partition(":///")
+        data_dir = str(platformdirs.user_data_path("memory-dedup"))
+    ledger_url = config.memory.ledger_url
+    scheme, _, file = (ledger_url or "").partition(":///")
     if scheme == "sqlite" and file and path is not None:
-        places["ledger_url"] = f"sqlite:///{(path.parent / file).absolute()}"
-    memory = config.memory.model_copy(update=places)
-    return config.model_copy(update={"memory": memory, "agent": _agent_at(config.agent, path)})
-
-
-def _agent_at(agent: AgentConfig, path: Path | None) -> AgentConfig:
-    if agent.workspace_dir is None:
-        return agent
-    base = path.parent if path is not None else Path()
-    folder = (base / Path(agent.workspace_dir).expanduser()).absolute()
-    return agent.model_copy(update={"workspace_dir": str(folder)})
+        ledger_url = f"sqlite:///{(folder / file).absolute()}"
+    memory = config.memory.model_copy(update={"data_dir": data_dir, "ledger_url": ledger_url})
+    workspace = config.agent.workspace_dir
+    workspace_dir = absolute(workspace) if workspace is not None else None
+    agent = config.agent.model_copy(update={"workspace_dir": workspace_dir})
+    return config.model_copy(update={"memory": memory, "agent": agent})
 
 
 def _explained(problem: Problem, sources: Mapping[KeyPath, str], path: Path | None) -> ConfigError:
+    """Name where the wrong key, or the nearest section above it, was set."""
     key_path = problem.where
-    source = str(path or "configuration")
-    for length in range(len(key_path), 0, -1):
-        if key_path[:length] in sources:
-            source = sources[key_path[:length]]
-            break
+    above = (key_path[:length] for length in range(len(key_path), 0, -1))
+    source = next((sources[key] for key in above if key in sources), str(path or "configuration"))
     if problem.kind == "extra_forbidden":
-        return ConfigError(source, problem.field, "unknown key", meant(key_path))
+        return ConfigError(source, problem.field, "unknown key", suggestion(key_path))
     given = "" if problem.kind == "value_error" else f", not {problem.given!r}"
     return ConfigError(source, problem.field, problem.what + given, EVERY_KEY)

@@ -1,4 +1,4 @@
-"""What can be set: every key, its type, its default, and what follows from it."""
+"""Every configuration key, with its type, its default, and values derived from it."""
 
 from __future__ import annotations
 
@@ -40,25 +40,27 @@ def _one_of(*names: str) -> AfterValidator:
     return AfterValidator(checked)
 
 
-def server_url(told: str | None) -> str | None:
-    """Raises: ValueError where it is no address of a server over HTTP."""
-    if told is None:
+def server_url(given: str | None) -> str | None:
+    """Return the URL of an HTTP server as it was given. Raises: ValueError for anything else."""
+    if given is None:
         return None
     try:
-        parts = urlsplit(told)
+        parts = urlsplit(given)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
         is_url = False
     if not is_url:
-        raise ValueError(f"{told!r} is no URL of a server: say http://HOST:PORT/..., or https://")
-    return told
+        raise ValueError(
+            f"{given!r} is not the URL of a server: write http://HOST:PORT/... or https://"
+        )
+    return given
 
 
 ServerUrl = Annotated[str | None, AfterValidator(server_url)]
 
 
 class ChromaConfig(Frozen):
-    """Where Chroma runs: in a process of its own, or on a server when `host` is set."""
+    """Where Chroma runs: on a server if `host` is set, else in a process of its own."""
 
     host: str | None = None
     port: int = Field(default=8000, ge=1, le=65535)
@@ -68,27 +70,27 @@ class ChromaConfig(Frozen):
 
 
 class SearchConfig(Frozen):
-    """How memories are found."""
+    """How search works."""
 
     hybrid: bool = True
-    """Whether a question is compared by its words too, not only by its vector."""
+    """Whether search compares words as well as vectors."""
     vectors_mb: int = Field(default=512, ge=0)
-    """Memory for vectors, of the users who were asked about last."""
+    """Megabytes of vectors kept in memory, for the users who were asked about last."""
 
 
 class EmbeddingConfig(Frozen):
-    """Which embedder; a store keeps the one it was made with until `memory-dedup reembed`."""
+    """Which embedder; a store keeps its own until `memory-dedup reembed`."""
 
     provider: Annotated[str, _one_of("wordllama", "minilm", "gemini", "openai")] = "wordllama"
-    """One of these, or one's own: `package.module:factory`."""
+    """One of these, or your own: `package.module:factory`."""
     model: str | None = None
-    """Of a server; None is Gemini's or OpenAI's usual one."""
+    """A server's model; None is Gemini's or OpenAI's default."""
     dim: int | None = Field(default=None, ge=16, le=8192)
-    """Of a server's vectors; None is that of the usual model."""
+    """Dimension of a server's vectors; None is that of the default model."""
     base_url: ServerUrl = None
-    """Of an OpenAI-compatible server; None is the language model's, where that is one too."""
+    """URL of an OpenAI-compatible server; None is the language model's, if that is one too."""
     scale: Scale | Literal["plain"] | None = None
-    """From cosine to similarity; None is the embedder's own, `plain` the cosine itself."""
+    """Curve from cosine to similarity; None is the embedder's own, `plain` the cosine itself."""
 
 
 class MemoryConfig(Frozen):
@@ -101,15 +103,15 @@ class MemoryConfig(Frozen):
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
     dedup_candidates: int = Field(default=5, ge=1, le=100)
     dedup_calls_per_run: int = Field(default=500, ge=0)
-    """Calls of the model that a batch or an import may make."""
+    """The most calls of the model in a batch or an import."""
     read_private: bool = False
     dedup_calls_per_hour: int = Field(default=1_000, ge=0)
-    """Calls for memories that are written one by one; beyond it their questions wait."""
+    """The most calls for memories written one by one; further questions wait."""
     on_merge_failure: OnMergeFailure = "replace"
     extraction_wait: float = Field(default=45.0, ge=0.0)
-    """Seconds that a live conversation's turns wait for more of them, unless there are ten."""
+    """Seconds that turns of a live conversation wait for more, unless there are ten."""
     extraction_gap: float = Field(default=21_600.0, gt=0.0)
-    """Seconds of silence across which turns are not read together."""
+    """Seconds of silence that separate turns: those before and after are not read together."""
     data_dir: str = "data"
     """Absolute once loaded."""
     ledger_url: str | None = None
@@ -126,14 +128,14 @@ class MemoryConfig(Frozen):
         return lower
 
     def check_users_apart(self, remedy: str) -> None:
-        """Raises: InputError where memories of different users may be compared and merged."""
+        """Raises: InputError if memories of different users may be compared and merged."""
         if "user" not in self.dedup_scope:
             problem = "lets memories of different users meet"
             raise InputError("memory.dedup_scope", problem, f"put user into it, or {remedy}")
 
     @property
     def rules(self) -> Rules:
-        """What the policy needs of it."""
+        """Return the settings that decisions need."""
         return Rules(
             upper=self.dedup_upper_threshold,
             lower=self.dedup_lower_threshold,
@@ -143,19 +145,19 @@ class MemoryConfig(Frozen):
 
     @property
     def thresholds_without_scale(self) -> bool:
-        """Whether thresholds were chosen, and nobody said on which scale: then on the cosine."""
+        """Whether thresholds were set without a scale: they then compare plain cosine."""
         own = (self.dedup_upper_threshold, self.dedup_lower_threshold)
         return self.embedding.scale is None and own != (NEAR_COPY, LOWER)
 
     def scale_for(self, fingerprint: str) -> Scale:
-        """The scale of similarity for the vectors of an embedder."""
+        """Return the scale of similarity for an embedder's vectors."""
         if self.embedding.scale == "plain" or self.thresholds_without_scale:
             return PLAIN
         return self.embedding.scale or scale_of(fingerprint)
 
     @property
     def effective_ledger_url(self) -> str:
-        """The ledger's own URL, else a file in the data folder."""
+        """Return `ledger_url`, or that of a file in the data folder."""
         return self.ledger_url or f"sqlite:///{Path(self.data_dir) / 'ledger.db'}"
 
 
@@ -166,49 +168,49 @@ PLAIN_THRESHOLDS = (
 
 
 class LLMConfig(Frozen):
-    """Which language model, and how patiently it is asked."""
+    """Which language model, and its time-outs, retries and prices."""
 
     provider: Annotated[str, _one_of("auto", "gemini", "openai", "offline")] = "auto"
-    """One of these, or one's own: `package.module:factory`."""
+    """One of these, or your own: `package.module:factory`."""
     model: str | None = None
-    """None is Gemini's usual one; another server's has a name of its own."""
+    """None is Gemini's default; other servers need a name."""
     base_url: ServerUrl = None
     structured: Literal["auto", "schema", "json", "prompt"] = "auto"
-    """How an OpenAI-compatible server is told the form of an answer; Gemini takes schemas."""
+    """How an OpenAI-compatible server learns the form of an answer; Gemini takes schemas."""
     timeout_s: float = Field(default=30.0, gt=0.0)
     max_attempts: int = Field(default=4, ge=1)
     concurrency: int = Field(default=8, ge=1)
     budget_s: float = Field(default=60.0, gt=0.0)
     price_in: float | None = Field(default=None, ge=0.0)
-    """Of a million tokens that the model is sent; None says nothing about money."""
+    """Price of a million tokens sent; None: reports show no money."""
     price_out: float | None = Field(default=None, ge=0.0)
-    """Of a million tokens that it answers."""
+    """Price of a million tokens answered."""
     breaker_failures: int = Field(default=5, ge=1)
     breaker_pause_s: float = Field(default=30.0, gt=0.0, le=600.0)
 
     @property
     def price(self) -> Price | None:
-        """Where neither is known, nothing is said about money."""
+        """Return the prices; None if neither is configured."""
         if self.price_in is None and self.price_out is None:
             return None
         return Price(input=self.price_in or 0.0, output=self.price_out or 0.0)
 
 
 class AgentConfig(Frozen):
-    """What an agent's server keeps, and where people may read it."""
+    """Which memories an agent's server keeps, and how near ones are treated."""
 
     user: Annotated[str, AfterValidator(clean)] | None = None
-    """Keeps to the memories of this user; None is everyone's."""
+    """Serve only the memories of this user; None serves everyone's."""
     workspace_dir: str | None = None
     """Absolute once loaded; None writes no Markdown."""
     quiet_scaffolds: bool = False
-    """Whether answers leave out the question that follows them."""
+    """Whether answers leave out the question at their end."""
     guard_distance: Share = 0.05
-    """As `1 - similarity`: a new memory that is nearer to another one is not saved."""
+    """`1 - similarity`: a new memory nearer to another one is not saved."""
     merge_distance: Share = 0.10
-    """As `1 - similarity`: memories that are nearer to each other are proposed as one."""
+    """`1 - similarity`: memories nearer to each other are proposed as one."""
     link_distance: float = Field(default=0.3, ge=0.0, le=2.0)
-    """As `1 - cosine`: memories that are nearer to each other are linked."""
+    """`1 - cosine`: memories nearer to each other are linked."""
 
 
 class Config(Frozen):
@@ -218,21 +220,21 @@ class Config(Frozen):
     llm: LLMConfig = LLMConfig()
     agent: AgentConfig = AgentConfig()
     api_key: SecretStr | None = Field(default=None, exclude=True)
-    """Gemini's, from the environment only: GEMINI_API_KEY, else GOOGLE_API_KEY."""
+    """Gemini's key, only from the environment: GEMINI_API_KEY, else GOOGLE_API_KEY."""
     openai_key: SecretStr | None = Field(default=None, exclude=True)
-    """From the environment only: OPENAI_API_KEY."""
+    """OpenAI's key, only from the environment: OPENAI_API_KEY."""
     openai_url: str | None = Field(default=None, exclude=True)
-    """OPENAI_BASE_URL, which counts where an OpenAI-compatible server has no `base_url`."""
+    """OPENAI_BASE_URL: the server if no `base_url` is configured."""
 
     def at(self, data_dir: str) -> Config:
-        """The same with all data in this folder and nowhere else."""
+        """Return a copy with all data in this folder and nowhere else."""
         memory = self.memory.model_copy(
             update={"data_dir": data_dir, "ledger_url": None, "chroma": ChromaConfig()}
         )
         return self.model_copy(update={"memory": memory})
 
     def with_calls_per_run(self, most: int | None) -> Config:
-        """The same with another budget of calls for a batch or an import, where one is given."""
+        """Return a copy with another budget of calls for a batch or an import, if one is given."""
         if most is None:
             return self
         memory = self.memory.model_copy(update={"dedup_calls_per_run": most})

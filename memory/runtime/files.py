@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and files that are set aside instead of deleted."""
+"""Files that are written whole or not at all, and files that are renamed instead of deleted."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _OWN = 0o600
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Where to write what becomes the file at `path` once the block has ended well.
+    """Yield a path to write to; it becomes the file at `path` if the block succeeds.
 
-    Whatever ends the block early leaves what was there; a crash after it finds the new file, and
-    what a kill leaves is cleared by the next one. One at a time for one path.
+    If the block fails, the old file stays. After the block the new file survives a crash. The next
+    call deletes what a killed process left. Only one writer at a time for one path.
 
     Raises: OSError.
     """
@@ -47,9 +47,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def clear_parts(path: Path) -> None:
-    """Delete what a killed write of a file left; the last name may be a pattern for several.
+    """Delete what killed writes of a file left; the file's name may be a pattern.
 
-    Only for whoever alone writes these files.
+    Only the single writer of these files may call it.
 
     Raises: OSError.
     """
@@ -59,7 +59,7 @@ def clear_parts(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing_alone(path: Path) -> Iterator[Path]:
-    """As `replacing`, for what takes long: clears what killed processes left in that folder.
+    """Like `replacing`, for long writes: several processes can write, and clean up after kills.
 
     Raises: OSError.
     """
@@ -74,7 +74,7 @@ def replacing_alone(path: Path) -> Iterator[Path]:
 
 
 def clear_abandoned(folder: Path) -> None:
-    """Delete what `replacing_alone` left in a folder where its process was killed."""
+    """Delete what killed processes left of `replacing_alone` in a folder."""
     for lock in folder.glob(f".*{_WRITING}"):
         held = own_lock(lock, 0)
         with contextlib.suppress(filelock.Timeout, OSError), held:
@@ -85,7 +85,7 @@ def clear_abandoned(folder: Path) -> None:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder that goes with the block; the next one clears what a kill leaves of it."""
+    """Yield a folder that is deleted after the block; after a kill, the next call deletes it."""
     clear_temporary_folders()
     folder = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
     try:
@@ -108,9 +108,9 @@ def clear_temporary_folders() -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file with the permissions it had; a new one is its owner's alone.
+    """Write a file and keep its permissions; only the owner can read a new one.
 
-    A symbolic link stays one: what it leads to is written.
+    The target of a symbolic link is written; the link stays.
 
     Raises: OSError.
     """
@@ -123,12 +123,12 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def own_lock(path: Path, timeout_s: float = -1.0) -> filelock.FileLock:
-    """A lock on a file that is its owner's alone, taken and released by any thread."""
+    """Return a lock on a file that only its owner can open; any thread may release it."""
     return filelock.FileLock(path, timeout=timeout_s, mode=_OWN, thread_local=False)
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A file to read: no pipe, which may never say anything, nor a device, which may never end.
+    """Open a regular file for reading; refuse pipes and devices, which may never end.
 
     Raises: OSError.
     """
@@ -143,9 +143,9 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """All of a regular file of at most so many bytes.
+    """Read a whole regular file of at most `most` bytes.
 
-    Raises: OSError, also where it is larger.
+    Raises: OSError, also if it is larger.
     """
     with open_regular(path) as file:
         data = file.read(most + 1)
@@ -155,9 +155,9 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
-    """Rename a file or folder to `NAME.KIND-1`, or the next free number; gives the new path.
+    """Rename a file or folder to `NAME.KIND-1`, or the next free number, and return the new path.
 
-    `beside` are the endings of files that go with it, where they are there.
+    `beside` holds the endings of further files that are renamed with it, if they exist.
 
     Raises: OSError.
     """
@@ -171,7 +171,7 @@ def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
 
 
 def all_set_aside(path: Path, kind: str) -> list[Path]:
-    """What was renamed so, and the files that went with it."""
+    """Return what `set_aside` renamed, with the further files."""
     return sorted(path.parent.glob(f"{glob.escape(path.name)}.{kind}-*"))
 
 

@@ -1,4 +1,4 @@
-"""How a process is asked to stop: Ctrl-C and SIGTERM, while it works and while it waits."""
+"""How Ctrl-C and SIGTERM stop a process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 def terminate_as_interrupt() -> Callable[[], bool]:
-    """From here on SIGTERM ends what runs as Ctrl-C does; unhandled it would be a kill.
+    """Make SIGTERM raise KeyboardInterrupt, as Ctrl-C does.
 
-    What it gives tells, at the end, whether a SIGTERM came.
+    Return a function that says whether a SIGTERM came.
     """
     terminated = False
 
@@ -29,14 +29,14 @@ def terminate_as_interrupt() -> Callable[[], bool]:
 
 
 def end_quietly() -> None:
-    """All is closed: from here on another Ctrl-C ends this process without a word."""
+    """Let another Ctrl-C end the process without a traceback; call it when all is closed."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
 def stop_event() -> Iterator[asyncio.Event]:
-    """An event that Ctrl-C and SIGTERM set, instead of what they did before."""
+    """Yield an event that Ctrl-C and SIGTERM set; restore their handlers afterwards."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     before = {one: signal.getsignal(one) for one in _STOP}

@@ -1,7 +1,7 @@
-"""What whoever runs it may watch: spans and counters, by OpenTelemetry's API alone.
+"""Spans and counters for operators, through OpenTelemetry's API alone.
 
-Without an SDK in the process they do nothing. They hold kinds, counts, times and the model's name:
-never a text, and no user or id.
+Without an SDK in the process they do nothing. They hold kinds, counts, times and the model's name,
+but no text, user or id.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Value = str | bool | int | float
 
 @dataclass(frozen=True)
 class Backlog:
-    """What a store has put off."""
+    """How much work of a store waits."""
 
     pending: int
-    """Decisions that were made for want of a model."""
+    """Decisions that were made without a model's answer."""
     turns: int
-    """Turns of talk that nobody has extracted yet."""
+    """Conversation turns that were not extracted yet."""
 
 
 class Watched:
-    """A store that is asked what waits, each time somebody collects."""
+    """A store whose backlog is read each time metrics are collected."""
 
     def __init__(self, read: Callable[[], Backlog]) -> None:
         self._read: Callable[[], Backlog] | None = read
 
     def look(self) -> Backlog | None:
-        """None where it has ended, or cannot be read just now."""
+        """Return the backlog; None if the store is closed or cannot be read now."""
         read = self._read
         try:
             return read() if read is not None else None
@@ -52,12 +52,12 @@ class Watched:
 
 
 _watched: WeakSet[Watched] = WeakSet()
-"""OpenTelemetry asks for a state from outside, and has one instrument for all stores."""
+"""All open stores; OpenTelemetry has one instrument for all of them."""
 _watching = threading.Lock()
 
 
 def watch(read: Callable[[], Backlog]) -> Watched:
-    """Tell what waits from now on until it is stopped; its holder keeps it alive."""
+    """Report a store's backlog until `stop`; the caller must keep the returned object."""
     watched = Watched(read)
     with _watching:
         _watched.add(watched)
@@ -74,7 +74,7 @@ def _looked(of: Callable[[Backlog], int]) -> Callable[[CallbackOptions], Iterabl
     return observe
 
 
-# Handles on whatever SDK the process has, or gets later.
+# They use whatever SDK the process has now or gets later.
 _tracer = trace.get_tracer(_NAME)
 _meter = metrics.get_meter(_NAME)
 _decisions = _meter.create_counter(f"{_NAME}.decisions", "{decision}", "Decisions, by kind.")
@@ -98,13 +98,13 @@ _meter.create_observable_gauge(
 
 
 def decided(kind: str, *, pending: bool, by: str) -> None:
-    """A decision was recorded; `by` is the model's name, or who decided without one."""
+    """Count a decision; `by` is the model's name, or who decided without one."""
     _decisions.add(1, {"kind": kind, "pending": pending, "by": by})
 
 
 @contextmanager
 def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
-    """A piece of work; what ends it early is told by its type alone, since its words may quote."""
+    """Open a span; an exception is recorded by its type alone, as its message may quote texts."""
     with _tracer.start_as_current_span(
         f"{_NAME}.{name}",
         attributes=attributes,
@@ -113,7 +113,7 @@ def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
     ) as opened:
         try:
             yield opened
-        except BaseException as exc:  # a cancelled one has ended early too
+        except BaseException as exc:  # cancellation too
             opened.set_attribute("error.type", type(exc).__name__)
             opened.set_status(trace.Status(trace.StatusCode.ERROR))
             raise
@@ -121,7 +121,7 @@ def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
 
 @dataclass
 class Call:
-    """A question to a model, and what it turns out to have cost."""
+    """The cost of one question to a model, filled in when it is known."""
 
     calls: int = 1
     input_tokens: int = 0
@@ -130,7 +130,7 @@ class Call:
 
 @contextmanager
 def asking(model: str, question: str) -> Iterator[Call]:
-    """A question to a model: how long, how dear, and whether there was an answer."""
+    """Record how long a question to a model took, what it cost, and whether it failed."""
     named: dict[str, Value] = {"model": model, "question": question}
     call, started_s = Call(), time.perf_counter()
     with span(f"model.{question}", **named) as opened:

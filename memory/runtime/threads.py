@@ -1,4 +1,4 @@
-"""Where code that waits meets the store, which does not; and work that is done side by side."""
+"""Threads for blocking calls, limited concurrency, and an event loop in a thread."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
-"""Called with how much is done, and of how much."""
+"""Called with how much is done, and how much there is."""
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The call's answer, given by a thread of its own.
+    """Run a call in a thread and return its result.
 
-    A thread cannot be stopped: a cancelled task ends when its thread has, so that whoever
-    cancelled it may close the store, or write the same again.
+    A thread cannot be stopped: a cancelled task ends only after its thread, so that the caller can
+    then close the store or write the same again.
     """
     work = asyncio.create_task(asyncio.to_thread(call, *args, **kwargs))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        while not work.done():  # who cancels a group may cancel twice
+        while not work.done():  # a task group may cancel twice
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([work])
-        work.exception()  # nobody waits for it any more
+        work.exception()  # mark it as retrieved
         raise
 
 
 async def in_thread_if_long(
     texts: Iterable[str], call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """The call's answer; from a thread of its own where it reads texts that take a while."""
+    """Run a call, in a thread if the texts that it reads are long."""
     if sum(map(len, texts)) <= _SHORT:
         return call(*args, **kwargs)
     return await in_thread(call, *args, **kwargs)
 
 
 _SHORT = 2_000
-"""Characters that are read within a few milliseconds, less than a thread is worth."""
+"""Characters that take a few milliseconds, less than starting a thread pays off."""
 
 
 async def side_by_side(
@@ -51,7 +51,7 @@ async def side_by_side(
     at_once: int,
     on_progress: Progress | None = None,
 ) -> None:
-    """Await the call for every item, at most `at_once` under way; the first failure ends them."""
+    """Await the call for every item, at most `at_once` at a time; the first failure ends all."""
     left = iter(items)
     done = 0
 
@@ -73,7 +73,7 @@ async def side_by_side(
 
 
 class LoopThread:
-    """An event loop of its own in a thread of its own, which does not keep a process alive."""
+    """An event loop in a daemon thread."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -81,20 +81,20 @@ class LoopThread:
         self._thread.start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin some work there."""
+        """Start work in the thread's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The answer of some work there, waited for here."""
+        """Await the result of work in the thread's loop."""
         return await asyncio.wrap_future(self.start(work))
 
     def soon(self, call: Callable[[], object]) -> None:
-        """Call it there; not at all where the thread has ended."""
+        """Call a function in the thread soon; do nothing if the thread has ended."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call)
 
     def stop(self) -> None:
-        """Cancel what is left, wait until it has ended, and end the thread."""
+        """Cancel all tasks, wait for them, and end the thread."""
         self.start(self._end_all()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

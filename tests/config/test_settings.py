@@ -80,14 +80,16 @@ def test_a_scale_that_cannot_be_is_named_with_file_and_line(tmp_path: Path, scal
 
 @pytest.mark.parametrize("url", ["localhost:11434/v1", "api.openai.com", "ftp://x", "http://"])
 def test_a_server_is_named_with_its_scheme(tmp_path: Path, url: str) -> None:
-    with pytest.raises(ConfigError, match=r"config.yaml:2: llm.base_url: .* say http://HOST"):
+    with pytest.raises(ConfigError, match=r"config.yaml:2: llm.base_url: .* write http://HOST"):
         load_config(written(tmp_path, f"llm:\n  base_url: '{url}'\n"), {})
-    with pytest.raises(ConfigError, match=r"MEMORY_EMBEDDING_BASE_URL: .* is no URL of a server"):
+    with pytest.raises(
+        ConfigError, match=r"MEMORY_EMBEDDING_BASE_URL: .* is not the URL of a server"
+    ):
         load_config(None, {"MEMORY_EMBEDDING_BASE_URL": url})
     named = load_config(
         None, {"OPENAI_BASE_URL": url}, {"llm_provider": "openai", "llm_model": "m"}
     )
-    with pytest.raises(ConfigError, match=r"OPENAI_BASE_URL: .* is no URL of a server"):
+    with pytest.raises(ConfigError, match=r"OPENAI_BASE_URL: .* is not the URL of a server"):
         build_model(named)
 
 

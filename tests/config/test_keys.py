@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from memory.config.loading import configured, load_config
-from memory.config.settings import Config
 from memory.errors import ConfigError
 from tests.config.files import SHIPPED, written
 
@@ -32,15 +31,6 @@ def test_the_environment_overrides_single_keys(tmp_path: Path) -> None:
 def test_a_mistake_in_the_environment_names_the_variable() -> None:
     with pytest.raises(ConfigError, match=r"^MEMORY_DEDUP_CANDIDATES: memory\.dedup_candidates"):
         load_config(SHIPPED, {"MEMORY_DEDUP_CANDIDATES": "many"})
-
-
-def test_another_tools_variables_are_not_read_and_ours_of_old_are_named_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    environ = {"LLM_PROVIDER": "openai", "LLM_BASE_URL": "https://example.org", "LLM_MODEL": "m"}
-    assert load_config(SHIPPED, environ).llm == Config().llm
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "LLM_MODEL is MEMORY_LLM_MODEL now" in caplog.text
 
 
 def test_settings_stand_above_the_environment_and_the_file(tmp_path: Path) -> None:
