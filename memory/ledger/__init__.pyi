@@ -31,7 +31,7 @@ from .snapshot import take_snapshot as take_snapshot
 from .sqlite import set_aside as set_aside
 from .state import Reader as Reader
 from .state import Writer as Writer
-from .terms import Candidate as Candidate
 from .terms import Postings as Postings
+from .terms import RankedRow as RankedRow
 from .turns import SHARED as SHARED
 from .vectors import VectorTable as VectorTable

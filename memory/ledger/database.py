@@ -1,7 +1,7 @@
-"""A database with connections and transactions: what SQLite and PostgreSQL promise alike.
+"""A database with connections and transactions, as SQLite and PostgreSQL both implement it.
 
-A reader sees one committed state; writers follow each other, one by one; a transaction happens
-wholly or not at all; every fault of theirs is a LedgerError.
+A reader sees one committed state; there is one writer at a time; a transaction commits wholly or
+not at all; every error of a driver becomes a LedgerError.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection, Engine
 from memory.errors import LedgerDamaged, LedgerError
 
 PATIENCE_S = 30
-"""How long a writer waits for the one before it."""
+"""How long a writer waits for the one before it, in seconds."""
 RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir elsewhere"
 
 
@@ -26,7 +26,7 @@ class Database(ABC):
     """An open database; safe to share between threads."""
 
     _reads: Mapping[str, Any] = {}
-    """Options of a connection for a transaction that reads."""
+    """Options of a connection that reads."""
     _writes: Mapping[str, Any] = {}
 
     def __init__(self, engine: Engine, name: str, *, read_only: bool) -> None:
@@ -48,9 +48,9 @@ class Database(ABC):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """The only writing transaction, once those before it have ended.
+        """The only writing transaction, once earlier ones have ended.
 
-        Raises: LedgerError, also where the commit went to files that are no longer at their path.
+        Raises: LedgerError, also if the commit went to files that are no longer at their path.
         """
         with self._mapped(), self.engine.connect() as opened:
             connection = opened.execution_options(**self._writes)
@@ -63,59 +63,59 @@ class Database(ABC):
         self.engine.dispose()
 
     def checkpoint(self) -> bool:
-        """Empty the log that still holds what was erased; whether it is empty now."""
+        """Empty the log, which may hold erased rows; False if it could not be emptied."""
         return True
 
     @abstractmethod
     def exclusive(self, task: str) -> contextlib.AbstractContextManager[bool]:
-        """While the block runs, no other process does this task; False where one does already.
+        """Lock a task for the block; False if another process has it.
 
-        The lock ends with its process, however that ends.
+        The lock ends with its process, even if that is killed.
 
         Raises: LedgerError.
         """
 
     def set_aside_files(self) -> list[str]:
-        """Beside this ledger: damaged ones that a restore has renamed, and copies of upgrades."""
+        """Return damaged ledgers renamed by a restore, and copies of upgrades, next to this one."""
         return []
 
     @abstractmethod
     def place(self, folder: Path) -> Path:
-        """The ledger's file; where it has none, what a file of it would be called in the folder."""
+        """Return the ledger's file, or the file in the folder that a copy of it would have."""
 
     @abstractmethod
     def copy_into(self, target: Database, tables: Collection[str]) -> None:
-        """The committed state of these tables, in whatever version they are, into an empty file.
+        """Copy the committed state of these tables, of any version, into an empty database.
 
         Raises: LedgerError.
         """
 
     @abstractmethod
     def problems(self) -> list[str]:
-        """What the database finds wrong with its own files."""
+        """Return the faults that the database finds in its own files."""
 
     @abstractmethod
     def _begin_writing(self, connection: Connection) -> None:
-        """Wait until those before have ended.
+        """Wait for earlier writers.
 
-        Raises: LedgerError where what is open is not what is found at the ledger's path.
+        Raises: LedgerError if the open files are not those at the ledger's path.
         """
 
     @abstractmethod
     def _check_place(self) -> None:
-        """Raises: LedgerError where what is open is not what is found at the ledger's path."""
+        """Raises: LedgerError if the open files are not those at the ledger's path."""
 
     @abstractmethod
-    def _fault(self, told: str) -> tuple[str, str]:
-        """What a driver's message means, and what to do about it."""
+    def _fault(self, message: str) -> tuple[str, str]:
+        """Return what a driver's message means, and what to do about it."""
 
     @contextlib.contextmanager
     def _mapped(self) -> Iterator[None]:
         try:
             yield
         except (sa.exc.DBAPIError, self.engine.dialect.loaded_dbapi.Error) as exc:
-            told = exc.orig if isinstance(exc, sa.exc.DBAPIError) else exc
-            problem, remedy = self._fault(str(told))
+            cause = exc.orig if isinstance(exc, sa.exc.DBAPIError) else exc
+            problem, remedy = self._fault(str(cause))
             kind = LedgerDamaged if remedy == RESTORE else LedgerError
             raise kind(f"the ledger {self.name} {problem}", remedy) from exc
         except UnicodeDecodeError as exc:  # in the schema, or in what the driver says of it

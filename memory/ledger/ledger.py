@@ -1,8 +1,8 @@
-"""The record: every memory, live and retired, with vector, links and decisions.
+"""The ledger: every memory, live and retired, with vector, links and decisions.
 
-A `Reader` sees one consistent state; a `Writer` is one transaction that happens wholly or not at
+A `Reader` sees one consistent state; a `Writer` is one transaction that commits wholly or not at
 all. Each writing transaction takes the next revision as its last step, so revision order is commit
-order, and whoever follows the ledger asks for the rows above the revision it has seen.
+order, and a follower asks for the rows above the revision it has seen.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Ledger:
 
     @classmethod
     def open(cls, url: str, *, untouched: bool = False) -> Ledger:
-        """An existing ledger, for reading only: nothing on disk is created or changed.
+        """Open an existing ledger for reading only, without changing anything on disk.
 
-        While it is open, SQLite keeps files beside it, which a kill leaves; not if `untouched`.
+        While it is open, SQLite keeps files next to it, which a kill leaves; not if `untouched`.
 
         Raises: LedgerMissing, LedgerOutdated, LedgerError.
         """
@@ -48,7 +48,7 @@ class Ledger:
 
     @classmethod
     def create(cls, url: str) -> Ledger:
-        """The ledger at the URL, made where there is none, for reading and writing.
+        """Open the ledger at the URL for reading and writing, and create it if there is none.
 
         Raises: LedgerOutdated, LedgerError.
         """
@@ -62,10 +62,10 @@ class Ledger:
 
     @classmethod
     def upgrade(cls, url: str, folder: Path) -> Path | None:
-        """Bring an existing ledger to this version; gives the copy of it as it was.
+        """Upgrade an existing ledger to this version, and return a copy of it as it was.
 
-        The copy lies beside a SQLite ledger, and for PostgreSQL in the folder, as a SQLite ledger;
-        `restore` reads either. None where there was nothing to do.
+        The copy is a SQLite ledger, next to a SQLite ledger or, for PostgreSQL, in the folder;
+        `restore` reads it. Returns None if there was nothing to do.
 
         Raises: LedgerMissing, LedgerError.
         """
@@ -80,7 +80,7 @@ class Ledger:
 
     @classmethod
     def upgraded_copy(cls, url: str, file: Path, *, untouched: bool = False) -> Ledger:
-        """A new file that holds an older ledger brought to this version; that one stays as it is.
+        """Copy an older ledger into a new file and upgrade the copy; the older one stays as it is.
 
         `untouched` as in `open`.
 
@@ -96,13 +96,13 @@ class Ledger:
     def _closed_on_fault(self) -> Iterator[Ledger]:
         try:
             yield self
-        except BaseException:  # Ctrl-C too must not leave it open
+        except BaseException:  # also after Ctrl-C
             self.close()
             raise
 
     @property
     def name(self) -> str:
-        """Where it is, as people are shown it."""
+        """Its path or URL as shown to people, without password."""
         return self._database.name
 
     def _check_version(self, stored: str | None) -> None:
@@ -127,9 +127,9 @@ class Ledger:
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """One transaction: committed at the end of the block, or wholly undone by an exception.
+        """One transaction: committed at the end of the block, rolled back by an exception.
 
-        Raises: LedgerError, also where a later version has upgraded the ledger meanwhile.
+        Raises: LedgerError, also if a later version has upgraded the ledger in the meantime.
         """
         with self._database.writing() as connection:
             writer = Writer(connection)
@@ -140,7 +140,7 @@ class Ledger:
             writer.transaction.take_revision()
 
     def store_id(self) -> str:
-        """A name for this store that no other store has; made once."""
+        """Return the unique name of this store, made at the first call."""
         with self.writing() as writer:
             known = writer.meta("store_id")
             if known is None:
@@ -149,25 +149,25 @@ class Ledger:
         return known
 
     def exclusive(self, task: str) -> AbstractContextManager[bool]:
-        """While the block runs, no other process does this task; False where one does already.
+        """Lock a task for the block; False if another process has it.
 
         Raises: LedgerError.
         """
         return self._database.exclusive(task)
 
     def checkpoint(self) -> bool:
-        """Empty the log that may hold what was erased; False where another process reads it."""
+        """Empty the log, which may hold erased rows; False if another process reads it."""
         return self._database.checkpoint()
 
     def set_aside_files(self) -> list[str]:
-        """Damaged ledgers that a restore renamed, copies of upgrades: they may hold anything."""
+        """Return damaged ledgers that a restore renamed, and copies of upgrades."""
         with self._database.reading() as connection:
             noted = migrations.noted_copies(connection)
-        there = {name for name in noted if Path(name).exists()}
-        return sorted(there.union(self._database.set_aside_files()))
+        existing = {name for name in noted if Path(name).exists()}
+        return sorted(existing.union(self._database.set_aside_files()))
 
     def problems(self) -> list[str]:
-        """What the database finds wrong with its own files."""
+        """Return the faults that the database finds in its own files."""
         return self._database.problems()
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""The schema changes by numbered steps, each one transaction, alike on SQLite and PostgreSQL.
+"""Numbered steps that upgrade the schema, each one transaction, on SQLite and PostgreSQL.
 
-A step is written in the words of its time: SQL and names of its own, nothing from `tables`, which
-moves on. It leaves something that makes a running process of the version before fail at its next
-statement, since the first version did not look before it wrote.
+A step uses SQL and names of its own and nothing from `tables`, which changes later. After a step, a
+running process of the version before must fail at its next write: every version from 2 on checks
+the schema's version before each write; step 2 makes version 1 fail.
 """
 
 from __future__ import annotations
@@ -33,40 +33,28 @@ _NOTE = t.meta.c.key == UPGRADE_COPIES
 
 
 def version_of(connection: Connection) -> str | None:
-    """The schema's version; None where there are no tables."""
+    """Return the schema's version; None if there are no tables."""
     return stored_version(connection) if sa.inspect(connection).has_table(t.meta.name) else None
 
 
 def stored_version(connection: Connection) -> str | None:
-    """The same where the tables are known to be there: one look, cheap enough for every write."""
+    """Return the schema's version of a database that has tables; cheap enough for every write."""
     return connection.scalar(sa.select(t.meta.c.value).where(_VERSION))
 
 
 def make_schema(connection: Connection) -> None:
-    """Make the tables of this version where there are none, and indexes that some are without."""
+    """Create the tables of this version in an empty database."""
     if not sa.inspect(connection).has_table(t.meta.name):
         t.schema.create_all(connection)
         connection.execute(t.counter.insert().values(value=0))
         connection.execute(t.meta.insert().values(key="schema_version", value=t.SCHEMA_VERSION))
-    elif stored_version(connection) == t.SCHEMA_VERSION:
-        _add_indexes(connection)
-
-
-def _add_indexes(connection: Connection) -> None:
-    """Those that a ledger of this version may be without: any process works with or without.
-
-    On PostgreSQL only who owns the tables may make them.
-    """
-    with contextlib.suppress(sa.exc.ProgrammingError), connection.begin_nested():
-        for index in t.LATER_INDEXES:
-            index.create(connection, checkfirst=True)
 
 
 def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None:
-    """Take the steps that are missing, once `keep_copy` has kept the ledger as it is; gives where.
+    """Copy the ledger with `keep_copy`, apply all missing steps, and return the copy's file.
 
-    Nobody writes between the copy and the first step. `keep_copy` is told the version after it.
-    None where no step is missing.
+    Nobody can write between the copy and the first step. `keep_copy` receives the version after
+    that step. Returns None if no step is missing.
 
     Raises: LedgerError; the ledger is then as it was, or as one of the steps left it.
     """
@@ -75,8 +63,6 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
         with database.writing() as connection:
             found = stored_version(connection)
             if found is None or found not in STEPS:
-                if copy is not None:
-                    _add_indexes(connection)
                 return copy
             following = str(int(found) + 1)
             if copy is None:
@@ -133,10 +119,9 @@ def noted_copies(connection: Connection) -> list[str]:
 
 
 def _to_2(connection: Connection) -> None:
-    """The identity hash gets its name; distinct pairs say by whom; attempts and leases are kept;
-    turns know when they were heard.
+    """Rename the identity hash; add judges of distinct pairs, attempts, leases, times of turns.
 
-    Version 1 cannot read `memories` without `arrival`, nor tell apart without saying by whom.
+    Version 1 fails because `memories` has no column `arrival` any more.
     """
     numbered = {
         "sqlite": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT",
@@ -177,7 +162,7 @@ _TO_2 = (
 
 
 def _rename_in_images(connection: Connection, old: str, new: str) -> None:
-    """What undo goes back to names the columns of a memory too."""
+    """Rename a column of `memories` in the images that undo restores."""
     decisions = sa.table("decisions", sa.column("seq"), sa.column("before"))
     named = decisions.c.before.contains(f'"{old}"')
     last = 0
@@ -202,7 +187,7 @@ def _renamed(image: str, old: str, new: str) -> str:
 
 
 def _to_3(connection: Connection) -> None:
-    """Items: what was put under a key, beside the memories. Version 2 looks before each write."""
+    """Add items."""
     for statement in _TO_3:
         connection.exec_driver_sql(statement)
 
@@ -217,12 +202,10 @@ _TO_3 = (
 
 
 def _to_4(connection: Connection) -> None:
-    """An episode gets an owner, and its memories a table; decisions of a person an index.
+    """Give episodes an owner, their memories a table, and decisions of a person an index.
 
-    Version 3 looks before each write.
-
-    The owner is the one user of the memories, if there is only one. Where one is forgotten, nobody
-    knows whose it was or what the summary tells of it: there is no owner, and no summary.
+    The owner is the only user of the memories. If a memory was forgotten, its user is unknown and
+    the summary may tell of it, so the episode gets no owner and loses its summary.
     """
     for statement in _TO_4:
         connection.exec_driver_sql(statement)
@@ -232,8 +215,10 @@ def _to_4(connection: Connection) -> None:
         "episode_memories",
         sa.column("episode_id"), sa.column("memory_id"), sa.column("position"),
     )  # fmt: skip
-    for name, told in connection.execute(sa.select(episodes.c.id, episodes.c.memory_ids)).all():
-        ids = list(dict.fromkeys(json.loads(told)))
+    for name, memory_ids in connection.execute(
+        sa.select(episodes.c.id, episodes.c.memory_ids)
+    ).all():
+        ids = list(dict.fromkeys(json.loads(memory_ids)))
         rows = [{"episode_id": name, "memory_id": one, "position": n} for n, one in enumerate(ids)]
         if rows:
             connection.execute(held.insert(), rows)
@@ -268,7 +253,7 @@ def _any_forgotten(connection: Connection, ids: list[str]) -> bool:
 
 
 def _only_user(connection: Connection, ids: list[str]) -> str | None:
-    """The user that all of these memories are about."""
+    """Return the user that all of these memories are about; None if there are several."""
     memories = sa.table("memories", sa.column("id"), sa.column("user"))
     users: set[str | None] = set()
     for start in range(0, len(ids), _PAGE):
@@ -278,7 +263,7 @@ def _only_user(connection: Connection, ids: list[str]) -> str | None:
 
 
 def _to_5(connection: Connection) -> None:
-    """Readings: what a model has read on a page. Version 4 looks before each write."""
+    """Add readings of pages."""
     for statement in _TO_5:
         connection.exec_driver_sql(statement)
 
@@ -291,18 +276,15 @@ _TO_5 = (
 
 
 def _to_6(connection: Connection) -> None:
-    """Texts are the same only where their signs, codes and capitals are: keys are made anew.
-
-    Version 5 looks before each write.
-    """
+    """Make text keys again: texts with different signs, codes or capitals are different now."""
     make_keys_anew(connection)
 
 
 def _to_7(connection: Connection) -> None:
-    """Give turns of the conversation that all users shared by default to their speakers.
+    """Move turns of the default conversation, which all users shared, to their speakers.
 
-    The bot's go to the only person who speaks there, if there is one. Turns without a text do not
-    say whose they are: they stay, and are known again as those up to the number noted here.
+    The bot's turns go to the only person who speaks there, if there is one. Turns without a text
+    stay, since their speaker is unknown; they are those up to the number noted here.
     """
     names = ("seq", "conversation", "name", "digest", "turn")
     turns = sa.table("turns", *(sa.column(name) for name in names))
@@ -330,14 +312,14 @@ def _to_7(connection: Connection) -> None:
 
 
 def _to_8(connection: Connection) -> None:
-    """Keep the terms of live memories, for ranking by words. Version 7 looks before each write."""
+    """Add the terms of live memories, for ranking by words, and indexes of distinct pairs."""
     words = {
         "sqlite": {"$blob": "BLOB", "$keyed": " WITHOUT ROWID"},
         "postgresql": {"$blob": "BYTEA", "$keyed": ""},
     }[connection.dialect.name]
     for statement in _TO_8:
-        for word, told in words.items():
-            statement = statement.replace(word, told)
+        for placeholder, word in words.items():
+            statement = statement.replace(placeholder, word)
         connection.exec_driver_sql(statement)
     fill_terms(connection)
 
@@ -349,6 +331,8 @@ _TO_8 = (
     "terms TEXT NOT NULL)",
     "CREATE TABLE term_totals (owner TEXT NOT NULL PRIMARY KEY, memories INTEGER NOT NULL, "
     "terms BIGINT NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS ix_distinct_pairs_low_key ON distinct_pairs (low_key)",
+    "CREATE INDEX IF NOT EXISTS ix_distinct_pairs_high_key ON distinct_pairs (high_key)",
 )  # fmt: skip
 
 
@@ -361,4 +345,4 @@ STEPS: Mapping[str, Callable[[Connection], None]] = {
     "6": _to_7,
     "7": _to_8,
 }
-"""By the version that each starts from."""
+"""Steps by the version that they upgrade from."""

@@ -19,7 +19,7 @@ _WRITER_LOCK = 0x6D656D6F7279
 
 
 def _keep_indexes_partial() -> None:
-    """Give the tables' indexes the conditions that SQLite's have.
+    """Give the tables' indexes the same conditions as in SQLite.
 
     `postgresql_where` in the tables would load this dialect for every SQLite ledger too.
     """
@@ -86,17 +86,17 @@ class PostgresDatabase(Database):
         return []
 
     def _begin_writing(self, connection: Connection) -> None:
-        """Each statement sees what was committed before it, so after the lock all is seen."""
+        """Each statement sees what was committed before it: after the lock, everything."""
         connection.execute(_AS_WRITER)
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
 
     def _check_place(self) -> None:
-        """What becomes of a server's files is the server's business."""
+        """The server looks after its own files."""
 
-    def _fault(self, told: str) -> tuple[str, str]:
-        first_line = told.strip().splitlines()[0] if told.strip() else "the connection broke"
+    def _fault(self, message: str) -> tuple[str, str]:
+        first_line = message.strip().partition("\n")[0] or "the connection broke"
         for part, problem, remedy in _FAULTS:
-            if part in told:
+            if part in message:
                 return f"{problem} ({first_line})", remedy
         return f"failed: {first_line}", ""
 
@@ -107,8 +107,8 @@ _AS_WRITER = sa.select(
         sa.func.set_config(name, value, True)
         for name, value in (
             ("lock_timeout", f"{PATIENCE_S}s"),
-            # A writer finds rows by their keys. Of a table that was empty a minute ago the server
-            # knows nothing yet, and would read all of it for some rows, or compile to read it.
+            # A writer finds rows by their keys. Without statistics of a new table the server would
+            # scan it, or compile the query first.
             ("enable_seqscan", "off"),
             ("jit", "off"),
         )
@@ -117,7 +117,7 @@ _AS_WRITER = sa.select(
 
 
 def _as_on_any_database(_inspector: Any, _table: sa.Table, column: Any) -> None:
-    """SQLite knows neither this server's types nor its sequences."""
+    """Drop types and defaults that SQLite does not know."""
     column["type"] = column["type"].as_generic()
     column["default"] = None
 

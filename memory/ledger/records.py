@@ -1,4 +1,4 @@
-"""What the ledger answers with: memories, decisions, runs, turns, as it holds them."""
+"""Values that the ledger returns: memories, decisions, runs and turns as stored."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from memory.models import PERSON, Action, KeptCandidate, Memory, Turn, Usage
 
 REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
-"""What retires something, and can be taken back."""
+"""Actions that retire memories and can be undone."""
 
 
 class KnownPair(NamedTuple):
-    """A pair of texts, and what was said of it, by whom; None where nothing was."""
+    """A pair of texts and its verdict; `reason` and `by` are None if there is none."""
 
     scope: str
     low_key: str
@@ -25,32 +25,32 @@ class KnownPair(NamedTuple):
 
     @property
     def pair(self) -> tuple[str, str, str]:
-        """Without what was said of it."""
+        """The scope and both text keys."""
         return self.scope, self.low_key, self.high_key
 
     def quotes(self, reasons: Collection[str], keys: Collection[str]) -> bool:
-        """Whether one of these reasons was given for it, and it has one of these texts."""
+        """Whether its reason is one of these, and one of its texts too."""
         return self.reason in reasons and (self.low_key in keys or self.high_key in keys)
 
 
 ScopeValues = Mapping[str, Any]
-"""What scopes compare of a memory, by the names of their fields."""
+"""The values of a memory that scopes compare, by field name."""
 NOTHING_BEFORE = '{"rows": {}, "links": []}'
-"""The image of what was before a decision that nothing need be taken back of."""
+"""The image of a decision that undo need not restore anything for."""
 FORGOTTEN_REASON = "forgotten"
-"""The reason that stays of a decision about a memory since forgotten."""
+"""The reason of a decision about a memory since forgotten."""
 VERDICTS = "distinct"
-"""In the image of what was before a person's decision: what was known of the pairs it parts."""
+"""The key, in the image of a person's decision, of the earlier verdicts on its pairs."""
 
 
 def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
-    """An image of what was before, with what was known of some pairs."""
+    """Return an image with earlier verdicts added."""
     return json.dumps({**json.loads(image), VERDICTS: verdicts})
 
 
 @dataclass(frozen=True)
 class Row:
-    """A memory as the ledger holds it."""
+    """A memory as stored; `seq` is its order of arrival."""
 
     memory: Memory
     live: bool
@@ -58,42 +58,38 @@ class Row:
     text_key: str
     identity_hash: str
     seq: int
-    """Order of arrival."""
     revision: int
 
     @property
     def forgotten(self) -> bool:
-        """Whether only the id is left of it."""
+        """Whether it is a tombstone."""
         return not self.text_key
 
 
 class Change(NamedTuple):
-    """The current state of a row that was written, for whoever follows."""
+    """The current state of a row that was written; `number` is its order of arrival."""
 
     id: str
     live: bool
     values: ScopeValues
-    """The fields a scope can be made of."""
     text_key: str
-    """By which its vector is found; empty where it was forgotten."""
+    """The key of its vector; empty if it was forgotten."""
     revision: int
     number: int
-    """Order of arrival."""
 
 
 class LiveRow(NamedTuple):
-    """A live row, and the fields a scope can be made of."""
+    """A live row with the values that scopes compare; `number` is its order of arrival."""
 
     id: str
     text_key: str
     values: ScopeValues
     number: int
-    """Order of arrival."""
 
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """A decision as the ledger holds it; `before` is the state that undo goes back to, as JSON."""
+    """A decision as stored; `before` is the state that undo restores, as JSON."""
 
     number: int
     run: str | None
@@ -103,7 +99,7 @@ class DecisionRecord:
     similarity: float | None
     members: tuple[str, ...]
     survivors: tuple[tuple[str, tuple[str, ...]], ...]
-    """Ids of those that lived on, each with the ids of those it stands for."""
+    """Ids of the survivors, each with the ids of the memories it stands for."""
     before: str
     pending: bool
     undone: bool
@@ -113,7 +109,7 @@ class DecisionRecord:
 
     @property
     def scrubbed(self) -> bool:
-        """Whether a member was forgotten since."""
+        """Whether a member has been forgotten."""
         image = json.loads(self.before)
         return None in image["rows"].values() or image.get(VERDICTS, ()) is None
 
@@ -124,39 +120,39 @@ class DecisionRecord:
 
     @property
     def left_for_later(self) -> bool:
-        """Whether a person has only put its question off."""
+        """Whether a person has only postponed its question."""
         return self.by_person and not self.survivors and not self.verdicts
 
     @property
     def reversible(self) -> bool:
-        """Whether it can be taken back: it retired something, or a person said it."""
+        """Whether it can be undone: it retired a memory, or a person made it."""
         return self.action in REVERSIBLE or (self.by_person and self.action is Action.KEEP_BOTH)
 
     @property
     def verdicts(self) -> tuple[KnownPair, ...]:
-        """What was known of the pairs that a person told apart, before that."""
+        """The earlier verdicts on the pairs that a person called distinct."""
         return tuple(KnownPair(*one) for one in json.loads(self.before).get(VERDICTS) or ())
 
     @property
     def created(self) -> tuple[str, ...]:
-        """Ids of the rows that this decision made and its members did not have before."""
+        """Ids of the rows that this decision created."""
         named = [name for survivor, retired in self.survivors for name in (survivor, *retired)]
         return tuple(name for name in dict.fromkeys(named) if name not in self.members)
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Ids of the members that it made one, without those that stayed beside them."""
+        """Ids of the members that it joined, without those that stayed as they were."""
         named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
         return tuple(name for name in self.members if name in named) or self.members
 
     @property
     def involved(self) -> tuple[str, ...]:
-        """Ids of its members, and of all that it made."""
+        """Ids of its members and of the rows that it created."""
         return (*self.members, *self.created)
 
 
 class Step(NamedTuple):
-    """What a decision did to the number of memories, and what it cost."""
+    """The effect of a decision on the number of memories, and its cost."""
 
     at: datetime
     action: Action
@@ -167,7 +163,7 @@ class Step(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """A pair of texts that a model failed at, and when it is asked again; None: not by itself."""
+    """A pair of texts that a model failed at, and when it is asked again; None means never."""
 
     low_key: str
     high_key: str
@@ -178,19 +174,18 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What one batch or import decided."""
+    """The decisions of one batch or import, counted by action."""
 
     name: str
     began_at: datetime
     decisions: dict[str, int]
-    """How many of each action."""
     pending: int
     undone: int
 
 
 @dataclass(frozen=True)
 class IndexState:
-    """How far an index has followed, and whether it may still hold what was forgotten."""
+    """How far an index has followed, and whether it may still hold forgotten memories."""
 
     watermark: int
     stale: bool
@@ -198,10 +193,10 @@ class IndexState:
 
 @dataclass(frozen=True)
 class PendingTurn:
-    """A turn that waits to be extracted, under the name that makes it known again.
+    """A turn that waits for extraction, under the name by which it is recognised.
 
-    `candidates` is what a model found in it, once one was asked; None stands for one that was
-    forgotten, so that the others keep their positions.
+    `candidates` is what a model found in it, None before it was asked. A forgotten candidate is
+    None too, so that the others keep their positions.
     """
 
     seq: int
@@ -213,7 +208,7 @@ class PendingTurn:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A conversation with turns to extract, and how long the first of them has waited."""
+    """A conversation with turns to extract, and how long the first has waited."""
 
     conversation: str
     turns: int
@@ -222,7 +217,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to extract a conversation, for as long as the ledger holds this token of it."""
+    """The right to extract a conversation while the ledger holds this token."""
 
     conversation: str
     token: str
@@ -230,20 +225,20 @@ class Lease:
 
 @dataclass(frozen=True)
 class StoredItem:
-    """What was put under a key of a namespace, as JSON; byte for byte as it was put."""
+    """A value stored under a key of a namespace, as JSON, byte for byte as given."""
 
     namespace: tuple[str, ...]
     key: str
     value: str
     memory_id: str | None
-    """The memory that its text arrived as; None where it has none."""
+    """The memory made of its text, if any."""
     created_at: datetime
     updated_at: datetime
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What the ledger holds."""
+    """The numbers of rows in the ledger; `turns` are those that wait for extraction."""
 
     live: int
     retired: int
@@ -251,4 +246,3 @@ class Counts:
     decisions: dict[str, int]
     pending: int
     turns: int
-    """Turns that wait to be extracted."""

@@ -1,7 +1,4 @@
-"""Text keys made anew by a step of the schema, and all that names them.
-
-Like the steps it knows the tables by names of its own.
-"""
+"""The step of the schema that makes text keys again; like every step it has tables of its own."""
 
 from __future__ import annotations
 
@@ -39,11 +36,11 @@ _ATTEMPTS = sa.Table(
 
 
 def make_keys_anew(connection: Connection) -> None:
-    """Make the key of each text again, of what is stored.
+    """Make the key of each stored text again.
 
-    Vectors stay. What a person told apart holds for every text that had the key; what a model
-    read under it is read again, and what it said of one that is several is asked again, as is what
-    was replaced as the same text.
+    Vectors stay. A person's distinct pair holds for every text that had the old key. Pages with it
+    are read again. A model's verdict on a key that is now several is dropped, and replacements of
+    texts that are no longer the same are open questions again.
     """
     keys = _Rekeyed(connection)
     if keys.changed:
@@ -55,14 +52,14 @@ def make_keys_anew(connection: Connection) -> None:
 
 
 class _Rekeyed:
-    """Memories under new text keys, and whatever else names these."""
+    """Memories under new text keys, and all other rows that name these."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._was: dict[str, str] = {}
         self._is: dict[str, str] = {}
         self.changed: dict[str, dict[str, int]] = {}
-        """Of each key that is no longer one, the keys instead, with how many memories have each."""
+        """Of each changed key, the new keys, with the number of memories that have each."""
         for row in self._pages(_MEMORIES, _MEMORIES.c.text_key != ""):
             new = text_key(row.content)
             if new != row.text_key:
@@ -88,7 +85,7 @@ class _Rekeyed:
             last = page[-1].seq
 
     def _find_unchanged(self) -> None:
-        """Memories whose key is still what it was, beside others whose is not."""
+        """Count memories that keep a key while others with it get a new one."""
         for old, instead in self.changed.items():
             query = sa.select(_MEMORIES.c.id).where(_MEMORIES.c.text_key == old)
             for name in self._connection.scalars(query):
@@ -124,7 +121,7 @@ class _Rekeyed:
                     self._connection.execute(_DISTINCT.insert().values({**row._asdict(), **told}))
 
     def _pairs(self, low: str, high: str) -> list[tuple[str, str]]:
-        """The pairs instead of one; a text with itself only where several memories say it."""
+        """Return the new pairs of an old one; a text with itself if several memories have it."""
         first, second = self._keys(low), self._keys(high)
         found = {(min(a, b), max(a, b)) for a in first for b in second}
         return sorted(
@@ -135,14 +132,14 @@ class _Rekeyed:
         return self.changed.get(old, {old: 1})
 
     def drop_what_models_did(self) -> None:
-        """What a model has read is read again, and what it failed at is asked again."""
+        """Delete the readings and attempts of changed keys."""
         for old in self.changed:
             self._connection.execute(_READINGS.delete().where(_READINGS.c.text_key == old))
             either = sa.or_(_ATTEMPTS.c.low_key == old, _ATTEMPTS.c.high_key == old)
             self._connection.execute(_ATTEMPTS.delete().where(either))
 
     def rename_in_images(self) -> None:
-        """What undo goes back to names keys too: of memories, and of pairs that were told apart."""
+        """Rename the keys of memories and distinct pairs in the images that undo restores."""
         for row in self._pages(_DECISIONS):
             before = json.loads(row.before)
             for columns in before["rows"].values():
@@ -158,18 +155,18 @@ class _Rekeyed:
                 self._change(row.seq, before=json.dumps(before))
 
     def reopen(self) -> None:
-        """What was replaced as the same text, and is not, is a question for the next batch."""
+        """Mark replacements of texts that are no longer the same as pending."""
         replaced = (_DECISIONS.c.action == "replace", sa.not_(_DECISIONS.c.undone))
         for row in self._pages(_DECISIONS, *replaced):
             if row.model != "person" and any(
-                self._are_told_apart(survivor["id"], name)
+                self._differ_now(survivor["id"], name)
                 for survivor in json.loads(row.survivors)
                 for name in survivor["stands_for"]
             ):
                 self._change(row.seq, pending=True)
 
-    def _are_told_apart(self, a: str, b: str) -> bool:
-        """Whether two memories were one text, and are not."""
+    def _differ_now(self, a: str, b: str) -> bool:
+        """Whether two memories had the same key and no longer have."""
         return self._was.get(a, "") == self._was.get(b) and self._is[a] != self._is[b]
 
     def _change(self, seq: int, **values: object) -> None:

@@ -1,4 +1,4 @@
-"""All live memories at one revision: what a plan over a whole store is made from."""
+"""All live memories at one revision, from which a batch plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memory.ledger.vectors import VectorTable
 
 
 class Lineage(Enum):
-    """Which texts a memory answers for beside its own."""
+    """The texts that a memory stands for besides its own."""
 
     SYNTHESISED = "those that it was synthesised from"
     WHOLE = "and all that it has replaced, whether or not it states them"
@@ -21,28 +21,28 @@ class Lineage(Enum):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All live memories at one revision, oldest first, and what is known about their texts."""
+    """All live memories at one revision, oldest first, and the verdicts on their texts."""
 
     rows: tuple[Row, ...]
     vectors: VectorTable
     ancestors: Mapping[str, tuple[str, ...]]
-    """Text keys of the other texts that a memory answers for, by its id."""
+    """The keys of the other texts that a memory stands for, by its id."""
     distinct: frozenset[TextPair]
-    """Pairs of texts that are not to be asked about: judged distinct, or failed at and not due."""
+    """Pairs not to be asked about: judged distinct, or failed at and not due."""
     revision: int
     waiting: int = 0
     """How many of them a model failed at."""
     judged: frozenset[TextPair] = frozenset()
-    """Of `distinct`, those that were judged distinct."""
+    """The pairs judged distinct."""
     kept_apart: frozenset[TextPair] = frozenset()
-    """Of these, those that a person keeps apart."""
+    """The pairs that a person keeps apart."""
     stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Text keys of all that a memory has replaced or was merged from, by its id.
+    """The keys of all texts that a memory has replaced or was merged from, by its id.
 
-    Empty where no person keeps anything apart.
+    Empty if no person keeps anything apart.
     """
     read: frozenset[ScopedText] = frozenset()
-    """The texts that a page need not show again."""
+    """Texts that a page need not show again."""
 
 
 def take_snapshot(
@@ -54,9 +54,9 @@ def take_snapshot(
     kept_apart: Collection[TextPair] = (),
     read: Collection[ScopedText] = (),
 ) -> Snapshot:
-    """`distinct` and `waiting` are the pairs that are not to be asked about, `read` the texts.
+    """Take a snapshot; with one from `before`, read only what has been written since.
 
-    Where there is one from `before`, only what has been written since is read.
+    `distinct` and `waiting` are the pairs not to be asked about, `read` the texts not to be shown.
     """
     rows, ancestors = _all_rows(reader) if before is None else _rows_since(reader, before)
     if lineage is Lineage.WHOLE:
@@ -79,7 +79,7 @@ def take_snapshot(
 
 
 def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
-    """The same of a few memories alone, live or not, whatever they were made from."""
+    """Take a snapshot of these memories alone, live or not, without their ancestors."""
     found = reader.memories.rows(ids).values()
     rows = tuple(sorted(found, key=lambda row: (row.memory.timestamp, row.seq)))
     return Snapshot(
@@ -92,7 +92,7 @@ def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
 
 
 _Rows = tuple[tuple[Row, ...], dict[str, tuple[str, ...]]]
-"""Live rows, oldest first, and the text keys of what each was synthesised from."""
+"""Live rows, oldest first, and the text keys that each was merged from."""
 
 
 def _all_rows(reader: Reader) -> _Rows:
@@ -115,7 +115,7 @@ def _rows_since(reader: Reader, before: Snapshot) -> _Rows:
 
 
 def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    """Of each memory that stands for retired ones, the text keys of all of them."""
+    """Return the text keys of all retired memories that each memory stands for."""
     retired = reader.memories.rows(list(reader.memories.successions()))
     alive = reader.memories.living_ids(retired)
     found: dict[str, list[str]] = {row.memory.id: [] for row in rows}

@@ -21,14 +21,14 @@ from memory.ledger.database import PATIENCE_S, RESTORE, Database
 from memory.runtime import files
 
 _SHORT_PATIENCE_S = 1
-"""How long emptying the log waits for whoever reads it."""
+"""How long emptying the log waits for readers, in seconds."""
 _DAMAGED = "damaged"
 _LOG_PAGES = 1_000
-"""From about so many on, the log is moved into the file once whoever writes has done so."""
+"""From about so many pages on, a writer moves the log into the file after its transaction."""
 _MOST_LOG_PAGES = 4_000
-"""SQLite itself does so from then on, while the process's other writers wait."""
+"""From so many pages on, SQLite itself does so while other writers wait."""
 _PAGES_OF_A_TRANSACTION = 12
-"""About; and one more for each row."""
+"""Pages of a transaction, about; each row adds one."""
 
 
 class SqliteDatabase(Database):
@@ -44,7 +44,7 @@ class SqliteDatabase(Database):
         self._view = _view_of(path, read_only=read_only, untouched=untouched)
         self._turn_to_write = threading.Lock()
         self._log_pages = 0
-        """About how many this process has written since it moved the log into the file."""
+        """About how many pages this process has written since it last moved the log."""
         engine = self._new_engine(read_only=read_only)
         super().__init__(engine, str(path), read_only=read_only)
 
@@ -71,9 +71,9 @@ class SqliteDatabase(Database):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """As everywhere; this process's threads wake each other, while SQLite naps and looks.
+        """Write as in every database; threads of this process wait for a lock of their own.
 
-        The log is moved into the file when nobody waits for it any more.
+        SQLite would poll. The log is moved into the file after the lock is released.
         """
         if not self._turn_to_write.acquire(timeout=PATIENCE_S):
             raise LedgerError(f"the ledger {self.name} is busy", "try again")
@@ -90,9 +90,9 @@ class SqliteDatabase(Database):
             self._shorten_log()
 
     def _shorten_log(self) -> None:
-        """Move into the file what no reader needs in the log; nobody waits for it.
+        """Move what no reader needs from the log into the file.
 
-        What was committed is safe in the log: where this fails, the next one does it.
+        Commits are safe in the log: if this fails, a later writer does it.
         """
         self._log_pages = 0
         failed = sqlite3.Error, sa.exc.SQLAlchemyError, LedgerError
@@ -100,7 +100,7 @@ class SqliteDatabase(Database):
             driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def _look_again(self) -> None:
-        """Where the file was taken for one that nobody writes, somebody may write it by now."""
+        """Open the file in another way if a process has begun or stopped writing it."""
         view = _view_of(self._path, read_only=True, untouched=self._untouched)
         if view != self._view:
             self._view = view
@@ -108,7 +108,7 @@ class SqliteDatabase(Database):
             self.engine = self._new_engine(read_only=True)
 
     def _check_unchanged(self, cause: LedgerDamaged | None = None) -> None:
-        """Raises: LedgerError where what was read may be half old and half new."""
+        """Raises: LedgerError if the file has changed while it was read without locks."""
         if self._view.unwritten not in (None, _state_of(self._path)):
             raise LedgerError(
                 f"the ledger {self.name} was written by another process while it was read",
@@ -116,7 +116,7 @@ class SqliteDatabase(Database):
             ) from cause
 
     def checkpoint(self) -> bool:
-        """Move the log into the file and empty it; False while another process reads."""
+        """Move the log into the file and empty it; False if another process reads it."""
         with self._mapped(), contextlib.closing(self.engine.raw_connection()) as raw:
             cursor = raw.cursor()
             cursor.execute(f"PRAGMA busy_timeout={1_000 * _SHORT_PATIENCE_S}")
@@ -151,7 +151,7 @@ class SqliteDatabase(Database):
         return self._path.absolute()
 
     def copy_into(self, target: Database, tables: Collection[str]) -> None:  # noqa: ARG002
-        """Page by page, all of the file."""
+        """Copy all pages of the file."""
         assert isinstance(target, SqliteDatabase), "a copy is a file"
         with self._mapped(), self._driver() as mine, target._driver() as its:
             mine.backup(its)
@@ -176,7 +176,7 @@ class SqliteDatabase(Database):
         return engine
 
     def _accept(self, connection: sqlite3.Connection, _record: object) -> None:
-        """A new connection to another file than the first one's is of no use."""
+        """Refuse a new connection to another file than the first one's."""
         try:
             self._check_place()
         except LedgerError:
@@ -184,22 +184,22 @@ class SqliteDatabase(Database):
             raise
 
     def _check_place(self) -> None:
-        """SQLite itself goes on with files that were moved away or deleted."""
+        """SQLite itself would go on writing to a moved or deleted file."""
         if self._file is None or _file_at(self._path.absolute()) != self._file:
             raise LedgerError(
                 f"the ledger {self.name} was moved, deleted or replaced while it was open",
                 "put it back, or start again",
             )
 
-    def _fault(self, told: str) -> tuple[str, str]:
+    def _fault(self, message: str) -> tuple[str, str]:
         for part, problem, remedy in _FAULTS:
-            if part in told:
+            if part in message:
                 return problem, remedy
-        return f"failed: {told}", ""
+        return f"failed: {message}", ""
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
-    """Which file is there, whatever it is called; None where there is none."""
+    """Return device and inode of the file at a path; None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -220,7 +220,7 @@ def set_aside(url: str) -> Path:
 
 
 def _make_file(path: Path) -> None:
-    """Others may not read what people told a chatbot."""
+    """Create the file for its owner alone."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -233,16 +233,17 @@ def _make_file(path: Path) -> None:
 
 @dataclass(frozen=True)
 class _View:
-    """How a file is opened; `unwritten` is its state where nobody is thought to write it."""
+    """How a file is opened; `unwritten` is its state if it is read without locks."""
 
     query: Mapping[str, str]
     unwritten: tuple[int, int] | None = None
 
 
 def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
-    """After an unclean end an ordinary connection would tidy up when it closes, and so write.
+    """Choose how to open a file so that a reader writes nothing.
 
-    A connection never makes the file: where it was deleted, an empty one is no ledger.
+    After a crash, an ordinary connection would write when it closes. None creates the file: a new
+    empty one would be no ledger.
     """
     state = _state_of(path)
     if read_only and path.with_name(path.name + "-wal").exists():
@@ -253,7 +254,7 @@ def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
 
 
 def _state_of(path: Path) -> tuple[int, int]:
-    """Another one after each change; all zeros where there is no file."""
+    """Return size and time of change of a file; zeros if there is none."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The tables of the ledger, and the one pair of functions between a row and a memory."""
+"""The tables of the ledger, and the conversion between rows and memories."""
 
 from __future__ import annotations
 
@@ -102,21 +102,16 @@ mentions = sa.Table(
     sa.Column("decision", sa.Integer, primary_key=True),
     sa.Column("involved", sa.Boolean, nullable=False),
 )
-"""Which decisions are about a memory: involved as member or survivor, or only compared with."""
+"""The decisions about each memory: `involved` as member or survivor, or only compared."""
 distinct_pairs = sa.Table(
     "distinct_pairs",
     schema,
     sa.Column("scope", sa.Text, primary_key=True),
-    sa.Column("low_key", sa.Text, primary_key=True),
-    sa.Column("high_key", sa.Text, primary_key=True),
+    sa.Column("low_key", sa.Text, primary_key=True, index=True),
+    sa.Column("high_key", sa.Text, primary_key=True, index=True),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("by", sa.Text, nullable=False),
 )
-LATER_INDEXES = tuple(
-    sa.Index(f"ix_distinct_pairs_{column.name}", column)
-    for column in (distinct_pairs.c.low_key, distinct_pairs.c.high_key)
-)
-"""A ledger of this version that was made before them gets them when it is next written."""
 attempts = sa.Table(
     "attempts",
     schema,
@@ -127,7 +122,7 @@ attempts = sa.Table(
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("next_at", sa.Text),
 )
-"""How often a model failed at a pair of texts, and when it is asked again; NULL: not by itself."""
+"""How often a model failed at a pair of texts, and when it is asked again; NULL means never."""
 readings = sa.Table(
     "readings",
     schema,
@@ -136,7 +131,7 @@ readings = sa.Table(
     sa.Column("model", sa.Text, primary_key=True),
     sa.Column("thorough", sa.Boolean, nullable=False),
 )
-"""Which texts a model has read on a page; `thorough` where with all that is nearest to them."""
+"""The texts a model has read on a page; `thorough` if with all their nearest neighbours."""
 turns = sa.Table(
     "turns",
     schema,
@@ -152,9 +147,8 @@ turns = sa.Table(
     sa.UniqueConstraint("conversation", "name", "digest"),
     sqlite_autoincrement=True,
 )
-"""What was said; `heard_at` is in seconds of the database's clock. Few rows still have a text."""
-_told = turns.c.turn.is_not(None)
-sa.Index("ix_turns_told", turns.c.conversation, sqlite_where=_told)
+"""Turns; `heard_at` is in seconds of the database's clock. Few rows still have a text."""
+sa.Index("ix_turns_told", turns.c.conversation, sqlite_where=turns.c.turn.is_not(None))
 leases = sa.Table(
     "leases",
     schema,
@@ -163,9 +157,9 @@ leases = sa.Table(
     sa.Column("holder", sa.Text, nullable=False),
     sa.Column("expires_at", sa.Float, nullable=False),
 )
-"""Who extracts a conversation, until when in seconds of the database's clock.
+"""Leases to extract a conversation; `expires_at` is in seconds of the database's clock.
 
-`token` identifies the lease; `holder` (machine and process) is for people who look.
+`token` identifies the lease; `holder` (machine and process) is only shown to people.
 """
 episodes = sa.Table(
     "episodes",
@@ -179,7 +173,7 @@ episodes = sa.Table(
     sa.Column("importance", sa.Integer, nullable=False),
     sqlite_autoincrement=True,
 )
-"""`user` is who owns it: the one user that all its memories are about, NULL where there is none."""
+"""`user` owns the episode: all its memories are about that user. NULL means no owner."""
 episode_memories = sa.Table(
     "episode_memories",
     schema,
@@ -187,7 +181,7 @@ episode_memories = sa.Table(
     sa.Column("memory_id", sa.Text, primary_key=True, index=True),
     sa.Column("position", sa.Integer, nullable=False),
 )
-"""What an episode holds, by the ids that its memories had when it was told."""
+"""The memories of an episode, by the ids they had when it was stored."""
 items = sa.Table(
     "items",
     schema,
@@ -199,7 +193,7 @@ items = sa.Table(
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),
 )
-"""What was put under a key, as it was put; `memory_id` where its text is a memory too."""
+"""Values stored under a key; `memory_id` is set if the text is a memory too."""
 postings = sa.Table(
     "postings",
     schema,
@@ -209,7 +203,7 @@ postings = sa.Table(
     sa.Column("entries", sa.LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
-"""Which live memories have a term, by blocks of their numbers; owners and terms are hashes."""
+"""The live memories that have a term, in blocks by number; owners and terms are hashes."""
 term_lists = sa.Table(
     "term_lists",
     schema,
@@ -217,7 +211,7 @@ term_lists = sa.Table(
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("terms", sa.Text, nullable=False),
 )
-"""Under which terms a live memory stands in the postings."""
+"""The terms of each live memory in the postings."""
 term_totals = sa.Table(
     "term_totals",
     schema,
@@ -225,7 +219,7 @@ term_totals = sa.Table(
     sa.Column("memories", sa.Integer, nullable=False),
     sa.Column("terms", sa.BigInteger, nullable=False),
 )
-"""How many live memories each owner has, and how many terms these have together."""
+"""Live memories of each owner, and the sum of their terms."""
 index_state = sa.Table(
     "index_state",
     schema,

@@ -63,7 +63,7 @@ _LIVE = (
 )
 
 
-class Candidate(NamedTuple):
+class RankedRow(NamedTuple):
     """A live memory with what ranking needs of it."""
 
     number: int
@@ -139,20 +139,20 @@ class Terms(TableGroup):
             kept.append(term)
         return kept
 
-    def candidates(self, ids: Collection[str], numbers: Collection[int]) -> list[Candidate]:
+    def candidates(self, ids: Collection[str], numbers: Collection[int]) -> list[RankedRow]:
         """Return live memories with a vector that have one of these ids or numbers."""
         found = list(self._connection.execute(_LIVE.where(among(t.memories.c.id, ids))))
         known = {row.seq for row in found}
         if others := [number for number in numbers if number not in known]:
             found += self._connection.execute(_LIVE.where(t.memories.c.seq.in_(others)))
-        return list(map(_candidate, found))
+        return list(map(_ranked_row, found))
 
-    def sample(self, size: int, user: str | None, *, everyone: bool) -> list[Candidate]:
+    def sample(self, size: int, user: str | None, *, everyone: bool) -> list[RankedRow]:
         """Return up to `size` live memories of a user, or of everyone."""
         query = _LIVE.limit(size)
         if not everyone:
             query = query.where(t.memories.c.user == user)
-        return list(map(_candidate, self._connection.execute(query)))
+        return list(map(_ranked_row, self._connection.execute(query)))
 
 
 class TermsWriter(Terms):
@@ -266,9 +266,9 @@ _ADD = (
 )
 
 
-def _candidate(row: Any) -> Candidate:
+def _ranked_row(row: Any) -> RankedRow:
     vector = np.frombuffer(row.vector, np.float32)
-    return Candidate(row.seq, row.id, t.scope_values_of(row.metadata, row[4:]), vector)
+    return RankedRow(row.seq, row.id, t.scope_values_of(row.metadata, row[4:]), vector)
 
 
 # --- what stands in the tables ------------------------------------------------------------------

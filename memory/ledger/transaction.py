@@ -1,4 +1,4 @@
-"""One transaction: its connection, and what it has written so far."""
+"""A transaction, the base of table groups, and conditions with any number of texts."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _NOW_S = {
 
 
 class Transaction:
-    """What the table groups share while it lasts."""
+    """A connection and what it has written so far, shared by the table groups."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.touched: set[str] = set()
-        """Ids of the memories whose revision is to be raised."""
+        """Ids of the memories whose revision must be raised."""
         self.reworded: set[str] = set()
-        """Ids of the memories that are found by other terms now: new, changed or retired."""
+        """Ids of the memories whose terms may have changed: new, changed or retired."""
         self.numbered = False
-        """Whether rows were written that have this transaction's revision already."""
+        """Whether rows were written with this transaction's revision."""
 
     @property
     def dialect(self) -> str:
@@ -42,21 +42,21 @@ class Transaction:
 
     @cached_property
     def latest(self) -> int:
-        """The number of the last transaction that was committed, 0 for a new ledger."""
+        """The number of the last committed transaction, 0 for a new ledger."""
         return int(self.connection.scalar(sa.select(t.counter.c.value)) or 0)
 
     @property
     def revision(self) -> int:
-        """The number that it commits under: writers follow each other, so the next is known."""
+        """The number that this transaction will commit under."""
         return self.latest + 1
 
     @property
     def has_written(self) -> bool:
-        """Whether it has changed what a revision counts."""
+        """Whether it has written rows that have a revision."""
         return self.numbered or bool(self.touched)
 
     def take_revision(self) -> None:
-        """Number what it wrote; the last step before the commit."""
+        """Write the revision of all touched memories; the last step before the commit."""
         if not self.has_written:
             return
         self.connection.execute(t.counter.update().values(value=self.revision))
@@ -65,7 +65,7 @@ class Transaction:
             self.connection.execute(touched.values(revision=self.revision))
 
     def now_s(self) -> float:
-        """The database's clock, in seconds since 1970: one for all processes and machines."""
+        """Return the database's clock in seconds since 1970, the same for all processes."""
         return float(self.connection.scalar(sa.text(_NOW_S[self.dialect])))
 
     def count(self, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
@@ -73,11 +73,11 @@ class Transaction:
         return int(self.connection.scalar(query) or 0)
 
     def counted(self, query: sa.Select[Any]) -> dict[Any, int]:
-        """The answer of a query for values and their counts."""
+        """Return the result of a query for values and their counts."""
         return {row[0]: row[1] for row in self.connection.execute(query)}
 
     def upsert(self, table: sa.Table) -> Any:
-        """An INSERT that can say what to do on a conflict, in the dialect of this database."""
+        """Return an INSERT with `on_conflict_...` methods, in the dialect of this database."""
         return upsert(self.dialect, table)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from memory.ledger import Candidate, Reader
+from memory.ledger import RankedRow, Reader
 from memory.models import PLAIN, Scope, SearchResult, Vector
 from memory.search import Best, Spread, WordScores, bm25, similarities
 from memory.store.applying import Probe, ranked
@@ -76,7 +76,7 @@ def _whose(scope: Scope) -> tuple[str | None, bool]:
 
 
 def _cosines(
-    some: Sequence[Candidate], vector: Vector
+    some: Sequence[RankedRow], vector: Vector
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     rows = np.stack([one.vector for one in some])
     return similarities(rows, np.broadcast_to(vector, rows.shape)).astype(np.float64)
