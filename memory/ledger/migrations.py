@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -118,17 +119,30 @@ def noted_copies(connection: Connection) -> list[str]:
 # --- the steps ----------------------------------------------------------------------------------
 
 
+_WORDS: Mapping[str, Mapping[str, str]] = {
+    "sqlite": {
+        "$seq": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT",
+        "$blob": "BLOB",
+        "$keyed": " WITHOUT ROWID",
+    },
+    "postgresql": {"$seq": "SERIAL PRIMARY KEY", "$blob": "BYTEA", "$keyed": ""},
+}
+"""What the placeholders in a step's statements stand for on each database."""
+
+
+def _execute(connection: Connection, statements: Sequence[str]) -> None:
+    for statement in statements:
+        for placeholder, word in _WORDS[connection.dialect.name].items():
+            statement = statement.replace(placeholder, word)
+        connection.exec_driver_sql(statement)
+
+
 def _to_2(connection: Connection) -> None:
     """Rename the identity hash; add judges of distinct pairs, attempts, leases, times of turns.
 
     Version 1 fails because `memories` has no column `arrival` any more.
     """
-    numbered = {
-        "sqlite": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT",
-        "postgresql": "SERIAL PRIMARY KEY",
-    }
-    for statement in _TO_2:
-        connection.exec_driver_sql(statement.replace("$seq", numbered[connection.dialect.name]))
+    _execute(connection, _TO_2)
     _rename_in_images(connection, "arrival", "identity_hash")
 
 
@@ -164,32 +178,15 @@ _TO_2 = (
 def _rename_in_images(connection: Connection, old: str, new: str) -> None:
     """Rename a column of `memories` in the images that undo restores."""
     decisions = sa.table("decisions", sa.column("seq"), sa.column("before"))
-    named = decisions.c.before.contains(f'"{old}"')
-    last = 0
-    while True:
-        query = sa.select(decisions).where(decisions.c.seq > last, named)
-        page = connection.execute(query.order_by(decisions.c.seq).limit(_PAGE)).all()
-        for row in page:
-            changed = decisions.update().where(decisions.c.seq == row.seq)
-            connection.execute(changed.values(before=_renamed(row.before, old, new)))
-        if len(page) < _PAGE:
-            return
-        last = page[-1].seq
-
-
-def _renamed(image: str, old: str, new: str) -> str:
-    before: dict[str, Any] = json.loads(image)
-    before["rows"] = {
-        name: row and {new if column == old else column: row[column] for column in row}
-        for name, row in before["rows"].items()
-    }
-    return json.dumps(before)
-
-
-def _to_3(connection: Connection) -> None:
-    """Add items."""
-    for statement in _TO_3:
-        connection.exec_driver_sql(statement)
+    naming = sa.select(decisions).where(decisions.c.before.contains(f'"{old}"'))
+    for row in connection.execute(naming).all():
+        before: dict[str, Any] = json.loads(row.before)
+        before["rows"] = {
+            name: columns and {new if key == old else key: columns[key] for key in columns}
+            for name, columns in before["rows"].items()
+        }
+        changed = decisions.update().where(decisions.c.seq == row.seq)
+        connection.execute(changed.values(before=json.dumps(before)))
 
 
 _TO_3 = (
@@ -207,8 +204,7 @@ def _to_4(connection: Connection) -> None:
     The owner is the only user of the memories. If a memory was forgotten, its user is unknown and
     the summary may tell of it, so the episode gets no owner and loses its summary.
     """
-    for statement in _TO_4:
-        connection.exec_driver_sql(statement)
+    _execute(connection, _TO_4)
     names = ("id", "memory_ids", "user", "summary")
     episodes = sa.table("episodes", *(sa.column(name) for name in names))
     held = sa.table(
@@ -223,10 +219,12 @@ def _to_4(connection: Connection) -> None:
         if rows:
             connection.execute(held.insert(), rows)
         changed = episodes.update().where(episodes.c.id == name)
-        if _any_forgotten(connection, ids):
+        memories = set(_users_and_keys(connection, ids))
+        users = {user for user, _ in memories}
+        if any(key == "" for _, key in memories):
             connection.execute(changed.values(summary="(forgotten)"))
-        else:
-            connection.execute(changed.values(user=_only_user(connection, ids)))
+        elif len(users) == 1:
+            connection.execute(changed.values(user=users.pop()))
     connection.exec_driver_sql("ALTER TABLE episodes DROP COLUMN memory_ids")
 
 
@@ -240,32 +238,13 @@ _TO_4 = (
 )  # fmt: skip
 
 
-def _any_forgotten(connection: Connection, ids: list[str]) -> bool:
-    memories = sa.table("memories", sa.column("id"), sa.column("text_key"))
-    return any(
-        connection.scalar(
-            sa.select(memories.c.id)
-            .where(memories.c.id.in_(ids[start : start + _PAGE]), memories.c.text_key == "")
-            .limit(1)
-        )
-        for start in range(0, len(ids), _PAGE)
-    )
-
-
-def _only_user(connection: Connection, ids: list[str]) -> str | None:
-    """Return the user that all of these memories are about; None if there are several."""
-    memories = sa.table("memories", sa.column("id"), sa.column("user"))
-    users: set[str | None] = set()
+def _users_and_keys(connection: Connection, ids: list[str]) -> Iterator[tuple[str | None, str]]:
+    """Yield the users and text keys of these memories; a forgotten one has an empty key."""
+    memories = sa.table("memories", *(sa.column(name) for name in ("id", "user", "text_key")))
     for start in range(0, len(ids), _PAGE):
-        known = memories.c.id.in_(ids[start : start + _PAGE])
-        users.update(connection.scalars(sa.select(memories.c.user).where(known).distinct()))
-    return users.pop() if len(users) == 1 else None
-
-
-def _to_5(connection: Connection) -> None:
-    """Add readings of pages."""
-    for statement in _TO_5:
-        connection.exec_driver_sql(statement)
+        named = memories.c.id.in_(ids[start : start + _PAGE])
+        for row in connection.execute(sa.select(memories).where(named)):
+            yield row.user, row.text_key
 
 
 _TO_5 = (
@@ -273,11 +252,6 @@ _TO_5 = (
     "thorough BOOLEAN NOT NULL, PRIMARY KEY (scope, text_key, model))",
     "CREATE INDEX ix_readings_text_key ON readings (text_key)",
 )  # fmt: skip
-
-
-def _to_6(connection: Connection) -> None:
-    """Make text keys again: texts with different signs, codes or capitals are different now."""
-    make_keys_anew(connection)
 
 
 def _to_7(connection: Connection) -> None:
@@ -313,14 +287,7 @@ def _to_7(connection: Connection) -> None:
 
 def _to_8(connection: Connection) -> None:
     """Add the terms of live memories, for ranking by words, and indexes of distinct pairs."""
-    words = {
-        "sqlite": {"$blob": "BLOB", "$keyed": " WITHOUT ROWID"},
-        "postgresql": {"$blob": "BYTEA", "$keyed": ""},
-    }[connection.dialect.name]
-    for statement in _TO_8:
-        for placeholder, word in words.items():
-            statement = statement.replace(placeholder, word)
-        connection.exec_driver_sql(statement)
+    _execute(connection, _TO_8)
     fill_terms(connection)
 
 
@@ -338,10 +305,10 @@ _TO_8 = (
 
 STEPS: Mapping[str, Callable[[Connection], None]] = {
     "1": _to_2,
-    "2": _to_3,
+    "2": partial(_execute, statements=_TO_3),  # items
     "3": _to_4,
-    "4": _to_5,
-    "5": _to_6,
+    "4": partial(_execute, statements=_TO_5),  # readings of pages
+    "5": make_keys_anew,
     "6": _to_7,
     "7": _to_8,
 }

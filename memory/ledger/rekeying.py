@@ -36,7 +36,7 @@ _ATTEMPTS = sa.Table(
 
 
 def make_keys_anew(connection: Connection) -> None:
-    """Make the key of each stored text again.
+    """Make the key of each stored text again: different signs, codes or capitals count now.
 
     Vectors stay. A person's distinct pair holds for every text that had the old key. Pages with it
     are read again. A model's verdict on a key that is now several is dropped, and replacements of
