@@ -24,13 +24,13 @@ from .records import Step as Step
 from .records import StoredItem as StoredItem
 from .records import Waiting as Waiting
 from .records import with_verdicts as with_verdicts
-from .snapshot import Lineage as Lineage
-from .snapshot import Snapshot as Snapshot
-from .snapshot import snapshot_of as snapshot_of
-from .snapshot import take_snapshot as take_snapshot
 from .sqlite import set_aside as set_aside
+from .state import Lineage as Lineage
 from .state import Reader as Reader
+from .state import Snapshot as Snapshot
 from .state import Writer as Writer
+from .state import snapshot_of as snapshot_of
+from .state import take_snapshot as take_snapshot
 from .terms import Postings as Postings
 from .terms import RankedRow as RankedRow
 from .turns import SHARED as SHARED

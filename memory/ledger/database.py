@@ -57,7 +57,7 @@ class Database(ABC):
             with connection.begin():
                 self._begin_writing(connection)
                 yield connection
-            self._check_place()
+            self._check_location()
 
     def close(self) -> None:
         self.engine.dispose()
@@ -80,7 +80,7 @@ class Database(ABC):
         return []
 
     @abstractmethod
-    def place(self, folder: Path) -> Path:
+    def file_in(self, folder: Path) -> Path:
         """Return the ledger's file, or the file in the folder that a copy of it would have."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def _check_place(self) -> None:
+    def _check_location(self) -> None:
         """Raises: LedgerError if the open files are not those at the ledger's path."""
 
     @abstractmethod

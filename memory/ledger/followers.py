@@ -93,7 +93,7 @@ class Followers(TableGroup):
         found = self._connection.execute(query).first()
         return None if found is None else IndexState(*found)
 
-    def places(self) -> list[str]:
+    def locations(self) -> list[str]:
         """Return the locations of the indexes that have followed."""
         return list(self._connection.scalars(sa.select(t.index_state.c.place).distinct()))
 
@@ -105,9 +105,9 @@ class Followers(TableGroup):
 class FollowersWriter(Followers):
     """Record how far indexes have followed."""
 
-    def note(self, collection: str, place: str, watermark: int) -> None:
+    def note(self, collection: str, location: str, watermark: int) -> None:
         """Record how far a collection has followed; it stays as stale as it was."""
-        values = {"place": place, "watermark": watermark}
+        values = {"place": location, "watermark": watermark}
         statement = self._transaction.upsert(t.index_state).values(collection=collection, **values)
         self._connection.execute(
             statement.on_conflict_do_update(index_elements=["collection"], set_=values)
@@ -126,10 +126,10 @@ class FollowersWriter(Followers):
         """Make all indexes follow from the start, since every vector is a new one."""
         self._connection.execute(t.index_state.update().values(watermark=0, stale=True))
 
-    def drop_others(self, place: str, collection: str) -> None:
+    def drop_others(self, location: str, collection: str) -> None:
         """Delete the watermarks of this location's earlier collections."""
         state = t.index_state.c
-        gone = t.index_state.delete().where(state.place == place, state.collection != collection)
+        gone = t.index_state.delete().where(state.place == location, state.collection != collection)
         self._connection.execute(gone)
 
 

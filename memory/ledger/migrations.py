@@ -83,8 +83,8 @@ def copy_before(version: str, database: Database, folder: Path) -> Path:
 
     Raises: LedgerError.
     """
-    place = database.place(folder)
-    names = (place.with_name(f"{place.name}.before-{version}-{number}") for number in count(1))
+    ledger = database.file_in(folder)
+    names = (ledger.with_name(f"{ledger.name}.before-{version}-{number}") for number in count(1))
     file = next(name for name in names if not name.exists())
     try:
         with replacing_alone(file) as part:

@@ -67,7 +67,7 @@ class PostgresDatabase(Database):
                 if taken and not connection.invalidated:
                     connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
 
-    def place(self, folder: Path) -> Path:
+    def file_in(self, folder: Path) -> Path:
         return folder.absolute() / "ledger.db"
 
     def copy_into(self, target: Database, tables: Collection[str]) -> None:
@@ -90,7 +90,7 @@ class PostgresDatabase(Database):
         connection.execute(_AS_WRITER)
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
 
-    def _check_place(self) -> None:
+    def _check_location(self) -> None:
         """The server looks after its own files."""
 
     def _fault(self, message: str) -> tuple[str, str]:

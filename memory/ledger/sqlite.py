@@ -1,4 +1,4 @@
-"""One file on one machine, with a write-ahead log beside it."""
+"""One file on one machine, with a write-ahead log next to it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PAGES_OF_A_TRANSACTION = 12
 
 
 class SqliteDatabase(Database):
-    """One file on one machine, with a write-ahead log beside it."""
+    """One file on one machine, with a write-ahead log next to it."""
 
     _writes: Mapping[str, Any] = {"ledger_writes": True}
 
@@ -42,7 +42,7 @@ class SqliteDatabase(Database):
         self._untouched = untouched
         self._file = _file_at(path.absolute())
         self._view = _view_of(path, read_only=read_only, untouched=untouched)
-        self._turn_to_write = threading.Lock()
+        self._write_lock = threading.Lock()
         self._log_pages = 0
         """About how many pages this process has written since it last moved the log."""
         engine = self._new_engine(read_only=read_only)
@@ -75,7 +75,7 @@ class SqliteDatabase(Database):
 
         SQLite would poll. The log is moved into the file after the lock is released.
         """
-        if not self._turn_to_write.acquire(timeout=PATIENCE_S):
+        if not self._write_lock.acquire(timeout=PATIENCE_S):
             raise LedgerError(f"the ledger {self.name} is busy", "try again")
         try:
             with super().writing() as connection:
@@ -85,7 +85,7 @@ class SqliteDatabase(Database):
                 rows = driver.total_changes - before
             self._log_pages += rows + _PAGES_OF_A_TRANSACTION if rows else 0
         finally:
-            self._turn_to_write.release()
+            self._write_lock.release()
         if self._log_pages >= _LOG_PAGES:
             self._shorten_log()
 
@@ -147,7 +147,7 @@ class SqliteDatabase(Database):
         found = [files.all_set_aside(self._path.absolute(), kind) for kind in (_DAMAGED, "before")]
         return sorted(str(path) for paths in found for path in paths)
 
-    def place(self, folder: Path) -> Path:  # noqa: ARG002 - the other database needs it
+    def file_in(self, folder: Path) -> Path:  # noqa: ARG002 - the other database needs it
         return self._path.absolute()
 
     def copy_into(self, target: Database, tables: Collection[str]) -> None:  # noqa: ARG002
@@ -168,7 +168,7 @@ class SqliteDatabase(Database):
             yield raw.driver_connection
 
     def _begin_writing(self, connection: Connection) -> None:  # noqa: ARG002 - BEGIN IMMEDIATE waited
-        self._check_place()
+        self._check_location()
 
     def _new_engine(self, *, read_only: bool) -> Engine:
         engine = _engine_of(self._path, self._view.query, read_only=read_only)
@@ -178,12 +178,12 @@ class SqliteDatabase(Database):
     def _accept(self, connection: sqlite3.Connection, _record: object) -> None:
         """Refuse a new connection to another file than the first one's."""
         try:
-            self._check_place()
+            self._check_location()
         except LedgerError:
             connection.close()
             raise
 
-    def _check_place(self) -> None:
+    def _check_location(self) -> None:
         """SQLite itself would go on writing to a moved or deleted file."""
         if self._file is None or _file_at(self._path.absolute()) != self._file:
             raise LedgerError(

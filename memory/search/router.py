@@ -106,7 +106,7 @@ class SearchRouter:
         if self._by_user.has_too_large():
             return []
         with self._ledger.reading() as reader:
-            return [place for place in reader.followers.places() if Path(place).is_dir()]
+            return [place for place in reader.followers.locations() if Path(place).is_dir()]
 
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Fill the index again from the ledger's vectors.

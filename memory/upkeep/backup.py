@@ -1,4 +1,4 @@
-"""A ledger in one file: written while others go on, and brought back where there is none."""
+"""Back up a ledger into one file while others use it, and restore it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from memory.ledger import UPGRADE_COPIES, Ledger, set_aside
 from memory.runtime import replacing_alone, temporary_folder
 
 _NOT_COPIED = ("store_id", UPGRADE_COPIES)
-"""A restored ledger is a store of its own: the other one's index and files are not its."""
+"""Facts that a restored ledger must not have: it is a store with an index of its own."""
 
 
 def back_up(ledger: Ledger, file: Path) -> int:
-    """Write one committed state of a ledger, retired rows and decisions too; gives live memories.
+    """Write one committed state of a ledger into a new file; return the number of live memories.
 
-    The file is a ledger itself, and is there wholly or not at all.
+    The file is a ledger too, with retired memories and decisions. It is whole or not there at all.
 
-    Raises: InputError where the file exists or cannot be written, LedgerError.
+    Raises: InputError if the file exists or cannot be written, LedgerError.
     """
     try:
         if file.is_dir():
@@ -38,15 +38,15 @@ def back_up(ledger: Ledger, file: Path) -> int:
 
 
 def restore(file: Path, url: str) -> int:
-    """Bring a backup back as the ledger at the URL; gives live memories.
+    """Restore a backup as the ledger at the URL; return the number of live memories.
 
-    A ledger that is damaged there is set aside; one that holds memories is left alone. A backup of
-    an earlier version is upgraded on the way, and stays as it is.
+    A damaged ledger there is renamed; one that holds memories is an error. A backup of an earlier
+    version is upgraded in a copy.
 
-    Raises: InputError where the file is no backup, LedgerError.
+    Raises: InputError if the file is no backup, LedgerError.
     """
     with (
-        temporary_folder() as folder,  # the backup's own may be for reading only
+        temporary_folder() as folder,  # the backup's folder may be read-only
         _opened(file, folder) as backup,
         _empty_ledger(url, file.parent) as ledger,
     ):
@@ -69,7 +69,7 @@ def _opened(file: Path, folder: Path) -> Ledger:
 def _empty_ledger(url: str, folder: Path) -> Ledger:
     try:
         with contextlib.suppress(LedgerMissing):
-            Ledger.upgrade(url, folder)  # else an older one that is damaged could not be replaced
+            Ledger.upgrade(url, folder)  # so that a damaged older one can be replaced
         ledger = Ledger.create(url)
         held = _held(ledger)
     except LedgerDamaged:
@@ -85,9 +85,9 @@ def _empty_ledger(url: str, folder: Path) -> Ledger:
 
 
 def _held(ledger: Ledger) -> str:
-    """What a restore would mix with; empty for a new ledger.
+    """Return what a ledger holds, as a phrase; empty for a new one.
 
-    Raises: LedgerDamaged, and then the ledger is closed.
+    Raises: LedgerDamaged, after closing the ledger.
     """
     try:
         if found := ledger.problems():

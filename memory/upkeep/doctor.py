@@ -114,7 +114,7 @@ def _rows(reader: Reader) -> Iterator[Finding]:
     alone = [name for name in successors if not _ends_well(name, successors, reader)]
     if alone:
         yield Finding(
-            _some("retired memories without a successor", alone), "see `memory-dedup history`"
+            _listed("retired memories without a successor", alone), "see `memory-dedup history`"
         )
     if links := reader.links.of_the_retired():
         yield Finding(f"{links:,} links lead to retired memories", "please report this as a bug")
@@ -126,7 +126,7 @@ def _rows(reader: Reader) -> Iterator[Finding]:
         if not row.forgotten and row.text_key != text_key(row.memory.content)
     ]
     if wrong:
-        yield Finding(_some("memories whose text was altered", wrong), "restore a backup")
+        yield Finding(_listed("memories whose text was altered", wrong), "restore a backup")
 
 
 def _ends_well(name: str, successors: dict[str, str | None], reader: Reader) -> bool:
@@ -159,7 +159,7 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
 def _episodes(reader: Reader) -> Iterator[Finding]:
     """Find summaries made before episodes had owners that may tell of forgotten memories."""
     if telling := _telling_of_forgotten(reader):
-        what = _some("episodes whose summary may tell of forgotten memories", telling)
+        what = _listed("episodes whose summary may tell of forgotten memories", telling)
         yield Finding(what, f"{_FIX} to drop their summaries", kind="mendable")
 
 
@@ -206,7 +206,7 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
     again = [name for names in stated.values() for name in names[1:]]
     if again:
         remedy = "run `memory-chat --deduplicate-memories`"
-        yield Finding(_some("memories that repeat another one", again), remedy, "yours")
+        yield Finding(_listed("memories that repeat another one", again), remedy, "yours")
 
 
 def _index(store: MemoryStore) -> Iterator[Finding]:
@@ -229,6 +229,6 @@ def _index(store: MemoryStore) -> Iterator[Finding]:
             )
 
 
-def _some(what: str, ids: list[str]) -> str:
+def _listed(what: str, ids: list[str]) -> str:
     shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
     return f"{what}: {len(ids):,} ({shown})"
