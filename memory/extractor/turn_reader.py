@@ -312,7 +312,7 @@ class TurnReader:
         """Return the turns just before, oldest first, back to the last long silence."""
         first = chunk[0]
         with self._store.ledger.reading() as reader:
-            before = reader.turns.told_before(first.turn.conversation, first.seq, _CONTEXT)
+            before = reader.turns.extracted_before(first.turn.conversation, first.seq, _CONTEXT)
         at, near = first.turn.at, list[Turn]()
         for turn in reversed(before):
             if abs((at - turn.at).total_seconds()) > self._gap_s:

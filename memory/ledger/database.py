@@ -37,7 +37,7 @@ class Database(ABC):
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that sees one committed state.
+        """Open a transaction that reads one committed state.
 
         Raises: LedgerError.
         """
@@ -48,7 +48,7 @@ class Database(ABC):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """The only writing transaction, once earlier ones have ended.
+        """Open the only writing transaction, once earlier ones have ended.
 
         Raises: LedgerError, also if the commit went to files that are no longer at their path.
         """

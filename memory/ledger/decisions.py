@@ -317,13 +317,13 @@ def _survivors(column: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
-    """Decisions in which one of these was a member, a survivor, or only compared."""
+    """Return the condition that one of these was a member, a survivor, or only compared."""
     query = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids))
     return t.decisions.c.seq.in_(query)
 
 
 def _involving(ids: Collection[str]) -> sa.ColumnElement[bool]:
-    """Decisions in which one of these was a member or a survivor."""
+    """Return the condition that one of these was a member or a survivor."""
     query = sa.select(t.mentions.c.decision).where(
         among(t.mentions.c.memory_id, ids), t.mentions.c.involved
     )

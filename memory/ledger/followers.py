@@ -138,5 +138,5 @@ def _values(metadata: str, scope: tuple[Any, ...], fields: Collection[str]) -> S
     values = dict(zip(SCOPE_FIELDS, scope, strict=True))
     if not fields:
         return values
-    told = scope_values(json.loads(metadata))
-    return values | {name: told.get(name) for name in fields}
+    known = scope_values(json.loads(metadata))
+    return values | {name: known.get(name) for name in fields}

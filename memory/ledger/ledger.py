@@ -118,7 +118,7 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
-        """One consistent state of the ledger.
+        """Read one consistent state of the ledger.
 
         Raises: LedgerError.
         """
@@ -127,7 +127,7 @@ class Ledger:
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """One transaction: committed at the end of the block, rolled back by an exception.
+        """Write in one transaction: the end of the block commits it, an exception rolls it back.
 
         Raises: LedgerError, also if a later version has upgraded the ledger in the meantime.
         """

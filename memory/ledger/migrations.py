@@ -104,7 +104,7 @@ def copy_as_it_is(database: Database, file: Path) -> None:
 
 
 def note_copy(connection: Connection, copy: Path) -> None:
-    """Note the file of a copy: it holds memories that may be forgotten later."""
+    """Note the file of a copy, since it keeps memories that are forgotten later."""
     files = json.dumps([*noted_copies(connection), str(copy)])
     connection.execute(t.meta.delete().where(_NOTE))
     connection.execute(t.meta.insert().values(key=UPGRADE_COPIES, value=files))

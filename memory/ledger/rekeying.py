@@ -117,8 +117,8 @@ class _Rekeyed:
             new = self._pairs(row.low_key, row.high_key)
             if row.by == "person" or len(new) == 1:
                 for low, high in new:
-                    told = {"low_key": low, "high_key": high}
-                    self._connection.execute(_DISTINCT.insert().values({**row._asdict(), **told}))
+                    keys = {"low_key": low, "high_key": high}
+                    self._connection.execute(_DISTINCT.insert().values({**row._asdict(), **keys}))
 
     def _pairs(self, low: str, high: str) -> list[tuple[str, str]]:
         """Return the new pairs of an old one; a text with itself if several memories have it."""

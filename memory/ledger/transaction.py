@@ -78,7 +78,11 @@ class Transaction:
 
     def upsert(self, table: sa.Table) -> Any:
         """Return an INSERT with `on_conflict_...` methods, in the dialect of this database."""
-        return upsert(self.dialect, table)
+        if self.dialect == "sqlite":
+            return sqlite.insert(table)
+        from sqlalchemy.dialects import postgresql  # 0.1 s that only a server is worth
+
+        return postgresql.insert(table)
 
 
 class TableGroup:
@@ -87,15 +91,6 @@ class TableGroup:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._connection = transaction.connection
-
-
-def upsert(dialect: str, table: sa.Table) -> Any:
-    """An INSERT that can say what to do on a conflict, in this dialect."""
-    if dialect == "sqlite":
-        return sqlite.insert(table)
-    from sqlalchemy.dialects import postgresql  # 0.1 s that only a server is worth
-
-    return postgresql.insert(table)
 
 
 # --- `column IN (...)` with any number of values in one parameter ---------------------------------
@@ -122,7 +117,7 @@ class among(FunctionElement[bool]):  # noqa: N801 - read as the operator that it
         super().__init__(column, values)
 
     def self_group(self, against: Any = None) -> Any:  # noqa: ARG002 - whatever it stands in
-        """As it is: no index would be used for the `... = 1` that SQLite's booleans become."""
+        """Return the condition itself: as `... = 1`, SQLite's boolean, it would use no index."""
         return self
 
 

@@ -61,7 +61,7 @@ class Turns(TableGroup):
             for conversation, count, heard_at in self._connection.execute(query)
         ]
 
-    def told_before(self, conversation: str, seq: int, limit: int) -> list[Turn]:
+    def extracted_before(self, conversation: str, seq: int, limit: int) -> list[Turn]:
         """Return the last extracted turns before this one whose text is kept."""
         query = sa.select(t.turns.c.turn).where(
             _DONE, t.turns.c.conversation == conversation, t.turns.c.seq < seq
@@ -75,11 +75,11 @@ class Turns(TableGroup):
         return [_turn(one) for one in self._connection.scalars(query)]
 
     def was_kept_before_upgrade(self, conversation: str, name: str, text: str) -> bool:
-        """Whether an earlier version, with default conversations, kept this turn in that one."""
+        """Whether a version with default conversations kept this turn in this one."""
         return self._kept_before_upgrade(conversation, name, text) is not None
 
     def last_before_upgrade(self) -> int:
-        """Number of the last turn that such a version kept, 0 where there is none."""
+        """Return the number of the last turn that such a version kept, 0 if there is none."""
         return self._connection.scalar(sa.select(_LAST_WITH_DEFAULTS)) or 0
 
     def _kept_before_upgrade(self, conversation: str, name: str, text: str) -> int | None:
@@ -122,9 +122,9 @@ class TurnsWriter(Turns):
     def claim_shared(self, turn: Turn, name: str) -> bool:
         """Give a turn that was kept in the shared conversation to its speaker, if it is theirs.
 
-        It is not where a memory of somebody else came from it, or where the speaker had neither
-        memories nor turns before the upgrade: a turn that is read twice costs a call, one that is
-        taken for another's is lost. The first who claims it has it.
+        It is not if another user's memory came from it, or if the speaker had no memories and turns
+        before the upgrade. In doubt it is not: reading a turn twice costs a call, taking it for
+        another's loses it. The first speaker to claim it gets it.
         """
         seq = self._kept_before_upgrade(SHARED, name, turn.text)
         if seq is None or turn.speaker not in self._users_of.get(name, self._earlier_speakers):
@@ -135,7 +135,7 @@ class TurnsWriter(Turns):
 
     @cached_property
     def _users_of(self) -> dict[str, set[str]]:
-        """Whose memories came from each turn of the shared conversation, by its name."""
+        """The users whose memories came from each turn of the shared conversation, by its name."""
         c = t.memories.c
         named = c.external_id.startswith(f"{SHARED}/", autoescape=True)
         users = defaultdict[str, set[str]](set)
@@ -147,7 +147,7 @@ class TurnsWriter(Turns):
 
     @cached_property
     def _earlier_speakers(self) -> set[str]:
-        """Who has memories or turns of the shared conversation."""
+        """The users with memories or turns of the shared conversation."""
         moved = sa.select(t.turns.c.conversation).where(t.turns.c.seq <= _LAST_WITH_DEFAULTS)
         return set().union(self._connection.scalars(moved.distinct()), *self._users_of.values())
 

@@ -20,7 +20,7 @@ from memory.text import clean
 
 
 def new_memory_id() -> str:
-    """`mem_` + 12 hex digits."""
+    """Return `mem_` and 12 random hex digits."""
     return "mem_" + secrets.token_hex(6)
 
 
@@ -72,7 +72,7 @@ class Memory(Frozen):
 
 
 def new_episode_id() -> str:
-    """`ep_` + 12 hex digits."""
+    """Return `ep_` and 12 random hex digits."""
     return "ep_" + secrets.token_hex(6)
 
 

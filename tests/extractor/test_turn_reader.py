@@ -342,7 +342,7 @@ def test_the_last_four_turns_before_are_context_and_no_others_keep_their_text(
     hook(extractor, turn("and now?", 7))
     assert model.context == [(), ("text 3", "text 4", "text 5", "text 6")]
     with store.ledger.reading() as reader:
-        kept = reader.turns.told_before("c", 1_000, 1_000)
+        kept = reader.turns.extracted_before("c", 1_000, 1_000)
     assert [one.text for one in kept] == ["text 4", "text 5", "text 6", "and now?"]
 
 
