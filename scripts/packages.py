@@ -1,4 +1,4 @@
-"""Build the sdist and the wheel, try the wheel, and resolve the newest crewai beside the core.
+"""Build the sdist and the wheel, try the wheel, and resolve three frameworks beside the core.
 
     python scripts/packages.py
 
@@ -15,8 +15,8 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-CROWDED_OUT = "crewai"
-"""Its releases hold `mcp` below 2, which the core must not need."""
+CROWDED_OUT = ("crewai", "semantic-kernel", "langchain-mcp-adapters")
+"""Frameworks whose releases need `mcp` below 2, which the core must not need."""
 
 
 def main() -> None:
@@ -62,19 +62,21 @@ def try_out(wheel: Path, folder: Path) -> None:
 
 
 def resolve_beside(wheel: Path) -> None:
-    """Raises: SystemExit where the core holds the newest release back."""
-    newest, beside = (version_in([*more, CROWDED_OUT]) for more in ([], [str(wheel)]))
-    if newest != beside:
-        raise SystemExit(f"{CROWDED_OUT} {newest} does not resolve beside the core, {beside} does")
-    print(f"{CROWDED_OUT} {newest} resolves beside the core")
+    """Raises: SystemExit where the core holds the newest release of a framework back."""
+    for name in CROWDED_OUT:
+        newest, beside = (version_in(name, [*more, name]) for more in ([], [str(wheel)]))
+        if newest != beside:
+            raise SystemExit(f"{name} {newest} does not resolve beside the core, {beside} does")
+        print(f"{name} {newest} resolves beside the core")
 
 
-def version_in(wanted: list[str]) -> str:
-    said = subprocess.run(
+def version_in(name: str, wanted: list[str]) -> str:
+    """Return the version of a package that a resolver chooses for these requirements."""
+    compiled = subprocess.run(
         ["uv", "pip", "compile", "-q", "--no-header", "--no-annotate", "-"],
         input="\n".join(wanted), check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
-    found = re.search(rf"^{CROWDED_OUT}==(\S+)", said, re.MULTILINE)
+    found = re.search(rf"^{name}==(\S+)", compiled, re.MULTILINE)
     return found[1] if found else "no release"
 
 
