@@ -29,23 +29,23 @@ _CHARACTERS_OF_HAN = re.compile(rf"\s+|(?:[{_HAN}]|{_SCRIPTS})\s*")
 
 
 @dataclass(frozen=True)
-class Run:
+class WordRun:
     """Consecutive words that both texts have, or only the old one, or only the new one."""
 
     kind: Literal["kept", "removed", "added"]
     text: str
 
 
-def difference(old: str, new: str) -> tuple[Run, ...]:
+def difference(old: str, new: str) -> tuple[WordRun, ...]:
     """Return runs in reading order; without those removed they are the new text, but for space."""
     a, b = words(old), words(new)
-    runs: list[Run] = []
+    runs: list[WordRun] = []
     for same, ours, theirs in _aligned(a, b):
         if same:
             pairs = zip(a[ours], b[theirs], strict=True)
-            runs.append(Run("kept", "".join(max(pair, key=len) for pair in pairs)))
+            runs.append(WordRun("kept", "".join(max(pair, key=len) for pair in pairs)))
         else:
-            runs += [Run("removed", "".join(a[ours])), Run("added", "".join(b[theirs]))]
+            runs += [WordRun("removed", "".join(a[ours])), WordRun("added", "".join(b[theirs]))]
     return tuple(run for run in runs if run.text)
 
 

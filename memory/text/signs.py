@@ -149,35 +149,35 @@ def _one_form(text: str) -> str:
         return text
     text = _DATE.sub(_iso, text)
     if "Uhr" in text:
-        text = _UHR.sub(lambda told: f"{told[1]}:{told[2] or '00'}", text)
+        text = _UHR.sub(lambda found: f"{found[1]}:{found[2] or '00'}", text)
     if "午後" in text:
-        text = _AFTERNOON.sub(lambda told: str(int(told[1]) + 12), text)
+        text = _AFTERNOON.sub(lambda found: str(int(found[1]) + 12), text)
     text = _PHONE.sub(_telephone, text)
     grouped = _GROUPED.search(text) or _COMMA.search(text)
     if grouped and language_of(text) is Language.GERMAN:
-        text = _GROUPED.sub(lambda told: told.group().replace(".", "").replace(",", "."), text)
-        text = _COMMA.sub(lambda told: told.group().replace(",", "."), text)
-    text = _SHORT_SCALE.sub(lambda told: f"{told[1]} {_SCALES[told[2][0].lower()]}", text)
-    return _GLUED.sub(lambda told: f"{told[1]} {told[2]}", text)
+        text = _GROUPED.sub(lambda found: found.group().replace(".", "").replace(",", "."), text)
+        text = _COMMA.sub(lambda found: found.group().replace(",", "."), text)
+    text = _SHORT_SCALE.sub(lambda found: f"{found[1]} {_SCALES[found[2][0].lower()]}", text)
+    return _GLUED.sub(lambda found: f"{found[1]} {found[2]}", text)
 
 
-def _iso(told: re.Match[str]) -> str:
-    day, month, year = int(told[1]), int(told[2]), told[3]
-    return f"{year}-{month:02}-{day:02}" if month <= 12 and day <= 31 else told.group()
+def _iso(found: re.Match[str]) -> str:
+    day, month, year = int(found[1]), int(found[2]), found[3]
+    return f"{year}-{month:02}-{day:02}" if month <= 12 and day <= 31 else found.group()
 
 
-def _telephone(told: re.Match[str]) -> str:
-    digits = re.sub(r"[^\d+]", "", told.group())
-    if len(digits) < _FEWEST_DIGITS or _NO_PHONE(told.group()):
-        return told.group()
+def _telephone(found: re.Match[str]) -> str:
+    digits = re.sub(r"[^\d+]", "", found.group())
+    if len(digits) < _FEWEST_DIGITS or _NO_PHONE(found.group()):
+        return found.group()
     return encoded(digits)
 
 
-def _arabic(told: re.Match[str]) -> str:
-    numeral = [_ROMAN[letter] for letter in told[2].upper()]
+def _arabic(found: re.Match[str]) -> str:
+    numeral = [_ROMAN[letter] for letter in found[2].upper()]
     following = [*numeral[1:], 0]
     value = sum(-n if n < after else n for n, after in zip(numeral, following, strict=True))
-    return f"{told[1]}{value}" if told[2].isupper() else told.group()
+    return f"{found[1]}{value}" if found[2].isupper() else found.group()
 
 
 # --- signs ----------------------------------------------------------------------------------------

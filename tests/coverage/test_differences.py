@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.coverage.differences import MOST_WORDS, Run, difference, differs, marked, words
+from memory.coverage.differences import MOST_WORDS, WordRun, difference, differs, marked, words
 from memory.text import visible
 
 TEXTS = st.lists(
@@ -18,10 +18,10 @@ def squeezed(text: str) -> str:
 
 def test_words_differ_not_characters() -> None:
     assert difference("Mia runs 12 km.", "Mia runs 21 km.") == (
-        Run("kept", "Mia runs "),
-        Run("removed", "12 "),
-        Run("added", "21 "),
-        Run("kept", "km."),
+        WordRun("kept", "Mia runs "),
+        WordRun("removed", "12 "),
+        WordRun("added", "21 "),
+        WordRun("kept", "km."),
     )
 
 
