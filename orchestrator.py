@@ -1,4 +1,4 @@
-"""The chatbot: builds everything once, runs the turn loop and the batch flags."""
+"""The command `memory-chat`: a chatbot, and the options that clean its store."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def _run(
             return
         workspace = assembly.build_workspace(settings, store.ledger)
         chat = Chat(store, model, user, settings.llm.timeout_s, workspace)
-        # One person talks, and sees at once what is remembered.
+        # One person talks, and should see at once what is remembered.
         at_once = settings.memory.model_copy(update={"extraction_wait": 0.0})
         settings = settings.model_copy(update={"memory": at_once})
         async with assembly.build_chat_memory(
@@ -151,7 +151,7 @@ async def _run(
 async def _deduplicate(
     store: MemoryStore, settings: Config, model: LanguageModel, report: Path | None
 ) -> None:
-    """Run the batch and print its report; a file tells each of its decisions."""
+    """Run the batch and print its report; write each decision to the file, if one is named."""
     from memory.cli import end_if_nothing_was_answered, say_cost, view
 
     before = how_alike(store) if report is not None else None
@@ -166,7 +166,7 @@ async def _deduplicate(
     end_if_nothing_was_answered(done)
 
 
-# --- a conversation that has been held ------------------------------------------------------------
+# --- a recorded conversation ----------------------------------------------------------------------
 
 
 class _Transcript(NamedTuple):
@@ -174,15 +174,15 @@ class _Transcript(NamedTuple):
 
     turns: list[Turn]
     formerly: str
-    """The conversation of those that name none, in versions before schema 7."""
+    """The conversation that versions before schema 7 gave to turns that name none."""
 
 
 def _read_transcript(path: Path) -> _Transcript:
-    """The turns of a file; those that name no conversation are one, of it and its first speaker.
+    """Read the turns of a file; those without a conversation get one, of file and first speaker.
 
-    So files of the same name, of different people, share none.
+    So files of the same name from different people share no conversation.
 
-    Raises: InputError, naming the line; nothing is remembered of a file that is not whole.
+    Raises: InputError, naming the line; then nothing of the file is remembered.
     """
     from memory.models import MAX_NAME
 
@@ -199,9 +199,9 @@ def _read_transcript(path: Path) -> _Transcript:
 
 
 def _turns(path: Path) -> Iterator[Turn]:
-    """The turns of a file: `user`, `text`, `timestamp`, and `id`, `conversation`, `is_bot`.
+    """Yield the turns of a file: `user`, `text`, `timestamp`, and `id`, `conversation`, `is_bot`.
 
-    Raises: InputError, naming the line; nothing is remembered of a file that is not whole.
+    Raises: InputError, naming the line.
     """
     from memory.interchange import read_objects, to_turn
 
@@ -215,7 +215,7 @@ def _turns(path: Path) -> Iterator[Turn]:
 
 
 async def _replay(store: MemoryStore, memory: ChatMemory, model: str, held: _Transcript) -> None:
-    """Every turn through the hook, as if it were just spoken; never a reply."""
+    """Give every turn to the hook as if it were just spoken, without replies."""
     from memory.cli import table
 
     before, started = store.counts().live, time.monotonic()
@@ -238,13 +238,14 @@ async def _replay(store: MemoryStore, memory: ChatMemory, model: str, held: _Tra
     show(table(rows))
 
 
-# --- a conversation that is being held ------------------------------------------------------------
+# --- a live conversation --------------------------------------------------------------------------
 
 
 class Chat:
-    """One conversation: each turn recalls, is answered, and is handed to the hook.
+    """One conversation: each turn recalls memories, is answered, and goes to the hook.
 
-    Nobody waits for the hook at a terminal; lines from a pipe do, so that each sees the one before.
+    At a terminal the hook works in the background. Lines from a pipe wait for it, so that each line
+    sees what the one before it told.
     """
 
     def __init__(
@@ -255,9 +256,9 @@ class Chat:
         patience_s: float,
         workspace: WorkspaceMemorySync | None,
     ) -> None:
-        """`patience_s` is how long a person waits for a reply, all tries together.
+        """`patience_s` limits the wait for a reply, retries included.
 
-        What is forgotten here leaves an agent's workspace too.
+        `/forget` erases a memory from the agent's workspace too.
         """
         from memory.text import clean
 
@@ -271,7 +272,7 @@ class Chat:
         self._tty = sys.stdin.isatty()
 
     async def run(self, memory: ChatMemory) -> None:
-        """Until end of input, /quit or Ctrl-C; then what was said last is still remembered."""
+        """Talk until end of input, /quit or Ctrl-C; the last turns are then still remembered."""
         self._greet()
         with stop_event() as interrupted:
             lines = _Lines("you> " if self._tty else "")
@@ -293,7 +294,7 @@ class Chat:
             _dim(f"{self._model.name}{note}. {_HELP}")
 
     async def _wait_for(self, memory: ChatMemory, interrupted: asyncio.Event) -> None:
-        """Give the hook time to finish; a Ctrl-C leaves the rest for the next start."""
+        """Wait for the hook to finish; Ctrl-C leaves the rest for the next start."""
         waiting = await memory.waiting()
         if waiting:
             _dim(f"remembering the last {waiting} turns (Ctrl-C leaves them for the next start)")
@@ -310,7 +311,7 @@ class Chat:
     # --- a turn ---
 
     async def _heard(self, memory: ChatMemory, line: str) -> str:
-        """Answer a line or obey a command; gives the command."""
+        """Answer a line or run a command; return its first word."""
         command, _, rest = line.partition(" ")
         if command == "/memories":
             await self._list(memory, rest)
@@ -361,7 +362,7 @@ class Chat:
         return turn
 
     async def _recall(self, memory: ChatMemory, text: str) -> Sequence[Memory]:
-        """What the user has told that is about this text, nearest first."""
+        """Return the user's memories that are related to a text, best first."""
         try:
             return await memory.recall(text, user=self._user)
         except MemoryPipelineError as exc:
@@ -379,7 +380,7 @@ class Chat:
         return [memory for memory in self._store.memories() if memory.user == self._user]
 
     def _forget(self, memory_id: str) -> list[str]:
-        """Erase one of the user's memories; gives what to say of it."""
+        """Erase one of the user's memories; return the lines to print."""
         from memory.agent import forget_everywhere
 
         try:
@@ -395,7 +396,7 @@ class Chat:
     # --- the hook ---
 
     def say(self, result: ExtractionResult) -> None:
-        """At a terminal, what became of the user's memories."""
+        """Print, at a terminal, what happened to the user's memories."""
         if self._tty:
             for outcome in result.outcomes:
                 if outcome.memory.user == self._user:
@@ -415,7 +416,7 @@ def _dim(text: str) -> None:
 
 
 class _Lines:
-    """Lines from standard input, read by a thread of their own so that the loop goes on."""
+    """Lines of standard input, read in a thread so that the event loop is not blocked."""
 
     def __init__(self, prompt: str) -> None:
         typed = sys.stdin.isatty() or not _has_descriptor()
@@ -426,7 +427,7 @@ class _Lines:
         threading.Thread(target=self._serve, daemon=True).start()
 
     async def next(self) -> str | None:
-        """The next line, None at the end of input."""
+        """Return the next line; None at the end of input."""
         self._wanted.release()
         return await self._read.get()
 
@@ -444,19 +445,19 @@ class _Lines:
 def _has_descriptor() -> bool:
     try:
         sys.stdin.fileno()
-    except OSError:  # a program that runs this one may have put something else there
+    except OSError:  # a calling program may have replaced stdin
         return False
     return True
 
 
 class _PipedLines:
-    """Lines of a pipe, read without a lock that a thread would still hold when Python ends."""
+    """Lines of a pipe, read without a lock that the thread could still hold when Python ends."""
 
     def __init__(self) -> None:
         self._read = b""
 
     def __call__(self) -> str:
-        """The next line; bytes that are no UTF-8 become U+FFFD. Raises: EOFError."""
+        """Return the next line; bytes that are not UTF-8 become U+FFFD. Raises: EOFError."""
         while b"\n" not in self._read:
             more = os.read(sys.stdin.fileno(), 65_536)
             if not more and not self._read:
@@ -467,7 +468,7 @@ class _PipedLines:
 
 
 async def _first(line: Coroutine[None, None, str | None], interrupted: asyncio.Event) -> str | None:
-    """The line, or None where an interruption comes first."""
+    """Return the line; None if an interruption comes first."""
     reading = asyncio.create_task(line)
     stopped = asyncio.create_task(interrupted.wait())
     await asyncio.wait({reading, stopped}, return_when=asyncio.FIRST_COMPLETED)
