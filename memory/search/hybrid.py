@@ -57,10 +57,10 @@ def bm25(postings: Postings) -> WordScores:
     rarity = np.log1p((memories - having + 0.5) / (having + 0.5))[terms]
     length = 1 - _BY_LENGTH + _BY_LENGTH / mean_length * lengths
     weights = rarity * counts * (_SATURATION + 1) / (counts + _SATURATION * length)
-    found = np.unique(numbers)
-    span = int(found[-1] - found[0]) + 2
-    scores = np.bincount(numbers - found[0], weights, minlength=span).astype(np.float64)
-    return WordScores(found, scores, memories)
+    first = int(numbers.min())
+    span = int(numbers.max()) - first + 2
+    scores = np.bincount(numbers - first, weights, minlength=span).astype(np.float64)
+    return WordScores(np.flatnonzero(scores) + first, scores, memories)
 
 
 class Spread(NamedTuple):
