@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from memory.coverage.additions import changed_by_additions, only_narrows
-from memory.coverage.order import Extra, Side, moved
+from memory.coverage.order import Extra, Side, is_written_apart, moved
 from memory.coverage.parse import Parse, Stated, Word, parse, parse_by_dictionary
 from memory.text import NOT, Language, identity, in_capitals, is_other_list
 
@@ -63,6 +63,9 @@ def compare(a: str, b: str) -> Comparison:
         conflict += _signs((*extra_left, *extra_right))
         conflict += ("another list",) if is_other_list(a, b) else ()
     if extra_left and extra_right:
+        same_letters = "".join(only_a).lower() == "".join(only_b).lower()
+        if not conflict and same_letters and is_written_apart(*sides):
+            return _SAME
         return Comparison(_unique(only_a + conflict), _unique(only_b + conflict), conflict)
     return _compare_sides(*sides, conflict + moved(*sides), only_a, only_b)
 

@@ -48,17 +48,35 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
     if left.parse.language is Language.OTHER:
         return (_ORDER,)
-    if _is_mutual(first, second):
+    if _sides_swapped(left, first, second):
         return ()
     if sorted(_governed_words(first)) != sorted(_governed_words(second)):
         return (_ORDER,)
-    if _phrase_moved(first, second) or _adverb_moved(first, second):
-        return ()
-    if _inverted(first, second) or _inverted(second, first):
+    if _part_moved(first, second):
         return ()
     undone = left.parse.passive != right.parse.passive
     return () if undone and _phrase_jumped(first, second) else (_ORDER,)
 
+
+def _part_moved(first: Sequence[Word], second: Sequence[Word]) -> bool:
+    return (
+        _times_moved(first, second)
+        or _phrase_moved(first, second)
+        or _adverb_moved(first, second)
+        or _inverted(first, second)
+        or _inverted(second, first)
+    )
+
+
+def _sides_swapped(left: Side, first: Sequence[Word], second: Sequence[Word]) -> bool:
+    """Whether two parts changed places that may: of a relation, an identity, an "and"."""
+    if _is_mutual(first, second) or _is_identity(first, second) or _is_identity(second, first):
+        return True
+    in_order = is_ranked(left.text) or any(t.key in _CONTRAST for t in left.parse.tokens)
+    return not in_order and _joined_pair_swapped(first, second)
+
+
+_CONTRAST = frozenset({"but", "sondern"})
 
 _RANKED = re.compile(
     r"\b(?:rank(?:s|ed|ing|ings)?|respectively|consecutively|successively|followed by"
@@ -110,6 +128,42 @@ def _common(side: Side) -> Sequence[Word]:
         if not is_added:
             kept.append(word if inherited == word.role else word._replace(role=inherited))
     return kept
+
+
+def is_written_apart(left: Side, right: Side) -> bool:
+    """Whether one text writes as two words what the other writes as one: web site, Wi-Fi.
+
+    A black bird is no blackbird: a quality stays a word of its own.
+    """
+    if left.parse.persons != right.parse.persons or left.parse.shades != right.parse.shades:
+        return False
+    if Language.JAPANESE in (left.parse.language, right.parse.language):
+        return False
+    return _joins(left, right) or _joins(right, left)
+
+
+def _joins(apart: Side, together: Side) -> bool:
+    words, others = apart.parse.words, together.parse.words
+    if len(apart.extra) != 2 or len(together.extra) != 1 or len(words) != len(others) + 1:
+        return False
+    position = added(apart).index(True)
+    first, last = words[position : position + 2] if position + 1 < len(words) else (words[-1],) * 2
+    joined = first.surface.lower() + last.surface.lower()
+    if first.key in _QUALITIES or not last.joined or others[position].surface.lower() != joined:
+        return False
+    whole = others[position]._replace(role=first.role)
+    rest = [*words[:position], whole, *words[position + 2 :]]
+    return _equal(rest, others) and not governed(rest, others)
+
+
+_QUALITIES = frozenset(
+    "black white red green blue brown gray yellow dark light bright hot cold warm cool high low "
+    "soft hard short long big large small little grand great free loud flat broad wide narrow wild "
+    "quick fast slow dry wet heavy strong near far old new young full half whole good bad best "
+    "sweet sour bitter rough smooth round square sharp blind dead poor rich common every any some "
+    "no may over under out in up down off on all one two there here where".split()
+)
+"""Words that, written together with the next, name another thing: a greenhouse, a blackbird."""
 
 
 # --- what governs ---------------------------------------------------------------------------------
@@ -203,6 +257,61 @@ def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 _MUTUAL = {SAME_AS.get(word, word): role for word, role in MUTUAL.items()}
+
+
+def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether the left names first whom the right names last: "Mia is Tom's sister"."""
+    if not 4 <= len(left) <= 5 or left[2].key != "have" or left[0].clause != left[-1].clause:
+        return False
+    named = all(word.surface[:1].isupper() for word in left[:2])
+    return named and not any(word.role for word in left) and _equal([*left[1:], left[0]], right)
+
+
+def _joined_pair_swapped(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether two words around an "and" changed places: speaks French and German."""
+    differ = [n for n, (a, b) in enumerate(zip(left, right, strict=True)) if a.stated != b.stated]
+    if len(differ) != 2 or differ[1] != differ[0] + 1 or any(word.is_number for word in left):
+        return False
+    swapped = right[differ[0]].stated == left[differ[1]].stated
+    return swapped and _are_joined(left, differ[0]) and _are_joined(right, differ[0])
+
+
+def _are_joined(words: Sequence[Word], position: int) -> bool:
+    """Whether the word there and the next are all that an "and" joins."""
+    first, last = words[position], words[position + 1]
+    behind = words[position + 2] if position + 2 < len(words) else None
+    doing = all(word.surface.endswith("ing") and word.surface.islower() for word in (first, last))
+    return (
+        last.clause == first.clause + 1
+        and not last.role
+        and (doing or behind is None or behind.clause > last.clause)
+        and (doing or all(w.surface[:1].isupper() or not w.joined for w in (first, last)))
+        and (position > 0 or first.surface[:1].isupper())
+    )
+
+
+def _times_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+    """Whether times moved together to the other end: "On Monday at 5 pm Mia swims"."""
+    times, rest = _without_times(left)
+    other_times, other_rest = _without_times(right)
+    return bool(times) and times == other_times and _equal(rest, other_rest)
+
+
+def _without_times(words: Sequence[Word]) -> tuple[list[Stated], Sequence[Word]]:
+    """Return the times at one end, days before hours, and the rest; no times if both ends have."""
+    start, end = 0, len(words)
+    while start < end and is_time(words[start].key):
+        start += 1
+    while end > start and is_time(words[end - 1].key):
+        end -= 1
+    if start and end < len(words):
+        return [], words
+    times = sorted(words[:start] or words[end:], key=lambda word: _is_hour(word.key))
+    return [word.stated for word in times], words[start:end]
+
+
+def _is_hour(key: str) -> bool:
+    return key.startswith("at ") or key in ("am", "pm")
 
 
 _OPENING = frozenset("while because although after during despite since near under behind".split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memory.text import BE, RELATIONAL, SAME_AS, WHICH, Kind, Token, is_name
+from memory.text import BE, GIVING, RELATIONAL, SAME_AS, STATED, WHICH, Kind, Token, is_name
 
 
 def owner_first(found: list[Token]) -> list[Token]:
@@ -39,6 +39,26 @@ def _end_of_owner(found: Sequence[Token], start: int) -> int:
         while end < len(found) and found[end].kind is Kind.CONTENT:
             end += 1
     return end
+
+
+GIVING_VERBS = frozenset(SAME_AS.get(word, word) for word in GIVING)
+
+
+def receiver_last(found: list[Token]) -> list[Token]:
+    """Write "gave Leo a book" as "gave a book to Leo"."""
+    for position in range(len(found) - 3):
+        start = position + 2
+        if (
+            found[position].key in GIVING_VERBS
+            and is_name(found[position + 1])
+            and found[start].kind in (Kind.FILLER, Kind.NUMBER)
+        ):
+            end = start + 1
+            while end < len(found) and found[end].kind in STATED:
+                end += 1
+            to = Token("to", Kind.GOVERNING, "to")
+            return [*found[: start - 1], *found[start:end], to, found[start - 1], *found[end:]]
+    return found
 
 
 def job_first(found: list[Token]) -> list[Token]:

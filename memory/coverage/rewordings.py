@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from memory.coverage.phrases import (
+    GIVING_VERBS,
     job_first,
     material_first,
     owner_first,
     purpose_first,
     qualities_first,
+    receiver_last,
 )
 from memory.text import (
     AUXILIARIES,
@@ -207,6 +209,7 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"of"}), material_first),
     (frozenset({"for"}), purpose_first),
     (frozenset({"of"}), owner_first),
+    (GIVING_VERBS, receiver_last),
     (frozenset({"work"}), job_first),
     (BE | WAS, _in_active_voice),
 )

@@ -38,6 +38,7 @@ from .vocabulary import CONDITIONS as CONDITIONS
 from .vocabulary import DOUBTS as DOUBTS
 from .vocabulary import EMPHASES as EMPHASES
 from .vocabulary import FILLERS as FILLERS
+from .vocabulary import GIVING as GIVING
 from .vocabulary import GOVERNING as GOVERNING
 from .vocabulary import IRREGULAR_PLURALS as IRREGULAR_PLURALS
 from .vocabulary import MEASURES as MEASURES

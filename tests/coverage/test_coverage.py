@@ -197,6 +197,7 @@ def test_a_clause_behind_and_another_sentence_reach_over_nothing(short: str, lon
 
 MOVED = [
     ("From Porto Mia flew to Rome.", "Mia flew to Rome from Porto."),
+    ("On May 3 at 5 pm Leo swims.", "Leo swims at 5 pm on May 3."),
     ("Leo slowly walked to the sea.", "Leo walked slowly to the sea."),
     ("While cooking, Leo sang.", "Leo sang while cooking."),
     ("Mia wohnt in Rom.", "In Rom wohnt Mia."),
@@ -311,6 +312,14 @@ def test_what_covers_has_each_number_name_and_negation_of_the_other(a: str, b: s
 RESTATED = [
     ("Mia is married to Leo.", "Leo is married to Mia."),
     ("Is Bela related to Leo?", "Is Leo related to Bela?"),
+    ("Mia gave Leo a hat.", "Mia gave a hat to Leo."),
+    ("Leo lent Mia 5 euros.", "Leo lent 5 euros to Mia."),
+    ("Leo speaks French and Dutch.", "Leo speaks Dutch and French."),
+    ("Bela is a nurse and a cook.", "Bela is a cook and a nurse."),
+    ("Mia was hugging and kissing the dog.", "Mia was kissing and hugging the dog."),
+    ("Leo is Mia's younger brother.", "Mia's younger brother is Leo."),
+    ("Mia made a web site.", "Mia made a website."),
+    ("The cook writes an e-mail.", "The cook writes an email."),
     ("Leo's aunt is a nurse.", "The aunt of Leo is a nurse."),
     ("Bela works at the harbour as a cook.", "Bela is a cook at the harbour."),
     ("The address of Leo's shop is new.", "Leo's shop address is new."),
