@@ -59,7 +59,12 @@ def md5(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def fill(place: Path | ChromaServer, *, documents: bool = False, **more: Any) -> None:
+Place = Path | ChromaServer
+ON_DISK = pytest.mark.parametrize("theirs", ["folder"], indirect=True)
+"""Each opening of a folder starts a process of its own; the other tests share one server."""
+
+
+def fill(place: Place, *, documents: bool = False, **more: Any) -> None:
     with opened_anew(place) as client:
         made = client.create_collection("mem0", **{"embedding_function": None} | more)
         metadatas = [mem0_row(name) for name in TEXTS]
@@ -74,7 +79,7 @@ def fill(place: Path | ChromaServer, *, documents: bool = False, **more: Any) ->
 
 
 @contextmanager
-def opened_anew(place: Path | ChromaServer) -> Iterator[Any]:
+def opened_anew(place: Place) -> Iterator[Any]:
     if isinstance(place, Path):
         client: Any = chromadb.PersistentClient(
             str(place), settings=Settings(anonymized_telemetry=False)
@@ -87,7 +92,7 @@ def opened_anew(place: Path | ChromaServer) -> Iterator[Any]:
         close_client(client)
 
 
-def held(place: Path | ChromaServer) -> dict[str, tuple[object, object, bytes]]:
+def held(place: Place) -> dict[str, tuple[object, object, bytes]]:
     """Every row, its vector to the bit."""
     with opened_anew(place) as client:
         collection = client.get_collection("mem0", embedding_function=None)
@@ -101,9 +106,25 @@ def held(place: Path | ChromaServer) -> dict[str, tuple[object, object, bytes]]:
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Path:
-    fill(tmp_path / "theirs")
-    return tmp_path / "theirs"
+def server(chroma_port: int) -> ChromaServer:
+    """An empty server."""
+    place = ChromaServer("127.0.0.1", chroma_port, False, "default_tenant", "default_database", {})
+    with opened_anew(place) as client:
+        for collection in client.list_collections():
+            client.delete_collection(collection.name)
+    return place
+
+
+@pytest.fixture
+def theirs(request: pytest.FixtureRequest) -> Place:
+    on_disk = getattr(request, "param", "server") == "folder"
+    place: Place = (
+        request.getfixturevalue("tmp_path") / "theirs"
+        if on_disk
+        else request.getfixturevalue("server")
+    )
+    fill(place)
+    return place
 
 
 @pytest.fixture
@@ -112,12 +133,12 @@ def store(tmp_path: Path) -> Iterator[MemoryStore]:
         yield opened_store
 
 
-def mem0(place: Path | ChromaServer) -> ChromaStore:
+def mem0(place: Place) -> ChromaStore:
     return ChromaStore(place, "mem0")
 
 
 @pytest.fixture
-def cleaned(store: MemoryStore, theirs: Path) -> MemoryStore:
+def cleaned(store: MemoryStore, theirs: Place) -> MemoryStore:
     """Of five rows, b stands for a, and c and d are merged."""
     known = bring_in(store, mem0(theirs))
     replace(store, known["a"], known["b"])
@@ -126,7 +147,7 @@ def cleaned(store: MemoryStore, theirs: Path) -> MemoryStore:
 
 
 def test_what_was_absorbed_goes_and_what_was_merged_says_the_merged_text(
-    cleaned: MemoryStore, theirs: Path, tmp_path: Path
+    cleaned: MemoryStore, theirs: Place, tmp_path: Path
 ) -> None:
     before = held(theirs)
     written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
@@ -153,9 +174,9 @@ def test_the_undo_file_brings_every_row_back_to_the_bit(
 
 
 def test_a_collection_of_documents_is_written_in_its_own_layout(
-    store: MemoryStore, tmp_path: Path
+    store: MemoryStore, server: ChromaServer, tmp_path: Path
 ) -> None:
-    theirs = tmp_path / "documents"
+    theirs = server
     fill(theirs, documents=True)
     before = held(theirs)
     known = bring_in(store, mem0(theirs))
@@ -168,9 +189,9 @@ def test_a_collection_of_documents_is_written_in_its_own_layout(
 
 
 def test_a_server_is_written_to_and_taken_back(
-    store: MemoryStore, chroma_port: int, tmp_path: Path
+    store: MemoryStore, server: ChromaServer, tmp_path: Path
 ) -> None:
-    theirs = ChromaServer("127.0.0.1", chroma_port, False, "default_tenant", "default_database", {})
+    theirs = server
     fill(theirs)
     before = held(theirs)
     known = bring_in(store, mem0(theirs))
@@ -182,7 +203,7 @@ def test_a_server_is_written_to_and_taken_back(
 
 
 def test_a_row_that_changed_since_it_was_imported_is_left_alone(
-    cleaned: MemoryStore, theirs: Path, tmp_path: Path
+    cleaned: MemoryStore, theirs: Place, tmp_path: Path
 ) -> None:
     with opened_anew(theirs) as client:
         collection = client.get_collection("mem0", embedding_function=None)
@@ -200,7 +221,7 @@ def test_a_row_that_changed_since_it_was_imported_is_left_alone(
 
 
 def test_a_row_that_changes_after_the_plan_is_left_alone_with_what_rests_on_it(
-    cleaned: MemoryStore, theirs: Path, tmp_path: Path
+    cleaned: MemoryStore, theirs: Place, tmp_path: Path
 ) -> None:
     plan = planned(cleaned, mem0(theirs))
     with opened_anew(theirs) as client:
@@ -217,7 +238,7 @@ def test_a_row_that_changes_after_the_plan_is_left_alone_with_what_rests_on_it(
 
 
 def planned_apart(
-    store: MemoryStore, theirs: Path, of_a: dict[str, str], of_c: dict[str, str]
+    store: MemoryStore, theirs: Place, of_a: dict[str, str], of_c: dict[str, str]
 ) -> WriteBackPlan:
     """The plan where "b" stands for "a" and "d" for "c", which those there keep apart."""
     fill(theirs)
@@ -231,9 +252,9 @@ def planned_apart(
 
 
 def test_rows_of_two_agents_never_stand_for_each_other_and_keep_their_own_text(
-    store: MemoryStore, tmp_path: Path
+    store: MemoryStore, server: ChromaServer, tmp_path: Path
 ) -> None:
-    theirs = tmp_path / "agents"
+    theirs = server
     plan = planned_apart(store, theirs, {"agent_id": "x"}, {"expires_at": "2027-01-01"})
     assert plan.changes == ()
     assert [(one.row.id, one.kept.id, one.apart) for one in plan.staying] == [
@@ -245,18 +266,18 @@ def test_rows_of_two_agents_never_stand_for_each_other_and_keep_their_own_text(
 
 
 def test_a_merged_text_goes_to_one_row_and_others_stay_as_they_are(
-    store: MemoryStore, tmp_path: Path
+    store: MemoryStore, server: ChromaServer, tmp_path: Path
 ) -> None:
     """Of c, c again and d, d gets the merged text; c stands for its copy in another run."""
-    fill(tmp_path / "runs")
-    with opened_anew(tmp_path / "runs") as client:
+    fill(server)
+    with opened_anew(server) as client:
         collection = client.get_collection("mem0", embedding_function=None)
         collection.update(ids=["a", "c"], metadatas=[{"data": TEXTS["c"], "run_id": "1"}] * 2)
         collection.update(ids=["d"], metadatas=[{"run_id": "2"}])
-    known = bring_in(store, mem0(tmp_path / "runs"))
+    known = bring_in(store, mem0(server))
     replace(store, known["a"], known["c"])
     merge(store, known["c"], known["d"])
-    plan = planned(store, mem0(tmp_path / "runs"))
+    plan = planned(store, mem0(server))
     assert [(one.row.id, one.text) for one in plan.updates] == [("d", MERGED)]
     [deleted], [stays] = plan.deletions, plan.staying
     assert {deleted.row.id, stays.row.id} == {"a", "c"}
@@ -273,9 +294,14 @@ def test_a_merged_text_goes_to_one_row_and_others_stay_as_they_are(
     ],
 )
 def test_a_survivor_lives_as_long_as_the_longest_of_its_group(
-    store: MemoryStore, tmp_path: Path, older: str | None, newer: str | None, longest: str | None
+    store: MemoryStore,
+    server: ChromaServer,
+    tmp_path: Path,
+    older: str | None,
+    newer: str | None,
+    longest: str | None,
 ) -> None:
-    theirs = tmp_path / "expiring"
+    theirs = server
     fill(theirs)
     with opened_anew(theirs) as client:
         collection = client.get_collection("mem0", embedding_function=None)
@@ -298,9 +324,9 @@ def test_a_survivor_lives_as_long_as_the_longest_of_its_group(
 
 @pytest.mark.parametrize("gone", [False, True])
 def test_another_users_row_lends_its_vector_unless_it_changed_or_went_since(
-    store: MemoryStore, tmp_path: Path, gone: bool
+    store: MemoryStore, server: ChromaServer, tmp_path: Path, gone: bool
 ) -> None:
-    theirs = tmp_path / "users"
+    theirs = server
     fill(theirs)
     with opened_anew(theirs) as client:
         collection = client.get_collection("mem0", embedding_function=None)
@@ -322,7 +348,7 @@ def test_another_users_row_lends_its_vector_unless_it_changed_or_went_since(
 
 
 def test_a_memory_that_was_forgotten_here_is_not_touched_there(
-    cleaned: MemoryStore, theirs: Path
+    cleaned: MemoryStore, theirs: Place
 ) -> None:
     [living] = [one for one in cleaned.memories() if one.external_id == "b"]
     cleaned.forget(living.id)
@@ -331,6 +357,8 @@ def test_a_memory_that_was_forgotten_here_is_not_touched_there(
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.drill
+@ON_DISK
 def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path, step: int
 ) -> None:
@@ -349,6 +377,8 @@ def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
     assert {"b", "e"} < set(after)
 
 
+@pytest.mark.drill
+@ON_DISK
 def test_a_crash_of_chroma_while_it_writes_is_an_error_and_another_run_does_the_rest(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,6 +400,7 @@ def test_a_crash_of_chroma_while_it_writes_is_an_error_and_another_run_does_the_
     assert not list(tmp_path.rglob("theirs*.*")), "no lock beside it"
 
 
+@ON_DISK
 def test_this_process_opens_no_folder_of_chroma_to_write_back_and_to_undo(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,6 +412,7 @@ def test_this_process_opens_no_folder_of_chroma_to_write_back_and_to_undo(
     assert held(theirs) == before
 
 
+@ON_DISK
 def test_new_files_in_their_folder_have_the_permissions_that_its_owner_gives(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path
 ) -> None:
@@ -406,6 +438,8 @@ def test_new_files_in_their_folder_have_the_permissions_that_its_owner_gives(
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.drill
+@ON_DISK
 def test_after_a_kill_the_same_command_does_the_rest_and_the_first_undo_file_undoes_all(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path, step: int
 ) -> None:
@@ -423,7 +457,7 @@ def test_after_a_kill_the_same_command_does_the_rest_and_the_first_undo_file_und
 
 
 def test_what_was_written_and_then_cleaned_further_is_written_again(
-    cleaned: MemoryStore, theirs: Path, tmp_path: Path
+    cleaned: MemoryStore, theirs: Place, tmp_path: Path
 ) -> None:
     """Its undo file says what the row was."""
     written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
@@ -436,7 +470,7 @@ def test_what_was_written_and_then_cleaned_further_is_written_again(
 
 
 def test_what_somebody_changed_since_is_not_put_back_over_it(
-    cleaned: MemoryStore, theirs: Path, tmp_path: Path
+    cleaned: MemoryStore, theirs: Place, tmp_path: Path
 ) -> None:
     written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
     with opened_anew(theirs) as client:
@@ -458,7 +492,7 @@ def other(file: Path) -> None:
 
 @pytest.mark.parametrize(("harm", "said"), [(cut, "has 2 of its 3 rows"), (other, "no undo file")])
 def test_a_file_that_is_not_whole_takes_nothing_back(
-    cleaned: MemoryStore, theirs: Path, tmp_path: Path, harm: Callable[[Path], None], said: str
+    cleaned: MemoryStore, theirs: Place, tmp_path: Path, harm: Callable[[Path], None], said: str
 ) -> None:
     written(cleaned, mem0(theirs), tmp_path / "undo.jsonl")
     harm(tmp_path / "undo.jsonl")
@@ -467,7 +501,7 @@ def test_a_file_that_is_not_whole_takes_nothing_back(
 
 
 def test_without_a_place_for_the_undo_file_nothing_is_written(
-    cleaned: MemoryStore, theirs: Path, tmp_path: Path
+    cleaned: MemoryStore, theirs: Place, tmp_path: Path
 ) -> None:
     before = held(theirs)
     (tmp_path / "undo.jsonl").touch()
@@ -500,7 +534,7 @@ class OwnWords(chromadb.EmbeddingFunction):  # type: ignore[type-arg]
         return OwnWords()
 
 
-def test_who_made_the_vectors_makes_those_of_merged_texts(theirs: Path, tmp_path: Path) -> None:
+def test_who_made_the_vectors_makes_those_of_merged_texts(theirs: Place, tmp_path: Path) -> None:
     def wrong(texts: list[str]) -> Any:
         return np.ones((len(texts), 256))
 
@@ -509,7 +543,7 @@ def test_who_made_the_vectors_makes_those_of_merged_texts(theirs: Path, tmp_path
 
     rows = ChromaStore(theirs, "mem0").found().rows
 
-    def made(place: Path, *others: Any) -> list[str]:
+    def made(place: Place, *others: Any) -> list[str]:
         with mem0(place).looking() as look:
             return list(vectors_as_theirs(look, rows, Reading(), ["Mia rows."], others))
 
