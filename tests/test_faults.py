@@ -166,6 +166,7 @@ def test_who_comes_second_searches_exactly_and_both_see_each_others_writes_at_on
         assert next_owner.index.name == "Chroma"
 
 
+@pytest.mark.drill
 def test_a_chat_a_batch_and_imports_side_by_side_lose_nothing(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("memory:\n  data_dir: data\nllm:\n  provider: offline\n")
     facts = [f"Mia {verb} the {thing}." for verb in ("sold", "painted") for thing in THINGS]

@@ -665,6 +665,7 @@ def test_calls_under_way_at_the_end_of_input_are_finished(tmp_path: Path, wire: 
     assert kept(tmp_path) == ["Said last."]
 
 
+@pytest.mark.drill
 def test_several_servers_keep_one_memory_together(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
 

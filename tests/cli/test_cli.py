@@ -520,6 +520,7 @@ def test_a_cleaned_store_is_written_back_after_a_question_and_taken_back(tmp_pat
         assert "nothing was written" in asked.output
 
 
+@pytest.mark.drill
 def test_a_write_back_that_was_cut_off_is_finished_by_the_same_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

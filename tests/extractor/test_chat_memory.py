@@ -92,6 +92,7 @@ def bot(folder: Path, gemini: GeminiServer, *args: str) -> subprocess.Popen[str]
     )  # fmt: skip
 
 
+@pytest.mark.drill
 def test_a_turn_that_was_heard_survives_a_kill_and_is_extracted_once(
     tmp_path: Path, gemini: GeminiServer
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_turn_that_was_heard_survives_a_kill_and_is_extracted_once(
     assert items(settings(tmp_path, gemini)) == owned(range(20))
 
 
+@pytest.mark.drill
 def test_two_processes_share_a_ledger_and_extract_each_turn_once(
     tmp_path: Path, gemini: GeminiServer
 ) -> None:
