@@ -248,7 +248,7 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str, **env:
     [
         (["--http", "0.0.0.0:0"], "others can reach 0.0.0.0, and no token is asked for"),
         (["--http", "8765"], "'8765': is not HOST:PORT; write 127.0.0.1:8765"),
-        (["--http", "0.0.0.0:0", "--tokens", "tokens"], "say with --allow-host what they call it"),
+        (["--http", "0.0.0.0:0", "--tokens", "tokens"], "give their name for it with --allow-host"),
         (["--http", "127.0.0.1:0", "--tokens", "tokens", "--user", "Mia"], "both name users"),
         (
             ["--http", "127.0.0.1:0", "--tokens", "tokens", "--workspace", "."],

@@ -555,7 +555,7 @@ def test_reading_commands_refuse_an_older_ledger_and_name_the_command(
 def test_the_upgrade_command_says_where_the_copy_is(old_url: str, folder: Path) -> None:
     first, second = (memory_dedup(old_url, folder, "upgrade") for _ in range(2))
     copy = folder / "ledger.db.before-2-1"
-    told = "upgraded; the ledger as it was is kept in"
+    told = "upgraded; the old ledger is kept in"
     assert (first.returncode, first.stderr.splitlines()) == (0, [f"{told} {copy}"])
     assert (second.returncode, second.stderr.splitlines()) == (
         0, ["the ledger is up to date already"],

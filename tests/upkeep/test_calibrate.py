@@ -156,7 +156,7 @@ def test_the_command_prints_bands_and_gives_no_advice_on_one_answer(
     assert runner.invoke(app, ["import", "--raw", str(memories)]).exit_code == 0
     offline = runner.invoke(app, ["calibrate"])
     assert isinstance(offline.exception, InputError)
-    assert "the offline judge compares words" in str(offline.exception)
+    assert "the offline judge only compares words" in str(offline.exception)
     options = ["calibrate", "--person", "--wanted", "0.9"]
     first = runner.invoke(app, options, input="y\n")
     again = runner.invoke(app, options, input="n\n")
