@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -178,18 +179,25 @@ def main(names: list[str]) -> None:
     for name in names:
         if name not in FRAMEWORKS:
             sys.exit(f"error: {name} is none of {', '.join(FRAMEWORKS)}")
-    for name in names:
-        framework = FRAMEWORKS[name]
-        with tempfile.TemporaryDirectory(prefix="framework-") as scratch:
-            folder = Path(scratch)
-            python = installed(name, framework, folder)
-            print(f"{framework.package} {version_of(framework.package, python)}", flush=True)
-            if framework.example is not None:
-                check_example(framework.example, python, folder)
-                print(f"  {framework.example} prints what docs/adapters.md shows", flush=True)
-            print(f"  {framework.test}: {check_tests(framework, python)}", flush=True)
-            if name == "langgraph":
-                print(f"  {UPSTREAM}'s own tests: {check_upstream(python, folder)}", flush=True)
+    with ThreadPoolExecutor(2) as two_at_a_time:
+        for lines in two_at_a_time.map(check, names):
+            print(*lines, sep="\n", flush=True)
+
+
+def check(name: str) -> list[str]:
+    """Install a framework, run its example and tests; return what happened, line by line."""
+    framework = FRAMEWORKS[name]
+    with tempfile.TemporaryDirectory(prefix="framework-") as scratch:
+        folder = Path(scratch)
+        python = installed(name, framework, folder)
+        lines = [f"{framework.package} {version_of(framework.package, python)}"]
+        if framework.example is not None:
+            check_example(framework.example, python, folder)
+            lines.append(f"  {framework.example} prints what docs/adapters.md shows")
+        lines.append(f"  {framework.test}: {check_tests(framework, python)}")
+        if name == "langgraph":
+            lines.append(f"  {UPSTREAM}'s own tests: {check_upstream(python, folder)}")
+    return lines
 
 
 if __name__ == "__main__":
