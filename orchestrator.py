@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -117,9 +117,9 @@ def chat(
     if report is not None and not deduplicate_memories:
         raise WrongArgument("--report", "has nothing to tell", "give --deduplicate-memories too")
     check_report(report)
-    held = _read_transcript(transcript) if transcript is not None else None
+    turns = _read_transcript(transcript) if transcript is not None else None
     with assembly.open_store(settings) as store:
-        asyncio.run(_run(store, settings, deduplicate_memories, report, held, user))
+        asyncio.run(_run(store, settings, deduplicate_memories, report, turns, user))
 
 
 async def _run(
@@ -127,15 +127,15 @@ async def _run(
     settings: Config,
     deduplicate: bool,
     report: Path | None,
-    held: _Transcript | None,
+    turns: Sequence[Turn] | None,
     user: str,
 ) -> None:
     async with aclosing(assembly.build_model(settings)) as model:
         if deduplicate:
             await _deduplicate(store, settings, model, report)
-        if held is not None:
+        if turns is not None:
             async with assembly.build_chat_memory(store, settings, model) as memory:
-                await _replay(store, memory, model.name, held)
+                await _replay(store, memory, model.name, turns)
             return
         workspace = assembly.build_workspace(settings, store.ledger)
         chat = Chat(store, model, user, settings.llm.timeout_s, workspace)
@@ -169,15 +169,7 @@ async def _deduplicate(
 # --- a recorded conversation ----------------------------------------------------------------------
 
 
-class _Transcript(NamedTuple):
-    """The turns of a file."""
-
-    turns: list[Turn]
-    formerly: str
-    """The conversation that versions before schema 7 gave to turns that name none."""
-
-
-def _read_transcript(path: Path) -> _Transcript:
+def _read_transcript(path: Path) -> list[Turn]:
     """Read the turns of a file; those without a conversation get one, of file and first speaker.
 
     So files of the same name from different people share no conversation.
@@ -189,13 +181,10 @@ def _read_transcript(path: Path) -> _Transcript:
     turns = list(_turns(path))
     first = next((turn.speaker for turn in turns if not turn.is_bot), "")
     name = {"conversation": f"{path.stem}/{first}"[:MAX_NAME]}
-    return _Transcript(
-        [
-            turn if "conversation" in turn.model_fields_set else turn.model_copy(update=name)
-            for turn in turns
-        ],
-        path.stem,
-    )
+    return [
+        turn if "conversation" in turn.model_fields_set else turn.model_copy(update=name)
+        for turn in turns
+    ]
 
 
 def _turns(path: Path) -> Iterator[Turn]:
@@ -214,12 +203,14 @@ def _turns(path: Path) -> Iterator[Turn]:
             raise InputError(path, str(exc), "nothing was imported from this file", number) from exc
 
 
-async def _replay(store: MemoryStore, memory: ChatMemory, model: str, held: _Transcript) -> None:
+async def _replay(
+    store: MemoryStore, memory: ChatMemory, model: str, turns: Sequence[Turn]
+) -> None:
     """Give every turn to the hook as if it were just spoken, without replies."""
     from memory.cli import table
 
     before, started = store.counts().live, time.monotonic()
-    known = await memory.hear_all(held.turns, formerly=held.formerly)
+    known = await memory.hear_all(turns)
     with progress("remembering") as tell:
         result = await memory.settle(tell)
     seconds = time.monotonic() - started
@@ -228,7 +219,7 @@ async def _replay(store: MemoryStore, memory: ChatMemory, model: str, held: _Tra
     rate = f"{result.extracted / max(seconds, 1e-9):,.1f} a second"
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     rows = [
-        ("turns", f"{len(held.turns):,}, of which {known:,} were known"),
+        ("turns", f"{len(turns):,}, of which {known:,} were known"),
         ("extracted", f"{result.extracted:,} in {seconds:.1f} s, {rate}"),
         ("pending", f"{result.pending:,}" + (f": {result.problem}" if result.problem else "")),
         ("decisions", ", ".join(f"{n:,} {name}" for name, n in actions.most_common()) or "none"),

@@ -16,10 +16,7 @@ from pathlib import Path
 import pytest
 
 from memory.coverage import differs
-from memory.ledger import Ledger
-from memory.models import Turn
 from tests import commands
-from tests.doubles import START
 from tests.gemini_server import Asked, GeminiServer, failed
 from tests.loopback import Raw
 
@@ -161,17 +158,6 @@ def test_transcripts_of_one_name_and_other_people_share_no_conversation(folder: 
         ("Eve", "Eve bakes bread every Friday."),
         ("Mia", "Mia bakes bread every Friday."),
     ]
-
-
-def test_a_transcript_that_an_earlier_version_remembered_is_known(folder: Path) -> None:
-    name = transcript(folder)
-    url = f"sqlite:///{folder / 'data' / 'ledger.db'}"
-    with Ledger.create(url) as ledger, ledger.writing() as writer:
-        for n, (user, text) in enumerate(TURNS):
-            turn = Turn(speaker=user, text=text, at=START, id=f"D{n}", conversation="talk")
-            writer.turns.keep(turn, f"D{n}")
-        writer.set_meta("last_turn_with_defaults", str(len(TURNS)))
-    assert "turns      5, of which 5 were known" in chat(folder, "--transcript", name).stdout
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,7 @@ class DedupMemoryService(BaseMemoryService):
         turns = [_turn(event, user_id, conversation) for event in events if _says(event)]
         if turns:
             memory = await self._memory_of(app_name)
-            formerly = f"{user_id}/{session_id or _NO_SESSION}"
-            await memory.chat.hear_all(turns, formerly=formerly)
+            await memory.chat.hear_all(turns)
             await memory.chat.settle()
 
     async def add_memory(

@@ -109,8 +109,7 @@ class DedupMemoryStore(MemoryStore):
             if clean(_text(message))
         ]
         if turns:
-            formerly = f"{self.name}/{self._user}/{self._run}"
-            await memory.chat.hear_all(turns, formerly=formerly)
+            await memory.chat.hear_all(turns)
             await memory.chat.settle()
 
     async def close(self) -> None:

@@ -61,15 +61,15 @@ class ChatMemory:
         await self._extractor.keep_one(turn)
         self._loop.soon(self._background.wake)
 
-    async def hear_all(self, turns: Sequence[Turn], *, formerly: str | None = None) -> int:
+    async def hear_all(self, turns: Sequence[Turn]) -> int:
         """Keep turns of the past in one transaction; return how many were known before.
 
-        Without an id, a turn is known by its position. `formerly` is as in `MemoryExtractor.keep`.
+        Without an id, a turn is known by its position.
 
         Raises: LedgerError where they could not be kept: then none was.
         """
         self._check_open()
-        known = await self._extractor.keep(turns, formerly=formerly)
+        known = await self._extractor.keep(turns)
         self._loop.soon(self._background.wake)
         return known
 

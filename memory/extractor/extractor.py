@@ -27,7 +27,7 @@ from memory.errors import (
 )
 from memory.extractor.leasing import leased
 from memory.extractor.turn_reader import TurnReader, TurnsRead, summed
-from memory.ledger import SHARED, PendingTurn, Reader, Waiting, Writer
+from memory.ledger import PendingTurn, Reader, Waiting
 from memory.models import ExtractionResult, Turn, Usage
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, in_thread
@@ -82,18 +82,16 @@ class MemoryExtractor:
         self._gap_s = gap_s
         self._concurrency = concurrency
 
-    async def keep(self, turns: Sequence[Turn], *, formerly: str | None = None) -> int:
+    async def keep(self, turns: Sequence[Turn]) -> int:
         """Make turns durable without extracting them yet; return how many were known before.
 
         A turn is known by its conversation, its id (else its position in `turns`) and its text.
-        The bot's turns without a conversation are of that of the only person who speaks without
-        one. `formerly` is the conversation in which versions before schema 7 kept these turns.
+        The bot's turns without a conversation go into that of the only person without one.
 
         Raises: LedgerError.
         """
         named = [
-            (turn, turn.id or f"#{position}", formerly)
-            for position, turn in enumerate(_answered(turns))
+            (turn, turn.id or f"#{position}") for position, turn in enumerate(_answered(turns))
         ]
         return await in_thread(self._keep, named)
 
@@ -102,7 +100,7 @@ class MemoryExtractor:
 
         Raises: LedgerError.
         """
-        await in_thread(self._keep, [(turn, turn.id or f"@{turn.at.isoformat()}", None)])
+        await in_thread(self._keep, [(turn, turn.id or f"@{turn.at.isoformat()}")])
 
     async def extract_and_store(
         self, turns: Sequence[Turn] = (), *, on_progress: Progress | None = None
@@ -178,11 +176,11 @@ class MemoryExtractor:
 
     # --- what waits ---
 
-    def _keep(self, named: Sequence[tuple[Turn, str, str | None]]) -> int:
+    def _keep(self, named: Sequence[tuple[Turn, str]]) -> int:
         if not named:
             return 0
         with self._store.ledger.writing() as writer:
-            new = [_keep_turn(writer, *one) for one in named]
+            new = [writer.turns.keep(turn, name) for turn, name in named]
         return new.count(False)
 
     def _read(self, ask: Callable[[Reader], T]) -> T:
@@ -402,17 +400,6 @@ def _answered(turns: Sequence[Turn]) -> list[Turn]:
 def _is_alone(turn: Turn) -> bool:
     """Whether the turn was made without a conversation."""
     return "conversation" not in turn.model_fields_set
-
-
-def _keep_turn(writer: Writer, turn: Turn, name: str, formerly: str | None) -> bool:
-    """Keep a turn; return whether it is new to this and every earlier version."""
-    if formerly is None and turn.conversation == SHARED:  # the upgrade gave it to its speaker
-        formerly = turn.speaker
-    if formerly and writer.turns.was_kept_before_upgrade(formerly, name, turn.text):
-        return False
-    if _is_alone(turn) and writer.turns.claim_shared(turn, name):
-        return False
-    return writer.turns.keep(turn, name)
 
 
 def _until_silence(kept: Sequence[PendingTurn], gap_s: float) -> list[PendingTurn]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections import defaultdict
 from collections.abc import Collection, Sequence
-from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,12 +20,6 @@ from memory.models import KeptCandidate, Turn
 _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
 """Extracted, with its text still kept."""
-_LAST_WITH_DEFAULTS = (
-    sa.select(sa.cast(t.meta.c.value, sa.Integer))
-    .where(t.meta.c.key == "last_turn_with_defaults")
-    .scalar_subquery()
-)
-"""Number of the last turn that was kept while all users shared a default conversation."""
 SHARED = "default"
 """The conversation of turns without one in versions before schema 7."""
 
@@ -74,23 +66,10 @@ class Turns(TableGroup):
         query = sa.select(t.turns.c.turn).where(t.turns.c.turn.is_not(None))
         return [_turn(one) for one in self._connection.scalars(query)]
 
-    def was_kept_before_upgrade(self, conversation: str, name: str, text: str) -> bool:
-        """Whether a version with default conversations kept this turn in this one."""
-        return self._kept_before_upgrade(conversation, name, text) is not None
-
     def last_before_upgrade(self) -> int:
-        """Return the number of the last turn that such a version kept, 0 if there is none."""
-        return self._connection.scalar(sa.select(_LAST_WITH_DEFAULTS)) or 0
-
-    def _kept_before_upgrade(self, conversation: str, name: str, text: str) -> int | None:
-        query = sa.select(t.turns.c.seq).where(
-            t.turns.c.seq <= _LAST_WITH_DEFAULTS,
-            t.turns.c.conversation == conversation,
-            t.turns.c.name == name,
-            t.turns.c.digest == _digest(text),
-        )
-        seq: int | None = self._connection.scalar(query)
-        return seq
+        """Return the number of the last turn that was kept before schema 7, 0 if there is none."""
+        key = t.meta.c.key == "last_turn_with_defaults"
+        return int(self._connection.scalar(sa.select(t.meta.c.value).where(key)) or 0)
 
     def count_waiting(self) -> int:
         return self._transaction.count(t.turns, t.turns.c.pending)
@@ -118,38 +97,6 @@ class TurnsWriter(Turns):
         )
         fresh = statement.on_conflict_do_nothing().returning(t.turns.c.seq)
         return self._connection.scalar(fresh) is not None
-
-    def claim_shared(self, turn: Turn, name: str) -> bool:
-        """Give a turn that was kept in the shared conversation to its speaker, if it is theirs.
-
-        It is not if another user's memory came from it, or if the speaker had no memories and turns
-        before the upgrade. In doubt it is not: reading a turn twice costs a call, taking it for
-        another's loses it. The first speaker to claim it gets it.
-        """
-        seq = self._kept_before_upgrade(SHARED, name, turn.text)
-        if seq is None or turn.speaker not in self._users_of.get(name, self._earlier_speakers):
-            return False
-        if not self.was_kept_before_upgrade(turn.conversation, name, turn.text):
-            self._update(t.turns.c.seq == seq, conversation=turn.conversation)
-        return True
-
-    @cached_property
-    def _users_of(self) -> dict[str, set[str]]:
-        """The users whose memories came from each turn of the shared conversation, by its name."""
-        c = t.memories.c
-        named = c.external_id.startswith(f"{SHARED}/", autoescape=True)
-        users = defaultdict[str, set[str]](set)
-        for external_id, user in self._connection.execute(
-            sa.select(c.external_id, c.user).where(named, c.user.is_not(None))
-        ):
-            users[external_id.removeprefix(f"{SHARED}/").rpartition("/")[0]].add(user)
-        return dict(users)
-
-    @cached_property
-    def _earlier_speakers(self) -> set[str]:
-        """The users with memories or turns of the shared conversation."""
-        moved = sa.select(t.turns.c.conversation).where(t.turns.c.seq <= _LAST_WITH_DEFAULTS)
-        return set().union(self._connection.scalars(moved.distinct()), *self._users_of.values())
 
     def keep_candidates(self, seq: int, candidates: Sequence[KeptCandidate | None]) -> None:
         """Keep what a model found in a turn, so that it is not asked again after a crash."""

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory.errors import InputError
-from memory.ledger import Ledger
-from memory.providers import WordLlamaEmbedder
-from memory.store import MemoryStore
 
 pytest.importorskip("google.adk.memory.base_memory_service")
 from google.adk.cli.service_registry import ServiceRegistry, load_services_module
@@ -73,33 +68,6 @@ def test_a_session_that_is_added_again_adds_nothing(tmp_path: Path) -> None:
         assert len(await texts(service, "Porto, cello")) == 2
 
     driven(tmp_path, talk)
-
-
-def test_what_was_forgotten_before_an_upgrade_does_not_come_back_with_its_session(
-    tmp_path: Path,
-) -> None:
-    """Versions before schema 7 named a session's conversation without marking its slashes."""
-    who = {"app_name": "travel", "user_id": "https://id.example/mia"}
-    found = list[list[str]]()
-
-    async def talk(service: DedupMemoryService) -> None:
-        await service.add_session_to_memory(session(said(PORTO), **who))
-        found.append(await texts(service, "Porto", **who))
-
-    driven(tmp_path, talk)
-    url = f"sqlite:///{tmp_path / 'travel' / 'ledger.db'}"
-    with MemoryStore(Ledger.create(url), WordLlamaEmbedder()) as store:
-        store.forget(next(iter(store.memories())).id)
-    with closing(sqlite3.connect(tmp_path / "travel" / "ledger.db")) as database, database:
-        for statement in (
-            *(f"DROP TABLE {name}" for name in ("postings", "term_lists", "term_totals")),
-            "UPDATE turns SET conversation = 'https://id.example/mia/s1'",
-            "UPDATE meta SET value = '6' WHERE key = 'schema_version'",
-        ):
-            database.execute(statement)
-    Ledger.upgrade(url, tmp_path)
-    driven(tmp_path, talk)
-    assert [len(one) for one in found] == [1, 0]
 
 
 def test_events_are_a_part_of_a_session_and_only_what_the_user_says_is_remembered(
