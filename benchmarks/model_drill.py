@@ -111,7 +111,7 @@ def drill(writes: int, seed: int, folder: Path, *, settle: bool = False) -> Repo
 
     `settle` runs a batch afterwards, on a model that works again.
     """
-    weather, told = Weather(random.Random(seed)), tell(writes, random.Random(seed))
+    weather, told = Weather(random.Random(seed)), near_copies(writes, random.Random(seed))
     ledger = Ledger.create(f"sqlite:///{folder / 'ledger.db'}")
     with GeminiServer(weather).running() as server, MemoryStore(ledger, Embedder()) as store:
         config, started = impatient(server.url), time.monotonic()
@@ -161,7 +161,7 @@ def impatient(url: str) -> Config:
 # --- what is told ---------------------------------------------------------------------------------
 
 
-def tell(writes: int, draw: random.Random) -> list[Memory]:
+def near_copies(writes: int, draw: random.Random) -> list[Memory]:
     """Near-copies in time order: the same thing with another number is another fact."""
     facts = THINGS[: max(1, min(len(THINGS), writes // len(PEOPLE) // _TO_A_FACT))]
     return [

@@ -215,7 +215,7 @@ def command(place: Path, data: Path, undo: Path) -> list[str]:
 def back(place: Path, data: Path, undo: Path) -> None:
     """What is killed: says a word once the undo file is there."""
 
-    def tell(done: int, _whole: int) -> None:
+    def report_start(done: int, _whole: int) -> None:
         if done == 0:
             print("writing", flush=True)
 
@@ -223,7 +223,9 @@ def back(place: Path, data: Path, undo: Path) -> None:
     with read_store(config(data)) as store:
         plan = plan_write_back(rows, Reading(), store.ledger)
     made = {one.text: np.array(word_vector(one.text), np.float32) for one in plan.updates}
-    write_back(ChromaStore(place, NAME), plan, Reading(), undo, datetime.now(UTC), made, tell)
+    write_back(
+        ChromaStore(place, NAME), plan, Reading(), undo, datetime.now(UTC), made, report_start
+    )
 
 
 def held(place: Path) -> dict[str, Any]:

@@ -23,6 +23,10 @@ from tests.doubles import START, PlacedEmbedder, ScriptedModel, ticking
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+MakeMemory = Callable[..., Memory]
+"""Makes a memory from its text and any other fields."""
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A place for a ledger, on each database in turn."""
@@ -86,17 +90,14 @@ def extractor(store: MemoryStore, model: ScriptedModel) -> MemoryExtractor:
 
 
 @pytest.fixture
-def tell() -> Callable[..., Memory]:
+def make_memory() -> MakeMemory:
     """Make memories, each a minute after the one before."""
-    told = 0
+    made = 0
 
     def make(content: str, **fields: Any) -> Memory:
-        nonlocal told
-        told += 1
-        fields.setdefault("timestamp", START + timedelta(minutes=told))
+        nonlocal made
+        made += 1
+        fields.setdefault("timestamp", START + timedelta(minutes=made))
         return Memory(id=new_memory_id(), content=content, **fields)
 
     return make
-
-
-Tell = Callable[..., Memory]

@@ -16,7 +16,7 @@ from memory.ledger import Ledger
 from memory.models import Action, Memory, MergeGroup, Verdict
 from memory.runtime import in_thread
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import HangingModel, PlacedEmbedder, ScriptedModel, living_for, ticking
 
 CAT, TABBY, BOTH = "Mia has a cat.", "Mia has a tabby.", "Mia has a tabby cat."
@@ -87,11 +87,11 @@ async def cancelled(work: Awaitable[Memory], when: Callable[[], Awaitable[None]]
 
 
 def test_cancelled_while_the_model_hangs_nothing_is_stored_and_it_can_be_written_again(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     model = HangingModel(MERGED)
     deduplicator = MemoryDeduplicator(store, model)
-    old, new = tell(CAT), tell(TABBY)
+    old, new = make_memory(CAT), make_memory(TABBY)
     store.add(old)
 
     async def run() -> Memory:
@@ -108,11 +108,11 @@ def test_cancelled_while_the_model_hangs_nothing_is_stored_and_it_can_be_written
 
 
 def test_cancelled_while_the_store_applies_it_ends_when_the_store_has_and_is_known_then(
-    store: MemoryStore, gate: Gate, tell: Tell
+    store: MemoryStore, gate: Gate, make_memory: MakeMemory
 ) -> None:
     deduplicator = MemoryDeduplicator(store, ScriptedModel(MERGED))
-    store.add(tell(CAT))
-    new = tell(TABBY)
+    store.add(make_memory(CAT))
+    new = make_memory(TABBY)
     gate.reached.clear()
     gate.let_go.clear()
 
@@ -132,11 +132,11 @@ def test_cancelled_while_the_store_applies_it_ends_when_the_store_has_and_is_kno
 
 
 def test_a_batch_cancelled_while_the_model_hangs_changes_nothing_and_the_next_one_does_it(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     model = HangingModel(MERGED)
     deduplicator = MemoryDeduplicator(store, model)
-    store.add_batch([tell(CAT), tell(TABBY)])
+    store.add_batch([make_memory(CAT), make_memory(TABBY)])
 
     async def run() -> None:
         batch = asyncio.create_task(deduplicator.deduplicate_all())
@@ -154,11 +154,11 @@ def test_a_batch_cancelled_while_the_model_hangs_changes_nothing_and_the_next_on
 
 @pytest.mark.parametrize("seed", range(8))
 def test_cancelled_at_any_moment_each_memory_is_written_wholly_or_not_at_all_and_then_once(
-    store: MemoryStore, tell: Tell, seed: int
+    store: MemoryStore, make_memory: MakeMemory, seed: int
 ) -> None:
     """Several cancelled in a row, each then written again by somebody more patient."""
     draw = random.Random(seed)
-    told = [tell(text, user=f"user {n}") for n in range(6) for text in (CAT, TABBY)]
+    told = [make_memory(text, user=f"user {n}") for n in range(6) for text in (CAT, TABBY)]
     deduplicator = MemoryDeduplicator(store, ScriptedModel(*[MERGED] * 12))
     stopped = []
 

@@ -21,7 +21,7 @@ from memory.offline import OfflineModel
 from memory.store import MemoryStore
 from memory.upkeep import examine
 from tests import servers
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel
 
 ROOT = Path(__file__).parent.parent
@@ -47,12 +47,12 @@ def disk() -> Iterator[Disk]:
 
 
 def test_a_full_disk_is_said_nothing_is_half_written_and_it_goes_on_when_there_is_room(
-    store: MemoryStore, model: ScriptedModel, disk: Disk, tell: Tell
+    store: MemoryStore, model: ScriptedModel, disk: Disk, make_memory: MakeMemory
 ) -> None:
     deduplicator = MemoryDeduplicator(store, model)
-    kept = asyncio.run(deduplicator.check_and_merge(tell("Mia sails.")))
+    kept = asyncio.run(deduplicator.check_and_merge(make_memory("Mia sails.")))
     disk.pages = 1  # SQLite takes it as "no more than there are"
-    long = tell("Mia " + "reads " * 2_000)
+    long = make_memory("Mia " + "reads " * 2_000)
     with pytest.raises(LedgerError, match="no room left on its disk; make room and try again"):
         asyncio.run(deduplicator.check_and_merge(long))
     assert list(store.memories()) == [kept]
@@ -87,10 +87,10 @@ def test_postgresql_that_is_not_there_is_one_clear_error() -> None:
 
 
 def test_connections_that_postgresql_closed_are_made_again(
-    postgres_url: str, embedder: PlacedEmbedder, tell: Tell
+    postgres_url: str, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     with MemoryStore(Ledger.create(postgres_url), embedder) as store:
-        store.add(tell("Mia sails."))
+        store.add(make_memory("Mia sails."))
         other = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT")
         with other.connect() as connection:
             connection.exec_driver_sql(
@@ -98,12 +98,12 @@ def test_connections_that_postgresql_closed_are_made_again(
                 "WHERE pid <> pg_backend_pid() AND datname = current_database()"
             )
         other.dispose()
-        store.add(tell("Mia dives."))
+        store.add(make_memory("Mia dives."))
         assert store.counts().live == 2
 
 
 def test_a_chroma_server_that_goes_away_is_searched_around_and_nothing_is_lost(
-    tmp_path: Path, tell: Tell, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, make_memory: MakeMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     with servers.chroma_server() as port:
         chroma = {"host": "127.0.0.1", "port": port}
@@ -111,11 +111,11 @@ def test_a_chroma_server_that_goes_away_is_searched_around_and_nothing_is_lost(
         store = open_store(config)
         store.index.rebuild()
         assert store.index.name == "Chroma server"
-        store.add(tell("Mia keeps a parrot.", user="Mia"))
+        store.add(make_memory("Mia keeps a parrot.", user="Mia"))
     with store:
         deduplicator = build_deduplicator(store, config, OfflineModel())
-        asyncio.run(deduplicator.check_and_merge(tell("mia keeps a parrot!", user="Mia")))
-        asyncio.run(deduplicator.check_and_merge(tell("Mia keeps a horse.", user="Mia")))
+        asyncio.run(deduplicator.check_and_merge(make_memory("mia keeps a parrot!", user="Mia")))
+        asyncio.run(deduplicator.check_and_merge(make_memory("Mia keeps a horse.", user="Mia")))
         assert {memory.content for memory in store.memories()} == {
             "mia keeps a parrot!", "Mia keeps a horse.",
         }  # fmt: skip
@@ -123,12 +123,12 @@ def test_a_chroma_server_that_goes_away_is_searched_around_and_nothing_is_lost(
 
 
 def test_two_processes_on_one_chroma_server_find_what_the_other_wrote(
-    tmp_path: Path, postgres_url: str, chroma_port: int, tell: Tell
+    tmp_path: Path, postgres_url: str, chroma_port: int, make_memory: MakeMemory
 ) -> None:
     chroma = {"host": "127.0.0.1", "port": chroma_port}
     config = _config(tmp_path, chroma=chroma, ledger_url=postgres_url, search={"vectors_mb": 0})
     with open_store(config) as one, open_store(config) as two:
-        memory = one.add(tell("Mia keeps a parrot.", user="Mia"))
+        memory = one.add(make_memory("Mia keeps a parrot.", user="Mia"))
         for store in (one, two):
             store.index.rebuild()
             assert store.index.disagreement() == ""
@@ -144,7 +144,7 @@ def test_two_processes_on_one_chroma_server_find_what_the_other_wrote(
 
 
 def test_who_comes_second_searches_exactly_and_both_see_each_others_writes_at_once(
-    tmp_path: Path, tell: Tell, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, make_memory: MakeMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = _config(tmp_path, search={"vectors_mb": 0})
     with open_store(config) as owner:
@@ -155,7 +155,7 @@ def test_who_comes_second_searches_exactly_and_both_see_each_others_writes_at_on
                 (owner, guest, "Mia keeps a parrot."),
                 (guest, owner, "Jonas bakes bread."),
             ):
-                written = writer.add(tell(text, user="Mia"))
+                written = writer.add(make_memory(text, user="Mia"))
                 found = reader.find_similar(text + " Yes.", 0.5, user="Mia")
                 assert found is not None
                 assert found.memory.id == written.id

@@ -28,7 +28,7 @@ from memory.store import (
     forget_user,
 )
 from memory.text import text_key
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel, living_for
 
 
@@ -83,10 +83,13 @@ def replace(store: MemoryStore, memory: Memory, other: Memory) -> None:
 
 @pytest.mark.parametrize("change", [None, update, link, replace])
 def test_text_vector_and_reasons_are_gone_whatever_happened_after_chroma_copied_them(
-    store: MemoryStore, tmp_path: Path, tell: Tell,
+    store: MemoryStore, tmp_path: Path, make_memory: MakeMemory,
     change: Callable[[MemoryStore, Memory, Memory], None] | None,
 ) -> None:  # fmt: skip
-    memory, other = store.add(tell("Mia sails.")), store.add(tell("Mia sails a boat."))
+    memory, other = (
+        store.add(make_memory("Mia sails.")),
+        store.add(make_memory("Mia sails a boat.")),
+    )
     vectors = [vector_of(store, memory)]
     store.index.rebuild()
     if change is not None:
@@ -109,10 +112,13 @@ def test_text_vector_and_reasons_are_gone_whatever_happened_after_chroma_copied_
 
 
 def test_what_another_process_forgot_is_cleared_by_whoever_has_chroma(
-    open_it: Callable[[], MemoryStore], tmp_path: Path, embedder: PlacedEmbedder, tell: Tell
+    open_it: Callable[[], MemoryStore],
+    tmp_path: Path,
+    embedder: PlacedEmbedder,
+    make_memory: MakeMemory,
 ) -> None:
     with open_it() as owner:
-        memory = owner.add(tell("Mia sails."))
+        memory = owner.add(make_memory("Mia sails."))
         vector = vector_of(owner, memory)
         owner.index.rebuild()
         with MemoryStore(Ledger.create(f"sqlite:///{owner.ledger.name}"), embedder) as other:
@@ -123,10 +129,10 @@ def test_what_another_process_forgot_is_cleared_by_whoever_has_chroma(
 
 
 def test_a_folder_that_was_deleted_leaves_nothing_pending(
-    open_it: Callable[[], MemoryStore], tmp_path: Path, tell: Tell
+    open_it: Callable[[], MemoryStore], tmp_path: Path, make_memory: MakeMemory
 ) -> None:
     with open_it() as store:
-        memory = store.add(tell("Mia sails."))
+        memory = store.add(make_memory("Mia sails."))
         store.index.rebuild()
     (tmp_path / "data" / "chroma").rename(tmp_path / "elsewhere")
     with open_it() as store:
@@ -134,9 +140,9 @@ def test_a_folder_that_was_deleted_leaves_nothing_pending(
 
 
 def test_the_vector_of_an_undone_merge_goes_with_its_members(
-    store: MemoryStore, tmp_path: Path, tell: Tell
+    store: MemoryStore, tmp_path: Path, make_memory: MakeMemory
 ) -> None:
-    old, new = store.add(tell("Mia sails.")), store.add(tell("Mia dives."))
+    old, new = store.add(make_memory("Mia sails.")), store.add(make_memory("Mia dives."))
     joined = new.model_copy(update={"id": store.new_id(), "content": "Mia sails and dives."})
     with store.ledger.reading() as reader:
         since = reader.revision()
@@ -174,10 +180,10 @@ def merged_and_taken_back(store: MemoryStore, of_a: Memory, c: Memory) -> None:
 @pytest.mark.parametrize("later", [kept_apart_by_a_person, merged_and_taken_back])
 @pytest.mark.parametrize("is_new", [True, False], ids=["merged", "replaced"])
 def test_what_was_decided_about_a_merge_before_it_was_taken_back_quotes_nothing(
-    store: MemoryStore, tmp_path: Path, tell: Tell,
+    store: MemoryStore, tmp_path: Path, make_memory: MakeMemory,
     later: Callable[[MemoryStore, Memory, Memory], None], is_new: bool,
 ) -> None:  # fmt: skip
-    a, b, c = (store.add(tell(text)) for text in ("Mia sails.", "Mia dives.", "Mia rows."))
+    a, b, c = (store.add(make_memory(text)) for text in ("Mia sails.", "Mia dives.", "Mia rows."))
     name = store.new_id() if is_new else b.id
     of_a = b.model_copy(update={"id": name, "content": "Mia sails and dives."})
     gone = (a.id, b.id) if is_new else (a.id,)
@@ -192,9 +198,9 @@ def test_what_was_decided_about_a_merge_before_it_was_taken_back_quotes_nothing(
 
 
 def test_a_person_who_keeps_two_apart_does_not_keep_what_a_judge_said_of_a_third(
-    store: MemoryStore, tmp_path: Path, tell: Tell
+    store: MemoryStore, tmp_path: Path, make_memory: MakeMemory
 ) -> None:
-    a, b, c = (store.add(tell(text)) for text in ("Mia sails.", "Mia dives.", "Mia rows."))
+    a, b, c = (store.add(make_memory(text)) for text in ("Mia sails.", "Mia dives.", "Mia rows."))
     apart = ((a.id, b.id), (b.id, c.id), (a.id, c.id))
     reason = "she sails alone, dives deep and rows far"
     decide(store, Action.KEEP_BOTH, (a, b, c), reason=reason, by="scripted", distinct=apart)
@@ -208,19 +214,21 @@ def test_a_person_who_keeps_two_apart_does_not_keep_what_a_judge_said_of_a_third
     assert verdict.by == "model"
 
 
-def test_nothing_brings_a_forgotten_memory_back(store: MemoryStore, tell: Tell) -> None:
-    memory = store.add(tell("Mia sails."))
+def test_nothing_brings_a_forgotten_memory_back(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    memory = store.add(make_memory("Mia sails."))
     store.forget(memory.id)
     store.add(memory)
     assert list(store.memories()) == []
 
 
 def test_an_undo_restores_no_link_to_what_was_forgotten(
-    store: MemoryStore, tmp_path: Path, tell: Tell
+    store: MemoryStore, tmp_path: Path, make_memory: MakeMemory
 ) -> None:
-    a, b = store.add(tell("Mia sails.")), store.add(tell("Mia sails a boat."))
+    a, b = store.add(make_memory("Mia sails.")), store.add(make_memory("Mia sails a boat."))
     end = MemoryLink(target_id=a.id, note="the secret note")
-    x = store.add(tell("Mia sneezes.", linked_ids=(end,)))
+    x = store.add(make_memory("Mia sneezes.", linked_ids=(end,)))
     alive = living_for(store, a)
     assert alive is not None
     replace(store, b, alive)
@@ -232,9 +240,9 @@ def test_an_undo_restores_no_link_to_what_was_forgotten(
 
 
 def test_to_forget_a_bystander_answers_nobody_elses_question(
-    store: MemoryStore, model: ScriptedModel, tell: Tell
+    store: MemoryStore, model: ScriptedModel, make_memory: MakeMemory
 ) -> None:
-    a, b, c = (store.add(tell(text)) for text in ("Mia sails.", "Mia dives.", "Mia rows."))
+    a, b, c = (store.add(make_memory(text)) for text in ("Mia sails.", "Mia dives.", "Mia rows."))
     question = Decision(
         Action.KEEP_BOTH, "no answer", (a, b), candidates=((c.id, 0.91),), pending=True
     )
@@ -246,11 +254,12 @@ def test_to_forget_a_bystander_answers_nobody_elses_question(
 
 
 def test_what_a_user_said_and_nobody_has_read_yet_goes_with_them(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    stays = store.add(tell("Jonas sails.", user="Jonas"))
+    stays = store.add(make_memory("Jonas sails.", user="Jonas"))
     hers = [
-        store.add(tell("Mia sails.", user="Mia", is_private=private)) for private in (False, True)
+        store.add(make_memory("Mia sails.", user="Mia", is_private=private))
+        for private in (False, True)
     ]
     with store.ledger.writing() as writer:
         for number, speaker in enumerate(("Mia", "Jonas")):
@@ -268,13 +277,15 @@ def many_texts() -> WordLlamaEmbedder:
 
 
 @pytest.fixture
-def large(ledger_url: str, many_texts: WordLlamaEmbedder, tell: Tell) -> Iterator[MemoryStore]:
+def large(
+    ledger_url: str, many_texts: WordLlamaEmbedder, make_memory: MakeMemory
+) -> Iterator[MemoryStore]:
     """120 memories of Mia, some of them reworded, and one of Jonas; on each database."""
     with MemoryStore(Ledger.create(ledger_url), many_texts) as store:
-        store.add_batch([tell(f"Mia saw {n} birds.", user="Mia") for n in range(120)])
+        store.add_batch([make_memory(f"Mia saw {n} birds.", user="Mia") for n in range(120)])
         for memory in list(store.memories())[::10]:
             store.update(memory.id, f"{memory.content} She wrote that down.")
-        store.add(tell("Jonas sails.", user="Jonas"))
+        store.add(make_memory("Jonas sails.", user="Jonas"))
         yield store
 
 
@@ -332,11 +343,11 @@ app(sys.argv[1:])
 
 
 def test_a_command_killed_in_between_is_finished_by_running_it_again(
-    tmp_path: Path, tell: Tell, many_texts: WordLlamaEmbedder
+    tmp_path: Path, make_memory: MakeMemory, many_texts: WordLlamaEmbedder
 ) -> None:
     url = f"sqlite:///{tmp_path / 'data' / 'ledger.db'}"
     with MemoryStore(Ledger.create(url), many_texts) as store:
-        store.add_batch([tell(f"Mia saw {n} kestrels.", user="Mia") for n in range(500)])
+        store.add_batch([make_memory(f"Mia saw {n} kestrels.", user="Mia") for n in range(500)])
     env = os.environ | {"MEMORY_DATA_DIR": str(tmp_path / "data")}
     forget = ["forget", "--user", "Mia", "--yes"]
     code = [sys.executable, "-c", KILLED_WHILE_FORGETTING, *forget]
@@ -349,22 +360,22 @@ def test_a_command_killed_in_between_is_finished_by_running_it_again(
 
 
 def test_wordings_that_live_in_another_users_memory_go_with_the_user(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     """Where `dedup_scope` lacks the user, one of Mia's may be retired for one of Jonas."""
-    hers = store.add(tell("Mia's secret boat.", user="Mia"))
-    his = store.add(tell("A boat.", user="Jonas"))
+    hers = store.add(make_memory("Mia's secret boat.", user="Mia"))
+    his = store.add(make_memory("A boat.", user="Jonas"))
     decide(store, Action.REPLACE, (hers, his), Survivor(his, (hers.id,)))
     assert forget_user(store.ledger, store.index, "Mia", START).erased
     assert left_of(store) == ["Jonas"]
 
 
 def test_memory_grows_with_the_largest_transaction_and_not_with_the_user(
-    ledger: Ledger, many_texts: WordLlamaEmbedder, tell: Tell
+    ledger: Ledger, many_texts: WordLlamaEmbedder, make_memory: MakeMemory
 ) -> None:
     """Three thousand at once took some 300 MB, and twice as many four times as much."""
     with MemoryStore(ledger, many_texts) as store:
-        store.add_batch([tell(f"Mia saw {n} herons.", user="Mia") for n in range(3_000)])
+        store.add_batch([make_memory(f"Mia saw {n} herons.", user="Mia") for n in range(3_000)])
         tracemalloc.start()
         try:
             forget_user(store.ledger, store.index, "Mia", START)
@@ -387,8 +398,10 @@ def test_somebody_of_whom_only_turns_are_known_can_be_forgotten(
         assert reader.turns.waiting() == []
 
 
-def test_forgetting_touches_nothing_that_somebody_else_said(store: MemoryStore, tell: Tell) -> None:
-    memory = store.add(tell("I like tea.", user="Mia"))
+def test_forgetting_touches_nothing_that_somebody_else_said(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    memory = store.add(make_memory("I like tea.", user="Mia"))
     said = Turn(speaker="Jonas", text="I like tea. My sister moved.", at=START, id="1")
     with store.ledger.writing() as writer:
         writer.turns.keep(said, "1")

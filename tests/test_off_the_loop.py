@@ -15,7 +15,7 @@ from memory.extractor import MemoryExtractor
 from memory.models import Candidate
 from memory.offline import OfflineModel
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 from tests.turns import hook, turn
 
@@ -43,13 +43,13 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 
 def test_what_differs_in_a_group_that_was_decided(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, watch: Watch
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, watch: Watch
 ) -> None:
     cat, tabby = f"{LONG}Mia has a cat.", f"{LONG}Mia has a tabby cat."
     embedder.place(cat)
     embedder.place(tabby, 0.97, cat)
-    store.add(tell(cat))
-    store.add(tell(tabby))
+    store.add(make_memory(cat))
+    store.add(make_memory(tabby))
     seen = watch("memory.decide.policy.differs")
     report = asyncio.run(MemoryDeduplicator(store, OfflineModel()).deduplicate_all())
     assert report.found == 1
@@ -62,9 +62,9 @@ def test_what_differs_in_a_group_that_was_decided(
 )
 def test_requests_and_copies_in_a_turn(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
-    embedder: PlacedEmbedder, tell: Tell, name: str, watch: Watch,
+    embedder: PlacedEmbedder, make_memory: MakeMemory, name: str, watch: Watch,
 ) -> None:  # fmt: skip
-    store.add(tell("Leo's alarm code is 7788.", user="Leo"))
+    store.add(make_memory("Leo's alarm code is 7788.", user="Leo"))
     said = embedder.place("Hello Eve.", 0.6, "Leo's alarm code is 7788.")
     model.extractions = [[Candidate(content="Mia rows on the lake.", user="Mia", turns=(1,))]]
     seen = watch(f"memory.extractor.turn_reader.{name}")

@@ -26,7 +26,7 @@ from memory.offline import OfflineModel
 from memory.providers import Asking, Budget, CallBudget, OwnModel
 from memory.store import MemoryStore
 from tests import commands
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder
 from tests.readings import WRONG
 
@@ -93,13 +93,15 @@ def test_the_pages_model_and_embedder_serve_the_chat_and_every_command(
 
 
 def test_the_pages_model_passes_its_trial_and_reads_merged_texts(
-    store: MemoryStore, tell: Tell, house: str
+    store: MemoryStore, make_memory: MakeMemory, house: str
 ) -> None:
     names: dict[str, Any] = {}
     exec(EXAMPLE, names)
     model = OwnModel(names["HouseModel"](house))
     part = checked(
-        ProposedMerge((tell("Mia has a cat."), tell("Mia's cat is Pip.")), "Mia has Pip.")
+        ProposedMerge(
+            (make_memory("Mia has a cat."), make_memory("Mia's cat is Pip.")), "Mia has Pip."
+        )
     )
     asking = Asking(CallBudget(9), Budget(30.0))
     reader = SecondReader(store, model)
@@ -140,12 +142,17 @@ VALUES = [
 
 @pytest.mark.parametrize(("older", "newer", "joined"), VALUES)
 def test_a_model_of_the_older_form_loses_no_value_but_to_a_newer_one(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, older: str, newer: str, joined: bool
+    store: MemoryStore,
+    embedder: PlacedEmbedder,
+    make_memory: MakeMemory,
+    older: str,
+    newer: str,
+    joined: bool,
 ) -> None:
     """Its judge keeps the newer text alone, and nobody reads that a second time."""
     embedder.place(older)
     embedder.place(newer, 0.93, older)
-    store.add_batch([tell(older), tell(newer)])
+    store.add_batch([make_memory(older), make_memory(newer)])
     model = OwnModel(OfTheOlderForm(newer))  # type: ignore[arg-type] # it keeps the older promise
     asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
     assert {memory.content for memory in store.memories()} == (
@@ -159,12 +166,12 @@ def test_a_model_of_the_older_form_loses_no_value_but_to_a_newer_one(
 
 @pytest.mark.parametrize("wrapped", [True, False])
 def test_a_model_of_the_older_form_is_shown_at_most_eight_memories(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, wrapped: bool
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, wrapped: bool
 ) -> None:
     texts = [f"Mia owns the book numbered {n}." for n in range(20)]
     for n, text in enumerate(texts, start=1):
         embedder.place_at(text, [1.0, *[0.0] * n, 0.27])
-    store.add_batch([tell(text) for text in texts])
+    store.add_batch([make_memory(text) for text in texts])
     own: Any = OfTheOlderForm("Mia owns books.")
     model = OwnModel(own) if wrapped else own
     asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
@@ -245,7 +252,9 @@ def test_what_ones_own_model_raises_is_a_failed_call_and_loses_nothing(
     assert "broken-1 failed" in caplog.text
 
 
-def test_an_object_given_to_a_builder_is_guarded_as_everywhere(tmp_path: Path, tell: Tell) -> None:
+def test_an_object_given_to_a_builder_is_guarded_as_everywhere(
+    tmp_path: Path, make_memory: MakeMemory
+) -> None:
     """Whatever it raises, the memory is stored and its question stays open."""
 
     class Raising(OfflineModel):
@@ -260,7 +269,7 @@ def test_an_object_given_to_a_builder_is_guarded_as_everywhere(tmp_path: Path, t
     async def check(store: MemoryStore) -> None:
         deduplicator = build_deduplicator(store, config, Raising())
         for text in texts:
-            await deduplicator.check_and_merge(tell(text, user="Mia"))
+            await deduplicator.check_and_merge(make_memory(text, user="Mia"))
         extractor = build_extractor(store, config, Broken())
         failed = await extractor.extract_and_store([Turn(speaker="Mia", text="I sail.", at=START)])
         assert "broken-1 failed (ValueError: no such GPU)" in failed.problem
@@ -272,7 +281,9 @@ def test_an_object_given_to_a_builder_is_guarded_as_everywhere(tmp_path: Path, t
         assert store.counts().pending == 1
 
 
-def test_an_embedder_object_is_compared_by_its_own_cosine(tmp_path: Path, tell: Tell) -> None:
+def test_an_embedder_object_is_compared_by_its_own_cosine(
+    tmp_path: Path, make_memory: MakeMemory
+) -> None:
     """0.75 is far apart for it, though it is near for the default embedder."""
     config = configured(None, {"data_dir": str(tmp_path / "data"), "llm_provider": "offline"})
     embedder = PlacedEmbedder()
@@ -281,7 +292,7 @@ def test_an_embedder_object_is_compared_by_its_own_cosine(tmp_path: Path, tell: 
     with open_store(config, embedder=embedder) as store:
         deduplicator = build_deduplicator(store, config, OfflineModel())
         for text in ("Mia sings in a choir.", "Mia sings in a choir on Mondays."):
-            asyncio.run(deduplicator.check_and_merge(tell(text)))
+            asyncio.run(deduplicator.check_and_merge(make_memory(text)))
         assert len(list(store.memories())) == 2
         assert [one.action for one in store.history()] == []
 
@@ -332,19 +343,25 @@ def test_vectors_that_cannot_be_are_embedding_errors_and_lose_nothing(
 
 
 def test_a_vector_of_another_length_than_those_stored_is_an_embedding_error(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore,
+    embedder: PlacedEmbedder,
+    make_memory: MakeMemory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    store.add(tell("Mia sails."))
+    store.add(make_memory("Mia sails."))
     monkeypatch.setattr(embedder, "embed", lambda texts: np.eye(len(texts), 32))
     with pytest.raises(EmbeddingError, match="placed-64"):
         store.search("Mia rows.", everyone=True)
 
 
 def test_a_vector_is_brought_to_length_one(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore,
+    embedder: PlacedEmbedder,
+    make_memory: MakeMemory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(embedder, "embed", lambda texts: 7.0 * np.eye(len(texts), 64))
-    store.add(tell("Mia sails."))
+    store.add(make_memory("Mia sails."))
     assert store.search("Mia sails.", everyone=True)[0].similarity == 1.0
 
 

@@ -12,7 +12,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.models import Action, Memory, Scope, ScopeField
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel, ticking
 from tests.search.vectors import BruteForce
 
@@ -36,29 +36,29 @@ def by_agent(
         yield store
 
 
-def told_to(agent: object, tell: Tell, content: str = TEXT) -> Memory:
+def told_to(agent: object, make_memory: MakeMemory, content: str = TEXT) -> Memory:
     metadata = {} if agent is None else {"agent": agent}
-    return tell(content, user="Mia", metadata=metadata)
+    return make_memory(content, user="Mia", metadata=metadata)
 
 
 AGENTS: tuple[object, ...] = ("a", "b", 7, None)
 
 
 def test_the_same_words_told_to_two_agents_stay_two_memories(
-    by_agent: MemoryStore, model: ScriptedModel, tell: Tell
+    by_agent: MemoryStore, model: ScriptedModel, make_memory: MakeMemory
 ) -> None:
     deduplicator = MemoryDeduplicator(by_agent, model)
     for _ in range(2):
         for agent in AGENTS:
-            asyncio.run(deduplicator.check_and_merge(told_to(agent, tell)))
+            asyncio.run(deduplicator.check_and_merge(told_to(agent, make_memory)))
     assert [one.metadata.get("agent") for one in by_agent.memories()] == list(AGENTS)
     assert not model.asked
 
 
 def test_a_batch_merges_within_each_agent_only(
-    by_agent: MemoryStore, model: ScriptedModel, tell: Tell
+    by_agent: MemoryStore, model: ScriptedModel, make_memory: MakeMemory
 ) -> None:
-    by_agent.add_batch([told_to(agent, tell) for agent in (*AGENTS, *AGENTS)])
+    by_agent.add_batch([told_to(agent, make_memory) for agent in (*AGENTS, *AGENTS)])
     asyncio.run(MemoryDeduplicator(by_agent, model).deduplicate_all())
     left = [one.metadata.get("agent") for one in by_agent.memories()]
     assert sorted(left, key=str) == sorted(AGENTS, key=str)
@@ -66,13 +66,16 @@ def test_a_batch_merges_within_each_agent_only(
 
 @pytest.mark.parametrize("fields", [(), ("user",), ("user", "agent"), ("agent", "channel")])
 def test_what_a_person_kept_apart_stays_apart_in_scopes_of_other_fields(
-    ledger_url: str, embedder: PlacedEmbedder, tell: Tell, fields: tuple[ScopeField, ...]
+    ledger_url: str,
+    embedder: PlacedEmbedder,
+    make_memory: MakeMemory,
+    fields: tuple[ScopeField, ...],
 ) -> None:
     black, dark = "Mia owns a black cat.", "Mia owns a dark cat."
     embedder.place(dark, 0.97, to=black)
     model = ScriptedModel()
     with MemoryStore(Ledger.create(ledger_url), embedder, clock=ticking()) as store:
-        store.add_batch([told_to("a", tell, black), told_to("a", tell, dark)])
+        store.add_batch([told_to("a", make_memory, black), told_to("a", make_memory, dark)])
         scope = store.scope_of(next(store.memories()))
         with store.ledger.writing() as writer:
             writer.distinct.mark(scope, black, dark, "kept by a person", "person")
@@ -82,32 +85,37 @@ def test_what_a_person_kept_apart_stays_apart_in_scopes_of_other_fields(
         deduplicator = MemoryDeduplicator(store, model)
         report = asyncio.run(deduplicator.deduplicate_all())
         assert (report.groups, store.counts().live) == ((), 2)
-        [copy] = asyncio.run(deduplicator.check_and_merge_all([told_to("a", tell, dark)]))
+        [copy] = asyncio.run(deduplicator.check_and_merge_all([told_to("a", make_memory, dark)]))
         assert (copy.action, store.counts().live) == (Action.REPLACE, 2)
     assert not model.asked
 
 
 @pytest.mark.parametrize("fields", [(), ("user",), ("user", "agent"), ("agent", "channel")])
 def test_an_import_too_keeps_apart_what_a_person_did_in_scopes_of_other_fields(
-    ledger_url: str, embedder: PlacedEmbedder, tell: Tell, fields: tuple[ScopeField, ...]
+    ledger_url: str,
+    embedder: PlacedEmbedder,
+    make_memory: MakeMemory,
+    fields: tuple[ScopeField, ...],
 ) -> None:
     black, dark = "Mia owns a cat.", "Mia owns a dark cat."
     embedder.place(dark, 0.97, to=black)
     with MemoryStore(
         Ledger.create(ledger_url), embedder, scope_fields=fields, clock=ticking()
     ) as store:
-        store.add(told_to("a", tell, black))
+        store.add(told_to("a", make_memory, black))
         here = Scope.of(next(store.memories()), ("user",))
         with store.ledger.writing() as writer:
             writer.distinct.mark(here, black, dark, "kept by a person", "person")
         deduplicator = MemoryDeduplicator(store, ScriptedModel())
-        new = [told_to("a", tell, dark), told_to("a", tell, "Mia rows.")]
+        new = [told_to("a", make_memory, dark), told_to("a", make_memory, "Mia rows.")]
         asyncio.run(deduplicator.check_and_merge_all(new, run="run_1"))
         assert {memory.content for memory in store.memories()} == {black, dark, "Mia rows."}
 
 
-def test_a_search_may_ask_for_one_agents_memories(by_agent: MemoryStore, tell: Tell) -> None:
-    by_agent.add_batch([told_to(agent, tell, f"{TEXT} {agent}") for agent in AGENTS])
+def test_a_search_may_ask_for_one_agents_memories(
+    by_agent: MemoryStore, make_memory: MakeMemory
+) -> None:
+    by_agent.add_batch([told_to(agent, make_memory, f"{TEXT} {agent}") for agent in AGENTS])
     for agent, value in (("a", "a"), (7, "7"), (None, None)):
         found = by_agent.search(TEXT, 5, scope=Scope((("agent", value), ("user", "Mia"))))
         assert [hit.memory.metadata.get("agent") for hit in found] == [agent]

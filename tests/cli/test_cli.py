@@ -526,11 +526,11 @@ def test_a_write_back_that_was_cut_off_is_finished_by_the_same_command(
 ) -> None:
     @contextlib.contextmanager
     def cut_off(what: str) -> Iterator[Callable[[int, int], None]]:
-        def tell(done: int, _whole: int) -> None:
+        def report(done: int, _whole: int) -> None:
             if what == "writing" and done:
                 raise KeyboardInterrupt
 
-        yield tell
+        yield report
 
     with contextlib.chdir(tmp_path):
         Path("config.yaml").write_text("memory:\n  data_dir: data\n")

@@ -19,19 +19,19 @@ def test_on_a_pipe_it_is_said_again_and_again_how_far_it_is(
         said.extend(capsys.readouterr().err.splitlines())
         return any(re.fullmatch(line, one) for one in said)
 
-    with progress("importing", every_s=0.01) as tell:
+    with progress("importing", every_s=0.01) as report:
         while not heard(r"importing: \d+ s"):
             pass
-        tell(1_000, 2_000)
+        report(1_000, 2_000)
         while not heard(r"importing: \d+ s, 1,000 of 2,000, [\d,.]+ a second, \d+ s left"):
             pass
-        compared(tell)(30, 90)
+        compared(report)(30, 90)
         while not heard(r"importing: \d+ s, 30 of 90 texts compared, [\d,.]+ a second, \d+ s left"):
             pass
     assert "progress" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_what_is_done_within_ten_seconds_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress("importing") as tell:
-        tell(1, 2)
+    with progress("importing") as report:
+        report(1, 2)
     assert capsys.readouterr().err == ""

@@ -7,17 +7,17 @@ from itertools import combinations
 from memory.decide.likeness import Likeness
 from memory.models import Scale
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 
 
 def test_pairs_worked_out_together_are_as_alike_as_one_by_one(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place("one")
     embedder.place("two", 0.8, "one")
     embedder.place("三つ", 0.9, "one")
-    store.add_batch([tell(text) for text in ("one", "two", "三つ", "ONE", "alone")])
+    store.add_batch([make_memory(text) for text in ("one", "two", "三つ", "ONE", "alone")])
     likeness = Likeness(store.snapshot(), Scale(anchor=0.7, anchor_kana_han=0.88))
     memories = list(store.memories())
     groups = [memories[:4], memories[4:], [], memories]

@@ -16,7 +16,7 @@ from memory.models import (
     Rules,
     SearchResult,
 )
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START
 
 RULES = Rules()
@@ -40,8 +40,10 @@ def decide(old: Memory, new: Memory, similarity: float, rules: Rules = RULES) ->
         (SHORT, OTHER, 0.899999, "add"),
     ],
 )
-def test_decision_table(tell: Tell, old: str, new: str, similarity: float, expected: str) -> None:
-    first, second = tell(old), tell(new)
+def test_decision_table(
+    make_memory: MakeMemory, old: str, new: str, similarity: float, expected: str
+) -> None:
+    first, second = make_memory(old), make_memory(new)
     decision = decide(first, second, similarity)
     if expected == "judge":
         assert isinstance(decision, Question)
@@ -59,29 +61,33 @@ def test_decision_table(tell: Tell, old: str, new: str, similarity: float, expec
     assert survivor.memory.timestamp == second.timestamp
 
 
-def test_nothing_similar_is_added(tell: Tell) -> None:
-    decision, match = decide_new(tell(SHORT), [], RULES)
+def test_nothing_similar_is_added(make_memory: MakeMemory) -> None:
+    decision, match = decide_new(make_memory(SHORT), [], RULES)
     assert isinstance(decision, Decision)
     assert (decision.action, match) == (Action.ADD, None)
 
 
-def test_without_the_guard_the_newer_replaces_whatever_differs(tell: Tell) -> None:
-    old, new = tell(SHORT), tell(OTHER)
+def test_without_the_guard_the_newer_replaces_whatever_differs(make_memory: MakeMemory) -> None:
+    old, new = make_memory(SHORT), make_memory(OTHER)
     decision = decide(old, new, 0.95, Rules(guard=False))
     assert isinstance(decision, Decision)
     assert decision.survivors[0].memory.id == new.id
 
 
-def test_newer_means_later_in_time_not_in_arrival(tell: Tell) -> None:
-    stored = tell(SHORT)
-    late_arrival = tell(SHORT, timestamp=START - timedelta(days=1))
+def test_newer_means_later_in_time_not_in_arrival(make_memory: MakeMemory) -> None:
+    stored = make_memory(SHORT)
+    late_arrival = make_memory(SHORT, timestamp=START - timedelta(days=1))
     decision = decide(stored, late_arrival, 1.0)
     assert isinstance(decision, Decision)
     assert decision.survivors[0].memory.id == stored.id
 
 
-def test_the_nearest_that_can_be_decided_without_a_model_decides(tell: Tell) -> None:
-    lookalike, copy, new = tell("Mia has 3 cats."), tell("Mia has 2 cats"), tell("Mia has 2 cats!")
+def test_the_nearest_that_can_be_decided_without_a_model_decides(make_memory: MakeMemory) -> None:
+    lookalike, copy, new = (
+        make_memory("Mia has 3 cats."),
+        make_memory("Mia has 2 cats"),
+        make_memory("Mia has 2 cats!"),
+    )
     matches = [SearchResult(lookalike, 0.99), SearchResult(copy, 0.97)]
     decision, match = decide_new(new, matches, RULES)
     assert isinstance(decision, Decision)
@@ -89,9 +95,9 @@ def test_the_nearest_that_can_be_decided_without_a_model_decides(tell: Tell) -> 
     assert match.memory == copy
 
 
-def test_the_survivor_inherits_what_only_the_retired_one_had(tell: Tell) -> None:
-    old = tell(SHORT, tags=("pet",), intensity=0.9, importance=5, category="old")
-    new = tell(LONG, tags=("home",), intensity=0.1, metadata={"n": 1}, category="new")
+def test_the_survivor_inherits_what_only_the_retired_one_had(make_memory: MakeMemory) -> None:
+    old = make_memory(SHORT, tags=("pet",), intensity=0.9, importance=5, category="old")
+    new = make_memory(LONG, tags=("home",), intensity=0.1, metadata={"n": 1}, category="new")
     decision = decide(old, new, 0.96)
     assert isinstance(decision, Decision)
     successor = decision.survivors[0].memory
@@ -106,8 +112,8 @@ def always(similarity: float) -> Alike:
     return lambda a, b: 1.0 if a.content == b.content else similarity
 
 
-def test_a_group_replaces_first_and_asks_about_the_rest(tell: Tell) -> None:
-    a, b, c = tell(SHORT), tell(LONG), tell(OTHER)
+def test_a_group_replaces_first_and_asks_about_the_rest(make_memory: MakeMemory) -> None:
+    a, b, c = make_memory(SHORT), make_memory(LONG), make_memory(OTHER)
     plan = plan_group([a, b, c], always(0.96), RULES)
     assert plan.replacement is not None
     assert plan.replacement.retired == (a.id,)
@@ -115,8 +121,8 @@ def test_a_group_replaces_first_and_asks_about_the_rest(tell: Tell) -> None:
     assert plan.question.members == (b, c)
 
 
-def test_the_widest_text_stays_for_all_that_it_covers(tell: Tell) -> None:
-    a, b, c = tell(LONG), tell(SHORT), tell(SHORT + "!")
+def test_the_widest_text_stays_for_all_that_it_covers(make_memory: MakeMemory) -> None:
+    a, b, c = make_memory(LONG), make_memory(SHORT), make_memory(SHORT + "!")
     plan = plan_group([a, b, c], always(0.97), RULES)
     assert plan.replacement is not None
     [survivor] = plan.replacement.survivors
@@ -125,15 +131,15 @@ def test_the_widest_text_stays_for_all_that_it_covers(tell: Tell) -> None:
     assert plan.question is None
 
 
-def test_the_reason_says_which_of_the_two_was_kept(tell: Tell) -> None:
-    members = [tell(SHORT), tell(LONG), tell(OTHER)]
+def test_the_reason_says_which_of_the_two_was_kept(make_memory: MakeMemory) -> None:
+    members = [make_memory(SHORT), make_memory(LONG), make_memory(OTHER)]
     plan = plan_group(members, always(0.97), RULES)
     assert plan.replacement is not None
     assert plan.replacement.reason == "the newer states all of the older"
 
 
-def test_in_a_group_too_the_threshold_includes_its_own_value(tell: Tell) -> None:
-    members = [tell(SHORT), tell(LONG)]
+def test_in_a_group_too_the_threshold_includes_its_own_value(make_memory: MakeMemory) -> None:
+    members = [make_memory(SHORT), make_memory(LONG)]
     assert plan_group(members, always(0.95), RULES).replacement is not None
     assert plan_group(members, always(0.949999), RULES).replacement is None
 
@@ -145,20 +151,22 @@ def ask(*members: Memory) -> Question:
     return Question(members, "between 0.90 and 0.95", 0.92)
 
 
-def test_after_a_failure_what_is_covered_is_replaced_and_the_rest_kept(tell: Tell) -> None:
-    covered = after_failure(ask(tell(SHORT), tell(LONG)), "down", RULES)
+def test_after_a_failure_what_is_covered_is_replaced_and_the_rest_kept(
+    make_memory: MakeMemory,
+) -> None:
+    covered = after_failure(ask(make_memory(SHORT), make_memory(LONG)), "down", RULES)
     assert (covered.action, covered.pending) == (Action.REPLACE, True)
-    apart = after_failure(ask(tell(SHORT), tell(OTHER)), "down", RULES)
+    apart = after_failure(ask(make_memory(SHORT), make_memory(OTHER)), "down", RULES)
     assert (apart.action, apart.retired, apart.pending) == (Action.KEEP_BOTH, (), True)
 
 
-def test_after_a_failure_without_the_guard_the_newer_replaces(tell: Tell) -> None:
-    old, new = tell(SHORT), tell(OTHER)
+def test_after_a_failure_without_the_guard_the_newer_replaces(make_memory: MakeMemory) -> None:
+    old, new = make_memory(SHORT), make_memory(OTHER)
     decision = after_failure(ask(old, new), "down", Rules(guard=False))
     assert (decision.action, decision.retired) == (Action.REPLACE, (old.id,))
 
 
-def test_keep_both_on_failure_never_retires(tell: Tell) -> None:
+def test_keep_both_on_failure_never_retires(make_memory: MakeMemory) -> None:
     rules = Rules(guard=False, on_merge_failure="keep_both")
-    decision = after_failure(ask(tell(SHORT), tell(LONG)), "down", rules)
+    decision = after_failure(ask(make_memory(SHORT), make_memory(LONG)), "down", rules)
     assert (decision.action, decision.retired, decision.pending) == (Action.KEEP_BOTH, (), True)

@@ -16,7 +16,7 @@ from memory.models import (
     Question,
     Verdict,
 )
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 
 SHORT, LONG, OTHER = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
 TABBY = (LONG, "Mia's cat is called Pip.")
@@ -37,8 +37,8 @@ def settled(question: Question, verdict: Verdict, new_id: str = "unused") -> Dec
     return decided(question, verdict, read, lambda: new_id, "m")
 
 
-def test_a_merge_is_a_new_memory_made_from_both(tell: Tell) -> None:
-    old, new = map(tell, TABBY)
+def test_a_merge_is_a_new_memory_made_from_both(make_memory: MakeMemory) -> None:
+    old, new = map(make_memory, TABBY)
     verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=RETOLD),))
     decision = settled(ask(old, new), verdict, "mem_0000000000ff")
     [survivor] = decision.survivors
@@ -49,31 +49,31 @@ def test_a_merge_is_a_new_memory_made_from_both(tell: Tell) -> None:
     assert decision.verified == "by a second reading"
 
 
-def test_a_merge_that_says_what_a_source_says_keeps_that_source(tell: Tell) -> None:
-    old, new = tell(SHORT), tell(LONG)
+def test_a_merge_that_says_what_a_source_says_keeps_that_source(make_memory: MakeMemory) -> None:
+    old, new = make_memory(SHORT), make_memory(LONG)
     verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=LONG),))
     decision = settled(ask(old, new), verdict)
     assert decision.survivors[0].memory.id == new.id
     assert decision.verified == "by words"
 
 
-def test_two_singles_are_remembered_as_told_apart(tell: Tell) -> None:
-    old, new = tell(SHORT), tell(OTHER)
+def test_two_singles_are_remembered_as_told_apart(make_memory: MakeMemory) -> None:
+    old, new = make_memory(SHORT), make_memory(OTHER)
     decision = settled(ask(old, new), Verdict())
     assert (decision.action, decision.survivors) == (Action.KEEP_BOTH, ())
     assert decision.distinct == ((old.id, new.id),)
 
 
-def test_a_partition_merges_some_and_tells_the_others_apart(tell: Tell) -> None:
-    a, b, c = tell(SHORT), tell(OTHER), tell(LONG)
+def test_a_partition_merges_some_and_tells_the_others_apart(make_memory: MakeMemory) -> None:
+    a, b, c = make_memory(SHORT), make_memory(OTHER), make_memory(LONG)
     verdict = Verdict(parts=(MergeGroup(members=(0, 2), text=LONG),))
     decision = settled(ask(a, b, c), verdict)
     assert decision.retired == (a.id,)
     assert decision.distinct == ((a.id, b.id), (b.id, c.id))
 
 
-def test_one_refused_group_does_not_refuse_the_others(tell: Tell) -> None:
-    members = [tell(text) for text in (SHORT, LONG, "Bo is 30.", "Bo turned 30 in May.")]
+def test_one_refused_group_does_not_refuse_the_others(make_memory: MakeMemory) -> None:
+    members = [make_memory(text) for text in (SHORT, LONG, "Bo is 30.", "Bo turned 30 in May.")]
     groups = (
         MergeGroup(members=(0, 1), text=LONG),
         MergeGroup(members=(2, 3), text="Bo turned 31 in May."),
@@ -95,9 +95,9 @@ def test_one_refused_group_does_not_refuse_the_others(tell: Tell) -> None:
     ],
 )
 def test_an_answer_that_is_no_partition_is_not_believed(
-    tell: Tell, parts: tuple[MergeGroup, ...], fault: str
+    make_memory: MakeMemory, parts: tuple[MergeGroup, ...], fault: str
 ) -> None:
-    answer = resolve(ask(tell(SHORT), tell(LONG)), Verdict(parts=parts))
+    answer = resolve(ask(make_memory(SHORT), make_memory(LONG)), Verdict(parts=parts))
     assert isinstance(answer, str)
     assert fault in answer
 
@@ -106,8 +106,8 @@ def test_an_answer_that_is_no_partition_is_not_believed(
 
 
 @pytest.fixture
-def doubtful(tell: Tell) -> Part:
-    part = checked(ProposedMerge(tuple(map(tell, TABBY)), RETOLD))
+def doubtful(make_memory: MakeMemory) -> Part:
+    part = checked(ProposedMerge(tuple(map(make_memory, TABBY)), RETOLD))
     assert part.belief is Belief.DOUBTFUL
     return part
 
@@ -135,8 +135,8 @@ def test_where_nobody_reads_a_reworded_text_is_refused(doubtful: Part) -> None:
     assert checked_by_words(doubtful.merge).belief is Belief.REFUSED
 
 
-def test_a_decision_says_which_values_gave_way_to_newer_ones(tell: Tell) -> None:
-    old, new = tell("Mia pays 900 euros."), tell("Mia pays 950 euros.")
+def test_a_decision_says_which_values_gave_way_to_newer_ones(make_memory: MakeMemory) -> None:
+    old, new = make_memory("Mia pays 900 euros."), make_memory("Mia pays 950 euros.")
     part = checked_by_words(ProposedMerge((old, new), new.content))
     verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=new.content),), reason="one rent")
     decision = decided(ask(old, new), verdict, [part], lambda: "unused", "m")

@@ -35,7 +35,7 @@ from memory.providers import CircuitBreaker
 from memory.review import cards_of
 from memory.search import VectorsByUser, similarity
 from memory.store import Applied, Asker, MemoryStore, Unconditional, reopen_pending
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import (
     START,
     HangingModel,
@@ -92,21 +92,24 @@ def test_a_plan_of_few_groups_counts_all_and_shows_the_least_certain(
     [(0.95, 0, {TABBY}), (0.949, 1, {TABBY}), (0.90, 1, {TABBY}), (0.899, 0, {CAT, TABBY})],
 )
 def test_thresholds_include_their_own_value(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell,
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory,
     similarity: float, asked: int, left: set[str],
 ) -> None:  # fmt: skip
     model = ScriptedModel(MERGED)
     deduplicator = MemoryDeduplicator(store, model)
     embedder.place(CAT)
     embedder.place(TABBY, similarity, CAT)
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(TABBY))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(TABBY))
     assert (len(model.asked), live(store)) == (asked, left)
     assert every_text(store) == {CAT, TABBY}
 
 
 def test_long_texts_are_not_compared_on_the_loop(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore,
+    embedder: PlacedEmbedder,
+    make_memory: MakeMemory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     on_the_loop = []
 
@@ -120,8 +123,8 @@ def test_long_texts_are_not_compared_on_the_loop(
     embedder.place(cat)
     embedder.place(dog, 0.97, cat)
     deduplicator = MemoryDeduplicator(store, OfflineModel())
-    write(deduplicator, tell(cat))
-    write(deduplicator, tell(dog))
+    write(deduplicator, make_memory(cat))
+    write(deduplicator, make_memory(dog))
     assert on_the_loop
     assert not any(on_the_loop)
 
@@ -133,21 +136,24 @@ def minutes_pass(store: MemoryStore, minutes: int) -> None:
 
 
 def test_the_same_text_needs_no_model_and_the_newer_stays(
-    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+    store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory
 ) -> None:
-    write(deduplicator, tell(CAT))
-    second = tell(CAT.upper())
+    write(deduplicator, make_memory(CAT))
+    second = make_memory(CAT.upper())
     assert write(deduplicator, second) == second
     assert live(store) == {CAT.upper()}
 
 
 def test_an_older_memory_that_says_more_absorbs_the_newer(
-    store: MemoryStore, embedder: PlacedEmbedder, deduplicator: MemoryDeduplicator, tell: Tell
+    store: MemoryStore,
+    embedder: PlacedEmbedder,
+    deduplicator: MemoryDeduplicator,
+    make_memory: MakeMemory,
 ) -> None:
     embedder.place(TABBY)
     embedder.place(CAT, 0.96, TABBY)
-    old = write(deduplicator, tell(TABBY))
-    new = tell(CAT, metadata={"seen": 2})
+    old = write(deduplicator, make_memory(TABBY))
+    new = make_memory(CAT, metadata={"seen": 2})
     result = write(deduplicator, new)
     assert (result.id, result.content) == (old.id, TABBY)
     assert (result.timestamp, result.metadata) == (new.timestamp, {"seen": 2})
@@ -155,28 +161,28 @@ def test_an_older_memory_that_says_more_absorbs_the_newer(
 
 
 def test_what_differs_in_a_value_is_judged_and_both_stay(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     model = ScriptedModel(APART)
     deduplicator = MemoryDeduplicator(store, model)
     embedder.place(CAT)
     embedder.place(DOG, 0.98, CAT)
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(DOG))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(DOG))
     assert live(store) == {CAT, DOG}
-    write(deduplicator, tell(DOG + "!"))
+    write(deduplicator, make_memory(DOG + "!"))
     assert len(model.asked) == 1, "what was told apart is never asked again"
     assert batch(deduplicator).decisions == {}
 
 
 def test_without_the_guard_the_newer_replaces_as_the_seed_says(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, model: ScriptedModel
 ) -> None:
     deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
     embedder.place(CAT)
     embedder.place(DOG, 0.95, CAT)
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(DOG))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(DOG))
     assert (live(store), every_text(store)) == ({DOG}, {CAT, DOG})
 
 
@@ -193,32 +199,32 @@ def chain(request: pytest.FixtureRequest, embedder: PlacedEmbedder) -> list[str]
 
 
 def test_without_the_guard_a_chain_whose_ends_are_unlike_does_not_collapse_one_by_one(
-    store: MemoryStore, model: ScriptedModel, tell: Tell, chain: list[str]
+    store: MemoryStore, model: ScriptedModel, make_memory: MakeMemory, chain: list[str]
 ) -> None:
     deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
     for text in chain:
-        write(deduplicator, tell(text))
+        write(deduplicator, make_memory(text))
     assert live(store) == {chain[1], chain[2]}
     batch(deduplicator)
     assert live(store) == {chain[1], chain[2]}, "nor in a batch later"
 
 
 def test_without_the_guard_a_chain_whose_ends_are_unlike_does_not_collapse_in_a_batch(
-    store: MemoryStore, model: ScriptedModel, tell: Tell, chain: list[str]
+    store: MemoryStore, model: ScriptedModel, make_memory: MakeMemory, chain: list[str]
 ) -> None:
     """Nor does what replaced an end answer for it in the next round."""
-    store.add_batch([tell(text) for text in chain])
+    store.add_batch([make_memory(text) for text in chain])
     batch(MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False)))
     assert len(live(store)) == 2
     assert chain[2] in live(store)
 
 
 def test_switched_off_it_stores_everything(
-    store: MemoryStore, tell: Tell, model: ScriptedModel
+    store: MemoryStore, make_memory: MakeMemory, model: ScriptedModel
 ) -> None:
     deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_enabled=False))
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(CAT))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(CAT))
     assert len(list(store.memories())) == 2
 
 
@@ -231,50 +237,50 @@ def test_switched_off_it_stores_everything(
     ],
 )
 def test_nobody_replaces_what_is_outside_their_scope(
-    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell,
+    store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory,
     first: dict[str, object], second: dict[str, object],
 ) -> None:  # fmt: skip
-    write(deduplicator, tell(CAT, **first))
-    write(deduplicator, tell(CAT, **second))
+    write(deduplicator, make_memory(CAT, **first))
+    write(deduplicator, make_memory(CAT, **second))
     batch(deduplicator)
     assert len(list(store.memories())) == 2
 
 
 def test_the_same_memory_again_is_not_stored_again(
-    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+    store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory
 ) -> None:
-    memory = tell(CAT)
+    memory = make_memory(CAT)
     assert write(deduplicator, memory) == write(deduplicator, memory) == memory
     assert len(every_text(store)) == len(list(store.memories())) == 1
 
 
 def test_an_id_that_is_taken_by_another_content_loses_nothing(
-    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+    store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory
 ) -> None:
-    first = write(deduplicator, tell(CAT))
-    other = write(deduplicator, tell(DOG).model_copy(update={"id": first.id}))
+    first = write(deduplicator, make_memory(CAT))
+    other = write(deduplicator, make_memory(DOG).model_copy(update={"id": first.id}))
     assert live(store) == {CAT, DOG}
     assert (other.id != first.id, other.external_id) == (True, first.id)
-    assert store.add_batch([tell("Mia sails.").model_copy(update={"id": first.id})]) == 1
+    assert store.add_batch([make_memory("Mia sails.").model_copy(update={"id": first.id})]) == 1
     assert live(store) == {CAT, DOG, "Mia sails."}
 
 
 def test_a_private_memory_does_not_answer_for_a_public_one(
-    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+    store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory
 ) -> None:
-    private = write(deduplicator, tell(CAT, external_id="7", is_private=True))
-    public = write(deduplicator, tell(CAT, external_id="7", timestamp=private.timestamp))
+    private = write(deduplicator, make_memory(CAT, external_id="7", is_private=True))
+    public = write(deduplicator, make_memory(CAT, external_id="7", timestamp=private.timestamp))
     assert (public.is_private, len(list(store.memories()))) == (False, 2)
 
 
 def test_a_memory_that_arrives_again_is_not_decided_again(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place(CAT)
     embedder.place(TABBY, 0.92, CAT)
     model = ScriptedModel(MERGED)
     deduplicator = MemoryDeduplicator(store, model)
-    told = [tell(CAT, external_id="1"), tell(TABBY, external_id="2")]
+    told = [make_memory(CAT, external_id="1"), make_memory(TABBY, external_id="2")]
     asyncio.run(deduplicator.check_and_merge_all(told))
     again = asyncio.run(deduplicator.check_and_merge_all(told))
     assert [outcome.action for outcome in again] == ["already there", "already there"]
@@ -283,31 +289,33 @@ def test_a_memory_that_arrives_again_is_not_decided_again(
 
 
 def test_many_copies_of_a_text_told_apart_do_not_hide_a_match(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place(DOG)
     embedder.place(CAT, 0.98, DOG)
     embedder.place(TABBY, 0.96, CAT)
-    store.add_batch([tell(DOG) for _ in range(9)])
+    store.add_batch([make_memory(DOG) for _ in range(9)])
     deduplicator = MemoryDeduplicator(store, ScriptedModel(APART))
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(TABBY))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(TABBY))
     assert CAT not in live(store)
 
 
 def test_each_candidate_sees_the_ones_accepted_before_it(
-    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+    store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory
 ) -> None:
-    outcomes = asyncio.run(deduplicator.check_and_merge_all([tell(CAT), tell(CAT), tell(DOG)]))
+    outcomes = asyncio.run(
+        deduplicator.check_and_merge_all([make_memory(CAT), make_memory(CAT), make_memory(DOG)])
+    )
     assert [outcome.action for outcome in outcomes] == ["add", "replace", "add"]
     assert live(store) == {CAT, DOG}
 
 
 def test_a_late_arrival_of_an_older_memory_does_not_become_the_newest(
-    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell
+    store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory
 ) -> None:
-    newest = write(deduplicator, tell(CAT))
-    result = write(deduplicator, tell(CAT, timestamp=START - timedelta(days=9)))
+    newest = write(deduplicator, make_memory(CAT))
+    result = write(deduplicator, make_memory(CAT, timestamp=START - timedelta(days=9)))
     assert (result.id, result.timestamp) == (newest.id, newest.timestamp)
 
 
@@ -323,11 +331,11 @@ def close_pair(embedder: PlacedEmbedder) -> None:
 
 @pytest.mark.usefixtures("close_pair")
 def test_a_failing_model_falls_back_to_replace_where_one_covers_the_other(
-    store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
+    store: MemoryStore, make_memory: MakeMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     deduplicator = MemoryDeduplicator(store, ScriptedModel(ModelError("503")))
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(TABBY))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(TABBY))
     assert (live(store), every_text(store)) == ({TABBY}, {CAT, TABBY})
     assert "DEDUP_FAIL: LLM merge failed, falling back to replace (503" in caplog.text
     assert store.counts().pending == 1
@@ -335,12 +343,12 @@ def test_a_failing_model_falls_back_to_replace_where_one_covers_the_other(
 
 @pytest.mark.usefixtures("close_pair")
 def test_a_failing_model_keeps_both_where_neither_covers_and_a_later_run_settles_it(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     model = ScriptedModel(ModelError("503"), ModelError("still 503"), APART)
     deduplicator = MemoryDeduplicator(store, model)
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(DOG))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(DOG))
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
     assert batch(deduplicator).pending == 1
     assert batch(deduplicator).undecided == 1, "it is not asked again at once"
@@ -352,14 +360,14 @@ def test_a_failing_model_keeps_both_where_neither_covers_and_a_later_run_settles
 
 @pytest.mark.usefixtures("close_pair")
 def test_a_question_that_nobody_was_let_ask_counts_as_no_attempt(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     now_s = [0.0]
     model = ScriptedModel(ModelUnavailable("503"), APART)
     breaker = CircuitBreaker(model, failures=1, clock=lambda: now_s[0])
     deduplicator = MemoryDeduplicator(store, breaker)
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(DOG))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(DOG))
     minutes_pass(store, 60)
     decisions = len(store.history())
     for _ in range(6):
@@ -372,7 +380,7 @@ def test_a_question_that_nobody_was_let_ask_counts_as_no_attempt(
 
 @pytest.mark.usefixtures("close_pair")
 def test_what_was_replaced_for_want_of_a_model_is_asked_again_and_nothing_was_lost(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     """Without the guard the fallback retires another fact; the next batch brings it back.
 
@@ -380,8 +388,8 @@ def test_what_was_replaced_for_want_of_a_model_is_asked_again_and_nothing_was_lo
     """
     model = ScriptedModel(ModelError("503"), ModelError("503"), APART)
     deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(DOG))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(DOG))
     assert (live(store), store.counts().pending) == ({DOG}, 1)
     batch(deduplicator)
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
@@ -393,13 +401,13 @@ def test_what_was_replaced_for_want_of_a_model_is_asked_again_and_nothing_was_lo
 
 @pytest.mark.usefixtures("close_pair")
 def test_retry_asks_what_is_pending_and_leaves_other_copies_alone(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     model = ScriptedModel(ModelError("503"), APART)
     deduplicator = MemoryDeduplicator(store, model)
-    copies = [store.add(tell(text)) for text in ("Mia sails.", "MIA SAILS")]
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(DOG))
+    copies = [store.add(make_memory(text)) for text in ("Mia sails.", "MIA SAILS")]
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(DOG))
     assert store.counts().pending == 1
     report = asyncio.run(deduplicator.retry_pending())
     assert (report.decisions, store.counts().pending) == ({"keep_both": 1}, 0)
@@ -409,24 +417,24 @@ def test_retry_asks_what_is_pending_and_leaves_other_copies_alone(
 
 
 @pytest.mark.usefixtures("close_pair")
-def test_whoever_insists_is_answered_once(store: MemoryStore, tell: Tell) -> None:
+def test_whoever_insists_is_answered_once(store: MemoryStore, make_memory: MakeMemory) -> None:
     """What the model told apart is asked again on request, and then not a second time."""
     model = ScriptedModel(APART, APART)
     deduplicator = MemoryDeduplicator(store, model)
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(DOG))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(DOG))
     report = asyncio.run(deduplicator.retry_pending(again=True))
     assert (report.decisions, len(model.asked)) == ({"keep_both": 1}, 2)
 
 
 @pytest.mark.usefixtures("close_pair")
 def test_a_retry_that_dies_before_it_asked_leaves_the_question_open(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     model = ScriptedModel(ModelError("503"), APART)
     deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(DOG))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(DOG))
     reopen_pending(store.ledger, lambda _reader: set(), store.scope_of, 10)
     assert (live(store), store.counts().pending) == ({CAT, DOG}, 1)
     asyncio.run(deduplicator.retry_pending())
@@ -434,10 +442,10 @@ def test_a_retry_that_dies_before_it_asked_leaves_the_question_open(
 
 
 def test_a_question_about_what_was_forgotten_in_part_is_asked_as_things_are(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     first, second, third = (
-        store.add(tell(text))
+        store.add(make_memory(text))
         for text in ("Mia sails.", "Mia sails a boat.", "Mia sails a red boat.")
     )
     for older, newer in ((first, second), (second, third)):
@@ -455,32 +463,32 @@ def test_a_question_about_what_was_forgotten_in_part_is_asked_as_things_are(
 
 
 def test_more_copies_than_candidates_do_not_keep_a_new_one_waiting(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    store.add_batch([tell(CAT) for _ in range(9)])
+    store.add_batch([make_memory(CAT) for _ in range(9)])
     deduplicator = MemoryDeduplicator(store, ScriptedModel())
-    write(deduplicator, tell(CAT.upper()))
+    write(deduplicator, make_memory(CAT.upper()))
     assert store.counts().live == 9
 
 
 def test_a_text_that_a_person_keeps_twice_still_takes_a_new_copy_in(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     deduplicator = MemoryDeduplicator(store, ScriptedModel())
-    store.add_batch([tell(CAT), tell(CAT.upper())])
+    store.add_batch([make_memory(CAT), make_memory(CAT.upper())])
     batch(deduplicator)
     store.undo(store.history()[-1].number)
-    write(deduplicator, tell(CAT + "!"))
+    write(deduplicator, make_memory(CAT + "!"))
     assert store.counts().live == 2
 
 
 @pytest.mark.usefixtures("close_pair")
 def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
-    store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
+    store: MemoryStore, make_memory: MakeMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     invented = Verdict(parts=(MergeGroup(members=(0, 1), text="Mia has a tabby cat called Pip."),))
     model = ScriptedModel(invented, MERGED)
-    store.add_batch([tell(CAT), tell(TABBY)])
+    store.add_batch([make_memory(CAT), make_memory(TABBY)])
     batch(MemoryDeduplicator(store, model))
     assert "Pip" in model.asked[1].objection
     assert live(store) == {TABBY}
@@ -489,23 +497,23 @@ def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
 
 
 @pytest.mark.usefixtures("close_pair")
-def test_an_empty_merge_is_a_failure(store: MemoryStore, tell: Tell) -> None:
+def test_an_empty_merge_is_a_failure(store: MemoryStore, make_memory: MakeMemory) -> None:
     empty = Verdict(parts=(MergeGroup(members=(0, 1), text=""),))
     config = MemoryConfig(on_merge_failure="keep_both")
     deduplicator = MemoryDeduplicator(store, ScriptedModel(empty), config)
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(TABBY))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(TABBY))
     assert (live(store), store.counts().pending) == ({CAT, TABBY}, 1)
 
 
 @pytest.mark.usefixtures("close_pair")
 def test_a_model_that_hangs_costs_a_write_its_budget_and_then_has_failed(
-    store: MemoryStore, tell: Tell, caplog: pytest.LogCaptureFixture
+    store: MemoryStore, make_memory: MakeMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     deduplicator = MemoryDeduplicator(store, HangingModel(), budget_s=0.2)
-    write(deduplicator, tell(CAT))
+    write(deduplicator, make_memory(CAT))
     started = time.monotonic()
-    write(deduplicator, tell(TABBY))
+    write(deduplicator, make_memory(TABBY))
     assert 0.2 <= time.monotonic() - started < 5.0
     assert (live(store), every_text(store)) == ({TABBY}, {CAT, TABBY})
     told = "DEDUP_FAIL: LLM merge failed, falling back to replace (no answer within 0.2 s"
@@ -515,14 +523,16 @@ def test_a_model_that_hangs_costs_a_write_its_budget_and_then_has_failed(
 
 
 @pytest.mark.usefixtures("close_pair")
-def test_a_second_try_waits_for_what_the_first_has_left(store: MemoryStore, tell: Tell) -> None:
+def test_a_second_try_waits_for_what_the_first_has_left(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
     def empty_and_then_hanging(_question: Question) -> Verdict:
         model.hangs = True
         return Verdict(parts=(MergeGroup(members=(0, 1), text=""),))
 
     model = HangingModel(empty_and_then_hanging)
     deduplicator = MemoryDeduplicator(store, model, budget_s=1.0)
-    store.add_batch([tell(CAT), tell(DOG)])
+    store.add_batch([make_memory(CAT), make_memory(DOG)])
 
     async def slow() -> float:
         started = time.monotonic()
@@ -540,15 +550,24 @@ def test_a_second_try_waits_for_what_the_first_has_left(store: MemoryStore, tell
 
 
 @pytest.mark.usefixtures("close_pair")
-def test_each_group_of_a_batch_has_a_budget_of_its_own(store: MemoryStore, tell: Tell) -> None:
-    store.add_batch([tell(CAT), tell(TABBY), tell(CAT, user="Mia"), tell(DOG, user="Mia")])
+def test_each_group_of_a_batch_has_a_budget_of_its_own(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    store.add_batch(
+        [
+            make_memory(CAT),
+            make_memory(TABBY),
+            make_memory(CAT, user="Mia"),
+            make_memory(DOG, user="Mia"),
+        ]
+    )
     report = batch(MemoryDeduplicator(store, HangingModel(), budget_s=0.2, concurrency=1))
     assert (report.pending, live(store)) == (2, {CAT, TABBY, DOG})
     assert all(one.reason.startswith("no answer within 0.2 s") for one in report.groups)
 
 
 def test_when_no_query_answers_the_memory_is_stored_anyway(
-    ledger: Ledger, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel,
+    ledger: Ledger, embedder: PlacedEmbedder, make_memory: MakeMemory, model: ScriptedModel,
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     def fail(*_: object) -> None:
@@ -556,25 +575,28 @@ def test_when_no_query_answers_the_memory_is_stored_anyway(
 
     monkeypatch.setattr(VectorsByUser, "nearest", fail)
     with MemoryStore(ledger, embedder) as store:
-        store.add(tell(DOG))
-        write(MemoryDeduplicator(store, model), tell(CAT))
+        store.add(make_memory(DOG))
+        write(MemoryDeduplicator(store, model), make_memory(CAT))
         assert live(store) == {CAT, DOG}
     assert caplog.text.count("similarity query failed, storing the memory anyway") == 1
 
 
 def test_a_memory_that_came_meanwhile_is_decided_again(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+    store: MemoryStore,
+    embedder: PlacedEmbedder,
+    make_memory: MakeMemory,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     embedder.place(CAT)
     embedder.place(TABBY, 0.92, CAT)
 
     def rival_comes(_question: Question) -> Verdict:
-        store.add(tell(TABBY))
+        store.add(make_memory(TABBY))
         return MERGED
 
     deduplicator = MemoryDeduplicator(store, ScriptedModel(rival_comes))
-    store.add(tell(CAT))
-    write(deduplicator, tell(TABBY))
+    store.add(make_memory(CAT))
+    write(deduplicator, make_memory(TABBY))
     assert [memory.content for memory in store.memories()] == [CAT, TABBY]
     assert "decided again" in caplog.text
 
@@ -583,14 +605,17 @@ def test_a_memory_that_came_meanwhile_is_decided_again(
 
 
 def test_the_log_lines_are_the_seeds(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+    store: MemoryStore,
+    embedder: PlacedEmbedder,
+    make_memory: MakeMemory,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     embedder.place(CAT)
     embedder.place(TABBY, 0.93, CAT)
     deduplicator = MemoryDeduplicator(store, ScriptedModel(MERGED))
-    write(deduplicator, tell(CAT))
-    write(deduplicator, tell(TABBY))
-    write(deduplicator, tell(TABBY))
+    write(deduplicator, make_memory(CAT))
+    write(deduplicator, make_memory(TABBY))
+    write(deduplicator, make_memory(TABBY))
     lines = [(r.levelname, r.getMessage()) for r in caplog.records if "DEDUP" in r.message]
     assert lines == [
         ("DEBUG", 'DEDUP_CHECK: "Mia has a cat." no match -> add as new (nothing similar)'),
@@ -606,12 +631,20 @@ def test_the_log_lines_are_the_seeds(
 
 
 def test_a_batch_cleans_up_and_a_second_one_changes_nothing(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place(CAT)
     embedder.place(TABBY, 0.96, CAT)
     embedder.place(DOG, 0.96, CAT)
-    store.add_batch([tell(CAT), tell(CAT), tell(TABBY), tell(DOG), tell("Jonas sails.")])
+    store.add_batch(
+        [
+            make_memory(CAT),
+            make_memory(CAT),
+            make_memory(TABBY),
+            make_memory(DOG),
+            make_memory("Jonas sails."),
+        ]
+    )
     model = ScriptedModel(APART, APART)
     deduplicator = MemoryDeduplicator(store, model)
     report = batch(deduplicator)
@@ -627,9 +660,9 @@ def test_a_batch_cleans_up_and_a_second_one_changes_nothing(
 
 
 def test_an_audit_gives_the_plan_and_as_many_of_its_groups_as_were_asked_for(
-    deduplicator: MemoryDeduplicator, store: MemoryStore, tell: Tell
+    deduplicator: MemoryDeduplicator, store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    store.add_batch([tell(CAT), tell(CAT), tell(DOG), tell(DOG)])
+    store.add_batch([make_memory(CAT), make_memory(CAT), make_memory(DOG), make_memory(DOG)])
     found = asyncio.run(deduplicator.audit(GroupFilter(1)))
     shown = [[one.content for one in card.members] for card in cards_of(found.plan)]
     assert shown == [[CAT] * 2, [DOG] * 2]
@@ -637,12 +670,16 @@ def test_an_audit_gives_the_plan_and_as_many_of_its_groups_as_were_asked_for(
 
 
 def test_a_dry_run_says_what_would_be_and_changes_no_byte(
-    ledger: Ledger, store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, model: ScriptedModel
+    ledger: Ledger,
+    store: MemoryStore,
+    embedder: PlacedEmbedder,
+    make_memory: MakeMemory,
+    model: ScriptedModel,
 ) -> None:
     embedder.place(CAT)
     embedder.place(TABBY, 0.96, CAT)
     embedder.place(DOG, 0.92, CAT)
-    store.add_batch([tell(CAT), tell(TABBY), tell(DOG)])
+    store.add_batch([make_memory(CAT), make_memory(TABBY), make_memory(DOG)])
     store.close()
     before = Path(ledger.name).read_bytes()
     with MemoryStore(Ledger.open(f"sqlite:///{ledger.name}"), embedder) as readable:
@@ -655,7 +692,7 @@ def test_a_dry_run_says_what_would_be_and_changes_no_byte(
 
 
 def test_a_chain_whose_ends_are_unlike_is_not_merged_on_hearsay(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     """a~b~c, a and c unlike: a and b merge, and c is not merged with what came of them."""
     a, b, c = "Mia has a cat.", "Mia has a cat, Pip.", "Mia has a pet, Pip."
@@ -663,7 +700,7 @@ def test_a_chain_whose_ends_are_unlike_is_not_merged_on_hearsay(
     embedder.place_at(b, [0.92, 0.39])
     embedder.place_at(c, [0.69, 0.72])
     embedder.place_at("Mia has a cat named Pip.", [0.80, 0.60])
-    store.add_batch([tell(a), tell(b), tell(c)])
+    store.add_batch([make_memory(a), make_memory(b), make_memory(c)])
 
     def merge(question: Question) -> Verdict:
         assert {member.content for member in question.members} == {a, b}
@@ -677,29 +714,37 @@ def test_a_chain_whose_ends_are_unlike_is_not_merged_on_hearsay(
 
 
 def test_a_synthesised_memory_is_measured_by_what_it_was_made_from(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     a, b, joined, c = "Pip is a cat.", "Pip is a tabby.", "Pip is a tabby cat.", "Pip is a pet cat."
     embedder.place_at(a, [1.0, 0.0])
     embedder.place_at(b, [0.92, 0.39])
     embedder.place_at(joined, [0.80, 0.60])
     embedder.place_at(c, [0.69, 0.72])
-    store.add_batch([tell(a), tell(b)])
+    store.add_batch([make_memory(a), make_memory(b)])
     verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=joined),))
     deduplicator = MemoryDeduplicator(store, ScriptedModel(verdict))
     batch(deduplicator)
     assert live(store) == {joined}
-    store.add(tell(c))
-    assert similarity(*(v.vector for v in store.embeddings.embed([tell(joined), tell(c)]))) >= 0.9  # type: ignore[arg-type]
+    store.add(make_memory(c))
+    near = store.embeddings.embed([make_memory(joined), make_memory(c)])
+    assert similarity(*(one.vector for one in near)) >= 0.9  # type: ignore[arg-type]
     assert batch(deduplicator).decisions == {}, "close to the merge, far from its first source"
 
 
 def test_an_interrupted_batch_keeps_what_was_decided(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place(CAT)
     embedder.place(TABBY, 0.92, CAT)
-    store.add_batch([tell("Jonas sails."), tell("Jonas sails!"), tell(CAT), tell(TABBY)])
+    store.add_batch(
+        [
+            make_memory("Jonas sails."),
+            make_memory("Jonas sails!"),
+            make_memory(CAT),
+            make_memory(TABBY),
+        ]
+    )
 
     def ctrl_c(_question: Question) -> Verdict:
         raise KeyboardInterrupt
@@ -780,10 +825,10 @@ def test_the_time_of_a_run_begins_before_its_first_plan(
 
 @pytest.mark.usefixtures("close_pair")
 def test_a_model_may_join_what_only_the_offline_judge_kept_apart(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     """Its word stands below the model's: the merge is applied, and paid for once."""
-    cat, tabby = store.add(tell(CAT)), store.add(tell(TABBY))
+    cat, tabby = store.add(make_memory(CAT)), store.add(make_memory(TABBY))
     with store.ledger.writing() as writer:
         writer.distinct.mark(store.scope_of(cat), cat.content, tabby.content, "test", "offline")
     model = ScriptedModel(MERGED)
@@ -792,12 +837,12 @@ def test_a_model_may_join_what_only_the_offline_judge_kept_apart(
 
 
 def test_calls_that_fail_are_spent_too(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     for n in range(4):
         embedder.place(f"Mia keeps cat {n}.")
         embedder.place(f"Mia feeds cat {n}.", 0.92, f"Mia keeps cat {n}.")
-        store.add_batch([tell(f"Mia keeps cat {n}."), tell(f"Mia feeds cat {n}.")])
+        store.add_batch([make_memory(f"Mia keeps cat {n}."), make_memory(f"Mia feeds cat {n}.")])
     model = ScriptedModel(*[ModelError("503")] * 4)
     deduplicator = MemoryDeduplicator(store, model, concurrency=1)
     report = asyncio.run(deduplicator.deduplicate_all(max_calls=2))

@@ -16,7 +16,7 @@ from memory.deduplicator.deduplicator import MemoryDeduplicator
 from memory.models import DeduplicationReport, Memory, MergeGroup, Outcome, Question, Usage, Verdict
 from memory.providers import JUDGE, GeminiModel
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 from tests.gemini_server import Answer, GeminiServer, careful, said
 
@@ -54,10 +54,10 @@ def live(store: MemoryStore) -> set[str]:
 
 
 @pytest.fixture
-def pair(tell: Tell, embedder: PlacedEmbedder) -> tuple[Memory, Memory]:
+def pair(make_memory: MakeMemory, embedder: PlacedEmbedder) -> tuple[Memory, Memory]:
     embedder.place(OLDER)
     embedder.place(NEWER, 0.93, OLDER)
-    return tell(OLDER), tell(NEWER)
+    return make_memory(OLDER), make_memory(NEWER)
 
 
 UNASKED = [
@@ -157,13 +157,13 @@ def test_the_judge_sees_both_texts_as_data_with_their_times(
 
 
 def test_what_was_judged_different_is_never_asked_again(
-    server: GeminiServer, store: MemoryStore, pair: tuple[Memory, Memory], tell: Tell
+    server: GeminiServer, store: MemoryStore, pair: tuple[Memory, Memory], make_memory: MakeMemory
 ) -> None:
     """Neither by the batch, nor when the same words come again."""
     server.default = json.dumps({"groups": [], "reason": "rent and rooms"})
     write(server, store, *pair)
     asyncio.run(judge(server, store).deduplicate_all())
-    write(server, store, tell(OLDER.upper()), tell(NEWER + "!"))
+    write(server, store, make_memory(OLDER.upper()), make_memory(NEWER + "!"))
     assert len(server.asked) == 1
     assert len(live(store)) == 2
 
@@ -181,13 +181,17 @@ ORDERS = [
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_an_order_in_a_memory_arrives_as_quoted_data_alone(
-    server: GeminiServer, store: MemoryStore, tell: Tell, embedder: PlacedEmbedder, order: str
+    server: GeminiServer,
+    store: MemoryStore,
+    make_memory: MakeMemory,
+    embedder: PlacedEmbedder,
+    order: str,
 ) -> None:
     """The instructions are the same to the letter, and the order is one JSON string in the data."""
     embedder.place(OLDER)
     embedder.place(order, 0.93, OLDER)
     server.default = json.dumps({"groups": []})
-    write(server, store, tell(OLDER), tell(order))
+    write(server, store, make_memory(OLDER), make_memory(order))
     [asked] = server.asked
     assert asked.system == JUDGE
     assert set(asked.data) == {"memories"}
@@ -198,14 +202,18 @@ def test_an_order_in_a_memory_arrives_as_quoted_data_alone(
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("obeyed", ["x", "deleted", "", OLDER, "Mia pays for her flat."])
 def test_a_model_that_obeys_such_an_order_changes_nothing(
-    server: GeminiServer, store: MemoryStore, tell: Tell, embedder: PlacedEmbedder, order: str,
+    server: GeminiServer,
+    store: MemoryStore,
+    make_memory: MakeMemory,
+    embedder: PlacedEmbedder,
+    order: str,
     obeyed: str,
-) -> None:  # fmt: skip
+) -> None:
     embedder.place(OLDER)
     embedder.place(order, 0.96, OLDER)
     """Not even where the second reading too finds nothing wrong."""
     server.default = merged(obeyed)
-    write(server, store, tell(OLDER), tell(order))
+    write(server, store, make_memory(OLDER), make_memory(order))
     assert live(store) == {OLDER, order}
 
 
@@ -224,13 +232,13 @@ def test_a_model_that_names_a_memory_it_was_not_shown_changes_nothing(
 
 
 def test_one_refused_group_loses_no_other_of_its_answer(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     """The believed one is applied, the next round asks about the rest, and fails at it alone."""
     texts = [f"Mia owns {what}." for what in ("a red boat", "one red boat", "2 cats", "some cats")]
     for n, text in enumerate(texts, start=1):
         embedder.place_at(text, [1.0, *[0.0] * n, 0.27])
-    store.add_batch([tell(text) for text in texts])
+    store.add_batch([make_memory(text) for text in texts])
 
     def judged(question: Question, of_cats: str = "Mia owns 7 cats.") -> Verdict:
         shown = [member.content for member in question.members]

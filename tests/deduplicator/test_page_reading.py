@@ -20,7 +20,7 @@ from memory.providers import GeminiModel, OpenAIModel, RemoteModel
 from memory.providers import OpenAIServer as Server
 from memory.store import MemoryStore
 from tests import gemini_server, openai_server
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 from tests.gemini_server import GeminiServer
 from tests.openai_server import Asked, OpenAIServer, careful, failed
@@ -45,7 +45,7 @@ def server() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture
-def filled(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> MemoryStore:
+def filled(store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory) -> MemoryStore:
     rng = np.random.default_rng(3)
     memories: list[Memory] = []
     for user in ("Mia", "Bo"):
@@ -54,7 +54,7 @@ def filled(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> MemorySt
             for telling in TELLINGS[:times]:
                 text = telling.format(user=user, n=n)
                 embedder.place_at(text, (place + 0.6 * rng.standard_normal(16)).tolist())
-                memories.append(tell(text, user=user))
+                memories.append(make_memory(text, user=user))
     store.add_batch(memories)
     return store
 

@@ -18,7 +18,7 @@ from memory.models import MergeReading, ProposedMerge, Rereading
 from memory.providers import Asking, Budget, CallBudget
 from memory.store import MemoryStore
 from memory.upkeep import examine
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import ScriptedModel
 
 OLDER, NEWER, TEXT = "Mia has a cat.", "Mia's cat is called Pip.", "Mia has a cat named Pip."
@@ -35,8 +35,8 @@ class LazyReader(ScriptedModel):
 
 
 @pytest.fixture
-def part(tell: Tell) -> Part:
-    return checked(ProposedMerge((tell(OLDER), tell(NEWER)), TEXT))
+def part(make_memory: MakeMemory) -> Part:
+    return checked(ProposedMerge((make_memory(OLDER), make_memory(NEWER)), TEXT))
 
 
 def asking(calls: int = 20) -> Asking:
@@ -68,10 +68,10 @@ def test_a_model_is_tried_once_and_the_ledger_keeps_how_it_went(
 
 
 def test_a_reader_that_accepts_what_is_wrong_counts_as_none(
-    store: MemoryStore, part: Part, tell: Tell, caplog: pytest.LogCaptureFixture
+    store: MemoryStore, part: Part, make_memory: MakeMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = LazyReader()
-    covered = ProposedMerge((tell(OLDER), tell(NEWER)), f"{OLDER} {NEWER}")
+    covered = ProposedMerge((make_memory(OLDER), make_memory(NEWER)), f"{OLDER} {NEWER}")
     with caplog.at_level(logging.WARNING):
         found = settle(SecondReader(store, model), part, checked(covered))
     assert found == [Belief.REFUSED, Belief.BELIEVED]

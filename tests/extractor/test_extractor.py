@@ -15,7 +15,7 @@ from memory.ledger import Ledger
 from memory.models import Candidate, Turn
 from memory.offline import OfflineModel
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel
 from tests.turns import CAT, SAILS, hook, live, turn
 
@@ -77,13 +77,13 @@ def test_turns_wait_for_a_model_that_is_down(
 
 
 def test_open_questions_are_pending_as_stats_counts_them(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     """The merge that it names cannot be read: the memory is stored, its question waits."""
     model = ScriptedModel()
     older = embedder.place("Mia has a cat.")
     embedder.place(CAT, 0.93, older)
-    store.add(tell(older, user="Mia"))
+    store.add(make_memory(older, user="Mia"))
     merge = "Mia has adopted a cat."
     model.extractions = [[Candidate(content=CAT, turns=(0,), replaces=(0,), merged=merge)]]
     model.readings = [ModelUnavailable("503")]

@@ -35,7 +35,7 @@ from memory.models import (
 )
 from memory.store import Afterwards, MemoryStore, Unconditional, forget_user
 from memory.text import text_key
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel
 from tests.gemini_server import GeminiServer
 from tests.openai_server import OpenAIServer
@@ -60,8 +60,8 @@ def is_open(store: MemoryStore) -> bool:
 
 
 @pytest.fixture
-def peanuts(store: MemoryStore, tell: Tell) -> Memory:
-    return store.add(tell(PEANUTS, user="Mia"))
+def peanuts(store: MemoryStore, make_memory: MakeMemory) -> Memory:
+    return store.add(make_memory(PEANUTS, user="Mia"))
 
 
 def test_an_accepted_text_replaces_what_is_named_in_one_decision(
@@ -128,11 +128,11 @@ def test_a_reading_that_fails_loses_nothing_and_leaves_the_question_open(
 
 
 def test_one_reading_checks_all_that_a_window_proposes(
-    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tell: Tell
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, make_memory: MakeMemory
 ) -> None:
     """Also for two users: both spoke here, and the model was shown the memories of both."""
-    store.add(tell(PEANUTS, user="Mia"))
-    store.add(tell("Ben rents a flat in Faro.", user="Ben"))
+    store.add(make_memory(PEANUTS, user="Mia"))
+    store.add(make_memory("Ben rents a flat in Faro.", user="Ben"))
     flat = Candidate(
         content="Ben bought a flat.", user="Ben", turns=(1,), replaces=(1,),
         merged="Ben, who rented a flat in Faro, bought a flat.",
@@ -144,10 +144,10 @@ def test_one_reading_checks_all_that_a_window_proposes(
 
 
 def test_a_nul_in_a_merged_text_blocks_nothing(
-    ledger_url: str, embedder: PlacedEmbedder, model: ScriptedModel, tell: Tell
+    ledger_url: str, embedder: PlacedEmbedder, model: ScriptedModel, make_memory: MakeMemory
 ) -> None:
     with MemoryStore(Ledger.create(ledger_url), embedder) as store:
-        store.add(tell(PEANUTS, user="Mia"))
+        store.add(make_memory(PEANUTS, user="Mia"))
         dirty = naming(0).model_dump() | {"merged": BOTH.replace(",", "\0,")}
         model.extractions = [[Candidate.model_validate(dirty)]]
         hook(MemoryExtractor(store, MemoryDeduplicator(store, model), model), turn("Gone.", 30))
@@ -204,9 +204,9 @@ def test_a_candidate_of_two_speakers_turns_is_of_the_one_whom_it_is_about(
 
 
 def test_at_most_five_are_replaced(
-    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tell: Tell
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, make_memory: MakeMemory
 ) -> None:
-    pets = [store.add(tell(f"Mia has a cat called Pip{n}.", user="Mia")) for n in range(7)]
+    pets = [store.add(make_memory(f"Mia has a cat called Pip{n}.", user="Mia")) for n in range(7)]
     names = ", ".join(f"Pip{n}" for n in range(5))
     merged = f"Mia has cats called {names}, and loves them."
     one = Candidate(
@@ -231,9 +231,9 @@ def test_a_number_that_was_not_shown_is_ignored(
 
 
 def test_a_private_memory_is_not_shown(
-    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tell: Tell
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, make_memory: MakeMemory
 ) -> None:
-    store.add(tell(PEANUTS, user="Mia", is_private=True))
+    store.add(make_memory(PEANUTS, user="Mia", is_private=True))
     model.extractions = [[naming(0)]]
     hook(extractor, turn("It is gone.", 30))
     assert model.remembered == [()]
@@ -241,11 +241,11 @@ def test_a_private_memory_is_not_shown(
 
 
 def test_only_memories_of_the_same_scope_are_joined(
-    ledger: Ledger, embedder: PlacedEmbedder, model: ScriptedModel, tell: Tell
+    ledger: Ledger, embedder: PlacedEmbedder, model: ScriptedModel, make_memory: MakeMemory
 ) -> None:
     with MemoryStore(ledger, embedder, scope_fields=("user", "category")) as store:
         extractor = MemoryExtractor(store, MemoryDeduplicator(store, model), model)
-        store.add(tell(PEANUTS, user="Mia", category="health"))
+        store.add(make_memory(PEANUTS, user="Mia", category="health"))
         model.extractions = [[naming(0)]]
         hook(extractor, turn("It is gone.", 30))
         assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
@@ -311,19 +311,19 @@ class Interrupting(ScriptedModel):
         return reading
 
 
-def retire(store: MemoryStore, old: Memory, tell: Tell) -> None:
-    newer = store.add(tell("Mia is allergic to peanuts and to dust.", user="Mia"))
+def retire(store: MemoryStore, old: Memory, make_memory: MakeMemory) -> None:
+    newer = store.add(make_memory("Mia is allergic to peanuts and to dust.", user="Mia"))
     both = (old, newer)
     store.apply(Decision(Action.REPLACE, "covered", both, (survive(newer, both),)), Unconditional())
 
 
 @pytest.mark.parametrize("what", ["changed", "retired", "forgotten"])
 def test_a_named_memory_that_moved_after_it_was_read_is_a_conflict(
-    store: MemoryStore, peanuts: Memory, tell: Tell, what: str
+    store: MemoryStore, peanuts: Memory, make_memory: MakeMemory, what: str
 ) -> None:
     happens = {
         "changed": lambda: store.update(peanuts.id, "Mia is allergic to walnuts."),
-        "retired": lambda: retire(store, peanuts, tell),
+        "retired": lambda: retire(store, peanuts, make_memory),
         "forgotten": lambda: store.forget(peanuts.id),
     }[what]
     model = Interrupting(happens)
@@ -350,9 +350,9 @@ def keep_apart(store: MemoryStore, a: Memory, b: Memory) -> None:
 
 
 def test_named_memories_that_a_person_keeps_apart_meanwhile_are_not_joined(
-    store: MemoryStore, peanuts: Memory, tell: Tell
+    store: MemoryStore, peanuts: Memory, make_memory: MakeMemory
 ) -> None:
-    walnuts = store.add(tell("Mia is allergic to walnuts.", user="Mia"))
+    walnuts = store.add(make_memory("Mia is allergic to walnuts.", user="Mia"))
     model = Interrupting(lambda: keep_apart(store, peanuts, walnuts))
     extractor = MemoryExtractor(store, MemoryDeduplicator(store, model), model)
     merged = "Mia was allergic to peanuts and walnuts, but has outgrown her allergy."
@@ -363,7 +363,7 @@ def test_named_memories_that_a_person_keeps_apart_meanwhile_are_not_joined(
 
 @pytest.mark.parametrize("what", ["changed", "retired"])
 def test_a_named_memory_that_moved_before_it_was_read_is_not_read(
-    store: MemoryStore, model: ScriptedModel, peanuts: Memory, tell: Tell, what: str,
+    store: MemoryStore, model: ScriptedModel, peanuts: Memory, make_memory: MakeMemory, what: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """It moves while the model extracts."""
@@ -374,7 +374,7 @@ def test_a_named_memory_that_moved_before_it_was_read_is_not_read(
         if what == "changed":
             store.update(peanuts.id, "Mia is allergic to walnuts.")
         else:
-            retire(store, peanuts, tell)
+            retire(store, peanuts, make_memory)
         return found
 
     monkeypatch.setattr(model, "extract", slowly)
@@ -424,18 +424,18 @@ def test_forgetting_a_named_memory_drops_the_merged_text_of_waiting_candidates(
 
 
 def test_forgetting_what_became_of_a_named_memory_drops_it_too(
-    store: MemoryStore, peanuts: Memory, tell: Tell
+    store: MemoryStore, peanuts: Memory, make_memory: MakeMemory
 ) -> None:
     leave_waiting(store, kept(peanuts), at=0)
-    retire(store, peanuts, tell)
+    retire(store, peanuts, make_memory)
     store.forget(next(store.memories()).id)
     assert [(one.named, one.merged) for one in waiting(store)] == [((), "")]
 
 
 def test_forgetting_a_user_drops_what_others_candidates_took_from_their_turns(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    flat = store.add(tell("Ben rents a flat.", user="Ben"))
+    flat = store.add(make_memory("Ben rents a flat.", user="Ben"))
     both = kept(flat, content="Ben and Mia are well.", user="Ben", said_in=("0", "1"))
     own = kept(flat, content="Ben bought a flat.", user="Ben")
     leave_waiting(store, both, own)
@@ -444,10 +444,10 @@ def test_forgetting_a_user_drops_what_others_candidates_took_from_their_turns(
 
 
 def test_every_turn_that_a_memory_came_from_is_not_extracted_again_once_it_is_forgotten(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     came_from = {"conversation": "c", "turn": "2", "turns": ["0", "2"]}
-    memory = store.add(tell(OUTGROWN, user="Mia", metadata=came_from))
+    memory = store.add(make_memory(OUTGROWN, user="Mia", metadata=came_from))
     with store.ledger.writing() as writer:
         for n in range(3):
             writer.turns.keep(turn(f"And then, {n}.", n), str(n))
@@ -521,15 +521,20 @@ def test_silence_spares_the_question_and_is_no_verdict(
 
 
 def test_what_was_not_among_the_shown_is_asked_about(
-    store: MemoryStore, model: ScriptedModel, peanuts: Memory, tell: Tell, silent: Candidate,
-    embedder: PlacedEmbedder, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    store: MemoryStore,
+    model: ScriptedModel,
+    peanuts: Memory,
+    make_memory: MakeMemory,
+    silent: Candidate,
+    embedder: PlacedEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It came while the model extracted."""
     newer = embedder.place("Mia no longer minds nuts.", 0.91, OUTGROWN)
     extract = model.extract
 
     async def slowly(*args: Any, **rest: Any) -> Extraction:
-        store.add(tell(newer, user="Mia"))
+        store.add(make_memory(newer, user="Mia"))
         return await extract(*args, **rest)
 
     monkeypatch.setattr(model, "extract", slowly)
@@ -566,9 +571,9 @@ def test_the_silence_of_a_model_that_does_not_read_spares_nothing(
 
 
 def test_a_model_without_a_second_reading_may_only_join_what_the_words_bear_out(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    store.add(tell("Mia has a boat.", user="Mia"))
+    store.add(make_memory("Mia has a boat.", user="Mia"))
     model = Older()
     whole = "Mia has a red boat."
     red = Candidate(content=whole, turns=(0,), replaces=(0,), merged=whole)

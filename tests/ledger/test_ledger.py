@@ -27,7 +27,7 @@ from memory.ledger.tables import attempts, distinct_pairs
 from memory.models import Action, Decision, Judge, LinkType, Memory, MemoryLink, Scope, Turn
 from memory.store import erase
 from memory.text import text_key
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START
 
 
@@ -98,10 +98,10 @@ def test_every_field_comes_back_from_the_ledger_and_from_an_export(
     assert list(read_memories(line)) == [memory]
 
 
-def test_a_link_is_seen_from_both_ends(ledger: Ledger, tell: Tell) -> None:
-    first = tell("one")
+def test_a_link_is_seen_from_both_ends(ledger: Ledger, make_memory: MakeMemory) -> None:
+    first = make_memory("one")
     link = MemoryLink(target_id=first.id, link_type="caused_by", note="why", confidence=0.7)
-    second = tell("two", linked_ids=(link,))
+    second = make_memory("two", linked_ids=(link,))
     with ledger.writing() as writer:
         writer.memories.insert_all([first])
         writer.memories.insert_all([second])
@@ -113,7 +113,7 @@ def test_a_link_is_seen_from_both_ends(ledger: Ledger, tell: Tell) -> None:
 
 
 def test_a_transaction_takes_one_revision_and_a_failed_one_takes_none(
-    ledger: Ledger, tell: Tell
+    ledger: Ledger, make_memory: MakeMemory
 ) -> None:
     def revision() -> int:
         with ledger.reading() as reader:
@@ -121,12 +121,12 @@ def test_a_transaction_takes_one_revision_and_a_failed_one_takes_none(
 
     def interrupted() -> None:
         with ledger.writing() as writer:
-            writer.memories.insert_all([tell("three")])
+            writer.memories.insert_all([make_memory("three")])
             raise ZeroDivisionError
 
     with ledger.writing() as writer:
-        writer.memories.insert_all([tell("one")])
-        writer.memories.insert_all([tell("two")])
+        writer.memories.insert_all([make_memory("one")])
+        writer.memories.insert_all([make_memory("two")])
     assert revision() == 1
     with pytest.raises(ZeroDivisionError):
         interrupted()
@@ -135,8 +135,10 @@ def test_a_transaction_takes_one_revision_and_a_failed_one_takes_none(
         assert [row.memory.content for row in reader.memories.live()] == ["one", "two"]
 
 
-def test_what_is_known_already_is_not_taken_for_new(ledger: Ledger, tell: Tell) -> None:
-    memory = tell("Mia has a cat.")
+def test_what_is_known_already_is_not_taken_for_new(
+    ledger: Ledger, make_memory: MakeMemory
+) -> None:
+    memory = make_memory("Mia has a cat.")
     turn = Turn(speaker="Mia", text="I have a cat.", at=START)
     with ledger.writing() as writer:
         writer.memories.insert_all([memory])
@@ -149,11 +151,11 @@ def test_what_is_known_already_is_not_taken_for_new(ledger: Ledger, tell: Tell) 
         assert reader.revision() == 1, "whoever follows reads nothing again"
 
 
-def test_changes_never_split_a_revision(ledger: Ledger, tell: Tell) -> None:
+def test_changes_never_split_a_revision(ledger: Ledger, make_memory: MakeMemory) -> None:
     for batch in range(4):
         with ledger.writing() as writer:
             for n in range(3):
-                writer.memories.insert_all([tell(f"{batch} {n}")])
+                writer.memories.insert_all([make_memory(f"{batch} {n}")])
     with ledger.reading() as reader:
         assert [change.revision for change in reader.followers.changes(0, limit=4)] == [
             1,
@@ -168,9 +170,9 @@ def test_changes_never_split_a_revision(ledger: Ledger, tell: Tell) -> None:
 
 
 def test_a_retired_memory_keeps_its_text_and_names_who_lives_for_it(
-    ledger: Ledger, tell: Tell
+    ledger: Ledger, make_memory: MakeMemory
 ) -> None:
-    first, second, third = tell("one"), tell("two"), tell("three")
+    first, second, third = make_memory("one"), make_memory("two"), make_memory("three")
     with ledger.writing() as writer:
         for memory in (first, second, third):
             writer.memories.insert_all([memory])
@@ -185,8 +187,10 @@ def test_a_retired_memory_keeps_its_text_and_names_who_lives_for_it(
         assert alive.memory.id == third.id
 
 
-def test_no_call_breaks_above_the_number_of_variables_of_sqlite(ledger: Ledger, tell: Tell) -> None:
-    known = tell("one")
+def test_no_call_breaks_above_the_number_of_variables_of_sqlite(
+    ledger: Ledger, make_memory: MakeMemory
+) -> None:
+    known = make_memory("one")
     with ledger.writing() as writer:
         writer.memories.insert_all([known])
         writer.vectors.put({text_key("one"): np.ones(3, np.float32)})
@@ -197,9 +201,9 @@ def test_no_call_breaks_above_the_number_of_variables_of_sqlite(ledger: Ledger, 
 
 
 def test_what_arrived_before_is_known_by_id_and_by_what_an_import_called_it(
-    ledger: Ledger, tell: Tell
+    ledger: Ledger, make_memory: MakeMemory
 ) -> None:
-    told = tell("one", external_id="7", user="Mia")
+    told = make_memory("one", external_id="7", user="Mia")
     with ledger.writing() as writer:
         writer.memories.insert_all([told])
         again = told.model_copy(update={"id": "mem_000000000001"})
@@ -210,8 +214,10 @@ def test_what_arrived_before_is_known_by_id_and_by_what_an_import_called_it(
             assert writer.memories.earlier_arrivals([again.model_copy(update=other)])[0][0] is None
 
 
-def test_a_decision_is_recorded_with_the_state_before_it(ledger: Ledger, tell: Tell) -> None:
-    memory = tell("one")
+def test_a_decision_is_recorded_with_the_state_before_it(
+    ledger: Ledger, make_memory: MakeMemory
+) -> None:
+    memory = make_memory("one")
     with ledger.writing() as writer:
         writer.memories.insert_all([memory])
     with ledger.writing() as writer:
@@ -226,12 +232,12 @@ def test_a_decision_is_recorded_with_the_state_before_it(ledger: Ledger, tell: T
 
 
 def test_live_memories_come_oldest_first_and_at_the_same_time_in_order_of_arrival(
-    ledger: Ledger, tell: Tell
+    ledger: Ledger, make_memory: MakeMemory
 ) -> None:
     late, early, same = (
-        tell("late", timestamp=START + timedelta(days=1)),
-        tell("early", timestamp=START),
-        tell("same", timestamp=START),
+        make_memory("late", timestamp=START + timedelta(days=1)),
+        make_memory("early", timestamp=START),
+        make_memory("same", timestamp=START),
     )
     with ledger.writing() as writer:
         for memory in (late, early, same):
@@ -241,8 +247,10 @@ def test_live_memories_come_oldest_first_and_at_the_same_time_in_order_of_arriva
     assert [row.memory.content for row in rows] == ["early", "same", "late"]
 
 
-def test_an_arrival_is_known_again_whatever_became_of_its_row(ledger: Ledger, tell: Tell) -> None:
-    told = tell("one", external_id="7")
+def test_an_arrival_is_known_again_whatever_became_of_its_row(
+    ledger: Ledger, make_memory: MakeMemory
+) -> None:
+    told = make_memory("one", external_id="7")
     later = told.timestamp + timedelta(days=9)
     with ledger.writing() as writer:
         writer.memories.insert_all([told])
@@ -252,11 +260,11 @@ def test_an_arrival_is_known_again_whatever_became_of_its_row(ledger: Ledger, te
 
 
 def test_links_to_what_has_not_arrived_follow_whoever_is_retired(
-    ledger: Ledger, tell: Tell
+    ledger: Ledger, make_memory: MakeMemory
 ) -> None:
-    friend, stand_in = tell("friend"), tell("friend of mine")
+    friend, stand_in = make_memory("friend"), make_memory("friend of mine")
     link = MemoryLink(target_id=friend.id, link_type="caused_by")
-    first, successor = tell("one", linked_ids=(link,)), tell("one!")
+    first, successor = make_memory("one", linked_ids=(link,)), make_memory("one!")
     with ledger.writing() as writer:
         writer.memories.insert_all([first])
         writer.memories.insert_all([successor])
@@ -276,8 +284,14 @@ def test_links_to_what_has_not_arrived_follow_whoever_is_retired(
     assert (back.target_id, back.link_type) == (successor.id, "leads_to")
 
 
-def test_forgetting_erases_every_holder_and_keeps_a_tombstone(ledger: Ledger, tell: Tell) -> None:
-    secret, successor, other = tell("the word is xyzzy"), tell("the word is xyzzy!"), tell("other")
+def test_forgetting_erases_every_holder_and_keeps_a_tombstone(
+    ledger: Ledger, make_memory: MakeMemory
+) -> None:
+    secret, successor, other = (
+        make_memory("the word is xyzzy"),
+        make_memory("the word is xyzzy!"),
+        make_memory("other"),
+    )
     vector = np.ones(4, np.float32)
     with ledger.writing() as writer:
         for memory in (secret, successor, other):
@@ -331,9 +345,9 @@ def test_a_url_that_is_no_ledger_is_refused_without_its_password(url: str) -> No
 
 
 def test_how_often_a_model_failed_at_a_text_goes_with_the_text(
-    ledger: Ledger, ledger_url: str, tell: Tell
+    ledger: Ledger, ledger_url: str, make_memory: MakeMemory
 ) -> None:
-    told = tell("the word is xyzzy")
+    told = make_memory("the word is xyzzy")
     key = text_key(told.content)
     with ledger.writing() as writer:
         writer.memories.insert_all([told])
@@ -374,14 +388,14 @@ def test_reading_what_is_not_there_creates_nothing(tmp_path: Path) -> None:
 
 
 def test_a_ledger_opened_for_reading_cannot_be_written(
-    ledger: Ledger, ledger_url: str, tell: Tell
+    ledger: Ledger, ledger_url: str, make_memory: MakeMemory
 ) -> None:
     with (
         Ledger.open(ledger_url) as readable,
         pytest.raises(LedgerError, match="cannot be written"),
         readable.writing() as writer,
     ):
-        writer.memories.insert_all([tell("one")])
+        writer.memories.insert_all([make_memory("one")])
 
 
 def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -394,11 +408,11 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> N
 
 
 @pytest.fixture
-def opened(tmp_path: Path, tell: Tell) -> Iterator[Ledger]:
+def opened(tmp_path: Path, make_memory: MakeMemory) -> Iterator[Ledger]:
     """A ledger in a folder of its own that has been written to."""
     with Ledger.create(f"sqlite:///{tmp_path / 'data' / 'ledger.db'}") as ledger:
         with ledger.writing() as writer:
-            writer.memories.insert_all([tell("Mia has a cat.")])
+            writer.memories.insert_all([make_memory("Mia has a cat.")])
         yield ledger
 
 
@@ -413,7 +427,7 @@ def _replace(folder: Path) -> None:
 
 @pytest.mark.parametrize("happens", [_move, shutil.rmtree, _replace])
 def test_a_ledger_that_is_no_longer_at_its_path_acknowledges_no_write(
-    opened: Ledger, tmp_path: Path, tell: Tell, happens: Callable[[Path], None]
+    opened: Ledger, tmp_path: Path, make_memory: MakeMemory, happens: Callable[[Path], None]
 ) -> None:
     happens(tmp_path / "data")
     for _ in range(2):
@@ -421,15 +435,15 @@ def test_a_ledger_that_is_no_longer_at_its_path_acknowledges_no_write(
             pytest.raises(LedgerError, match="was moved, deleted or replaced"),
             opened.writing() as writer,
         ):
-            writer.memories.insert_all([tell("Mia has a dog.")])
+            writer.memories.insert_all([make_memory("Mia has a dog.")])
 
 
 def test_a_ledger_that_goes_while_it_is_written_does_not_acknowledge_the_write(
-    opened: Ledger, tmp_path: Path, tell: Tell
+    opened: Ledger, tmp_path: Path, make_memory: MakeMemory
 ) -> None:
     def write() -> None:
         with opened.writing() as writer:
-            writer.memories.insert_all([tell("Mia has a dog.")])
+            writer.memories.insert_all([make_memory("Mia has a dog.")])
             _move(tmp_path / "data")
 
     with pytest.raises(LedgerError, match="was moved, deleted or replaced"):
@@ -449,14 +463,14 @@ def test_a_new_connection_to_another_ledger_at_the_path_is_refused(
 
 
 def test_a_ledger_that_is_put_back_is_written_again(
-    opened: Ledger, tmp_path: Path, tell: Tell
+    opened: Ledger, tmp_path: Path, make_memory: MakeMemory
 ) -> None:
     _move(tmp_path / "data")
     with pytest.raises(LedgerError), opened.writing():
         pass
     (tmp_path / "elsewhere").rename(tmp_path / "data")
     with opened.writing() as writer:
-        writer.memories.insert_all([tell("Mia has a dog.")])
+        writer.memories.insert_all([make_memory("Mia has a dog.")])
     with opened.reading() as reader:
         assert reader.counts().live == 2
 
@@ -499,11 +513,11 @@ def all_links(ledger: Ledger) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_who_are_retired_together_hand_their_links_on_as_one_after_the_other(
-    tmp_path: Path, tell: Tell, seed: int
+    tmp_path: Path, make_memory: MakeMemory, seed: int
 ) -> None:
     drawn = random.Random(seed)
     kinds: tuple[LinkType, ...] = ("related", "caused_by", "leads_to", "similar")
-    told = [tell(f"text {n}") for n in range(14)]
+    told = [make_memory(f"text {n}") for n in range(14)]
     names = [memory.id for memory in told] + ["mem_ffffffffffff"]
     linked = [
         memory.model_copy(
@@ -536,12 +550,14 @@ def test_who_are_retired_together_hand_their_links_on_as_one_after_the_other(
         assert len(all_links(together)) > 1
 
 
-def test_a_memory_hands_on_many_links_as_cheaply_as_few(ledger: Ledger, tell: Tell) -> None:
+def test_a_memory_hands_on_many_links_as_cheaply_as_few(
+    ledger: Ledger, make_memory: MakeMemory
+) -> None:
     def statements(count: int) -> int:
         seen: list[str] = []
-        friends = [tell(f"text {n}") for n in range(count)]
+        friends = [make_memory(f"text {n}") for n in range(count)]
         ends = tuple(MemoryLink(target_id=friend.id) for friend in friends)
-        hub, successor = tell("a hub", linked_ids=ends), tell("what stands for it")
+        hub, successor = make_memory("a hub", linked_ids=ends), make_memory("what stands for it")
         with ledger.writing() as writer:
             writer.memories.insert_all([*friends, hub, successor])
         listen = (Engine, "before_cursor_execute", lambda *told: seen.append(told[2]))

@@ -26,7 +26,7 @@ from memory.ledger.migrations import STEPS
 from memory.models import Action, KeptCandidate, Turn
 from memory.store import MemoryStore
 from memory.upkeep import back_up, examine, restore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel
 from tests.ledger import version_1
 
@@ -194,7 +194,7 @@ def test_the_bots_turns_go_to_the_only_person_of_the_shared_conversation(
 
 
 def test_a_memory_of_the_shared_conversation_is_forgotten_where_its_turn_went(
-    old_url: str, folder: Path, tell: Tell
+    old_url: str, folder: Path, make_memory: MakeMemory
 ) -> None:
     """The upgrade gave the turn, its candidates and the bot's answer to Mia."""
     at_version_3(old_url)
@@ -208,7 +208,7 @@ def test_a_memory_of_the_shared_conversation_is_forgotten_where_its_turn_went(
     upgraded(old_url, folder)
     with Ledger.create(old_url) as ledger, MemoryStore(ledger, PlacedEmbedder()) as store:
         came_from = {"conversation": "default", "turn": "1"}
-        told = tell("Her car?", user="Mia", external_id="default/1/0", metadata=came_from)
+        told = make_memory("Her car?", user="Mia", external_id="default/1/0", metadata=came_from)
         memory = store.add(told)
         found = [KeptCandidate(content=text) for text in ("Mia drives a van.", "Mia sails.")]
         with ledger.writing() as writer:
@@ -254,13 +254,15 @@ def test_what_version_1_decided_can_be_undone_after_an_upgrade(old_url: str, fol
         assert [finding for finding in examine(store) if finding.kind == "damage"] == []
 
 
-def test_what_arrived_in_version_1_is_known_again(old_url: str, folder: Path, tell: Tell) -> None:
+def test_what_arrived_in_version_1_is_known_again(
+    old_url: str, folder: Path, make_memory: MakeMemory
+) -> None:
     upgraded(old_url, folder)
     with MemoryStore(Ledger.create(old_url), PlacedEmbedder()) as store:
         known = next(store.memories())
         again = known.model_copy(update={"id": "mem_000000000fff", "linked_ids": ()})
         assert store.add(again).id == known.id
-        added = store.add(tell("Runa met a fox."))
+        added = store.add(make_memory("Runa met a fox."))
         assert store.get(added.id) == added
 
 
@@ -395,7 +397,7 @@ def test_a_running_process_of_version_1_fails_at_its_next_write(old_url: str, fo
 
 
 def test_a_running_process_writes_nothing_once_a_later_version_has_upgraded(
-    ledger_url: str, tell: Tell
+    ledger_url: str, make_memory: MakeMemory
 ) -> None:
     newest = version_1.NEWEST
     with Ledger.create(ledger_url) as ledger:
@@ -404,7 +406,7 @@ def test_a_running_process_writes_nothing_once_a_later_version_has_upgraded(
             pytest.raises(LedgerError, match=f"schema 99, this version knows {newest} at most"),
             ledger.writing() as writer,
         ):
-            writer.memories.insert_all([tell("Runa met a fox.")])
+            writer.memories.insert_all([make_memory("Runa met a fox.")])
         with ledger.reading() as reader:
             assert reader.counts().live == 0
 
@@ -535,7 +537,9 @@ def test_the_database_is_closed_after_an_upgrade(old_url: str, folder: Path) -> 
     database.close()
 
 
-def test_a_role_that_owns_no_table_writes_to_a_ledger(postgres_url: str, tell: Tell) -> None:
+def test_a_role_that_owns_no_table_writes_to_a_ledger(
+    postgres_url: str, make_memory: MakeMemory
+) -> None:
     Ledger.create(postgres_url).close()
     url = sa.engine.make_url(postgres_url)
     role = f"writer_{uuid4().hex[:8]}"
@@ -549,7 +553,7 @@ def test_a_role_that_owns_no_table_writes_to_a_ledger(postgres_url: str, tell: T
             connection.exec_driver_sql(statement)
         as_writer = url.set(username=role, password="w").render_as_string(hide_password=False)
         with Ledger.create(as_writer) as ledger, ledger.writing() as writer:
-            writer.memories.insert_all([tell("Mia has a cat.")])
+            writer.memories.insert_all([make_memory("Mia has a cat.")])
         connection.exec_driver_sql(f"DROP OWNED BY {role}")
         connection.exec_driver_sql(f"DROP ROLE {role}")
     owner.dispose()

@@ -17,7 +17,7 @@ from memory.models import JUDGES, Action, Decision, Judge, Memory, Survivor, Ver
 from memory.store import MemoryStore, Unconditional
 from memory.text import normalise, text_key
 from memory.upkeep import examine
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 from tests.ledger import version_1
 
@@ -33,14 +33,14 @@ def old_key(text: str) -> str:
 
 
 @pytest.fixture
-def version_5(ledger_url: str, tell: Tell) -> str:
+def version_5(ledger_url: str, make_memory: MakeMemory) -> str:
     """A ledger as version 5 left it.
 
     One memory was replaced as the same text. A person keeps two of one key apart, and one of these
     from a third; a model told that which was replaced from the third.
     """
     with MemoryStore(Ledger.create(ledger_url), PlacedEmbedder()) as store:
-        memories = dict(zip(TEXTS, map(store.add, map(tell, TEXTS)), strict=True))
+        memories = dict(zip(TEXTS, map(store.add, map(make_memory, TEXTS)), strict=True))
         milli, mega = memories[MILLI], memories[MEGA]
         stays = Survivor(mega, (milli.id,))
         store.apply(Decision(Action.REPLACE, "same text", (milli, mega), (stays,)), Unconditional())
@@ -159,10 +159,10 @@ def test_what_was_replaced_as_the_same_text_is_asked_about_by_the_next_batch(
 
 
 def test_what_was_replaced_so_and_built_upon_stays_open_until_that_is_taken_back(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     [mega] = [one for one in store.memories() if one.content == MEGA]
-    more = store.add(tell("The laser has MW, and a red case."))
+    more = store.add(make_memory("The laser has MW, and a red case."))
     stays = Survivor(more, (mega.id,))
     store.apply(Decision(Action.REPLACE, "covers", (mega, more), (stays,)), Unconditional())
     model = ScriptedModel(*[Verdict(reason="a thousandth and a million")] * 3)

@@ -21,7 +21,7 @@ from memory.ledger.ledger import Ledger, open_database
 from memory.ledger.transaction import among
 from memory.models import Verdict
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
 TEXTS = ["plain", "it's", '"quoted"', "50 %(ids)s", "back\\slash", "ねこ", "🙂", ""]
@@ -49,17 +49,17 @@ def test_what_no_database_can_hold_is_not_found(connection: Connection) -> None:
 
 
 def test_no_statement_of_a_write_reads_a_whole_table(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place("Mia has a cat.")
     embedder.place("Mia had a dog.", 0.92, "Mia has a cat.")
     deduplicator = MemoryDeduplicator(
         store, ScriptedModel(Verdict()), MemoryConfig(dedup_candidates=3)
     )
-    asyncio.run(deduplicator.check_and_merge(tell("Jonas sails.", user="Jonas")))
+    asyncio.run(deduplicator.check_and_merge(make_memory("Jonas sails.", user="Jonas")))
     with heard() as statements:  # once in a process all vectors may be read
         for text in ("Mia has a cat.", "Mia had a dog."):
-            asyncio.run(deduplicator.check_and_merge(tell(text, user="Mia")))
+            asyncio.run(deduplicator.check_and_merge(make_memory(text, user="Mia")))
     assert any("distinct_pairs" in statement for statement, _ in statements)
     for statement, values in statements:
         if statement.startswith(("SELECT", "UPDATE memories", "INSERT")):

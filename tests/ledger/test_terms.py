@@ -17,7 +17,7 @@ from memory.ledger.terms import fill_terms
 from memory.models import Action, Decision, Memory, Survivor
 from memory.store import Applied, MemoryStore, WhileUnchanged
 from memory.text import search_terms
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.ledger import version_1
 
 TABLES = (t.postings, t.term_lists, t.term_totals)
@@ -91,11 +91,11 @@ def replaced(store: MemoryStore, kept: Memory, retired: Memory) -> int:
     return done.number
 
 
-def test_postings_say_how_often_and_how_long(ledger: Ledger, tell: Tell) -> None:
+def test_postings_say_how_often_and_how_long(ledger: Ledger, make_memory: MakeMemory) -> None:
     texts = [f"Item {n} is red red." if n % 3 else f"Item {n}." for n in range(300)]
     with ledger.writing() as writer:
-        writer.memories.insert_all([tell(text, user="Mia") for text in texts])
-        writer.memories.insert_all([tell("Red.", user="Jonas")])
+        writer.memories.insert_all([make_memory(text, user="Mia") for text in texts])
+        writer.memories.insert_all([make_memory("Red.", user="Jonas")])
     with ledger.reading() as reader:
         mine = reader.terms.postings(["red"], "Mia", everyone=False)
         every = reader.terms.postings(["red", "nothing"], None, everyone=True)

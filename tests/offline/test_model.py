@@ -13,7 +13,7 @@ from memory.coverage import Belief, negations, parse, verify_by_words
 from memory.models import Memory, Question, Turn
 from memory.offline.model import OfflineModel, combine
 from memory.text import NOT, sentences
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START
 
 
@@ -43,38 +43,45 @@ def test_two_texts_become_one_only_where_nothing_conflicts(
     assert combine(newer, older) == joined
 
 
-def test_a_group_is_parted_where_values_conflict(tell: Tell) -> None:
-    members = (tell("Mia has 2 cats."), tell("Mia has 3 cats."), tell("Mia really has 2 cats."))
+def test_a_group_is_parted_where_values_conflict(make_memory: MakeMemory) -> None:
+    members = (
+        make_memory("Mia has 2 cats."),
+        make_memory("Mia has 3 cats."),
+        make_memory("Mia really has 2 cats."),
+    )
     verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95)))
     assert [part.members for part in verdict.parts] == [(0, 2)]
     assert verdict.usage.calls == 0
 
 
-def test_copies_are_joined_beside_a_member_that_is_only_similar(tell: Tell) -> None:
+def test_copies_are_joined_beside_a_member_that_is_only_similar(make_memory: MakeMemory) -> None:
     members = (
-        tell("Mia has a cat in her house."),
-        tell("Mia sings in a choir."),
-        tell("Mia sings in a choir on Mondays."),
+        make_memory("Mia has a cat in her house."),
+        make_memory("Mia sings in a choir."),
+        make_memory("Mia sings in a choir on Mondays."),
     )
     question = Question(members, "test", 0.91, 0.75, copies=frozenset({(1, 2)}))
     [part] = asyncio.run(OfflineModel().judge(question)).parts
     assert (part.members, part.text) == ((1, 2), "Mia sings in a choir on Mondays.")
-    alone = (tell("Mia sings in a choir. Her sister studies law."), members[0])
+    alone = (make_memory("Mia sings in a choir. Her sister studies law."), members[0])
     assert not asyncio.run(OfflineModel().judge(Question(alone, "test", 0.91, 0.75))).parts
 
 
-def test_its_merges_are_believed(tell: Tell) -> None:
+def test_its_merges_are_believed(make_memory: MakeMemory) -> None:
     members = (
-        tell("Mia has a cat. Her sister studies law."),
-        tell("Mia has a cat. She moved to Porto."),
+        make_memory("Mia has a cat. Her sister studies law."),
+        make_memory("Mia has a cat. She moved to Porto."),
     )
     [part] = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95))).parts
     told = [member.content for member in members]
     assert verify_by_words(part.text, told).belief is Belief.BELIEVED
 
 
-def test_it_replies_with_what_answers_a_question_or_shares_a_word(tell: Tell) -> None:
-    recalled = [tell("Mia has a cat.", user="Mia"), tell("Mia lives in Porto.", user="Mia")]
+def test_it_replies_with_what_answers_a_question_or_shares_a_word(make_memory: MakeMemory) -> None:
+    recalled = [
+        make_memory("Mia has a cat.", user="Mia"),
+        make_memory("Mia lives in Porto.", user="Mia"),
+    ]
 
     def reply(said: str) -> str:
         turn = Turn(speaker="Mia", text=said, at=START)
@@ -125,20 +132,26 @@ def test_what_is_joined_states_what_both_state_and_nothing_else(newer: str, olde
         ("Lena hat Schuhgröße 39.", "Lenas Schuhgröße ist 39."),
     ],
 )
-def test_what_it_cannot_tell_stays_and_is_not_called_a_conflict(tell: Tell, a: str, b: str) -> None:
-    verdict = asyncio.run(OfflineModel().judge(Question((tell(a), tell(b)), "test", 0.97)))
+def test_what_it_cannot_tell_stays_and_is_not_called_a_conflict(
+    make_memory: MakeMemory, a: str, b: str
+) -> None:
+    verdict = asyncio.run(
+        OfflineModel().judge(Question((make_memory(a), make_memory(b)), "test", 0.97))
+    )
     assert (verdict.parts, verdict.reason) == ((), "the offline judge cannot tell")
 
 
-def test_different_pets_are_not_called_a_conflict(tell: Tell) -> None:
-    members = (tell("Noor has a cat."), tell("Noor owns two dogs."))
+def test_different_pets_are_not_called_a_conflict(make_memory: MakeMemory) -> None:
+    members = (make_memory("Noor has a cat."), make_memory("Noor owns two dogs."))
     verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.92, 0.8)))
     assert (verdict.parts, verdict.reason) == ((), "the offline judge cannot tell")
 
 
 @pytest.mark.parametrize("cosine", [0.8, 0.95])
-def test_a_text_that_only_adds_to_another_stands_for_both(tell: Tell, cosine: float) -> None:
-    members = (tell("Mia has a tabby cat."), tell("Mia has a cat."))
+def test_a_text_that_only_adds_to_another_stands_for_both(
+    make_memory: MakeMemory, cosine: float
+) -> None:
+    members = (make_memory("Mia has a tabby cat."), make_memory("Mia has a cat."))
     [part] = asyncio.run(OfflineModel().judge(Question(members, "test", 0.92, cosine))).parts
     assert (part.members, part.text) == ((0, 1), "Mia has a tabby cat.")
 
@@ -163,7 +176,9 @@ SIGNS = [
 
 
 @pytest.mark.parametrize(("older", "newer"), SIGNS)
-def test_no_value_that_differs_in_a_sign_vanishes(tell: Tell, older: str, newer: str) -> None:
-    members = (tell(older), tell(newer))
+def test_no_value_that_differs_in_a_sign_vanishes(
+    make_memory: MakeMemory, older: str, newer: str
+) -> None:
+    members = (make_memory(older), make_memory(newer))
     verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95)))
     assert all(older in part.text and newer in part.text for part in verdict.parts)

@@ -14,7 +14,7 @@ from memory.config import Config, LLMConfig
 from memory.errors import ModelAnswerError, ModelError, ModelUnavailable
 from memory.models import Question, Turn, Verdict
 from memory.providers.breaker import CircuitBreaker
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START, HangingModel, ScriptedModel
 from tests.gemini_server import GeminiServer, failed
 
@@ -38,8 +38,8 @@ def seconds() -> Seconds:
 
 
 @pytest.fixture
-def question(tell: Tell) -> Question:
-    return Question((tell("Mia has a cat."), tell("Mia has a dog.")), "test", 0.92)
+def question(make_memory: MakeMemory) -> Question:
+    return Question((make_memory("Mia has a cat."), make_memory("Mia has a dog.")), "test", 0.92)
 
 
 def down(n: int, retry_after_s: float | None = None) -> list[ModelError]:

@@ -20,7 +20,7 @@ from memory.models import MergeReading, ProposedMerge, Question, Reply, Turn, Us
 from memory.providers import prompts
 from memory.providers.openai import OpenAIEmbedder, OpenAIModel
 from memory.providers.openai import OpenAIServer as Server
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.loopback import Raw
 from tests.openai_server import Answer, Asked, OpenAIServer, embeddings, failed, said
 
@@ -60,8 +60,11 @@ def ask(
 
 
 @pytest.fixture
-def question(tell: Tell) -> Question:
-    members = (tell("Mia has a cat.", user="Mia"), tell("Mia has a tabby cat.", user="Mia"))
+def question(make_memory: MakeMemory) -> Question:
+    members = (
+        make_memory("Mia has a cat.", user="Mia"),
+        make_memory("Mia has a tabby cat.", user="Mia"),
+    )
     return Question(members, "between 0.90 and 0.95", 0.93)
 
 
@@ -104,7 +107,7 @@ def test_the_judge_is_asked_with_a_strict_schema_in_the_form_and_in_words(
 
 
 def test_a_long_question_is_not_written_on_the_loop(
-    server: OpenAIServer, tell: Tell, monkeypatch: pytest.MonkeyPatch
+    server: OpenAIServer, make_memory: MakeMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = []
 
@@ -114,7 +117,10 @@ def test_a_long_question_is_not_written_on_the_loop(
 
     monkeypatch.setattr("memory.providers.prompts.judge_question", noted)
     server.script = [NONE]
-    judge(server, Question((tell("Mia sings. " * 300), tell("Mia sings.")), "alike", 0.93))
+    judge(
+        server,
+        Question((make_memory("Mia sings. " * 300), make_memory("Mia sings.")), "alike", 0.93),
+    )
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
 
@@ -227,9 +233,12 @@ def test_calls_side_by_side_step_down_together(server: OpenAIServer, question: Q
     ("structured", "form"), [("schema", "json_schema"), ("json", "json_object"), ("prompt", None)]
 )
 def test_merged_texts_are_read_in_whatever_form_the_server_takes(
-    server: OpenAIServer, tell: Tell, structured: str, form: str | None
+    server: OpenAIServer, make_memory: MakeMemory, structured: str, form: str | None
 ) -> None:
-    members = (tell("Mia has a cat.", user="Mia"), tell("Mia's cat is Pip.", user="Mia"))
+    members = (
+        make_memory("Mia has a cat.", user="Mia"),
+        make_memory("Mia's cat is Pip.", user="Mia"),
+    )
     merge = ProposedMerge(members, "Mia has a cat named Pip.")
     lost = {"number": 2, "lost": ["the cat's name"], "added": []}
     whole = {"merges": [{"number": 1, "lost": [], "added": []}, lost]}
@@ -244,10 +253,10 @@ def test_merged_texts_are_read_in_whatever_form_the_server_takes(
 
 
 def test_where_nothing_holds_it_to_its_form_a_reading_may_be_mended_once(
-    server: OpenAIServer, tell: Tell
+    server: OpenAIServer, make_memory: MakeMemory
 ) -> None:
     merge = ProposedMerge(
-        (tell("Mia has a cat."), tell("Mia's cat is Pip.")), "Mia has Pip, a cat."
+        (make_memory("Mia has a cat."), make_memory("Mia's cat is Pip.")), "Mia has Pip, a cat."
     )
     whole = json.dumps({"merges": [{"number": 1, "lost": [], "added": []}]})
     server.reader, server.script = None, ["It is all there.", whole]

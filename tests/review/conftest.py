@@ -6,17 +6,17 @@ import pytest
 
 from memory.models import Memory
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 
 OLD, NEW, OTHER = "Mia runs 12 km.", "Mia runs 12 km on Sundays.", "Mia runs 21 km."
 
 
 @pytest.fixture
-def three(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> list[Memory]:
+def three(store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory) -> list[Memory]:
     """Of these the older goes; whether the other number is meant, only a reader can tell."""
     embedder.place(OLD)
     embedder.place(NEW, 0.97, OLD)
     embedder.place(OTHER, 0.96, OLD)
-    store.add_batch([tell(text, user="Mia") for text in (OLD, NEW, OTHER)])
+    store.add_batch([make_memory(text, user="Mia") for text in (OLD, NEW, OTHER)])
     return list(store.memories())

@@ -12,7 +12,7 @@ from memory.review.answers import Already, Answers, Given, Objected, Outcome, Re
 from memory.review.cards import card_key, content_hash
 from memory.review.decisions_file import Answered, AnsweredMember, ReviewAnswer
 from memory.store import MemoryStore, Unconditional
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.review.conftest import NEW, OLD, OTHER
 
 
@@ -51,14 +51,14 @@ def test_applying_as_planned_does_what_the_rules_plan_and_says_who_said_so(
 
 
 def test_a_proposal_takes_what_its_members_have_inherited_meanwhile(
-    store: MemoryStore, answers: Answers, three: list[Memory], tell: Tell
+    store: MemoryStore, answers: Answers, three: list[Memory], make_memory: MakeMemory
 ) -> None:
     both = tuple(three[:2])
     text = "One text for both."
     proposal = Decision(
         Action.MERGE, "same", both, (merged(text, both, store.new_id),), model="m"
     )  # fmt: skip
-    newer = store.add(tell(both[1].content, user="Mia", importance=5, tags=("late",)))
+    newer = store.add(make_memory(both[1].content, user="Mia", importance=5, tags=("late",)))
     again = (both[1], newer)
     store.apply(
         Decision(Action.REPLACE, "same", again, (survive(both[1], again),)), Unconditional()
@@ -173,9 +173,9 @@ def test_a_plan_that_is_another_one_now_is_refused(answers: Answers, three: list
 
 
 def test_nobody_can_merge_what_is_of_two_users(
-    store: MemoryStore, answers: Answers, three: list[Memory], tell: Tell
+    store: MemoryStore, answers: Answers, three: list[Memory], make_memory: MakeMemory
 ) -> None:
-    strange = store.add(tell(OLD, user="Jo"))
+    strange = store.add(make_memory(OLD, user="Jo"))
     both = answered([three[0], strange], text=OLD, insist=True)
     assert refused(answers.give(both)).startswith("its members belong to different scopes")
     forged = answered(three).model_copy(update={"key": "0" * 16})

@@ -14,7 +14,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
 from memory.offline import OfflineModel
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 from tests.review.chromium import LOOKS, Driver, chromium, faults, show_as
 from tests.review.serving import Served, served
@@ -29,18 +29,18 @@ def driver() -> Iterator[Driver]:
 
 
 @pytest.fixture
-def filled(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> MemoryStore:
+def filled(store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory) -> MemoryStore:
     """A question at which a model failed, long copies of which one went, groups of three."""
     sails = embedder.place("Mia sails."), embedder.place("Mia dives.", 0.93, "Mia sails.")
-    store.add_batch([tell(text, user="Mia") for text in sails])
+    store.add_batch([make_memory(text, user="Mia") for text in sails])
     long = "word " * 2_000
-    store.add_batch([tell(text, user="Eve") for text in (long, long.upper())])
+    store.add_batch([make_memory(text, user="Eve") for text in (long, long.upper())])
     asyncio.run(MemoryDeduplicator(store, ScriptedModel(ModelUnavailable("no"))).deduplicate_all())
     for user in ("Ann", "Ben", "Cem", "Dan"):
         run = embedder.place(f"{user} runs 12 km.")
         more = embedder.place(f"{user} runs 12 km on Sundays.", 0.97, run)
         other = embedder.place(f"{user} runs 21 km.", 0.96, run)
-        store.add_batch([tell(text, user=user) for text in (run, more, other)])
+        store.add_batch([make_memory(text, user=user) for text in (run, more, other)])
     return store
 
 

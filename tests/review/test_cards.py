@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory, MergeGroup, Verdict
 from memory.review.cards import Card, cards_of, least_certain_first, recorded_cards
 from memory.review.pages import as_json, card_data
 from memory.store import MemoryStore
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
 CAT, MERGED = "Mia has a cat.", "Mia has a black cat called Tom."
 
 
-def two_families(embedder: PlacedEmbedder, tell: Callable[..., Memory]) -> list[Memory]:
+def two_families(embedder: PlacedEmbedder, make_memory: MakeMemory) -> list[Memory]:
     """A copy, and two that only a model can tell to be one."""
     embedder.place(CAT)
     black = embedder.place("Mia has a black cat.", 0.92, to=CAT)
     named = embedder.place("Mia has a cat called Tom.")
     embedder.place(black, 0.92, to=named)
-    return [tell("Bob works."), tell("bob works"), tell(black), tell(named)]
+    return [
+        make_memory("Bob works."),
+        make_memory("bob works"),
+        make_memory(black),
+        make_memory(named),
+    ]
 
 
 def planned(deduplicator: MemoryDeduplicator) -> list[Card]:
@@ -38,9 +43,9 @@ def test_what_is_to_be_asked_comes_before_what_is_sure(
     store: MemoryStore,
     embedder: PlacedEmbedder,
     deduplicator: MemoryDeduplicator,
-    tell: Callable[..., Memory],
+    make_memory: MakeMemory,
 ) -> None:
-    store.add_batch(two_families(embedder, tell))
+    store.add_batch(two_families(embedder, make_memory))
     asked, copies = planned(deduplicator)
     assert (asked.action, [one.fate for one in asked.members]) == ("judge", ["judge", "judge"])
     assert (asked.similarity, asked.kept) == (0.92, ())
@@ -55,9 +60,9 @@ def test_a_card_has_another_key_once_a_member_says_something_else(
     store: MemoryStore,
     embedder: PlacedEmbedder,
     deduplicator: MemoryDeduplicator,
-    tell: Callable[..., Memory],
+    make_memory: MakeMemory,
 ) -> None:
-    store.add_batch(two_families(embedder, tell))
+    store.add_batch(two_families(embedder, make_memory))
     asked, copies = planned(deduplicator)
     assert [card.key for card in planned(deduplicator)] == [asked.key, copies.key]
     store.update(copies.members[0].id, "BOB WORKS")
@@ -69,9 +74,9 @@ def test_a_recorded_merge_shows_the_texts_as_they_were_and_who_verified_the_new_
     model: ScriptedModel,
     embedder: PlacedEmbedder,
     deduplicator: MemoryDeduplicator,
-    tell: Callable[..., Memory],
+    make_memory: MakeMemory,
 ) -> None:
-    store.add_batch(two_families(embedder, tell))
+    store.add_batch(two_families(embedder, make_memory))
     model._answers = [Verdict(parts=(MergeGroup(members=(0, 1), text=MERGED),))]
     asyncio.run(deduplicator.deduplicate_all())
     merge = next(card for card in recorded(store) if card.action == "merge")
@@ -89,9 +94,9 @@ def test_a_recorded_merge_shows_the_texts_as_they_were_and_who_verified_the_new_
 
 
 def test_of_a_forgotten_member_only_the_id_is_left(
-    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Callable[..., Memory]
+    store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory
 ) -> None:
-    one = tell("Bob works.")
+    one = make_memory("Bob works.")
     store.add_batch([one])
     store.update(one.id, "Bob rests.")
     store.forget(one.id)
@@ -103,10 +108,10 @@ def test_no_text_ends_the_script_that_its_data_stand_in(
     store: MemoryStore,
     embedder: PlacedEmbedder,
     deduplicator: MemoryDeduplicator,
-    tell: Callable[..., Memory],
+    make_memory: MakeMemory,
 ) -> None:
     hostile = "</script><!--<img src=x onerror=alert(1)> & \u2028 \u202eevil"
-    store.add_batch([tell(hostile), tell(hostile)])
+    store.add_batch([make_memory(hostile), make_memory(hostile)])
     [card] = planned(deduplicator)
     told = as_json(card_data(card))
     assert not set("<>&\u2028\u202e") & set(told)

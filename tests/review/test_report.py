@@ -26,7 +26,7 @@ from memory.review.report import (
     write_report,
 )
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder
 
 HOSTILE = "</script><!--<img src=x onerror=alert(1)> `[x](javascript:1)` \u202eevil"
@@ -39,9 +39,16 @@ def audited(store: MemoryStore, deduplicator: MemoryDeduplicator) -> Report:
 
 
 @pytest.fixture
-def report(store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell) -> Report:
-    store.add_batch([tell("=1+1"), tell("=1+1"), tell("Bob works."), *[tell(HOSTILE)] * 1])
-    store.add_batch([tell(HOSTILE)])
+def report(store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory) -> Report:
+    store.add_batch(
+        [
+            make_memory("=1+1"),
+            make_memory("=1+1"),
+            make_memory("Bob works."),
+            *[make_memory(HOSTILE)] * 1,
+        ]
+    )
+    store.add_batch([make_memory(HOSTILE)])
     return audited(store, deduplicator)
 
 
@@ -106,11 +113,22 @@ def test_only_its_owner_may_read_a_report(report: Report, tmp_path: Path) -> Non
 
 
 def test_the_spread_counts_every_pair_that_may_be_compared(
-    store: MemoryStore, embedder: PlacedEmbedder, deduplicator: MemoryDeduplicator, tell: Tell
+    store: MemoryStore,
+    embedder: PlacedEmbedder,
+    deduplicator: MemoryDeduplicator,
+    make_memory: MakeMemory,
 ) -> None:
     for text, cosine in (("b", 0.92), ("c", 0.5)):
         embedder.place(text, cosine, to="a")
-    store.add_batch([tell("a"), tell("b"), tell("c"), tell("a", user="Mia"), tell("a")])
+    store.add_batch(
+        [
+            make_memory("a"),
+            make_memory("b"),
+            make_memory("c"),
+            make_memory("a", user="Mia"),
+            make_memory("a"),
+        ]
+    )
     spread = audited(store, deduplicator).spread
     assert spread is not None
     assert (spread.pairs, sum(spread.counts), spread.exact) == (6, 6, True)
@@ -118,9 +136,9 @@ def test_the_spread_counts_every_pair_that_may_be_compared(
 
 
 def test_a_large_store_is_estimated_from_some_of_its_memories(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    store.add_batch([tell(f"{'same' if n % 2 else 'other'}") for n in range(60)])
+    store.add_batch([make_memory(f"{'same' if n % 2 else 'other'}") for n in range(60)])
     found = similarity_histogram(store.snapshot(), store.scope_of, store.scale, most_pairs=600)
     assert not found.exact
     assert found.pairs == 1770
@@ -128,9 +146,9 @@ def test_a_large_store_is_estimated_from_some_of_its_memories(
 
 
 def test_a_history_tells_who_decided(
-    store: MemoryStore, deduplicator: MemoryDeduplicator, tell: Tell, tmp_path: Path
+    store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory, tmp_path: Path
 ) -> None:
-    store.add_batch([tell("Bob works."), tell("bob works")])
+    store.add_batch([make_memory("Bob works."), make_memory("bob works")])
     asyncio.run(deduplicator.deduplicate_all())
     with store.ledger.reading() as reader:
         cards = recorded_cards(reader, reader.decisions.all_but_additions())

@@ -23,7 +23,7 @@ from memory.review.cards import cards_of
 from memory.review.decisions_file import Answered, read_decisions
 from memory.review.report import audit_report, write_report
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder
 from tests.review.chromium import LOOKS, Driver, chromium, complaints, faults
 
@@ -41,17 +41,21 @@ def page(
     store: MemoryStore,
     embedder: PlacedEmbedder,
     deduplicator: MemoryDeduplicator,
-    tell: Tell,
+    make_memory: MakeMemory,
     tmp_path: Path,
 ) -> Path:
     """An audit of hostile texts, of three that differ, and of enough copies for two pages."""
     told: list[Memory] = []
     for text in HOSTILE:
-        told += [tell(text, user="<b>Eve</b>"), tell(text + ".", user="<b>Eve</b>")]
+        told += [make_memory(text, user="<b>Eve</b>"), make_memory(text + ".", user="<b>Eve</b>")]
     red = embedder.place("Mia paints a red boat.")
     blue = embedder.place("Mia paints a blue boat.", 0.93, to=red)
-    told += [tell(red, user="Mia"), tell(blue, user="Mia"), tell(red + "!", user="Mia")]
-    told += [tell(f"{n} is said twice", user="Bob") for n in range(40) for _ in range(2)]
+    told += [
+        make_memory(red, user="Mia"),
+        make_memory(blue, user="Mia"),
+        make_memory(red + "!", user="Mia"),
+    ]
+    told += [make_memory(f"{n} is said twice", user="Bob") for n in range(40) for _ in range(2)]
     store.add_batch(told)
     found = asyncio.run(deduplicator.audit())
     alike = similarity_histogram(found.snapshot, store.scope_of, store.scale)

@@ -11,7 +11,7 @@ import pytest
 from memory.models import Action, MergeGroup, Verdict
 from memory.offline import OfflineModel
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 from tests.review.serving import Browser, Fields, Served, hidden, served
 
@@ -23,12 +23,12 @@ HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script> \u202e
 
 
 @pytest.fixture
-def filled(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> MemoryStore:
+def filled(store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory) -> MemoryStore:
     """A group that the rules can settle, and one that only a reader can."""
     for a, b, cosine in ((*RUNS, 0.97), (*SAILS, 0.93)):
         embedder.place(a)
         embedder.place(b, cosine, a)
-    store.add_batch([tell(text, user="Mia") for text in (*RUNS, *SAILS)])
+    store.add_batch([make_memory(text, user="Mia") for text in (*RUNS, *SAILS)])
     return store
 
 
@@ -151,9 +151,9 @@ def test_taking_back_is_offered_while_there_is_an_answer(browser: Browser) -> No
 
 
 def test_leaving_one_of_three_out_shows_first_what_becomes_of_the_others(
-    filled: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    filled: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
-    third = filled.add(tell(embedder.place("Mia runs 21 km.", 0.96, RUNS[0]), user="Mia"))
+    third = filled.add(make_memory(embedder.place("Mia runs 21 km.", 0.96, RUNS[0]), user="Mia"))
     with served(filled, OfflineModel()) as there, there.browser() as browser:
         card = of(browser, "21 km")
         narrowed = browser.post("/answer", {**card, "answer": "apply", "left_out": third.id})
@@ -336,12 +336,12 @@ def test_similarity_is_rounded_here_as_it_is_everywhere(browser: Browser) -> Non
 
 
 def test_a_hostile_text_is_only_ever_text(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     long = HOSTILE + " long" * 600
     embedder.place(HOSTILE)
     embedder.place(long, 0.93, HOSTILE)
-    made = [store.add(tell(text, user="<b>Mia</b>\u202e")) for text in (HOSTILE, long)]
+    made = [store.add(make_memory(text, user="<b>Mia</b>\u202e")) for text in (HOSTILE, long)]
     with served(store, OfflineModel()) as there, there.browser() as browser:
         card = browser.card()
         pages = [browser.get("/").text, browser.get("/groups").text]

@@ -18,7 +18,7 @@ from memory.review.cards import Card
 from memory.review.decisions_file import Answered, AnsweredMember, ReviewAnswer
 from memory.review.session import Review, ShownGroup
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import Groups, PageModel, PlacedEmbedder
 from tests.review.conftest import NEW, OLD, OTHER
 
@@ -66,10 +66,12 @@ def test_whom_somebody_keeps_apart_meanwhile_is_not_shown_with_the_other(
 
 
 def test_a_group_that_somebody_keeps_apart_meanwhile_drops_out(
-    store: MemoryStore, review: Review, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, review: Review, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place(OLD)
-    store.add_batch([tell(text, user="Mia") for text in (OLD, embedder.place(NEW, 0.97, OLD))])
+    store.add_batch(
+        [make_memory(text, user="Mia") for text in (OLD, embedder.place(NEW, 0.97, OLD))]
+    )
     card = first(review)
     decided_and_taken_back(store)
     assert asyncio.run(review.show(card.key)) is None
@@ -92,13 +94,13 @@ def proposed(review: Review, key: str) -> str:
 
 
 @pytest.fixture
-def boats(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> list[str]:
+def boats(store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory) -> list[str]:
     names = ["Lydia", "Astra", "Berta", "Cora"]
     for name in names:
         older, newer = f"Mia painted her boat {name}.", f"Mia gave boat {name} new colour."
         embedder.place(older)
         embedder.place(newer, 0.93, older)
-        store.add_batch([tell(text, user="Mia") for text in (older, newer)])
+        store.add_batch([make_memory(text, user="Mia") for text in (older, newer)])
     return names
 
 

@@ -22,7 +22,7 @@ from memory.errors import ModelUnavailable
 from memory.models import Extraction, MergeGroup, Usage, Verdict
 from memory.providers import CircuitBreaker
 from memory.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
 ROOT = Path(__file__).parent.parent
@@ -75,10 +75,10 @@ def watch(collectors: tuple[InMemoryMetricReader, InMemorySpanExporter]) -> Watc
 
 
 @pytest.fixture
-def alike(tell: Tell, embedder: PlacedEmbedder) -> list[Any]:
+def alike(make_memory: MakeMemory, embedder: PlacedEmbedder) -> list[Any]:
     embedder.place(OLDER)
     embedder.place(NEWER, 0.92, OLDER)
-    return [tell(text, user="Mia") for text in (OLDER, NEWER)]
+    return [make_memory(text, user="Mia") for text in (OLDER, NEWER)]
 
 
 def total(rows: list[tuple[dict[str, Any], float]], **wanted: Any) -> float:

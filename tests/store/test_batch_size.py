@@ -54,11 +54,11 @@ def test_one_row_is_always_written_however_slow_the_machine(ledger: Ledger) -> N
 
 
 def test_a_batch_tells_its_pace_how_long_it_took(
-    ledger: Ledger, tell: Callable[[str], Memory]
+    ledger: Ledger, make_memory: Callable[[str], Memory]
 ) -> None:
     store = MemoryStore(ledger, PlacedEmbedder())
     store.pace = AdaptiveBatchSize(clock=clock(lambda: 1.0))
-    assert store.add_batch([tell(f"Mia has {n} cats.") for n in range(8)]) == 8
+    assert store.add_batch([make_memory(f"Mia has {n} cats.") for n in range(8)]) == 8
     assert store.pace.size == 4
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 from memory.ledger import Ledger
 from memory.models import LinkType, Memory, MemoryLink
 from memory.store.store import MemoryStore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ticking
 
 
@@ -46,24 +46,24 @@ def told(store: MemoryStore) -> list[tuple[int, tuple[str, ...], str]]:
     return [(n, found[n].members, found[n].reason) for n in sorted(found)]
 
 
-def awkward(tell: Tell) -> list[Memory]:
+def awkward(make_memory: MakeMemory) -> list[Memory]:
     """Repeated, under a taken id, under external ids, and linked to what comes later or never."""
-    cat, sails = tell("Mia has a cat."), tell("Jonas sails.", external_id="row-1")
+    cat, sails = make_memory("Mia has a cat."), make_memory("Jonas sails.", external_id="row-1")
     ends = (
         MemoryLink(target_id=sails.id, link_type="caused_by", confidence=0.7),
         MemoryLink(target_id="mem_ffffffffffff"),
     )
-    dog = tell("Mia has a dog.", linked_ids=ends)
-    same_id = tell("Aiko draws maps.").model_copy(update={"id": cat.id})
+    dog = make_memory("Mia has a dog.", linked_ids=ends)
+    same_id = make_memory("Aiko draws maps.").model_copy(update={"id": cat.id})
     again = sails.model_copy(update={"id": "mem_00000000abcd"})
-    back = tell("Jonas rows.", linked_ids=(MemoryLink(target_id=dog.id, confidence=0.9),))
-    return [dog, cat, sails, cat, same_id, same_id, again, tell("mia has a CAT"), back]
+    back = make_memory("Jonas rows.", linked_ids=(MemoryLink(target_id=dog.id, confidence=0.9),))
+    return [dog, cat, sails, cat, same_id, same_id, again, make_memory("mia has a CAT"), back]
 
 
 def test_many_at_once_leave_the_same_store_as_one_by_one(
-    store: MemoryStore, tell: Tell, tmp_path: Path
+    store: MemoryStore, make_memory: MakeMemory, tmp_path: Path
 ) -> None:
-    memories = awkward(tell)
+    memories = awkward(make_memory)
     with Ledger.create(f"sqlite:///{tmp_path / 'one-by-one.db'}") as ledger:
         ids = [numbered(), numbered()]
         slow = MemoryStore(ledger, PlacedEmbedder(), clock=ticking(), new_id=lambda: next(ids[0]))
@@ -85,11 +85,11 @@ def stored_before(store: MemoryStore, memories: Sequence[Memory]) -> None:
     store.forget(memories[2].id)
 
 
-def much_linked(tell: Tell, before: Sequence[Memory]) -> list[Memory]:
+def much_linked(make_memory: MakeMemory, before: Sequence[Memory]) -> list[Memory]:
     """Linked to each other, forwards and back with other words, to the stored, to nobody yet."""
     drawn = random.Random(7)
     kinds: tuple[LinkType, ...] = ("related", "caused_by", "leads_to", "similar")
-    new = [tell(f"Mia knows word {n}.") for n in range(40)]
+    new = [make_memory(f"Mia knows word {n}.") for n in range(40)]
     names = [memory.id for memory in (*before, *new)] + ["mem_ffffffffffff"]
     return [
         memory.model_copy(
@@ -105,12 +105,13 @@ def much_linked(tell: Tell, before: Sequence[Memory]) -> list[Memory]:
 
 
 def test_linked_memories_at_once_leave_the_same_store_as_one_by_one(
-    store: MemoryStore, tell: Tell, tmp_path: Path
+    store: MemoryStore, make_memory: MakeMemory, tmp_path: Path
 ) -> None:
     before = [
-        tell(text) for text in ("Mia sails.", "Aiko draws maps.", "Jonas rows.", "Leo cooks.")
+        make_memory(text)
+        for text in ("Mia sails.", "Aiko draws maps.", "Jonas rows.", "Leo cooks.")
     ]
-    memories = much_linked(tell, before)
+    memories = much_linked(make_memory, before)
     with Ledger.create(f"sqlite:///{tmp_path / 'one-by-one.db'}") as ledger:
         ids = [numbered(), numbered()]
         slow = MemoryStore(ledger, PlacedEmbedder(), clock=ticking(), new_id=lambda: next(ids[0]))
@@ -126,8 +127,10 @@ def test_linked_memories_at_once_leave_the_same_store_as_one_by_one(
         assert told(fast) == told(slow)
 
 
-def test_what_came_in_bulk_is_forgotten_one_by_one(store: MemoryStore, tell: Tell) -> None:
-    memories = [tell(f"Mia knows word {n}.") for n in range(5)]
+def test_what_came_in_bulk_is_forgotten_one_by_one(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    memories = [make_memory(f"Mia knows word {n}.") for n in range(5)]
     store.add_batch(memories)
     store.forget(memories[2].id)
     assert [memory.content for memory in store.memories()] == [
@@ -139,8 +142,10 @@ def test_what_came_in_bulk_is_forgotten_one_by_one(store: MemoryStore, tell: Tel
         assert reader.vectors.missing_texts() == []
 
 
-def test_a_fault_in_a_batch_leaves_nothing_of_it(store: MemoryStore, tell: Tell) -> None:
-    memories = [tell(f"Mia knows word {n}.") for n in range(5)]
+def test_a_fault_in_a_batch_leaves_nothing_of_it(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    memories = [make_memory(f"Mia knows word {n}.") for n in range(5)]
     broken = memories[3].model_construct(**dict(memories[3]) | {"content": None})
     with pytest.raises((AttributeError, TypeError)):
         store.add_batch([*memories[:3], broken])
@@ -159,26 +164,28 @@ def statements(store: MemoryStore, memories: Sequence[Memory]) -> int:
 
 
 def test_a_batch_costs_a_handful_of_statements_however_many_come(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    statements(store, [tell("Mia has a cat.")])
-    few = statements(store, [tell(f"Mia knows word {n}.") for n in range(5)])
-    many = statements(store, [tell(f"Jonas knows word {n}.") for n in range(50)])
+    statements(store, [make_memory("Mia has a cat.")])
+    few = statements(store, [make_memory(f"Mia knows word {n}.") for n in range(5)])
+    many = statements(store, [make_memory(f"Jonas knows word {n}.") for n in range(50)])
     assert many == few < 30
 
 
 def test_links_cost_a_handful_of_statements_however_many_there_are(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    first = tell("Leo cooks.")
+    first = make_memory("Leo cooks.")
     store.add_batch([first])
-    memories = much_linked(tell, [first])
+    memories = much_linked(make_memory, [first])
     assert statements(store, memories[:5]) == statements(store, memories[5:]) < 40
 
 
-def test_a_revision_numbers_all_that_one_transaction_wrote(store: MemoryStore, tell: Tell) -> None:
-    store.add_batch([tell("Mia has a cat.")])
-    store.add_batch([tell("Jonas sails."), tell("Aiko draws.")])
+def test_a_revision_numbers_all_that_one_transaction_wrote(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    store.add_batch([make_memory("Mia has a cat.")])
+    store.add_batch([make_memory("Jonas sails."), make_memory("Aiko draws.")])
     with store.ledger.reading() as reader:
         assert [row.revision for row in reader.memories.all()] == [1, 2, 2]
         assert reader.revision() == 2

@@ -12,13 +12,13 @@ from memory.store.applying import Applied, Conflict, Unconditional, WhileUnanswe
 from memory.store.store import MemoryStore
 from memory.store.undoing import Afterwards
 from memory.text import text_key
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 
 
 @pytest.fixture
-def three(store: MemoryStore, tell: Tell) -> tuple[Memory, ...]:
+def three(store: MemoryStore, make_memory: MakeMemory) -> tuple[Memory, ...]:
     texts = ("Mia sails.", "Mia sails a lot.", "Mia sails on lakes.")
-    return tuple(store.add(tell(text)) for text in texts)
+    return tuple(store.add(make_memory(text)) for text in texts)
 
 
 def parted(*members: Memory, pending: bool = False) -> Decision:

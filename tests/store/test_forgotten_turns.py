@@ -28,7 +28,7 @@ from memory.store.forgetting import forget_user
 from memory.store.store import MemoryStore
 from memory.store.undoing import Afterwards
 from memory.text import text_key
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import START, ScriptedModel
 from tests.turns import hook, live, turn
 
@@ -73,9 +73,9 @@ def forget(store: MemoryStore, memory: Memory) -> None:
     ],
 )
 def test_a_waiting_turn_loses_what_states_a_forgotten_memory(
-    store: MemoryStore, tell: Tell, said: str, left: list[str]
+    store: MemoryStore, make_memory: MakeMemory, said: str, left: list[str]
 ) -> None:
-    memory = store.add(tell(VAN, user="Mia"))
+    memory = store.add(make_memory(VAN, user="Mia"))
     keep(store, turn(said))
     forget(store, memory)
     assert waiting(store) == left
@@ -94,19 +94,19 @@ def test_a_turn_that_waited_for_the_model_does_not_bring_back_what_was_forgotten
 
 
 def test_the_turn_that_a_memory_came_from_is_not_extracted_again_whatever_its_words(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     came_from = {"conversation": "c", "turn": "0"}
-    memory = store.add(tell(VAN, user="Mia", metadata=came_from))
+    memory = store.add(make_memory(VAN, user="Mia", metadata=came_from))
     keep(store, turn("As I said.", 0), turn("As I said.", 1), turn("As I said.", 0, "Jonas"))
     forget(store, memory)
     assert waiting(store) == ["As I said."]
 
 
 def test_a_candidate_in_other_words_goes_with_the_memory_that_it_became(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    memory = store.add(tell("Mia's car is a van.", user="Mia", external_id="c/0/0"))
+    memory = store.add(make_memory("Mia's car is a van.", user="Mia", external_id="c/0/0"))
     keep(store, turn("I drive a van, and I sail.", 0))
     with store.ledger.writing() as writer:
         [one] = writer.turns.waiting()
@@ -118,9 +118,9 @@ def test_a_candidate_in_other_words_goes_with_the_memory_that_it_became(
 
 
 def test_a_turn_whose_candidates_are_kept_loses_the_sentence_that_states_a_memory(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    memory = store.add(tell(VAN, user="Mia"))
+    memory = store.add(make_memory(VAN, user="Mia"))
     keep(store, turn("I sail. I drive a juniper99 van.", 0), turn("I drive a juniper99 van.", 1))
     sails = KeptCandidate(content="Mia sails.")
     with store.ledger.writing() as writer:
@@ -132,9 +132,12 @@ def test_a_turn_whose_candidates_are_kept_loses_the_sentence_that_states_a_memor
 
 
 def test_a_merged_text_goes_where_the_undone_merge_that_it_names_stood_for_the_memory(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    van, sails = store.add(tell(VAN, user="Mia")), store.add(tell("Mia sails.", user="Mia"))
+    van, sails = (
+        store.add(make_memory(VAN, user="Mia")),
+        store.add(make_memory("Mia sails.", user="Mia")),
+    )
     one = merged("Mia drives a juniper99 van and sails.", (van, sails), store.new_id)
     decision = Decision(Action.MERGE, "told", (van, sails), (one,), model="m")
     done = store.apply(decision, Unconditional())
@@ -195,16 +198,21 @@ def test_forgetting_moves_no_later_candidate_to_an_earlier_name(
 )
 @pytest.mark.parametrize("speaker", ["Mia", "Jonas", "bot"])
 def test_a_short_memory_takes_no_part_of_a_word_or_of_another_sentence_with_it(
-    store: MemoryStore, tell: Tell, said: str, speaker: str
+    store: MemoryStore, make_memory: MakeMemory, said: str, speaker: str
 ) -> None:
-    memory = store.add(tell("tea", user="Mia"))
+    memory = store.add(make_memory("tea", user="Mia"))
     keep(store, turn("Well.", 0), turn(said, 1, speaker, is_bot=speaker == "bot"))
     forget(store, memory)
     assert waiting(store) == ["Well.", said]
 
 
-def test_another_users_turn_that_states_the_same_stays(store: MemoryStore, tell: Tell) -> None:
-    of_mia, of_nobody = store.add(tell(VAN, user="Mia")), store.add(tell("I sail. I row."))
+def test_another_users_turn_that_states_the_same_stays(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    of_mia, of_nobody = (
+        store.add(make_memory(VAN, user="Mia")),
+        store.add(make_memory("I sail. I row.")),
+    )
     keep(store, turn("I drive a juniper99 van.", 0, "Jonas"), turn("I sail. I row.", 1, "Jonas"))
     forget(store, of_mia)
     forget(store, of_nobody)
@@ -212,9 +220,9 @@ def test_another_users_turn_that_states_the_same_stays(store: MemoryStore, tell:
 
 
 def test_what_the_bot_said_of_a_memory_that_it_recalled_goes_with_it(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    memory = store.add(tell(VAN, user="Mia"))
+    memory = store.add(make_memory(VAN, user="Mia"))
     keep(
         store,
         turn("So you drive a van!", 0, "bot", is_bot=True, recalled_ids=(memory.id,)),
@@ -227,9 +235,9 @@ def test_what_the_bot_said_of_a_memory_that_it_recalled_goes_with_it(
 
 
 def test_extracted_turns_in_which_the_bot_recalled_a_memory_keep_no_text(
-    store: MemoryStore, extractor: MemoryExtractor, model: ScriptedModel, tell: Tell
+    store: MemoryStore, extractor: MemoryExtractor, model: ScriptedModel, make_memory: MakeMemory
 ) -> None:
-    memory = store.add(tell(VAN, user="Mia"))
+    memory = store.add(make_memory(VAN, user="Mia"))
     model.extractions = [[]]
     asked = turn("Who drives a van?", 0, "Ben", conversation="his")
     said = {"is_bot": True, "conversation": "his", "recalled_ids": (memory.id,)}
@@ -242,9 +250,9 @@ def test_extracted_turns_in_which_the_bot_recalled_a_memory_keep_no_text(
 
 
 def test_only_who_extracts_a_conversation_of_that_user_starts_again(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    memory = store.add(tell(VAN, user="Mia"))
+    memory = store.add(make_memory(VAN, user="Mia"))
     keep(store, turn("Hello.", 0, conversation="hers"), turn("Hi.", 0, "Jonas", conversation="his"))
     hers, his = Lease("hers", "1"), Lease("his", "2")
     with store.ledger.writing() as writer:
@@ -270,19 +278,19 @@ def test_the_context_of_other_users_conversations_stays(
 
 
 def test_a_turn_told_again_after_forgetting_is_extracted(
-    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, tell: Tell
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, make_memory: MakeMemory
 ) -> None:
-    forget(store, store.add(tell(VAN, user="Mia")))
+    forget(store, store.add(make_memory(VAN, user="Mia")))
     model.extractions = [[Candidate(content=VAN, turns=(0,))]]
     hook(extractor, turn("I drive a juniper99 van.", 0, at=START))
     assert live(store) == [("Mia", VAN)]
 
 
 def test_turns_are_compared_outside_of_the_transaction_that_forgets(
-    store: MemoryStore, tell: Tell, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, make_memory: MakeMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others write meanwhile; what they write is taken into account."""
-    memory = store.add(tell(VAN, user="Mia"))
+    memory = store.add(make_memory(VAN, user="Mia"))
     keep(store, turn("I drive a juniper99 van. I sail.", 0))
     kept = list[str]()
 

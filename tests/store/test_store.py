@@ -24,7 +24,7 @@ from memory.store.forgetting import Forgotten
 from memory.store.store import MemoryStore, Neighbours, NewMemory
 from memory.text import text_key
 from memory.upkeep import reembed
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import BrokenIndex, PlacedEmbedder, living_for
 
 
@@ -48,12 +48,12 @@ def matches(store: MemoryStore, new: Memory, min_similarity: float) -> tuple[Sea
 
 
 def test_find_similar_includes_the_threshold_itself(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place("Mia has a cat.")
     embedder.place("Mia owns a cat.", 0.90, "Mia has a cat.")
     embedder.place("Mia keeps a cat.", 0.89, "Mia has a cat.")
-    store.add(tell("Mia has a cat."))
+    store.add(make_memory("Mia has a cat."))
     found = store.find_similar("Mia owns a cat.")
     assert found is not None
     assert (found.similarity, found.distance) == (0.90, 0.10)
@@ -61,16 +61,20 @@ def test_find_similar_includes_the_threshold_itself(
     assert store.find_similar("Mia keeps a cat.", threshold=0.89) is not None
 
 
-def test_find_similar_sees_only_the_user_it_is_asked_about(store: MemoryStore, tell: Tell) -> None:
-    store.add(tell("The car is red.", user="Mia"))
+def test_find_similar_sees_only_the_user_it_is_asked_about(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    store.add(make_memory("The car is red.", user="Mia"))
     assert store.find_similar("The car is red.") is None
     assert store.find_similar("The car is red.", user="Jonas") is None
     assert store.find_similar("The car is red.", user="Mia") is not None
 
 
-def test_a_search_names_whose_memories_it_wants(store: MemoryStore, tell: Tell) -> None:
-    mia = store.add(tell("Mia has a cat.", user="Mia"))
-    jonas = store.add(tell("Jonas has a cat.", user="Jonas"))
+def test_a_search_names_whose_memories_it_wants(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    mia = store.add(make_memory("Mia has a cat.", user="Mia"))
+    jonas = store.add(make_memory("Jonas has a cat.", user="Jonas"))
     assert [hit.memory.id for hit in store.search("a cat", user=" Mia")] == [mia.id]
     everyones = {hit.memory.id for hit in store.search("a cat", everyone=True)}
     assert everyones == {mia.id, jonas.id}
@@ -79,23 +83,27 @@ def test_a_search_names_whose_memories_it_wants(store: MemoryStore, tell: Tell) 
             store.search("a cat", **whose)
 
 
-def test_the_same_memory_twice_is_stored_once(store: MemoryStore, tell: Tell) -> None:
-    memory = tell("Mia has a cat.")
+def test_the_same_memory_twice_is_stored_once(store: MemoryStore, make_memory: MakeMemory) -> None:
+    memory = make_memory("Mia has a cat.")
     assert store.add(memory) == store.add(memory) == memory
     assert store.add_batch([memory, memory]) == 0
     assert contents(store) == ["Mia has a cat."]
 
 
 def test_no_text_is_embedded_twice(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
-    store.add_batch([tell("Mia has a cat."), tell("mia has a  cat"), tell("Jonas sails.")])
-    store.add(tell("Mia has a cat!"))
+    store.add_batch(
+        [make_memory("Mia has a cat."), make_memory("mia has a  cat"), make_memory("Jonas sails.")]
+    )
+    store.add(make_memory("Mia has a cat!"))
     assert embedder.embedded == ["mia has a cat", "jonas sails"]
 
 
-def test_update_keeps_the_old_wording_as_a_retired_version(store: MemoryStore, tell: Tell) -> None:
-    memory = store.add(tell("Mia has a cat.", tags=("pet",)))
+def test_update_keeps_the_old_wording_as_a_retired_version(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    memory = store.add(make_memory("Mia has a cat.", tags=("pet",)))
     store.update(memory.id, "Mia has two cats.")
     updated = store.get(memory.id)
     assert updated == memory.model_copy(update={"content": "Mia has two cats."})
@@ -109,9 +117,9 @@ def test_update_keeps_the_old_wording_as_a_retired_version(store: MemoryStore, t
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 200_000])
 def test_a_text_that_is_no_memory_is_refused_and_nothing_changes(
-    store: MemoryStore, tell: Tell, text: str
+    store: MemoryStore, make_memory: MakeMemory, text: str
 ) -> None:
-    memory = store.add(tell("Mia has a cat."))
+    memory = store.add(make_memory("Mia has a cat."))
     with pytest.raises(InputError):
         store.update(memory.id, text)
     assert store.get(memory.id) == memory
@@ -126,14 +134,14 @@ def test_updating_what_is_not_there_is_an_error(store: MemoryStore) -> None:
 def test_a_broken_index_is_said_once_and_exact_search_goes_on(
     ledger: Ledger,
     embedder: PlacedEmbedder,
-    tell: Tell,
+    make_memory: MakeMemory,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     index = BrokenIndex()
     embedder.place("Mia has a cat.")
     embedder.place("Mia owns a cat.", 0.95, "Mia has a cat.")
     with MemoryStore(ledger, embedder, lambda _: index, vectors_mb=0) as store:
-        store.add(tell("Mia has a cat."))
+        store.add(make_memory("Mia has a cat."))
         with caplog.at_level(logging.WARNING):
             assert store.find_similar("Mia owns a cat.") is not None
             assert store.find_similar("Mia owns a cat.") is not None
@@ -142,7 +150,7 @@ def test_a_broken_index_is_said_once_and_exact_search_goes_on(
 
 
 def test_another_embedder_is_refused_until_all_is_embedded_again(
-    tmp_path: Path, tell: Tell
+    tmp_path: Path, make_memory: MakeMemory
 ) -> None:
     class Other(PlacedEmbedder):
         fingerprint = "placed-other"
@@ -150,8 +158,8 @@ def test_another_embedder_is_refused_until_all_is_embedded_again(
 
     url = f"sqlite:///{tmp_path / 'l.db'}"
     with MemoryStore(Ledger.create(url), PlacedEmbedder()) as store:
-        store.add(tell("Mia has a cat."))
-        store.add(tell("Jonas sails."))
+        store.add(make_memory("Mia has a cat."))
+        store.add(make_memory("Jonas sails."))
         store.update(next(store.memories()).id, "Mia has two cats.")
     with Ledger.create(url) as ledger:
         stranger = MemoryStore(ledger, Other())
@@ -161,24 +169,24 @@ def test_another_embedder_is_refused_until_all_is_embedded_again(
         ):
             stranger.embeddings.check(reader)
         with pytest.raises(EmbedderMismatch):
-            stranger.add(tell("Aiko draws."))
+            stranger.add(make_memory("Aiko draws."))
         assert reembed(ledger, Other()) == 3
         with MemoryStore(ledger, Other()) as store:
             assert store.find_similar("Jonas sails.") is not None
 
 
 def test_a_store_that_was_embedded_again_under_it_mixes_nothing(
-    store: MemoryStore, ledger: Ledger, tell: Tell
+    store: MemoryStore, ledger: Ledger, make_memory: MakeMemory
 ) -> None:
     class Wide(PlacedEmbedder):
         fingerprint = "placed-wide"
         dim = 128
 
-    store.add(tell("Mia has a cat."))
+    store.add(make_memory("Mia has a cat."))
     store.search("a cat", everyone=True)
     reembed(ledger, Wide())
     for call in (
-        lambda: store.add(tell("Jonas sails.")),
+        lambda: store.add(make_memory("Jonas sails.")),
         lambda: store.search("a cat", everyone=True),
     ):
         with pytest.raises(EmbedderMismatch):
@@ -190,7 +198,7 @@ def test_a_store_that_was_embedded_again_under_it_mixes_nothing(
 
 
 def test_what_is_forgotten_while_all_is_embedded_again_leaves_no_vector(
-    store: MemoryStore, ledger: Ledger, tell: Tell
+    store: MemoryStore, ledger: Ledger, make_memory: MakeMemory
 ) -> None:
     class Slow(PlacedEmbedder):
         fingerprint = "placed-slow"
@@ -199,8 +207,8 @@ def test_what_is_forgotten_while_all_is_embedded_again_leaves_no_vector(
             store.forget(secret.id)
             return super().embed(texts)
 
-    secret = store.add(tell("Mia has a secret."))
-    store.add(tell("Jonas sails."))
+    secret = store.add(make_memory("Mia has a secret."))
+    store.add(make_memory("Jonas sails."))
     reembed(ledger, Slow())
     with ledger.reading() as reader:
         assert reader.vectors.of([text_key(secret.content)]) == {}
@@ -208,11 +216,14 @@ def test_what_is_forgotten_while_all_is_embedded_again_leaves_no_vector(
 
 
 def test_without_a_vector_a_memory_is_kept_and_embedded_later(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, caplog: pytest.LogCaptureFixture
+    store: MemoryStore,
+    embedder: PlacedEmbedder,
+    make_memory: MakeMemory,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     embedder.broken = True
     with caplog.at_level(logging.WARNING):
-        store.add(tell("Mia has a cat."))
+        store.add(make_memory("Mia has a cat."))
     assert "no vectors for 1 memories" in caplog.text
     embedder.broken = False
     assert contents(store) == ["Mia has a cat."]
@@ -234,8 +245,13 @@ def replacement(old: Memory, new: Memory) -> Decision:
     return Decision(Action.REPLACE, "test", (old, new), (Survivor(new, (old.id,)),))
 
 
-def test_apply_does_nothing_where_a_member_changed(store: MemoryStore, tell: Tell) -> None:
-    old, new = store.add(tell("Mia has a cat.")), store.add(tell("Mia has a tabby cat."))
+def test_apply_does_nothing_where_a_member_changed(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    old, new = (
+        store.add(make_memory("Mia has a cat.")),
+        store.add(make_memory("Mia has a tabby cat.")),
+    )
     since = revision(store)
     store.update(old.id, "Mia has a dog.")
     assert store.apply(replacement(old, new), WhileMergeable(since)) == Conflict(
@@ -245,13 +261,13 @@ def test_apply_does_nothing_where_a_member_changed(store: MemoryStore, tell: Tel
 
 
 def test_apply_does_nothing_where_something_as_near_came_meanwhile(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place("Mia has a cat.")
     embedder.place("Mia owns a cat.", 0.95, "Mia has a cat.")
     since = revision(store)
-    [new] = store.embeddings.embed([tell("Mia owns a cat.")])
-    rival = store.add(tell("Mia has a cat."))
+    [new] = store.embeddings.embed([make_memory("Mia owns a cat.")])
+    rival = store.add(make_memory("Mia has a cat."))
     decision = Decision(Action.ADD, "nothing similar", (new.memory,))
     came = store.apply(decision, WhileNearest(since, min_similarity=0.95), arrival=new)
     assert came == Conflict(f"{rival.id} came")
@@ -264,11 +280,14 @@ def test_apply_does_nothing_where_something_as_near_came_meanwhile(
 
 
 def test_links_of_the_retired_lead_to_whoever_stands_for_them(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    friend = store.add(tell("Mia feeds the cat."))
+    friend = store.add(make_memory("Mia feeds the cat."))
     link = MemoryLink(target_id=friend.id, link_type="leads_to", confidence=0.8)
-    old, new = store.add(tell("Mia has a cat.", linked_ids=(link,))), tell("Mia has a tabby.")
+    old, new = (
+        store.add(make_memory("Mia has a cat.", linked_ids=(link,))),
+        make_memory("Mia has a tabby."),
+    )
     heir = new.model_copy(update={"linked_ids": old.linked_ids})
     decision = Decision(Action.REPLACE, "test", (old, new), (Survivor(heir, (old.id,)),))
     [arrival] = store.embeddings.embed([new])
@@ -290,12 +309,12 @@ def everything(store: MemoryStore) -> list[Memory]:
 
 @pytest.mark.parametrize("synthesised", [False, True])
 def test_undo_restores_text_values_links_and_vectors(
-    store: MemoryStore, tell: Tell, synthesised: bool
+    store: MemoryStore, make_memory: MakeMemory, synthesised: bool
 ) -> None:
-    friend = store.add(tell("Mia feeds the cat."))
+    friend = store.add(make_memory("Mia feeds the cat."))
     link = MemoryLink(target_id=friend.id, link_type="leads_to", confidence=0.8)
-    old = store.add(tell("Mia has a cat.", linked_ids=(link,), intensity=0.9, tags=("pet",)))
-    new = store.add(tell("Mia has a tabby cat.", metadata={"n": 1}))
+    old = store.add(make_memory("Mia has a cat.", linked_ids=(link,), intensity=0.9, tags=("pet",)))
+    new = store.add(make_memory("Mia has a tabby cat.", metadata={"n": 1}))
     before = everything(store)
     heir = new.model_copy(update={"intensity": 0.9})
     survivor = Survivor(heir, (old.id,))
@@ -319,10 +338,10 @@ def test_undo_restores_text_values_links_and_vectors(
 
 
 def test_undo_of_a_replacement_at_write_time_brings_both_back_as_told(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    old = store.add(tell("Mia has a cat.", intensity=0.9))
-    [new] = store.embeddings.embed([tell("Mia has a tabby cat.", intensity=0.1)])
+    old = store.add(make_memory("Mia has a cat.", intensity=0.9))
+    [new] = store.embeddings.embed([make_memory("Mia has a tabby cat.", intensity=0.1)])
     heir = new.memory.model_copy(update={"intensity": 0.9})
     decision = Decision(Action.REPLACE, "test", (old, new.memory), (Survivor(heir, (old.id,)),))
     assert isinstance(store.apply(decision, WhileMergeable(revision(store)), arrival=new), Applied)
@@ -331,9 +350,9 @@ def test_undo_of_a_replacement_at_write_time_brings_both_back_as_told(
 
 
 def test_undo_of_an_update_brings_the_old_words_back_and_leaves_no_version_behind(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    memory = store.add(tell("Mia sails."))
+    memory = store.add(make_memory("Mia sails."))
     store.update(memory.id, "Mia dives.")
     [update] = [one.number for one in store.history() if one.action is Action.UPDATE]
     store.undo(update)
@@ -342,15 +361,15 @@ def test_undo_of_an_update_brings_the_old_words_back_and_leaves_no_version_behin
 
 
 def test_a_link_that_came_after_a_decision_outlives_its_undo(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     """With whom it led to; where that one goes, with the newest member."""
-    old, new = store.add(tell("Mia has a cat.")), store.add(tell("Mia has a tabby."))
+    old, new = store.add(make_memory("Mia has a cat.")), store.add(make_memory("Mia has a tabby."))
     joined = new.model_copy(update={"id": store.new_id(), "content": "Mia has a tabby, a cat."})
     merge = Decision(Action.MERGE, "test", (old, new), (Survivor(joined, (old.id, new.id)),))
     assert isinstance(store.apply(merge, WhileMergeable(revision(store))), Applied)
     link = MemoryLink(target_id=joined.id, link_type="caused_by", note="later", confidence=0.9)
-    other = store.add(tell("Mia sneezes.", linked_ids=(link,)))
+    other = store.add(make_memory("Mia sneezes.", linked_ids=(link,)))
     store.undo(store.history()[-1].number)
     found = {memory.id: memory.linked_ids for memory in everything(store)}
     moved = link.model_copy(update={"target_id": new.id})
@@ -359,20 +378,22 @@ def test_a_link_that_came_after_a_decision_outlives_its_undo(
 
 
 def test_the_same_text_is_never_added_twice_whatever_was_decided(
-    store: MemoryStore, tell: Tell
+    store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     """Not even by a decision that could not look for neighbours."""
-    first = store.add(tell("Mia sails.", user="Mia"))
-    [again] = store.embeddings.embed([tell("mia sails!", user="Mia")])
+    first = store.add(make_memory("Mia sails.", user="Mia"))
+    [again] = store.embeddings.embed([make_memory("mia sails!", user="Mia")])
     addition = Decision(Action.ADD, "the search failed", (again.memory,), pending=True)
     repeated = store.apply(addition, UnlessRepeated(), arrival=again)
     assert repeated == Conflict(f"{first.id} says the same")
     assert store.counts().live == 1
 
 
-def test_undo_is_refused_where_later_decisions_build_on_it(store: MemoryStore, tell: Tell) -> None:
+def test_undo_is_refused_where_later_decisions_build_on_it(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
     a, b, c = (
-        store.add(tell(text)) for text in ("Mia sails.", "Mia sails a lot.", "Mia sails it.")
+        store.add(make_memory(text)) for text in ("Mia sails.", "Mia sails a lot.", "Mia sails it.")
     )
     store.apply(replacement(a, b), WhileMergeable(revision(store)))
     store.apply(replacement(b, c), WhileMergeable(revision(store)))
@@ -384,16 +405,18 @@ def test_undo_is_refused_where_later_decisions_build_on_it(store: MemoryStore, t
     assert everything(store) == sorted([a, b, c], key=lambda memory: memory.id)
 
 
-def test_there_is_nothing_to_undo_in_an_addition(store: MemoryStore, tell: Tell) -> None:
-    memory = store.add(tell("Mia sails."))
+def test_there_is_nothing_to_undo_in_an_addition(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    memory = store.add(make_memory("Mia sails."))
     [added] = store.history(memory.id)
     for number in (added.number, 999):
         with pytest.raises(CannotUndo):
             store.undo(number)
 
 
-def test_what_was_forgotten_does_not_come_back(store: MemoryStore, tell: Tell) -> None:
-    a, b = store.add(tell("Mia sails.")), store.add(tell("Mia sails a lot."))
+def test_what_was_forgotten_does_not_come_back(store: MemoryStore, make_memory: MakeMemory) -> None:
+    a, b = store.add(make_memory("Mia sails.")), store.add(make_memory("Mia sails a lot."))
     store.apply(replacement(a, b), WhileMergeable(revision(store)))
     number = store.history()[-1].number
     with pytest.raises(StillStatedBy, match=b.id):
@@ -404,9 +427,11 @@ def test_what_was_forgotten_does_not_come_back(store: MemoryStore, tell: Tell) -
     assert everything(store) == []
 
 
-def test_an_id_that_is_taken_is_stored_once_under_another(store: MemoryStore, tell: Tell) -> None:
-    first = store.add(tell("Mia sails."))
-    second = tell("Mia dives.").model_copy(update={"id": first.id})
+def test_an_id_that_is_taken_is_stored_once_under_another(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    first = store.add(make_memory("Mia sails."))
+    second = make_memory("Mia dives.").model_copy(update={"id": first.id})
     added = [store.add(second) for _ in range(3)]
     assert {memory.content for memory in added} == {"Mia dives."}
     assert len({memory.id for memory in added} | {first.id}) == 2
@@ -414,13 +439,13 @@ def test_an_id_that_is_taken_is_stored_once_under_another(store: MemoryStore, te
 
 
 def test_what_an_undo_takes_away_is_no_ghost_among_the_neighbours(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place("Mia knits.")
-    near = store.add(tell(embedder.place("Mia knits socks.", 0.93, "Mia knits.")))
+    near = store.add(make_memory(embedder.place("Mia knits socks.", 0.93, "Mia knits.")))
     for number in range(8):
         pair = [
-            store.add(tell(embedder.place(f"Mia knits {what} {number}.", 0.5, "Mia knits.")))
+            store.add(make_memory(embedder.place(f"Mia knits {what} {number}.", 0.5, "Mia knits.")))
             for what in ("hat", "scarf")
         ]
         text = embedder.place(f"Mia knits both {number}.", 0.95, "Mia knits.")
@@ -430,12 +455,14 @@ def test_what_an_undo_takes_away_is_no_ghost_among_the_neighbours(
         assert isinstance(store.apply(merge, WhileMergeable(revision(store))), Applied)
         store.search("Mia knits.", everyone=True)
         store.undo(store.history()[-1].number)
-    assert [hit.memory.id for hit in matches(store, tell("Mia knits."), 0.9)] == [near.id]
+    assert [hit.memory.id for hit in matches(store, make_memory("Mia knits."), 0.9)] == [near.id]
     assert len(store.search("Mia knits.", 5, everyone=True)) == 5
 
 
-def test_more_threads_than_connections_may_search_at_once(store: MemoryStore, tell: Tell) -> None:
-    store.add_batch([tell(f"Mia knows word {n}.") for n in range(20)])
+def test_more_threads_than_connections_may_search_at_once(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    store.add_batch([make_memory(f"Mia knows word {n}.") for n in range(20)])
     with ThreadPoolExecutor(40) as pool:
         found = list(pool.map(lambda n: store.find_similar(f"Mia knows word {n}.", 0.9), range(40)))
     assert sum(hit is not None for hit in found) == 20

@@ -12,7 +12,7 @@ from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, Survivor
 from memory.store import Applied, MemoryStore, WhileMergeable
 from memory.upkeep.backup import back_up, restore
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 
 
@@ -27,10 +27,13 @@ def everything(ledger: Ledger) -> dict[str, list[dict[str, object]]]:
 
 
 @pytest.fixture
-def lived(store: MemoryStore, tell: Tell) -> MemoryStore:
+def lived(store: MemoryStore, make_memory: MakeMemory) -> MemoryStore:
     """A store with a retired memory, a link, a decision and something forgotten."""
-    old, new = store.add(tell("Mia sails.")), store.add(tell("Mia sails a lot.", tags=("sea",)))
-    gone = store.add(tell("Mia sneezed."))
+    old, new = (
+        store.add(make_memory("Mia sails.")),
+        store.add(make_memory("Mia sails a lot.", tags=("sea",))),
+    )
+    gone = store.add(make_memory("Mia sneezed."))
     with store.ledger.reading() as reader:
         since = reader.revision()
     decision = Decision(Action.REPLACE, "test", (old, new), (Survivor(new, (old.id,)),))
@@ -60,14 +63,14 @@ def test_what_was_backed_up_comes_back_on_any_database_with_all_of_its_past(
 
 
 def test_a_backup_comes_back_on_postgresql_and_goes_on_counting(
-    tmp_path: Path, postgres_url: str, embedder: PlacedEmbedder, tell: Tell
+    tmp_path: Path, postgres_url: str, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     with MemoryStore(Ledger.create(f"sqlite:///{tmp_path / 'ledger.db'}"), embedder) as store:
-        store.add(tell("Mia sails."))
+        store.add(make_memory("Mia sails."))
         back_up(store.ledger, tmp_path / "backup.db")
     assert restore(tmp_path / "backup.db", postgres_url) == 1
     with MemoryStore(Ledger.create(postgres_url), embedder) as store:
-        store.add(tell("Mia dives."))
+        store.add(make_memory("Mia dives."))
         assert [memory.content for memory in store.memories()] == ["Mia sails.", "Mia dives."]
 
 
@@ -120,10 +123,12 @@ def test_a_damaged_ledger_is_set_aside_for_what_is_restored(
 
 
 def test_a_ledger_with_torn_pages_is_set_aside_too(
-    store: MemoryStore, tmp_path: Path, tell: Tell
+    store: MemoryStore, tmp_path: Path, make_memory: MakeMemory
 ) -> None:
     file, broken = tmp_path / "backup.db", tmp_path / "broken.db"
-    store.add_batch([tell(f"Mia sails {n}.", metadata={"log": "x" * 20_000}) for n in range(30)])
+    store.add_batch(
+        [make_memory(f"Mia sails {n}.", metadata={"log": "x" * 20_000}) for n in range(30)]
+    )
     back_up(store.ledger, file)
     whole = file.read_bytes()
     for share in (0.2, 0.4, 0.6, 0.8):

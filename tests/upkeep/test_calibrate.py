@@ -22,7 +22,7 @@ from memory.upkeep.calibrate import (
     still_open,
 )
 from memory.upkeep.calibration import Answer
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
 TEXTS = ["Mia has a cat.", "Mia has a tabby cat.", "Mia has 2 dogs.", "Mia has 3 dogs."]
@@ -30,13 +30,13 @@ SAME = Verdict(parts=(MergeGroup(members=(0, 1), text=TEXTS[1]),))
 
 
 @pytest.fixture
-def filled(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell) -> MemoryStore:
+def filled(store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory) -> MemoryStore:
     embedder.place(TEXTS[0])
     embedder.place(TEXTS[1], 0.96, TEXTS[0])
     embedder.place(TEXTS[2])
     embedder.place(TEXTS[3], 0.99, TEXTS[2])
-    store.add_batch([tell(text, user="Mia") for text in TEXTS])
-    store.add_batch([tell(TEXTS[0], user="Jo"), tell(TEXTS[0], user="Mia")])
+    store.add_batch([make_memory(text, user="Mia") for text in TEXTS])
+    store.add_batch([make_memory(TEXTS[0], user="Jo"), make_memory(TEXTS[0], user="Mia")])
     return store
 
 
@@ -62,11 +62,11 @@ def test_pairs_are_of_one_scope_and_of_different_texts(filled: MemoryStore) -> N
 
 
 def test_of_each_text_only_the_nearest_few_are_asked_about(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     centre = embedder.place("Mia has a cat.")
     others = [embedder.place(f"Mia has {n} cats.", 0.9 - n / 100, centre) for n in range(9)]
-    store.add_batch([tell(text) for text in (centre, *others)])
+    store.add_batch([make_memory(text) for text in (centre, *others)])
     assert len(pairs_of(store, 100)[0]) == 45
     nearest = [pair for pair in pairs_of(store, 2)[0] if pair.older.content == centre]
     assert max(pair.cosine for pair in nearest) == 0.9

@@ -24,15 +24,17 @@ from memory.upkeep.calibration import (
     suggest_upper,
     tally,
 )
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 
 NOW = Scale(anchor=0.70, anchor_kana_han=0.88)
 SAME, MERGE, APART = Answer
 
 
-def pairs(tell: Tell, *cosines: float) -> list[AlikePair]:
+def pairs(make_memory: MakeMemory, *cosines: float) -> list[AlikePair]:
     return [
-        AlikePair(tell(f"Mia has {n} cats."), tell(f"Mia has {n} cats and a dog."), cosine)
+        AlikePair(
+            make_memory(f"Mia has {n} cats."), make_memory(f"Mia has {n} cats and a dog."), cosine
+        )
         for n, cosine in enumerate(cosines)
     ]
 
@@ -60,16 +62,18 @@ def near_copies(*said: tuple[int, int]) -> list[Band]:
 # --- what is asked ------------------------------------------------------------------------------
 
 
-def test_a_few_of_every_band_are_asked_first_and_the_same_ones_every_time(tell: Tell) -> None:
-    made = pairs(tell, *np.linspace(0.4, 1.0, 200).tolist())
+def test_a_few_of_every_band_are_asked_first_and_the_same_ones_every_time(
+    make_memory: MakeMemory,
+) -> None:
+    made = pairs(make_memory, *np.linspace(0.4, 1.0, 200).tolist())
     first = most_informative(made, {}, 60)
     assert most_informative(made[::-1], {}, 60) == first
     counts = [band.every.asked for band in tally(made, {pair.key: SAME for pair in first})]
     assert min(counts) >= 3
 
 
-def test_after_that_the_pairs_around_the_anchor_are_asked(tell: Tell) -> None:
-    made = pairs(tell, *np.linspace(0.4, 0.89, 300).tolist())
+def test_after_that_the_pairs_around_the_anchor_are_asked(make_memory: MakeMemory) -> None:
+    made = pairs(make_memory, *np.linspace(0.4, 0.89, 300).tolist())
     answers = {pair.key: SAME if pair.cosine > 0.66 else APART for pair in made[::3]}
     known = fit_anchor(made, answers).anchor
     assert known is not None
@@ -78,25 +82,28 @@ def test_after_that_the_pairs_around_the_anchor_are_asked(tell: Tell) -> None:
     assert all(abs(pair.cosine - known) < 0.03 for pair in asked)
 
 
-def test_kana_and_han_and_others_take_turns(tell: Tell) -> None:
+def test_kana_and_han_and_others_take_turns(make_memory: MakeMemory) -> None:
     japanese = [
-        AlikePair(tell(f"ミアは猫を{n}匹飼う"), tell(f"ミアは{n}匹の猫"), 0.8) for n in range(40)
+        AlikePair(make_memory(f"ミアは猫を{n}匹飼う"), make_memory(f"ミアは{n}匹の猫"), 0.8)
+        for n in range(40)
     ]
-    asked = most_informative([*japanese, *pairs(tell, *[0.6] * 40)], {}, 20)
+    asked = most_informative([*japanese, *pairs(make_memory, *[0.6] * 40)], {}, 20)
     assert sum(pair.strict for pair in asked) == 10
 
 
-def test_of_near_copies_those_that_are_replaced_unasked_are_asked_first(tell: Tell) -> None:
+def test_of_near_copies_those_that_are_replaced_unasked_are_asked_first(
+    make_memory: MakeMemory,
+) -> None:
     differ = [
-        AlikePair(tell(f"Mia has {n} dogs."), tell(f"Mia has {n + 1} dogs."), 0.96)
+        AlikePair(make_memory(f"Mia has {n} dogs."), make_memory(f"Mia has {n + 1} dogs."), 0.96)
         for n in range(20)
     ]
-    [covered] = pairs(tell, 0.96)
+    [covered] = pairs(make_memory, 0.96)
     assert covered in most_informative([*differ, covered], {}, 3)
 
 
-def test_nothing_is_asked_twice_and_nothing_that_was_passed_over(tell: Tell) -> None:
-    made = pairs(tell, 0.6, 0.7, 0.8)
+def test_nothing_is_asked_twice_and_nothing_that_was_passed_over(make_memory: MakeMemory) -> None:
+    made = pairs(make_memory, 0.6, 0.7, 0.8)
     answers = {made[0].key: APART}
     assert most_informative(made, answers, 9, {made[1].key}) == [made[2]]
 
@@ -104,16 +111,18 @@ def test_nothing_is_asked_twice_and_nothing_that_was_passed_over(tell: Tell) -> 
 # --- what was said ------------------------------------------------------------------------------
 
 
-def test_a_band_begins_at_its_own_edge(tell: Tell) -> None:
-    made = pairs(tell, 0.95, 0.949999, 1.0, 0.399999)
+def test_a_band_begins_at_its_own_edge(make_memory: MakeMemory) -> None:
+    made = pairs(make_memory, 0.95, 0.949999, 1.0, 0.399999)
     counted = {(b.low, b.high): b.pairs for b in tally(made, {})}
     assert counted[0.95, 0.97] == counted[0.90, 0.95] == counted[0.99, 1.0] == 1
     assert sum(counted.values()) == 3
 
 
-def test_answers_are_counted_for_all_and_for_those_that_are_covered(tell: Tell) -> None:
-    [covered] = pairs(tell, 0.96)
-    differs = AlikePair(tell("Mia has 2 cats."), tell("Mia has 3 cats."), 0.96)
+def test_answers_are_counted_for_all_and_for_those_that_are_covered(
+    make_memory: MakeMemory,
+) -> None:
+    [covered] = pairs(make_memory, 0.96)
+    differs = AlikePair(make_memory("Mia has 2 cats."), make_memory("Mia has 3 cats."), 0.96)
     said = {covered.key: SAME, differs.key: APART}
     [found] = [b for b in tally([covered, differs], said) if b.pairs]
     assert (found.every, found.covered) == (Counted(same=1, apart=1), Counted(same=1))
@@ -134,8 +143,8 @@ def test_a_price_counts_everything_above_and_what_is_replaced_unasked_costs_noth
     assert found == [(112.0, None), (52.0, 20.0), (12.0, 10.0)]
 
 
-def test_a_key_does_not_depend_on_the_order_and_holds_no_text(tell: Tell) -> None:
-    a, b = tell("Mia has a cat."), tell("Mia has a dog.")
+def test_a_key_does_not_depend_on_the_order_and_holds_no_text(make_memory: MakeMemory) -> None:
+    a, b = make_memory("Mia has a cat."), make_memory("Mia has a dog.")
     assert AlikePair(a, b, 0.9).key == AlikePair(b, a, 0.9).key
     assert "Mia" not in AlikePair(a, b, 0.9).key
 
@@ -144,36 +153,40 @@ def test_a_key_does_not_depend_on_the_order_and_holds_no_text(tell: Tell) -> Non
 
 
 @pytest.mark.parametrize("crossing", [0.55, 0.7, 0.82])
-def test_the_anchor_is_where_every_second_pair_is_worth_asking(tell: Tell, crossing: float) -> None:
-    made = pairs(tell, *np.linspace(0.4, 0.99, 800).tolist())
+def test_the_anchor_is_where_every_second_pair_is_worth_asking(
+    make_memory: MakeMemory, crossing: float
+) -> None:
+    made = pairs(make_memory, *np.linspace(0.4, 0.99, 800).tolist())
     fit = fit_anchor(made, judged(made, crossing))
     assert fit.anchor == pytest.approx(crossing, abs=0.02)
     low, high = fit.near.interval(fit.near.worth)
     assert low < 0.5 < high
 
 
-def test_sides_that_part_cleanly_are_parted_between_them(tell: Tell) -> None:
-    made = pairs(tell, *np.linspace(0.5, 0.9, 40).tolist())
+def test_sides_that_part_cleanly_are_parted_between_them(make_memory: MakeMemory) -> None:
+    made = pairs(make_memory, *np.linspace(0.5, 0.9, 40).tolist())
     said = {pair.key: SAME if pair.cosine > 0.7 else APART for pair in made}
     assert fit_anchor(made, said).anchor == pytest.approx(0.7, abs=0.02)
 
 
 @pytest.mark.parametrize("answer", Answer)
-def test_answers_that_are_all_the_same_fit_nothing(tell: Tell, answer: Answer) -> None:
-    made = pairs(tell, *np.linspace(0.5, 0.9, 40).tolist())
+def test_answers_that_are_all_the_same_fit_nothing(make_memory: MakeMemory, answer: Answer) -> None:
+    made = pairs(make_memory, *np.linspace(0.5, 0.9, 40).tolist())
     said = {pair.key: answer for pair in made}
     assert fit_anchor(made, said) == Fit(None, Counted())
 
 
-def test_few_answers_and_a_curve_that_falls_fit_nothing(tell: Tell) -> None:
-    made = pairs(tell, *np.linspace(0.5, 0.9, 40).tolist())
+def test_few_answers_and_a_curve_that_falls_fit_nothing(make_memory: MakeMemory) -> None:
+    made = pairs(make_memory, *np.linspace(0.5, 0.9, 40).tolist())
     falling = {pair.key: SAME if pair.cosine < 0.7 else APART for pair in made}
     few = {pair.key: SAME if pair.cosine > 0.7 else APART for pair in made[::8]}
     assert fit_anchor(made, falling).anchor is fit_anchor(made, few).anchor is None
 
 
-def test_an_anchor_stays_within_what_was_asked_and_below_a_near_copy(tell: Tell) -> None:
-    made = pairs(tell, *np.linspace(0.90, 0.999, 60).tolist())
+def test_an_anchor_stays_within_what_was_asked_and_below_a_near_copy(
+    make_memory: MakeMemory,
+) -> None:
+    made = pairs(make_memory, *np.linspace(0.90, 0.999, 60).tolist())
     anchor = fit_anchor(made, judged(made, 0.99)).anchor
     assert anchor is not None
     assert Scale(anchor=anchor).anchor < 0.95
@@ -195,10 +208,10 @@ def test_what_was_fitted_takes_the_place_of_what_is(
     assert suggest_scale(NOW, Fit(others, Counted()), Fit(kana_han, Counted())) == expected
 
 
-def test_kana_and_han_are_fitted_by_themselves(tell: Tell) -> None:
-    latin = pairs(tell, *np.linspace(0.5, 0.9, 60).tolist())
+def test_kana_and_han_are_fitted_by_themselves(make_memory: MakeMemory) -> None:
+    latin = pairs(make_memory, *np.linspace(0.5, 0.9, 60).tolist())
     japanese = [
-        AlikePair(tell(f"ミアは猫を{n}匹飼う"), tell(f"ミアは{n}匹の猫"), cosine)
+        AlikePair(make_memory(f"ミアは猫を{n}匹飼う"), make_memory(f"ミアは{n}匹の猫"), cosine)
         for n, cosine in enumerate(np.linspace(0.7, 0.94, 60).tolist())
     ]
     said = {pair.key: SAME if pair.cosine > 0.65 else APART for pair in latin}

@@ -10,7 +10,7 @@ from memory.errors import LedgerError
 from memory.ledger import Ledger
 from memory.store import MemoryStore
 from memory.upkeep.doctor import examine
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.damage import damaged, whole_ledger
 from tests.doubles import PlacedEmbedder
 
@@ -44,9 +44,9 @@ def test_a_damaged_ledger_is_read_or_refused_in_one_line(
     ],
 )  # fmt: skip
 def test_a_value_that_was_never_written_names_its_row_and_what_to_do(
-    store: MemoryStore, tell: Tell, column: str, value: str
+    store: MemoryStore, make_memory: MakeMemory, column: str, value: str
 ) -> None:
-    kept = store.add(tell("Mia sails."))
+    kept = store.add(make_memory("Mia sails."))
     with store.ledger.writing() as writer:
         writer._connection.exec_driver_sql(f"UPDATE memories SET {column} = ?", (value,))
     for look in (lambda: list(store.memories()), lambda: examine(store)):

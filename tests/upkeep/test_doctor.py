@@ -18,15 +18,15 @@ from memory.models import Action, Decision, Survivor
 from memory.search import EmbeddedChroma
 from memory.store import Applied, MemoryStore, Unconditional
 from memory.upkeep.doctor import examine, mend
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 from tests.search.vectors import BruteForce
 
 
 @pytest.fixture
-def healthy(store: MemoryStore, tell: Tell) -> MemoryStore:
-    a = store.add(tell("Mia sails."))
-    store.add(tell("Mia dives."))
+def healthy(store: MemoryStore, make_memory: MakeMemory) -> MemoryStore:
+    a = store.add(make_memory("Mia sails."))
+    store.add(make_memory("Mia dives."))
     store.update(a.id, "Mia sails far.")
     return store
 
@@ -67,8 +67,10 @@ def test_what_is_broken_is_named(healthy: MemoryStore, statement: str, finding: 
     assert finding in said(healthy)
 
 
-def test_two_live_memories_with_one_text_are_for_a_person(healthy: MemoryStore, tell: Tell) -> None:
-    healthy.add(tell("MIA DIVES!"))
+def test_two_live_memories_with_one_text_are_for_a_person(
+    healthy: MemoryStore, make_memory: MakeMemory
+) -> None:
+    healthy.add(make_memory("MIA DIVES!"))
     [finding] = examine(healthy)
     assert (finding.kind, finding.remedy) == ("yours", "run `memory-chat --deduplicate-memories`")
 
@@ -81,14 +83,14 @@ def test_missing_vectors_are_made_again(healthy: MemoryStore) -> None:
 
 @pytest.fixture
 def indexed(
-    tmp_path: Path, embedder: PlacedEmbedder, tell: Tell
+    tmp_path: Path, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> Iterator[tuple[MemoryStore, EmbeddedChroma]]:
     """A store on a real Chroma that has copied all."""
     ledger = Ledger.create(f"sqlite:///{tmp_path / 'ledger.db'}")
 
     chroma = EmbeddedChroma(tmp_path / "chroma")
     with MemoryStore(ledger, embedder, lambda _: chroma, vectors_mb=0) as store:
-        store.add_batch([tell(f"Mia knows word {n}.") for n in range(5)])
+        store.add_batch([make_memory(f"Mia knows word {n}.") for n in range(5)])
         store.index.rebuild()
         assert examine(store) == []
         yield store, chroma
@@ -108,12 +110,12 @@ def test_an_index_that_differs_is_said_and_made_again(
 
 
 def test_an_index_that_is_not_needed_any_more_is_said_and_is_no_damage(
-    tmp_path: Path, embedder: PlacedEmbedder, tell: Tell
+    tmp_path: Path, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     url, index = f"sqlite:///{tmp_path / 'ledger.db'}", BruteForce()
     index.place = str(tmp_path)
     with MemoryStore(Ledger.create(url), embedder, lambda _: index, vectors_mb=0) as store:
-        store.add(tell("Mia sails."))
+        store.add(make_memory("Mia sails."))
         store.index.rebuild()
         assert examine(store) == []
     with MemoryStore(Ledger.create(url), embedder) as store:
@@ -145,9 +147,9 @@ def old_episode(store: MemoryStore, name: str, *held: str) -> None:
 
 
 def test_an_old_episode_that_tells_of_forgotten_memories_is_found_and_loses_its_summary(
-    healthy: MemoryStore, tell: Tell
+    healthy: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    kept, gone = healthy.add(tell("Mia rests.")), healthy.add(tell("Mia sings."))
+    kept, gone = healthy.add(make_memory("Mia rests.")), healthy.add(make_memory("Mia sings."))
     healthy.forget(gone.id)
     old_episode(healthy, "ep_000000000001", kept.id, gone.id)
     old_episode(healthy, "ep_000000000002")
@@ -167,9 +169,9 @@ def test_an_old_episode_that_tells_of_forgotten_memories_is_found_and_loses_its_
 
 
 def test_an_episode_whose_memory_went_with_an_undone_merge_is_nothing_to_mend(
-    healthy: MemoryStore, tell: Tell
+    healthy: MemoryStore, make_memory: MakeMemory
 ) -> None:
-    a, b = healthy.add(tell("Mia rests.")), healthy.add(tell("Mia sings."))
+    a, b = healthy.add(make_memory("Mia rests.")), healthy.add(make_memory("Mia sings."))
     made = b.model_copy(update={"id": healthy.new_id(), "content": "Mia rests and sings."})
     decision = Decision(Action.MERGE, "test", (a, b), (Survivor(made, (a.id, b.id)),))
     done = healthy.apply(decision, Unconditional())

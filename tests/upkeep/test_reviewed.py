@@ -15,14 +15,16 @@ from memory.review import (
 from memory.store import MemoryStore
 from memory.upkeep.calibrate import reviewed
 from memory.upkeep.calibration import EDGES, Answer, tally
-from tests.conftest import Tell
+from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 
 
-def pair(store: MemoryStore, embedder: PlacedEmbedder, tell: Tell, n: int) -> list[Memory]:
+def pair(
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, n: int
+) -> list[Memory]:
     a = embedder.place(f"Mia has {n} cats.")
     b = embedder.place(f"Mia has {n} cats at home.", 0.96, a)
-    return [store.add(tell(text, user=f"Mia {n}")) for text in (a, b)]
+    return [store.add(make_memory(text, user=f"Mia {n}")) for text in (a, b)]
 
 
 def given(
@@ -35,10 +37,10 @@ def given(
 
 
 def test_every_kind_of_answer_counts_as_long_as_it_stands(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     answers = Answers(store, Rules(), "run_of_a_review")
-    families = [pair(store, embedder, tell, n) for n in range(5)]
+    families = [pair(store, embedder, make_memory, n) for n in range(5)]
     given(answers, families[0], ReviewAnswer.APPLY)
     given(answers, families[1], ReviewAnswer.APPLY, "Mia has 1 cats, at home and away.")
     given(answers, families[2], ReviewAnswer.KEEP_ALL)
@@ -53,9 +55,9 @@ def test_every_kind_of_answer_counts_as_long_as_it_stands(
 
 
 def test_what_was_forgotten_says_nothing(
-    store: MemoryStore, embedder: PlacedEmbedder, tell: Tell
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
-    members = pair(store, embedder, tell, 1)
+    members = pair(store, embedder, make_memory, 1)
     given(Answers(store, Rules(), "run_of_a_review"), members, ReviewAnswer.KEEP_ALL)
     assert len(reviewed(store)[0]) == 1
     store.forget(members[0].id)
