@@ -21,7 +21,8 @@ from memory.ledger.records import (
     Step,
     with_verdicts,
 )
-from memory.ledger.transaction import TableGroup, among
+from memory.ledger.statements import Prepared, among
+from memory.ledger.transaction import TableGroup
 from memory.models import PERSON, Action, Decision, Memory, Usage
 
 _HIGHEST_NUMBER = 2**31 - 1
@@ -163,17 +164,17 @@ class DecisionsWriter(Decisions):
         """Record several decisions, each with its image, in this order."""
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]
-        self._connection.execute(t.decisions.insert(), rows)
+        _INSERT.run(self._connection, rows)
         self._transaction.numbered = True
-        last = sa.select(t.decisions.c.seq).order_by(t.decisions.c.seq.desc()).limit(len(rows))
-        numbers = sorted(self._connection.scalars(last))  # nobody else writes meanwhile
+        last = _LAST.scalars(self._connection, most=len(rows))
+        numbers = sorted(last)  # nobody else writes meanwhile
         mentions = [
             mention
             for number, (decision, before) in zip(numbers, decided, strict=True)
             for mention in _mentions(number, decision, before)
         ]
         if mentions:
-            self._connection.execute(t.mentions.insert(), mentions)
+            _MENTION.run(self._connection, mentions)
         return numbers
 
     def close(self, numbers: Iterable[int]) -> None:
@@ -189,11 +190,10 @@ class DecisionsWriter(Decisions):
         ids = {name for names, _ in answered for name in names}
         if not ids:
             return
+        pending = _PENDING_ABOUT.rows(self._connection, ids=ids)
         closed = [
             one.number
-            for one in self._found(
-                sa.select(t.decisions).where(t.decisions.c.pending, _involving(ids))
-            )
+            for one in map(_record, pending)
             if any(one.number < n and set(one.members) <= set(names) for names, n in answered)
         ]
         if closed:
@@ -322,7 +322,7 @@ def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
     return t.decisions.c.seq.in_(query)
 
 
-def _involving(ids: Collection[str]) -> sa.ColumnElement[bool]:
+def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
     """Return the condition that one of these was a member or a survivor."""
     query = sa.select(t.mentions.c.decision).where(
         among(t.mentions.c.memory_id, ids), t.mentions.c.involved
@@ -330,6 +330,12 @@ def _involving(ids: Collection[str]) -> sa.ColumnElement[bool]:
     return t.decisions.c.seq.in_(query)
 
 
+_INSERT = Prepared(t.decisions.insert())
+_MENTION = Prepared(t.mentions.insert())
+_LAST = Prepared(
+    sa.select(t.decisions.c.seq).order_by(t.decisions.c.seq.desc()).limit(sa.bindparam("most"))
+)
+_PENDING_ABOUT = Prepared(sa.select(t.decisions).where(t.decisions.c.pending, _involving("ids")))
 _SCRUBBED = sa.and_(
     t.decisions.c.reason == FORGOTTEN_REASON,
     sa.not_(t.decisions.c.pending),

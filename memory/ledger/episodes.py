@@ -9,7 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.transaction import TableGroup, among
+from memory.ledger.statements import among
+from memory.ledger.transaction import TableGroup
 from memory.models import Episode
 
 FORGOTTEN_SUMMARY = "(forgotten)"

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import Change, IndexState, LiveRow, ScopeValues
-from memory.ledger.transaction import TableGroup, among
+from memory.ledger.statements import Prepared, among
+from memory.ledger.transaction import TableGroup
 from memory.models import SCOPE_FIELDS, Scope, scope_values
 
 _CHANGED = tuple(
@@ -20,7 +21,7 @@ _CHANGED = tuple(
 _ABOVE = t.memories.c.revision > sa.bindparam("after")
 _REVISIONS = sa.select(t.memories.c.revision).where(_ABOVE).order_by(t.memories.c.revision)
 _NO_END = 2**63 - 1
-_CHANGES = (
+_CHANGES = Prepared(
     sa.select(*_CHANGED)
     .where(_ABOVE, t.memories.c.revision <= sa.bindparam("last"))
     .order_by(t.memories.c.revision, t.memories.c.seq)
@@ -46,7 +47,7 @@ class Followers(TableGroup):
         if limit is not None:
             at_limit = _REVISIONS.offset(limit - 1).limit(1)
             last = self._connection.scalar(at_limit, {"after": after})
-        rows = self._connection.execute(_CHANGES, {"after": after, "last": last or _NO_END})
+        rows = _CHANGES.rows(self._connection, after=after, last=last or _NO_END)
         return [
             Change(name, live, _values(metadata, tuple(scope), fields), key, revision, number)
             for name, live, revision, number, key, metadata, *scope in rows

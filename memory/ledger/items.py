@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import StoredItem
-from memory.ledger.transaction import TableGroup, among
+from memory.ledger.statements import among
+from memory.ledger.transaction import TableGroup
 
 Namespace = tuple[str, ...]
 """Labels without a period, the outermost first."""

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import FORGOTTEN_REASON, Attempt, KnownPair
-from memory.ledger.transaction import TableGroup, among
+from memory.ledger.statements import Prepared, among
+from memory.ledger.transaction import TableGroup
 from memory.models import JUDGES, SCOPE_FIELDS, Judge, Scope
 from memory.text import text_key
 
@@ -22,9 +23,11 @@ _PAIR = ("scope", "low_key", "high_key")
 _DISTINCT = t.distinct_pairs.c
 _ATTEMPTS = t.attempts.c
 _READ = t.readings.c
-_ABOUT = sa.select(_DISTINCT.scope, _DISTINCT.low_key, _DISTINCT.high_key, _DISTINCT.by).where(
-    sa.or_(among(_DISTINCT.low_key, "keys"), among(_DISTINCT.high_key, "keys")),
-    among(_DISTINCT.by, "by"),
+_ABOUT = Prepared(
+    sa.select(_DISTINCT.scope, _DISTINCT.low_key, _DISTINCT.high_key, _DISTINCT.by).where(
+        sa.or_(among(_DISTINCT.low_key, "keys"), among(_DISTINCT.high_key, "keys")),
+        among(_DISTINCT.by, "by"),
+    )
 )
 
 
@@ -45,7 +48,7 @@ class DistinctPairs(TableGroup):
         """Return the same for several texts, each in its scope."""
         known: dict[str, set[tuple[str, str, str]]] = {}
         keys = {key for _, key in texts}
-        for where, a, b, judge in self._connection.execute(_ABOUT, {"keys": keys, "by": by}):
+        for where, a, b, judge in _ABOUT.rows(self._connection, keys=keys, by=by):
             known.setdefault(a, set()).add((b, where, judge))
             known.setdefault(b, set()).add((a, where, judge))
         return [

@@ -9,13 +9,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.transaction import TableGroup, among
+from memory.ledger.statements import Prepared, among
+from memory.ledger.transaction import TableGroup
 from memory.models import INVERSE_LINK, MemoryLink
 
 _TOUCHING = sa.or_(among(t.links.c.low_id, "ids"), among(t.links.c.high_id, "ids"))
-_ALL = sa.select(t.links).where(_TOUCHING)
+_ALL = Prepared(sa.select(t.links).where(_TOUCHING))
 _LOW, _HIGH = t.memories.alias("low"), t.memories.alias("high")
-_LIVE = (
+_LIVE = Prepared(
     sa.select(t.links)
     .join(_LOW, sa.and_(_LOW.c.id == t.links.c.low_id, _LOW.c.live))
     .join(_HIGH, sa.and_(_HIGH.c.id == t.links.c.high_id, _HIGH.c.live))
@@ -31,14 +32,14 @@ class Links(TableGroup):
         """Return the links between each of these memories and live ones."""
         ends: dict[str, list[MemoryLink]] = {}
         wanted = set(ids)
-        for link in sorted(self._connection.execute(_LIVE, {"ids": ids})) if ids else ():
+        for link in sorted(_LIVE.rows(self._connection, ids=ids)) if ids else ():
             for source in wanted & {link.low_id, link.high_id}:
                 ends.setdefault(source, []).append(seen_from(source, link))
         return {source: tuple(found) for source, found in ends.items()}
 
     def touching(self, ids: Sequence[str]) -> list[Any]:
         """Return the rows of all links of these memories, also to memories not yet stored."""
-        return sorted(self._connection.execute(_ALL, {"ids": ids})) if ids else []
+        return sorted(_ALL.rows(self._connection, ids=ids)) if ids else []
 
     def between(self, a: str, b: str) -> sa.Row[Any] | None:
         low, high = sorted((a, b))

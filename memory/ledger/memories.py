@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.links import LinksWriter, State, end_of, inherited, lived_for, resolved_link
 from memory.ledger.records import Row
-from memory.ledger.transaction import TableGroup, among
+from memory.ledger.statements import Prepared, among
+from memory.ledger.transaction import TableGroup
 from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
 
 _PAGE = 2_000
@@ -22,18 +23,23 @@ _NEVER_RESTORED = {"seq", "revision"}
 
 _AMONG_IDS = among(t.memories.c.id, "ids")
 _ARRIVALS = sa.or_(_AMONG_IDS, among(t.memories.c.identity_hash, "hashes"))
-_EVERY = (
+_AFTER = (
     sa.select(t.memories)
     .where(t.memories.c.seq > sa.bindparam("after"))
     .order_by(t.memories.c.seq)
     .limit(_PAGE)
 )
-_OF_IDS = sa.select(t.memories).where(_AMONG_IDS)
-_ARRIVED = sa.select(t.memories).where(_ARRIVALS)
+_EVERY = Prepared(_AFTER)
+_LIVE = Prepared(_AFTER.where(t.memories.c.live))
+_OF_IDS = Prepared(sa.select(t.memories).where(_AMONG_IDS))
+_ARRIVED = Prepared(sa.select(t.memories).where(_ARRIVALS))
 _RETIRED_FOR = sa.select(t.memories.c.id).where(among(t.memories.c.successor_id, "ids"))
-_STATES = sa.select(
-    t.memories.c.id, t.memories.c.live, t.memories.c.successor_id, t.memories.c.text_key
-).where(_AMONG_IDS)
+_STATES = Prepared(
+    sa.select(
+        t.memories.c.id, t.memories.c.live, t.memories.c.successor_id, t.memories.c.text_key
+    ).where(_AMONG_IDS)
+)
+_INSERT = Prepared(t.memories.insert())
 
 
 class Memories(TableGroup):
@@ -69,7 +75,7 @@ class Memories(TableGroup):
 
     def live(self) -> Iterator[Row]:
         """Yield live memories in order of arrival."""
-        return self._pages(_EVERY.where(t.memories.c.live))
+        return self._pages(_LIVE)
 
     def first_of(self, user: str, limit: int) -> list[Row]:
         """Return the first memories about a user, live and retired, in order of arrival."""
@@ -79,7 +85,8 @@ class Memories(TableGroup):
 
     def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
         """Return the live memories of the scope with one of these texts, newest first."""
-        found = self._found(sa.select(t.memories).where(*_have_texts(keys, scope)))
+        values = _column_values(scope)
+        found = self._found(_with_texts(tuple(values)), keys=keys, **values)
         return sorted(_held(scope, found), key=lambda row: row.memory.timestamp, reverse=True)
 
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
@@ -87,9 +94,9 @@ class Memories(TableGroup):
 
         The query asks for no order: else SQLite would not use the index of revisions.
         """
-        newer = t.memories.c.revision > revision
-        query = sa.select(t.memories.c.id).where(newer, t.memories.c.live, *_same_in(scope))
-        names = list(self._connection.scalars(query))
+        values = _column_values(scope)
+        newer = _written_after(tuple(values))
+        names = newer.scalars(self._connection, after=revision, **values)
         return _held(scope, list(self.rows(names).values()))
 
     def newest(self, limit: int | None, scope: Scope, since: datetime | None = None) -> list[Row]:
@@ -108,7 +115,9 @@ class Memories(TableGroup):
         """Count the live memories of the scope that have one of these texts."""
         if scope.of_metadata:
             return len(self.live_with_texts(keys, scope))
-        return self._transaction.count(t.memories, sa.and_(*_have_texts(keys, scope)))
+        values = _column_values(scope)
+        ids = _with_texts(tuple(values), t.memories.c.id)
+        return len(ids.scalars(self._connection, keys=keys, **values))
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """Return the row of an earlier arrival of each memory, and whether its id is taken.
@@ -211,28 +220,28 @@ class Memories(TableGroup):
             asked.update(todo)
             fresh = {
                 row.id: State(row.live, row.successor_id, row.text_key == t.FORGOTTEN_KEY)
-                for row in self._connection.execute(_STATES, {"ids": todo})
+                for row in _STATES.rows(self._connection, ids=todo)
             }
             found |= fresh
             ends = {state.successor_id for state in fresh.values() if not state.live}
             todo = [name for name in ends if name is not None and name not in asked]
         return found
 
-    def _pages(self, query: sa.Select[Any]) -> Iterator[Row]:
+    def _pages(self, query: Prepared) -> Iterator[Row]:
         last = 0
         while True:
-            page = self._rows(self._connection.execute(query, {"after": last}).all())
+            page = self._rows(query.rows(self._connection, after=last))
             yield from page
             if len(page) < _PAGE:
                 return
             last = page[-1].seq
 
-    def _found(self, query: sa.Select[Any], **values: Any) -> list[Row]:
+    def _found(self, query: Prepared, **values: Any) -> list[Row]:
         """Return the rows of a query on memories, sorted here by order of arrival.
 
         If the query asked for an order, SQLite would read the whole table in that order.
         """
-        found = self._rows(self._connection.execute(query, values).all())
+        found = self._rows(query.rows(self._connection, **values))
         return sorted(found, key=attrgetter("seq"))
 
     def _rows(self, found: Sequence[Any]) -> list[Row]:
@@ -251,7 +260,7 @@ class MemoriesWriter(Memories):
             written | {"identity_hash": t.identity_hash(memory)} | t.to_columns(memory)
             for memory in memories
         ]
-        self._connection.execute(t.memories.insert(), rows)
+        _INSERT.run(self._connection, rows)
         transaction.numbered = True
         transaction.reworded |= {memory.id for memory in memories}
         links = [(memory.id, link) for memory in memories for link in memory.linked_ids]
@@ -297,7 +306,7 @@ class MemoriesWriter(Memories):
     def images(self, wanted: Sequence[Sequence[str]]) -> list[str]:
         """Return the rows and links of each group of memories as JSON; None for unknown ids."""
         ids = list(dict.fromkeys(name for group in wanted for name in group))
-        found = self._connection.execute(_OF_IDS, {"ids": ids}) if ids else ()
+        found = _OF_IDS.rows(self._connection, ids=ids) if ids else ()
         rows = {row.id: row._asdict() for row in found}
         links = [list(link) for link in self._links.touching(ids)]
         images = []
@@ -344,19 +353,33 @@ def _identities(memory: Memory) -> tuple[str, str]:
 # --- scopes: conditions on columns; `_held` checks the metadata -----------------------------------
 
 
-def _have_texts(keys: Collection[str], scope: Scope) -> Iterator[sa.ColumnElement[bool]]:
-    yield among(t.memories.c.text_key, keys)
-    yield t.memories.c.live
-    yield from _same_in(scope)
+@cache
+def _with_texts(
+    parameters: tuple[str, ...], columns: sa.ColumnElement[str] | sa.Table = t.memories
+) -> Prepared:
+    texts = among(t.memories.c.text_key, "keys")
+    return Prepared(sa.select(columns).where(texts, t.memories.c.live, *_in_columns(parameters)))
 
 
-def _same_in(scope: Scope) -> Iterator[sa.ColumnElement[bool]]:
+@cache
+def _written_after(parameters: tuple[str, ...]) -> Prepared:
+    newer = t.memories.c.revision > sa.bindparam("after")
+    query = sa.select(t.memories.c.id).where(newer, t.memories.c.live, *_in_columns(parameters))
+    return Prepared(query)
+
+
+def _column_values(scope: Scope) -> dict[str, Any]:
+    """Return the parameters of a scope's conditions on columns, with their values."""
+    return {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
+
+
+def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
     """Yield conditions that use no index: SQLite expects any one user to have few rows."""
-    for name, value in scope.values:
-        if name in SCOPE_FIELDS:
-            column: sa.ColumnElement[Any] = t.memories.c[name]
-            is_text = isinstance(column.type, sa.Text)
-            yield (column.concat("") if is_text else column).is_not_distinct_from(value)
+    for name in parameters:
+        column: sa.ColumnElement[Any] = t.memories.c[name.removeprefix("scope_")]
+        value = sa.bindparam(name, type_=column.type)
+        is_text = isinstance(column.type, sa.Text)
+        yield (column.concat("") if is_text else column).is_not_distinct_from(value)
 
 
 def _held(scope: Scope, rows: list[Row]) -> list[Row]:

@@ -28,12 +28,14 @@ from memory.ledger.judgements import (
 from memory.ledger.links import Links, LinksWriter
 from memory.ledger.memories import Memories, MemoriesWriter
 from memory.ledger.records import Counts, Row
+from memory.ledger.statements import Prepared
 from memory.ledger.terms import Terms, TermsWriter
 from memory.ledger.transaction import Transaction
 from memory.ledger.turns import Leases, LeasesWriter, Turns, TurnsWriter
 from memory.ledger.vectors import TextVectors, TextVectorsWriter, VectorTable
 
 _PAGE = 2_000
+_META = Prepared(sa.select(t.meta.c.value).where(t.meta.c.key == sa.bindparam("key")))
 
 
 class Reader:
@@ -62,7 +64,7 @@ class Reader:
 
     def meta(self, key: str) -> str | None:
         """Return a fact about the store itself; None if it was never set."""
-        return self._connection.scalar(sa.select(t.meta.c.value).where(t.meta.c.key == key))
+        return next(iter(_META.scalars(self._connection, key=key)), None)
 
     def external_ids_behind(self) -> dict[str, list[str]]:
         """Return the external ids that each live memory stands for, oldest time first."""

@@ -20,7 +20,8 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import ScopeValues
-from memory.ledger.transaction import TableGroup, among
+from memory.ledger.statements import Prepared, among
+from memory.ledger.transaction import TableGroup
 from memory.models import SCOPE_FIELDS, Vector
 from memory.text import search_terms
 
@@ -41,7 +42,7 @@ _SIZES = (
     .group_by(t.postings.c.term)
 )
 _READ = sa.select(t.postings.c.term, t.postings.c.block, t.postings.c.entries).where(*_OF)
-_STATES = (
+_STATES = Prepared(
     sa.select(
         *(t.memories.c[name] for name in ("seq", "live", "user", "content")),
         t.term_lists.c.owner,
@@ -161,7 +162,7 @@ class TermsWriter(Terms):
     def follow(self, ids: Collection[str]) -> None:
         """Update the terms of memories that were written; the last step of a transaction."""
         if ids:
-            _take_in(self._connection, self._connection.execute(_STATES, {"ids": ids}))
+            _take_in(self._connection, _STATES.rows(self._connection, ids=ids))
 
 
 def fill_terms(connection: sa.Connection) -> None:

@@ -1,27 +1,24 @@
-"""A transaction, the base of table groups, and conditions with any number of texts."""
+"""A transaction, and the base of table groups."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Collection
 from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.engine import Connection, Dialect
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.engine import Connection
 
 from memory.ledger import tables as t
+from memory.ledger.statements import Prepared, among
 
 _NOW_S = {
     "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",
     "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
 }
+
+_LATEST = Prepared(sa.select(t.counter.c.value))
+_RAISE = Prepared(t.counter.update().values(value=sa.bindparam("latest")))
 
 
 class Transaction:
@@ -43,7 +40,7 @@ class Transaction:
     @cached_property
     def latest(self) -> int:
         """The number of the last committed transaction, 0 for a new ledger."""
-        return int(self.connection.scalar(sa.select(t.counter.c.value)) or 0)
+        return int(next(iter(_LATEST.scalars(self.connection)), 0))
 
     @property
     def revision(self) -> int:
@@ -59,7 +56,7 @@ class Transaction:
         """Write the revision of all touched memories; the last step before the commit."""
         if not self.has_written:
             return
-        self.connection.execute(t.counter.update().values(value=self.revision))
+        _RAISE.run(self.connection, [{"latest": self.revision}])
         if self.touched:
             touched = t.memories.update().where(among(t.memories.c.id, sorted(self.touched)))
             self.connection.execute(touched.values(revision=self.revision))
@@ -91,53 +88,3 @@ class TableGroup:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._connection = transaction.connection
-
-
-# --- `column IN (...)` with any number of values in one parameter ---------------------------------
-
-_NEVER_STORED = re.compile("[\0\ud800-\udfff]")
-"""Characters that no stored text has: PostgreSQL refuses them, and SQLite's JSON ends at NUL."""
-
-
-class among(FunctionElement[bool]):  # noqa: N801 - read as the operator that it is
-    """Whether a text column has one of these texts, or of those given under this name.
-
-    `column.in_()` has a parameter for each value, and databases refuse more than some 32,000.
-    """
-
-    type = sa.Boolean()
-    inherit_cache = True
-
-    def __init__(self, column: sa.ColumnElement[Any], texts: str | Collection[str]) -> None:
-        """`texts` is the name of a parameter, or the texts themselves."""
-        if isinstance(texts, str):
-            values = sa.bindparam(texts, type_=_Texts())
-        else:
-            values = sa.bindparam("texts", texts, type_=_Texts(), unique=True)
-        super().__init__(column, values)
-
-    def self_group(self, against: Any = None) -> Any:  # noqa: ARG002 - whatever it stands in
-        """Return the condition itself: as `... = 1`, SQLite's boolean, it would use no index."""
-        return self
-
-
-class _Texts(TypeDecorator[Collection[str]]):
-    """Any number of texts as a JSON array."""
-
-    impl = sa.Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Collection[str] | None, _dialect: Dialect) -> str:
-        return json.dumps([text for text in value or () if not _NEVER_STORED.search(text)])
-
-
-@compiles(among, "sqlite")
-def _in_sqlite(element: among, compiler: SQLCompiler, **settings: Any) -> str:
-    column, texts = (compiler.process(part, **settings) for part in element.clauses)
-    return f"{column} IN (SELECT value FROM json_each({texts}))"  # noqa: S608 - no value in it
-
-
-@compiles(among, "postgresql")
-def _in_postgresql(element: among, compiler: SQLCompiler, **settings: Any) -> str:
-    column, texts = (compiler.process(part, **settings) for part in element.clauses)
-    return f"{column} = ANY (ARRAY(SELECT json_array_elements_text(CAST({texts} AS JSON))))"

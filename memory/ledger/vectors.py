@@ -10,19 +10,23 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.transaction import TableGroup, among
+from memory.ledger.statements import Prepared, among
+from memory.ledger.transaction import TableGroup
 from memory.models import Vector, Vectors
 
 _PAGE = 500
 _IN_PAGES = {"yield_per": 5_000}
 _MANY = 4
 """If more than one vector in so many is wanted, reading all costs less than looking each up."""
-_OF_KEYS = sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys"))
-_KNOWN = sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys"))
-_HOLDERS = sa.select(t.memories.c.id).where(
-    among(t.memories.c.text_key, "keys"), t.memories.c.revision + 0 < sa.bindparam("revision")
+_OF_KEYS = Prepared(sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys")))
+_KNOWN = Prepared(sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys")))
+_HOLDERS = Prepared(
+    sa.select(t.memories.c.id).where(
+        among(t.memories.c.text_key, "keys"), t.memories.c.revision + 0 < sa.bindparam("revision")
+    )
 )
 """+ 0: use the index of text keys, not that of revisions."""
+_INSERT = Prepared(t.vectors.insert())
 
 
 class VectorTable(Mapping[str, Vector]):
@@ -70,7 +74,7 @@ class TextVectors(TableGroup):
         found = list(known)
         for start in range(0, len(wanted), _PAGE):
             some = wanted[start : start + _PAGE]
-            for key, vector in sorted(self._connection.execute(_OF_KEYS, {"keys": some})):
+            for key, vector in sorted(_OF_KEYS.rows(self._connection, keys=some)):
                 matrix[len(found)] = np.frombuffer(vector, dtype=np.float32)
                 found.append(key)
         return VectorTable(found, matrix)
@@ -78,7 +82,7 @@ class TextVectors(TableGroup):
     def of(self, keys: Iterable[str]) -> dict[str, Vector]:
         """Return vectors by text key; unknown keys are left out."""
         wanted = set(keys)
-        rows = self._connection.execute(_OF_KEYS, {"keys": wanted}) if wanted else ()
+        rows = _OF_KEYS.rows(self._connection, keys=wanted) if wanted else ()
         return {key: np.frombuffer(vector, dtype=np.float32) for key, vector in rows}
 
     def fill(self, matrix: Vectors, keys: Sequence[str]) -> list[int]:
@@ -110,8 +114,7 @@ class TextVectors(TableGroup):
                 return
         wanted = list(keys)
         for start in range(0, len(wanted), _PAGE):
-            keys_of_page = {"keys": wanted[start : start + _PAGE]}
-            yield self._connection.execute(_OF_KEYS, keys_of_page).all()
+            yield _OF_KEYS.rows(self._connection, keys=wanted[start : start + _PAGE])
 
     def missing_texts(self) -> list[str]:
         """Return one text for each key without a vector."""
@@ -139,13 +142,13 @@ class TextVectorsWriter(TextVectors):
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
         """Store vectors by text key; known ones stay. Followers read rows with a new one again."""
-        known = set(self._connection.scalars(_KNOWN, {"keys": vectors}))
+        known = set(_KNOWN.scalars(self._connection, keys=vectors))
         fresh = {key: vector for key, vector in vectors.items() if key not in known}
         if not fresh:
             return
         self._insert(fresh)
         revision = self._transaction.revision
-        holders = self._connection.scalars(_HOLDERS, {"keys": fresh, "revision": revision})
+        holders = _HOLDERS.scalars(self._connection, keys=fresh, revision=revision)
         self._transaction.touched |= set(holders)
 
     def replace_all(self, vectors: Mapping[str, Vector]) -> None:
@@ -166,7 +169,7 @@ class TextVectorsWriter(TextVectors):
             for key, vector in vectors.items()
         ]
         if rows:
-            self._connection.execute(t.vectors.insert(), rows)
+            _INSERT.run(self._connection, rows)
 
     def drop_unused(self, keys: Collection[str]) -> set[str]:
         """Delete the vectors of these texts that no memory has any more; return their keys."""

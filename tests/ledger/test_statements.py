@@ -1,4 +1,4 @@
-"""Statements take any number of texts, and those of a write read no whole table."""
+"""Prepared statements answer as SQLAlchemy would, and those of a write read no whole table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memory.config import MemoryConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import tables as t
 from memory.ledger.ledger import Ledger, open_database
-from memory.ledger.transaction import among
+from memory.ledger.statements import Prepared, among
 from memory.models import Verdict
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
@@ -35,17 +35,46 @@ def connection(ledger_url: str) -> Iterator[Connection]:
         yield opened
 
 
+def test_every_value_is_read_as_sqlalchemy_reads_it(connection: Connection) -> None:
+    table = t.turns
+    Prepared(table.insert()).run(
+        connection,
+        [
+            {"conversation": "c", "name": text, "digest": "d", "pending": n % 2 == 0}
+            | {"attempts": n, "turn": text or None, "candidates": None, "heard_at": n / 3}
+            for n, text in enumerate(TEXTS)
+        ],
+    )
+    everything = sa.select(table).order_by(table.c.seq)
+    rows = Prepared(everything).rows(connection)
+    assert [row._asdict() for row in rows] == [
+        dict(row) for row in connection.execute(everything).mappings()
+    ]
+    assert [type(row.pending) for row in rows] == [bool] * len(TEXTS)
+    vector = {"text_key": "k", "vector": bytes(range(256))}
+    Prepared(t.vectors.insert()).run(connection, [vector])
+    assert Prepared(sa.select(t.vectors.c.vector)).scalars(connection) == [vector["vector"]]
+
+
+def test_a_missing_parameter_is_an_error(connection: Connection) -> None:
+    with pytest.raises(KeyError, match="value"):
+        Prepared(t.meta.insert()).run(connection, [{"key": "k"}])
+    with pytest.raises(KeyError, match="keys"):
+        Prepared(AMONG).rows(connection)
+
+
 @pytest.mark.parametrize("wanted", [[], TEXTS, [*TEXTS, *map(str, range(40_000))]], ids=len)
 def test_any_number_of_texts_is_one_parameter(connection: Connection, wanted: list[str]) -> None:
     rows = [{"key": text, "value": "here"} for text in [*TEXTS, "another"]]
     connection.execute(t.meta.insert(), rows)
-    found = connection.scalars(AMONG, {"keys": wanted})
+    found = Prepared(AMONG).scalars(connection, keys=wanted)
     assert sorted(found) == sorted({*TEXTS} & {*wanted})
+    assert sorted(connection.scalars(AMONG, {"keys": wanted})) == sorted(found)
 
 
 def test_what_no_database_can_hold_is_not_found(connection: Connection) -> None:
     connection.execute(t.meta.insert(), [{"key": "a", "value": "here"}])
-    assert connection.scalars(AMONG, {"keys": ["a\0", "\ud800", "\udfffa"]}).all() == []
+    assert Prepared(AMONG).scalars(connection, keys=["a\0", "\ud800", "\udfffa"]) == []
 
 
 def test_no_statement_of_a_write_reads_a_whole_table(
