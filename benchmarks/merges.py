@@ -30,7 +30,7 @@ from typing import Any
 
 from benchmarks.rows import read_rows
 from memory.coverage import Belief
-from memory.decide import Part, as_read, checked, checked_by_words
+from memory.decide import Part, as_read, checked
 from memory.models import MOST_READ, Memory, ProposedMerge, Usage
 from memory.providers import REREAD, read_rereading, rereading_question
 
@@ -67,7 +67,7 @@ def main() -> None:
         report("after a second reading", read(merges, args.answers), args)
         return
     report("unasked", merges, args)
-    alone = [replace(one, part=checked_by_words(one.part.merge)) for one in merges]
+    alone = [replace(one, part=checked(one.part.merge, by_words=True)) for one in merges]
     if not args.json:
         report("where no model reads", alone, args)
 

@@ -50,40 +50,39 @@ class GroupFilter:
 
 @dataclass
 class Account:
-    """Counts what a run has decided, asked and left so far."""
+    """Counts what a run has decided, asked and left so far.
+
+    `started`: monotonic time in seconds before the first plan. `among`: settle only groups with
+    one of these memories; None: all. `failure`: reason of the last question that failed. `left`:
+    groups left for the next run because no call was left. `apart`: pairs of texts judged different
+    in this run, never asked about twice in it. `pages`, `pages_left`: pages that were read, and
+    not. `unread_ids`: memories of scopes with a page that is left. `shown`: texts on the pages of
+    scopes that were read to the end. `bound_by`: judges whose verdicts this run does not question.
+    """
 
     run: str
     first: RoundPlan
     started: float
-    """Monotonic time in seconds at which the run began, before its first plan."""
     among: set[str] | None = None
-    """Settle only groups with one of these memories; None: all groups."""
     rounds: int = 0
     retired: int = 0
     merged: int = 0
     pending: int = 0
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
-    """Reason of the last question that failed."""
     actions: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     decided: list[GroupReport] = field(default_factory=list)
     failed: set[frozenset[str]] = field(default_factory=set)
     left: set[frozenset[str]] = field(default_factory=set)
-    """Groups left for the next run because no call was left."""
     apart: set[TextPair] = field(default_factory=set)
-    """Pairs of texts judged different in this run, never asked about twice in it."""
     readings: Counter[Scope] = field(default_factory=Counter)
     pages: int = 0
-    """Pages that were read."""
     pages_left: int = 0
     unread_ids: set[str] = field(default_factory=set)
-    """Memories of scopes with a page that is left."""
     shown: set[ScopedText] = field(default_factory=set)
-    """Texts on the pages of scopes that were read to the end."""
-    conflicts: Counter[frozenset[str]] = field(default_factory=Counter)
+    conflicts: set[frozenset[str]] = field(default_factory=set)
     bound_by: tuple[Judge, ...] = JUDGES
-    """Judges whose verdicts this run does not question."""
     latest: RoundPlan = field(init=False)
 
     def __post_init__(self) -> None:
@@ -118,12 +117,11 @@ class Account:
         self.readings[pages[0].scope] += MOST_READINGS if left else 1
         self.pages += len(pages) - left
         self.pages_left += left
+        members = [(page.scope.key, one) for page in pages for one in page.members]
         if left:
-            self.unread_ids |= {one.id for page in pages for one in page.members}
+            self.unread_ids.update(one.id for _, one in members)
         else:
-            self.shown |= {
-                (page.scope.key, text_key(one.content)) for page in pages for one in page.members
-            }
+            self.shown.update((scope, text_key(one.content)) for scope, one in members)
 
     def left_any_of(self, members: Collection[str]) -> bool:
         """Return whether one of these memories waits for the next run."""
@@ -131,9 +129,9 @@ class Account:
 
     def conflict(self, group: GroupPlan) -> None:
         """Count a conflict; at the second one the group is left for the next run."""
-        self.conflicts[_ids(group)] += 1
-        if self.conflicts[_ids(group)] > 1:
+        if _ids(group) in self.conflicts:
             self.leave(group)
+        self.conflicts.add(_ids(group))
 
     def leave(self, group: GroupPlan) -> None:
         self.left.add(_ids(group))
@@ -235,12 +233,14 @@ _SORT_KEYS: dict[Order, Callable[[GroupPlan], float]] = {
 
 
 class Steps(NamedTuple):
-    """Planned steps of a group in words: the replacement, then the question."""
+    """Planned steps of a group in words: the replacement, then the question.
+
+    `fates`: `keep`, `retire` or `judge` by the id of each member.
+    """
 
     action: str
     reason: str
     fates: Mapping[str, str]
-    """Fate of each member by id: `keep`, `retire` or `judge`."""
 
 
 def planned_steps(group: GroupPlan) -> Steps:

@@ -1,19 +1,32 @@
-"""How alike memories of a snapshot are, from their vectors, and which of them form a group."""
+"""How alike memories are, from their vectors: candidate pairs, groups, a whole store.
+
+The pairs of scopes are searched in this process or on an executor.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from math import comb
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from memory.decide.policy import GroupPlan
-from memory.ledger import Row, Snapshot
-from memory.models import COPIES_FROM, Memory, Scale, Scope, SimilarityHistogram, Vectors
-from memory.search import scores_of, similarities, similarity, slack
+from memory.decide.policy import GroupPlan, plan_group
+from memory.ledger import Row, Snapshot, VectorTable
+from memory.models import COPIES_FROM, Memory, Rules, Scale, Scope, SimilarityHistogram, Vectors
+from memory.runtime import Progress
+from memory.search import (
+    CandidatePairs,
+    OnShare,
+    candidate_pairs,
+    joined,
+    scores_of,
+    similarities,
+    slack,
+)
 from memory.text import has_cjk, text_key
 
 Floats = npt.NDArray[np.float64]
@@ -22,28 +35,18 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Likeness:
-    """The similarity of any two live memories of a snapshot."""
+    """The similarity of live memories of a snapshot."""
 
     def __init__(self, snapshot: Snapshot, scale: Scale) -> None:
-        self._snapshot = snapshot
+        self._vectors = snapshot.vectors
         self._scale = scale
+        self._rows = snapshot.rows
         self._keys: dict[str, str] = {}
 
-    def of(self, a: Memory, b: Memory) -> float:
-        """Return the similarity: 1 for the same text, 0 if one has no vector."""
-        left, right = self._key(a), self._key(b)
-        if left == right:
-            return 1.0
-        vectors = self._snapshot.vectors
-        if left not in vectors or right not in vectors:
-            return 0.0
-        cosine = similarity(vectors[left], vectors[right])
-        return self._scale.similarity(cosine, a.content, b.content)
-
-    def _key(self, memory: Memory) -> str:
-        if not self._keys:
-            self._keys = {row.memory.id: row.text_key for row in self._snapshot.rows}
-        return self._keys.get(memory.id) or text_key(memory.content)
+    def lowest(self, members: Sequence[Memory]) -> float:
+        """Return the similarity of the two least similar members; 1 if all have one text."""
+        alike = self.among(members)
+        return min((alike.of(a, b) for a, b in combinations(members, 2)), default=1.0)
 
     def among(self, members: Sequence[Memory]) -> AlikeGroup:
         [group] = self.groups([members])
@@ -51,70 +54,64 @@ class Likeness:
 
     def groups(self, groups: Sequence[Sequence[Memory]]) -> list[AlikeGroup]:
         """Compare every two of each group; all cosines are computed in one pass."""
-        vectors = self._snapshot.vectors
-        keys_of = [{member.id: self._key(member) for member in members} for members in groups]
-        known = [
-            [key for key in dict.fromkeys(keys.values()) if key in vectors] for keys in keys_of
+        if not self._keys:
+            self._keys = {row.memory.id: row.text_key for row in self._rows}
+        keys_of = [
+            {one.id: self._keys.get(one.id) or text_key(one.content) for one in members}
+            for members in groups
         ]
-        text = {self._key(one): one.content for members in groups for one in members}
-        rows = vectors.positions([key for keys in known for key in keys])
-        strict = np.array([has_cjk(text[key]) for keys in known for key in keys], np.bool_)
-        i, j = _pairs_within([len(keys) for keys in known])
-        cosines = scores_of(vectors.matrix, rows[i], rows[j])
-        scores = self.on_scale(cosines, strict[i] | strict[j]).tolist()
-        pairs = iter(zip(cosines.tolist(), scores, strict=True))
+        is_cjk = {
+            keys[one.id]: has_cjk(one.content)
+            for keys, members in zip(keys_of, groups, strict=True)
+            for one in members
+        }
+        pairs_of = [
+            list(combinations(sorted(key for key in {*keys.values()} if key in self._vectors), 2))
+            for keys in keys_of
+        ]
+        pairs = [pair for some in pairs_of for pair in some]
+        i = self._vectors.positions(a for a, _ in pairs)
+        j = self._vectors.positions(b for _, b in pairs)
+        cosines = scores_of(self._vectors.matrix, i, j)
+        either = np.array([is_cjk[a] or is_cjk[b] for a, b in pairs], np.bool_)
+        scores = self._scale.similarities(cosines, either).tolist()
+        found = iter(zip(cosines.tolist(), scores, strict=True))
         return [
-            AlikeGroup(keys, named, islice(pairs, comb(len(named), 2)))
-            for keys, named in zip(keys_of, known, strict=True)
+            AlikeGroup(keys, dict(zip(some, islice(found, len(some)), strict=True)))
+            for keys, some in zip(keys_of, pairs_of, strict=True)
         ]
 
-    def on_scale(self, cosines: Floats, strict: Flags) -> Floats:
-        """Return similarities (m,); `strict` marks pairs with kana or Han in either text."""
-        return self._scale.similarities(cosines, strict)
 
-
-def _pairs_within(sizes: Sequence[int]) -> tuple[Ints, Ints]:
-    """Return every two rows `i < j` of each group, of groups stored one after the other."""
-    starts = np.cumsum([0, *sizes]).tolist()
-    every_two = {size: np.array(np.triu_indices(size, 1), np.int64) for size in set(sizes)}
-    within = [every_two[size] + start for size, start in zip(sizes, starts, strict=False)]
-    whole = np.concatenate([np.zeros((2, 0), np.int64), *within], axis=1)
-    return whole[0], whole[1]
-
-
+@dataclass(frozen=True)
 class AlikeGroup:
-    """The similarity of every two memories of one group."""
+    """The similarity of every two memories of one group.
 
-    def __init__(
-        self, keys: Mapping[str, str], known: Sequence[str], pairs: Iterable[tuple[float, float]]
-    ) -> None:
-        """Use `Likeness.groups`. `keys` are text keys by member id, `known` those with a vector.
+    `keys`: text keys by member id. `pairs`: cosine and similarity by two text keys, the lower one
+    first; pairs in which one has no vector are missing.
+    """
 
-        `pairs` are the cosine and the similarity of every two of these, `i < j`.
-        """
-        position = {key: n for n, key in enumerate(known)}
-        self._keys = keys
-        self._position = {name: position.get(key, -1) for name, key in keys.items()}
-        self._cosines = [[1.0] * len(known) for _ in known]
-        self._scores = [[1.0] * len(known) for _ in known]
-        for (i, j), (cosine, score) in zip(combinations(range(len(known)), 2), pairs, strict=True):
-            self._cosines[i][j] = self._cosines[j][i] = cosine
-            self._scores[i][j] = self._scores[j][i] = score
+    keys: Mapping[str, str]
+    pairs: Mapping[tuple[str, str], tuple[float, float]]
 
     def of(self, a: Memory, b: Memory) -> float:
         """Return the similarity: 1 for the same text, 0 if one has no vector."""
-        left, right = self._position[a.id], self._position[b.id]
-        if min(left, right) < 0:
-            return float(self._keys[a.id] == self._keys[b.id])
-        return self._scores[left][right]
+        return self._pair(a, b)[1]
+
+    def _pair(self, a: Memory, b: Memory) -> tuple[float | None, float]:
+        left, right = self.keys[a.id], self.keys[b.id]
+        if left == right:
+            return 1.0, 1.0
+        return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
         """Add to the plan's question its least cosine, and which of its members are copies."""
         if plan.question is None:
             return plan
-        positions = [self._position[member.id] for member in plan.question.members]
-        pairs = combinations(enumerate(positions), 2)
-        cosines = {(n, m): self._cosines[a][b] for (n, a), (m, b) in pairs if min(a, b) >= 0}
+        found = {
+            (n, m): self._pair(a, b)[0]
+            for (n, a), (m, b) in combinations(enumerate(plan.question.members), 2)
+        }
+        cosines = {pair: cosine for pair, cosine in found.items() if cosine is not None}
         question = replace(
             plan.question,
             cosine=min(cosines.values(), default=None),
@@ -190,6 +187,136 @@ def cohesive(
     return list(members_of.values())
 
 
+# --- candidate pairs ---------------------------------------------------------------------------
+
+Alike = tuple[tuple[Memory, ...], AlikeGroup]
+"""The members of a group, oldest to newest, and how alike they are."""
+
+
+@dataclass(frozen=True)
+class PairSearch:
+    """The texts of a scope whose pairs are searched; arrays have one value a text (n,).
+
+    `is_cjk`: whether the text has kana or Han; `weights`: number of memories with the text;
+    `neighbours`: nearest ones wanted of each text below `upper`; `bands`: where pairs are counted.
+    """
+
+    keys: tuple[str, ...]
+    is_cjk: Flags
+    weights: Ints
+    scale: Scale
+    upper: float
+    floor: float
+    neighbours: int
+    bands: tuple[float, ...]
+
+    def part(self, begin: int, end: int) -> PairSearch:
+        part = slice(begin, end)
+        return replace(
+            self, keys=self.keys[part], is_cjk=self.is_cjk[part], weights=self.weights[part]
+        )
+
+    def with_rows(self, other: PairSearch) -> PairSearch:
+        return replace(
+            self,
+            keys=self.keys + other.keys,
+            is_cjk=np.concatenate([self.is_cjk, other.is_cjk]),
+            weights=np.concatenate([self.weights, other.weights]),
+        )
+
+    def comparisons(self, across: int | None = None) -> int:
+        """Count the comparisons, each pair from both sides; `across` is as in `find`."""
+        count = len(self.keys)
+        return count * count if across is None else 2 * across * (count - across)
+
+    def find(
+        self,
+        vectors: VectorTable,
+        across: int | None = None,
+        threads: int | None = None,
+        on_share: OnShare | None = None,
+    ) -> CandidatePairs:
+        """Return the pairs at or above the floor.
+
+        With `across`, only those of the first `across` texts with the others. `threads` is by
+        default one for each core.
+        """
+        if len(self.keys) < 2:
+            none = joined([])
+            return CandidatePairs(none, none, np.zeros(len(self.bands), np.int64))
+        return candidate_pairs(
+            vectors.of(self.keys),
+            self.scale.cosines(self.upper, self.is_cjk),
+            self.neighbours,
+            self.scale.cosines(self.floor, self.is_cjk),
+            [self.scale.cosines(band, self.is_cjk) for band in self.bands],
+            self.weights,
+            across=across,
+            threads=threads,
+            on_share=on_share,
+        )
+
+
+class Compared:
+    """Reports progress in texts: the share of all texts equals the share of all comparisons."""
+
+    def __init__(self, searches: Sequence[PairSearch], tell: Progress | None) -> None:
+        self._texts = sum(len(one.keys) for one in searches)
+        self._all = max(1, sum(one.comparisons() for one in searches))
+        self._done = 0
+        self._tell = tell
+        self.done(0)
+
+    def done(self, comparisons: int) -> None:
+        self._done += comparisons
+        self._say(0)
+
+    def share_of(self, comparisons: int) -> OnShare:
+        """Return a callback for the share of the next `comparisons` that is done."""
+        return lambda share: self._say(share * comparisons)
+
+    def _say(self, more: float) -> None:
+        if self._tell is not None:
+            self._tell(int(self._texts * (self._done + more) / self._all), self._texts)
+
+
+class PlanExecutor(Protocol):
+    """Searches pairs and plans groups, in this process or on others."""
+
+    def find(
+        self,
+        searches: Sequence[PairSearch],
+        vectors: VectorTable,
+        on_compared: Progress | None = None,
+    ) -> Iterable[CandidatePairs]:
+        """Return the candidate pairs of each search, in order."""
+
+    def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
+        """Plan each group, in order."""
+
+
+class InProcessExecutor:
+    def find(
+        self,
+        searches: Sequence[PairSearch],
+        vectors: VectorTable,
+        on_compared: Progress | None = None,
+    ) -> Iterable[CandidatePairs]:
+        compared = Compared(searches, on_compared)
+        for one in searches:
+            found = one.find(vectors, on_share=compared.share_of(one.comparisons()))
+            compared.done(one.comparisons())
+            yield found
+
+    def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
+        return plan_groups(groups, rules)
+
+
+def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
+    """Plan each group, in order."""
+    return [alike.with_cosine(plan_group(members, alike.of, rules)) for members, alike in groups]
+
+
 # --- a whole store ----------------------------------------------------------------------------
 
 _BINS = 40
@@ -216,14 +343,14 @@ def similarity_histogram(
     counts = np.zeros(_BINS)
     for rows in scopes.values():
         matrix = snapshot.vectors.of([row.text_key for row in rows])
-        strict = np.array([has_cjk(row.memory.content) for row in rows])
+        is_cjk = np.array([has_cjk(row.memory.content) for row in rows])
         asked = np.linspace(0, len(rows) - 1, max(2, round(len(rows) * share)), dtype=np.int64)
         weight = len(rows) / len(asked) / 2
         for part in np.array_split(asked, 1 + len(asked) * len(rows) // 1_000_000):
             cosines = np.clip(matrix[part] @ matrix.T, 0.0, 1.0)
             cosines[np.arange(len(part)), part] = -1.0  # not with itself
-            is_strict = strict[part, None] | strict
+            has_either = is_cjk[part, None] | is_cjk
             for flag, bins in zip(either, edges, strict=True):
-                counts += weight * np.histogram(cosines[is_strict == flag], bins)[0]
+                counts += weight * np.histogram(cosines[has_either == flag], bins)[0]
     whole = tuple(np.rint(counts).astype(int).tolist())
     return SimilarityHistogram(counts=whole, pairs=pairs, exact=share == 1.0)

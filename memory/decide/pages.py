@@ -32,24 +32,22 @@ _FEW = 0.25
 """Share of unread memories up to which a scope counts as read before: then a pass is thorough."""
 _WEIGHT = 2_520
 """The edge to the n-th nearest neighbour (from 0) weighs this over n + 2, an exact integer."""
+# Gain for showing a memory that no page shows yet. It equals the edge between two memories that
+# are each other's nearest. Without it, memories that are near to nothing need pages of their own.
 _PLACED = _WEIGHT
-"""Gain for showing a memory that no page shows yet.
-
-It equals the edge between two memories that are each other's nearest. Without it, memories that
-are near to nothing are left over and need pages of their own.
-"""
 
 
 @dataclass(frozen=True)
 class PageGraph:
-    """The memories of one scope, by position, and their nearest neighbours."""
+    """The memories of one scope, by position, and their nearest neighbours.
+
+    `sizes`: characters (n,). `pairs`: each memory with its nearest neighbours, each pair once.
+    `unread`: memories (n,) that no earlier run has read; a pair without one of these has no edge.
+    """
 
     sizes: Ints
-    """Characters (n,)."""
     pairs: Pairs
-    """Each memory with its nearest neighbours, each pair once."""
     unread: Flags
-    """Memories (n,) that no earlier run has read; a pair without one of these has no edge."""
 
 
 def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE) -> list[list[int]]:
@@ -61,31 +59,26 @@ def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE)
     if len(graph.sizes) < 2 or not graph.unread.any():
         return []
     thorough = thorough or bool(graph.unread.mean() <= _FEW)
-    edges = _Edges.of(graph, SURELY_MET if thorough else NEIGHBOURS)
+    edges = _edges(graph, SURELY_MET if thorough else NEIGHBOURS)
     return _PageGrower(graph, edges, most).grow(0.0 if thorough else 1.0 - _SHOWN)
 
 
-@dataclass(frozen=True)
-class _Edges:
-    """Edges with ends `i < j` and a weight, each an array (m,)."""
+_Edges = tuple[Ints, Ints, Ints]
+"""The two ends of each edge, `i < j`, and its weight, each an array (m,)."""
 
-    i: Ints
-    j: Ints
-    weight: Ints
 
-    @classmethod
-    def of(cls, graph: PageGraph, nearest: int) -> _Edges:
-        """Connect each unread memory with its nearest; the weights of both directions are added."""
-        pairs = graph.pairs
-        ends, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
-        order = np.lexsort((others, -np.concatenate([pairs.similarity] * 2), ends))
-        sorted_ends = ends[order]
-        rank = np.empty(len(ends), np.int64)
-        rank[order] = np.arange(len(ends)) - np.searchsorted(sorted_ends, sorted_ends)
-        weight = np.where((rank < nearest) & graph.unread[ends], _WEIGHT // (rank + 2), 0)
-        both = weight[: len(pairs.i)] + weight[len(pairs.i) :]
-        kept = both > 0
-        return cls(pairs.i[kept], pairs.j[kept], both[kept])
+def _edges(graph: PageGraph, nearest: int) -> _Edges:
+    """Connect each unread memory with its nearest; the weights of both directions are added."""
+    pairs = graph.pairs
+    ends, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
+    order = np.lexsort((others, -np.concatenate([pairs.similarity] * 2), ends))
+    sorted_ends = ends[order]
+    rank = np.empty(len(ends), np.int64)
+    rank[order] = np.arange(len(ends)) - np.searchsorted(sorted_ends, sorted_ends)
+    weight = np.where((rank < nearest) & graph.unread[ends], _WEIGHT // (rank + 2), 0)
+    both = weight[: len(pairs.i)] + weight[len(pairs.i) :]
+    kept = both > 0
+    return pairs.i[kept], pairs.j[kept], both[kept]
 
 
 class _PageGrower:
@@ -95,16 +88,15 @@ class _PageGrower:
         self._sizes = graph.sizes.tolist()
         self._most = most
         count = len(self._sizes)
-        ends = np.concatenate([edges.i, edges.j])
+        i, j, self._weight = edges
+        ends = np.concatenate([i, j])
         order = np.argsort(ends, kind="stable")
         self._first = np.searchsorted(ends[order], np.arange(count + 1)).tolist()
-        self._others = np.concatenate([edges.j, edges.i])[order]
-        self._edge = order % max(1, len(edges.i))
-        self._weight = edges.weight
-        self._open = np.ones(len(edges.i), np.bool_)
-        both = np.concatenate([edges.weight, edges.weight])
-        self._left = np.bincount(ends, both, count).astype(np.int64)
-        """Weight of the open edges of each memory."""
+        self._others = np.concatenate([j, i])[order]
+        self._edge = order % max(1, len(i))
+        self._open = np.ones(len(i), np.bool_)
+        # weight of the open edges of each memory
+        self._left = np.bincount(ends, np.tile(self._weight, 2), count).astype(np.int64)
         self._unplaced = graph.unread.copy()
 
     def grow(self, most_left: float) -> list[list[int]]:
@@ -124,8 +116,7 @@ class _PageGrower:
         page: list[int] = []
         passed: set[int] = set()
         gain: dict[int, int] = {}
-        best_first: list[tuple[int, int]] = []
-        """Heap of (-gain, memory); entries with a former gain are skipped."""
+        best_first: list[tuple[int, int]] = []  # heap of (-gain, memory); old gains are skipped
         room = MOST_CHARACTERS
         while len(page) < self._most:
             member = self._next(gain, best_first, passed, only)
@@ -140,9 +131,8 @@ class _PageGrower:
             others, _, weights = self._open_edges(member)
             for other, weight in zip(others, weights, strict=True):
                 if other not in passed and (only is None or only[other]):
-                    if other not in gain:
-                        gain[other] = _PLACED if self._unplaced[other] else 0
-                    gain[other] += weight
+                    first = _PLACED if self._unplaced[other] else 0
+                    gain[other] = gain.get(other, first) + weight
                     heappush(best_first, (-gain[other], other))
         return page
 

@@ -12,10 +12,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory.decide.likeness import Likeness, all_alike, cohesive, connected
+from memory.decide.likeness import (
+    InProcessExecutor,
+    Likeness,
+    PairSearch,
+    PlanExecutor,
+    all_alike,
+    cohesive,
+    connected,
+)
 from memory.decide.pages import MOST_ON_PAGE, NEIGHBOURS, PageGraph, pages
 from memory.decide.policy import GroupPlan, plan_group
-from memory.decide.searching import InProcessExecutor, PairLimits, PairSearch, PlanExecutor
 from memory.ledger import Row, ScopedText, Snapshot, TextPair
 from memory.models import PLAIN, JustBelow, Memory, Question, Rules, Scale, Scope
 from memory.runtime import Progress
@@ -37,22 +44,26 @@ BANDS = (0.98, 0.95, 0.90)
 
 @dataclass(frozen=True)
 class PageRules:
-    """Limits of the pages that a model reads."""
+    """Limits of the pages that a model reads.
+
+    `private`: whether private memories are read on pages too; `thorough`: whether every memory is
+    shown with its nearest eight.
+    """
 
     size: int = MOST_ON_PAGE
     private: bool = False
-    """Whether private memories are read on pages too."""
     thorough: bool = False
-    """Whether every memory is shown with its nearest eight."""
 
 
 @dataclass(frozen=True)
 class PagePlan:
-    """Memories of one scope that a model reads together."""
+    """Memories of one scope that a model reads together.
+
+    Near ones stand side by side, so that halves stay coherent.
+    """
 
     scope: Scope
     members: tuple[Memory, ...]
-    """Near ones side by side, so that halves stay coherent."""
 
     @property
     def question(self) -> Question:
@@ -76,29 +87,36 @@ class PagePlan:
 
 @dataclass(frozen=True)
 class AskedAgain:
-    """Groups of texts, by scope key, that pages must show together, whether read or not."""
+    """Groups of texts, by scope key, that pages must show together, whether read or not.
+
+    `alone`: whether only these are read.
+    """
 
     groups: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
     alone: bool = False
-    """Whether only these are read."""
 
 
 @dataclass(frozen=True)
 class Matching:
-    """Settings of the search for pairs."""
+    """Settings of the search for pairs.
+
+    `neighbours`: nearest ones compared with each text below `upper`; `pages`: None where questions
+    are asked as pairs and small groups; `just_below`: how far below `lower` an audit counts pairs.
+    """
 
     scale: Scale = PLAIN
     neighbours: int = 5
-    """Nearest neighbours compared with each text below `upper`."""
     pages: PageRules | None = None
-    """Limits of pages; None: questions are asked as pairs and small groups."""
     just_below: float = 0.0
-    """How far below `lower` an audit counts pairs too; 0: not at all."""
 
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """The groups and pages of a round, and what they were planned from."""
+    """The groups and pages of a round, and what they were planned from.
+
+    `waiting`: pairs that a model failed at and that are not due yet; `pages` are read once the
+    groups without a question are settled; `alone`: unread texts with a vector that are on no page.
+    """
 
     groups: tuple[GroupPlan, ...]
     likeness: Likeness
@@ -106,12 +124,9 @@ class RoundPlan:
     pairs: dict[str, int]
     revision: int
     waiting: int = 0
-    """Pairs that a model failed at and that are not due yet."""
     just_below: JustBelow | None = None
     pages: tuple[PagePlan, ...] = ()
-    """Pages to read once the groups without a question are settled."""
     alone: tuple[ScopedText, ...] = ()
-    """Unread texts that are on no page; texts without a vector are not among them."""
 
     @property
     def asked(self) -> list[Question]:
@@ -163,58 +178,52 @@ class Planner:
     def plan(self, snapshot: Snapshot, again: AskedAgain | None = None) -> RoundPlan:
         """Plan the groups of one round, oldest first, and count the pairs in each band."""
         order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
-        self._plan_changed(snapshot, _by_scope(snapshot.distinct), again or AskedAgain())
+        likeness = Likeness(snapshot, self._matching.scale)
+        self._plan_changed(snapshot, likeness, again or AskedAgain())
         found = self._known.values()
         groups = [group for one in found for group in one.groups]
         groups.sort(key=lambda group: order[group.members[0].id])
         bands = sum((one.bands for one in found), Counter[float]())
-        matching = self._matching
         return RoundPlan(
             tuple(groups),
-            Likeness(snapshot, matching.scale),
+            likeness,
             len(snapshot.rows),
             {f"{band:.2f}": bands[band] for band in BANDS},
             snapshot.revision,
             snapshot.waiting,
-            _just_below(bands, self._rules.lower, matching.just_below),
+            _just_below(bands, self._rules.lower, self._matching.just_below),
             tuple(page for one in found for page in one.pages),
             tuple(text for one in found for text in one.alone),
         )
 
-    def _plan_changed(
-        self,
-        snapshot: Snapshot,
-        distinct: Mapping[str, frozenset[TextPair]],
-        again: AskedAgain,
-    ) -> None:
-        read: dict[str, set[str]] = {}
-        for scope_key, key in snapshot.read:
-            read.setdefault(scope_key, set()).add(key)
+    def _plan_changed(self, snapshot: Snapshot, likeness: Likeness, again: AskedAgain) -> None:
+        distinct: dict[str, set[TextPair]] = {}
+        for pair in snapshot.distinct:
+            distinct.setdefault(pair[0], set()).add(pair)
         known: dict[Scope, _ScopePlan] = {}
         changed: dict[Scope, tuple[_State, _Scope]] = {}
         for scope, nodes in _scopes(snapshot.rows, self._scope_of).items():
-            pairs = distinct.get(scope.key, frozenset())
-            unread = self._unread(scope, nodes, read.get(scope.key, set()), again)
-            state = _state_of(nodes), pairs, unread
+            pairs = frozenset(distinct.get(scope.key, ()))
+            unread = self._unread(scope, nodes, snapshot.read, again)
+            rows = tuple((row.seq, row.revision) for rows in nodes.values() for row in rows)
+            state = rows, pairs, unread
             if scope in self._known and self._known[scope].state == state:
                 known[scope] = self._known[scope]
             else:
-                one = _Scope(
-                    nodes, snapshot, pairs, self._matching, self._rules, self._executor, unread
-                )
+                one = _Scope(nodes, snapshot, pairs, self._matching, self._rules, unread)
                 changed[scope] = state, one
         searches = [one.search for _, one in changed.values()]
         found = self._executor.find(searches, snapshot.vectors, self._on_compared)
         for (scope, (state, one)), candidates in zip(changed.items(), found, strict=True):
             one.take(candidates)
-            groups = one.groups()
+            groups = one.groups(likeness, self._executor)
             pages = one.pages(scope, groups, again.groups.get(scope.key, ()))
             alone = tuple((scope.key, key) for key in one.unshown(pages))
             known[scope] = _ScopePlan(state, one.bands, tuple(groups), pages, alone)
         self._known = known
 
     def _unread(
-        self, scope: Scope, nodes: _Nodes, read: set[str], again: AskedAgain
+        self, scope: Scope, nodes: _Nodes, read: Collection[ScopedText], again: AskedAgain
     ) -> frozenset[str] | None:
         """Return the texts of a scope that pages must show; None if no pages are read."""
         rules = self._matching.pages
@@ -222,7 +231,9 @@ class Planner:
         if rules is None or (private and not rules.private):
             return None
         asked = {key for group in again.groups.get(scope.key, ()) for key in group}
-        return frozenset(nodes.keys() & asked if again.alone else nodes.keys() - (read - asked))
+        return frozenset(
+            key for key in nodes if key in asked or not (again.alone or (scope.key, key) in read)
+        )
 
 
 _State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair], frozenset[str] | None]
@@ -237,17 +248,6 @@ class _ScopePlan(NamedTuple):
     groups: tuple[GroupPlan, ...]
     pages: tuple[PagePlan, ...]
     alone: tuple[ScopedText, ...]
-
-
-def _state_of(nodes: _Nodes) -> tuple[tuple[int, int], ...]:
-    return tuple((row.seq, row.revision) for rows in nodes.values() for row in rows)
-
-
-def _by_scope(pairs: Iterable[TextPair]) -> dict[str, frozenset[TextPair]]:
-    found: dict[str, list[TextPair]] = {}
-    for pair in pairs:
-        found.setdefault(pair[0], []).append(pair)
-    return {scope: frozenset(some) for scope, some in found.items()}
 
 
 def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundPlan:
@@ -298,10 +298,10 @@ def near_copies(
         if not asked:
             continue
         matrix = snapshot.vectors.of([row.text_key for row in rows])
-        strict = np.array([has_cjk(row.memory.content) for row in rows], np.bool_)
+        is_cjk = np.array([has_cjk(row.memory.content) for row in rows], np.bool_)
         for n in asked:
             cosines = similarities(matrix, np.broadcast_to(matrix[n], matrix.shape))
-            scores = scale.similarities(cosines, strict | strict[n])
+            scores = scale.similarities(cosines, is_cjk | is_cjk[n])
             for m in np.flatnonzero(scores >= min_similarity).tolist():
                 low, high = sorted((rows[n].text_key, rows[m].text_key))
                 if m == n or (scope.key, low, high) in snapshot.distinct:
@@ -333,7 +333,6 @@ class _Scope:
         distinct: frozenset[TextPair],
         matching: Matching,
         rules: Rules,
-        executor: PlanExecutor,
         unread: frozenset[str] | None,
     ) -> None:
         """`unread` are the texts that pages must show; None: no pages."""
@@ -341,18 +340,16 @@ class _Scope:
         self._unread = unread
         self._vectors = snapshot.vectors
         self._ancestors = snapshot.ancestors
-        self._likeness = Likeness(snapshot, matching.scale)
         self._matching = matching
         self._rules = rules
-        self._executor = executor
         # Ties go by position: the same groups whatever order they came in.
         self._keys = sorted(key for key in nodes if key in snapshot.vectors)
         self._rows = self._vectors.positions(self._keys)
         self._made = {n for n, key in enumerate(self._keys) if self._ancestors_of(key)}
         """Texts of which a row was synthesised."""
-        has_cjk_of = (has_cjk(nodes[key][0].memory.content) for key in self._keys)
-        self._strict = np.fromiter(has_cjk_of, np.bool_)
-        self._lower = matching.scale.cosines(rules.lower, self._strict)
+        contents = (nodes[key][0].memory.content for key in self._keys)
+        self._is_cjk = np.fromiter(map(has_cjk, contents), np.bool_)
+        self._lower = matching.scale.cosines(rules.lower, self._is_cjk)
         self._position = position = {key: n for n, key in enumerate(self._keys)}
         self._distinct = {
             (position[a], position[b]) for _, a, b in distinct if a in position and b in position
@@ -368,15 +365,18 @@ class _Scope:
     @property
     def search(self) -> PairSearch:
         matching = self._matching
-        bands = tuple(self.bands)
         floor, neighbours = self._rules.lower, matching.neighbours
         if self._unread:
             floor, neighbours = min(floor, 0.0), max(neighbours, NEIGHBOURS)
         return PairSearch(
             tuple(self._keys),
-            self._strict,
+            self._is_cjk,
             np.array([len(self._nodes[key]) for key in self._keys], np.int64),
-            PairLimits(matching.scale, self._rules.upper, floor, neighbours, bands),
+            matching.scale,
+            self._rules.upper,
+            floor,
+            neighbours,
+            tuple(self.bands),
         )
 
     def take(self, found: CandidatePairs) -> None:
@@ -386,13 +386,13 @@ class _Scope:
         pairs, size = joined([found.upper, found.nearest]), len(self._keys)
         distinct = np.array([low * size + high for low, high in self._distinct], np.int64)
         self._pairs = chosen(pairs, ~np.isin(pairs.i * size + pairs.j, distinct))
-        self._scores = self._likeness.on_scale(
-            self._pairs.similarity, self._strict[self._pairs.i] | self._strict[self._pairs.j]
+        self._scores = self._matching.scale.similarities(
+            self._pairs.similarity, self._is_cjk[self._pairs.i] | self._is_cjk[self._pairs.j]
         )
 
     # --- groups ---
 
-    def groups(self) -> list[GroupPlan]:
+    def groups(self, likeness: Likeness, executor: PlanExecutor) -> list[GroupPlan]:
         """Plan the groups of rows with the same text or with texts that are all alike."""
         groups = []
         for keys in self._texts_together():
@@ -404,8 +404,8 @@ class _Scope:
             if len(rows) > 1:
                 rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
                 groups.append(tuple(row.memory for row in rows))
-        alike = self._likeness.groups(groups)
-        plans = self._executor.plan(list(zip(groups, alike, strict=True)), self._rules)
+        alike = likeness.groups(groups)
+        plans = executor.plan(list(zip(groups, alike, strict=True)), self._rules)
         if self._unread is None:
             return plans
         return [replace(plan, on_pages=True) for plan in plans]

@@ -36,13 +36,15 @@ _SHOWN = "the model was shown what is similar, and named none of it"
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The plan of a group: replacements first, then a question about those that remain."""
+    """The plan of a group: replacements first, then a question about those that remain.
+
+    `on_pages`: whether pages ask its question.
+    """
 
     members: tuple[Memory, ...]
     replacement: Decision | None
     question: Question | None
     on_pages: bool = False
-    """Whether pages ask its question."""
 
 
 # --- one new memory ---------------------------------------------------------------------------
@@ -126,11 +128,10 @@ def _nearest_first(members: tuple[Memory, ...], similarity: Similarity) -> tuple
 
 
 def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Question:
+    reason = f"at or above {rules.upper:.2f}, neither covers the other"
     if similarity < rules.upper:
-        return Question(
-            members, f"similarity between {rules.lower:.2f} and {rules.upper:.2f}", similarity
-        )
-    return Question(members, f"at or above {rules.upper:.2f}, neither covers the other", similarity)
+        reason = f"similarity between {rules.lower:.2f} and {rules.upper:.2f}"
+    return Question(members, reason, similarity)
 
 
 def differences(members: Sequence[Memory]) -> tuple[str, ...]:
@@ -201,8 +202,8 @@ def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str
 
 def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
     """Let a member stand for its group, with the newest time and metadata."""
-    others = tuple(other for other in group if other.id != member.id)
-    return Survivor(inherit(member, group), tuple(other.id for other in others))
+    others = tuple(other.id for other in group if other.id != member.id)
+    return Survivor(inherit(member, group), others)
 
 
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
@@ -240,20 +241,18 @@ def without_fallback(decision: Decision) -> Decision:
 
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
     """Replace what is covered, keep the rest, and leave the failed question open."""
-    whatever_similarity = replace(rules, upper=0.0)
+    may_replace = rules.on_merge_failure == "replace"
     fallback = None
-    if rules.on_merge_failure == "replace" and question.are_copies:
-        fallback = replace_covered(
-            question.members, _always(question.similarity), whatever_similarity
-        )
-    if fallback is None:
-        fallback = Decision(
-            Action.KEEP_BOTH,
-            "neither covers the other" if rules.on_merge_failure == "replace" else "kept both",
-            question.members,
-            similarity=question.similarity,
-            cosine=question.cosine,
-        )
+    if may_replace and question.are_copies:  # whatever their similarity
+        any_similarity = replace(rules, upper=0.0)
+        fallback = replace_covered(question.members, _always(question.similarity), any_similarity)
+    fallback = fallback or Decision(
+        Action.KEEP_BOTH,
+        "neither covers the other" if may_replace else "kept both",
+        question.members,
+        similarity=question.similarity,
+        cosine=question.cosine,
+    )
     return replace(fallback, reason=f"{reason}; {fallback.reason}", pending=True)
 
 
@@ -270,8 +269,8 @@ class PendingWrites:
         self._scale = scale
         self._scope_of = scope_of
         self._min_similarity = min_similarity
+        # with the keys of the texts that each decision is about
         self._by_scope: dict[Scope, list[tuple[Embedded, Decision, set[str]]]] = {}
-        """With the keys of the texts that each decision is about."""
 
     def add(self, new: Embedded, decision: Decision) -> None:
         about = decision.members if decision.distinct else (new.memory,)
@@ -309,8 +308,8 @@ class PendingWrites:
             return []
         vectors = np.array([other.vector for other, _ in others])
         cosines = similarities(vectors, np.broadcast_to(new.vector, vectors.shape))
-        strict = np.array([has_cjk(other.memory.content) for other, _ in others])
-        scores = self._scale.similarities(cosines, strict | has_cjk(new.memory.content))
+        is_cjk = np.array([has_cjk(other.memory.content) for other, _ in others])
+        scores = self._scale.similarities(cosines, is_cjk | has_cjk(new.memory.content))
         return [
             (decision, SearchResult(other.memory, score, cosine))
             for (other, decision), score, cosine in zip(

@@ -1,7 +1,7 @@
 """Check the groups of a model's verdict and turn them into decisions. Pure.
 
 `resolve` accepts or refuses merged texts as far as the program can. The driver has the doubtful
-ones read and settles them with `as_read`, or with `checked_by_words` where no model reads.
+ones read and settles them with `as_read`, or with `checked` by words where no model reads.
 `decided` makes the decision.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from memory.coverage import Belief, Verification, verify, verify_by_words
+from memory.coverage import Belief, verify, verify_by_words
 from memory.decide.policy import inherit, survive
 from memory.models import (
     Action,
@@ -30,16 +30,17 @@ from memory.text import identity
 
 @dataclass(frozen=True)
 class Part:
-    """A group of a verdict as a proposed merge, and whether its text is believed."""
+    """A group of a verdict as a proposed merge, and whether its text is believed.
+
+    `belief`: DOUBTFUL if it needs a second reading. `reason`: of a refusal, in words that a model
+    can act on, or the outdated values. `is_final`: whether a refused part is not asked about again.
+    """
 
     merge: ProposedMerge
     belief: Belief
-    """DOUBTFUL if it needs a second reading."""
     reason: str = ""
-    """Reason of a refusal, in words that a model can act on, or the outdated values."""
     verified: Verified | None = None
     is_final: bool = False
-    """Whether a refused part is not asked about again."""
 
 
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
@@ -57,17 +58,12 @@ def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
     )
 
 
-def checked(merge: ProposedMerge) -> Part:
-    """Accept or refuse a merge without a model, where the program can tell."""
-    return _part(merge, verify)
+def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
+    """Accept or refuse a merge without a model, where the program can tell.
 
-
-def checked_by_words(merge: ProposedMerge) -> Part:
-    """Accept or refuse a merge that no model reads: no value of any member may vanish."""
-    return _part(merge, verify_by_words)
-
-
-def _part(merge: ProposedMerge, check: Callable[[str, Sequence[str]], Verification]) -> Part:
+    `by_words`: where no model reads the rest; then no value of any member may vanish.
+    """
+    check = verify_by_words if by_words else verify
     found = check(merge.text, [member.content for member in merge.members])
     verified: Verified | None = "by words" if found.belief is Belief.BELIEVED else None
     return Part(merge, found.belief, found.reason, verified)
@@ -156,17 +152,13 @@ def as_read(part: Part, reading: MergeReading | None) -> Part:
     """Settle a doubtful part by its second reading; without one it is refused."""
     if reading is None:
         reason = "the second reading did not answer about the merged text"
-    elif reading.accepted:
+        return replace(part, belief=Belief.REFUSED, reason=reason)
+    if reading.accepted:
         return replace(part, belief=Belief.BELIEVED, reason="", verified="by a second reading")
-    else:
-        reason = _objection(reading)
-    return replace(part, belief=Belief.REFUSED, reason=reason)
-
-
-def _objection(reading: MergeReading) -> str:
     faults = [f"loses: {'; '.join(reading.lost)}"] if reading.lost else []
     faults += [f"adds: {'; '.join(reading.added)}"] if reading.added else []
-    return f"the merged text {', and '.join(faults)}"
+    reason = f"the merged text {', and '.join(faults)}"
+    return replace(part, belief=Belief.REFUSED, reason=reason)
 
 
 def decided(

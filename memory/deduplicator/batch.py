@@ -380,10 +380,7 @@ class Batch:
         async def record(keys: set[str]) -> None:
             await in_thread(self._record, [(scope.key, key) for key in keys])
 
-        def similarity(members: Sequence[Memory]) -> float:
-            return min(plan.likeness.of(a, b) for a, b in combinations(members, 2))
-
-        return ScopeContext(kept_apart, similarity, apply, record, arrival)
+        return ScopeContext(kept_apart, plan.likeness.lowest, apply, record, arrival)
 
     async def _count(self, group: GroupPlan, decision: Decision, account: Account) -> None:
         report = await _in_thread_if_long(decision, account.reported, group, decision)

@@ -145,7 +145,7 @@ def _put_together(
     upper = joined(_moved(block, found.upper) for block, found in parts)
     near = joined(_moved(block, found.nearest) for block, found in parts)
     counts = np.sum([found.counts for _, found in parts], axis=0)
-    nearest = nearest_of(near, len(search.keys), search.limits.neighbours)
+    nearest = nearest_of(near, len(search.keys), search.neighbours)
     return CandidatePairs(in_order(upper), nearest, counts)
 
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from memory.coverage import Belief
-from memory.decide import Part, as_read, checked_by_words
+from memory.decide import Part, as_read, checked
 from memory.deduplicator import trial
 from memory.ledger import Reader
 from memory.models import ProposedMerge
@@ -112,4 +112,4 @@ def _described(name: str, wrong: int) -> str:
 
 async def _checked_by_words(merge: ProposedMerge) -> Part:
     texts = [merge.text, *(member.content for member in merge.members)]
-    return await in_thread_if_long(texts, checked_by_words, merge)
+    return await in_thread_if_long(texts, checked, merge, by_words=True)

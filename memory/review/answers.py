@@ -115,8 +115,7 @@ class Answers:
         rest = tuple(one for one in members if one.id not in answered.left_out)
         remaining = only(snapshot, {member.id for member in rest})
         plan = plan_again(remaining, self._rules, self._store.scale)
-        likeness = plan_again(snapshot, self._rules, self._store.scale).likeness
-        lowest = min(likeness.of(a, b) for a, b in combinations(members, 2))
+        lowest = plan_again(snapshot, self._rules, self._store.scale).likeness.lowest(members)
         return _Group(plan, members, rest, lowest)
 
     def _decided(

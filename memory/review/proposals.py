@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 from memory.decide import RoundPlan
 from memory.deduplicator import Judging
@@ -84,5 +83,4 @@ def _question_about(plan: RoundPlan) -> Question:
     [group] = plan.groups
     if group.question is not None and group.replacement is None:
         return group.question
-    similarities = (plan.likeness.of(a, b) for a, b in combinations(group.members, 2))
-    return Question(group.members, "a person asks", min(similarities, default=1.0))
+    return Question(group.members, "a person asks", plan.likeness.lowest(group.members))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory.coverage import Belief
-from memory.decide.verdicts import Part, as_read, checked, checked_by_words, decided, resolve
+from memory.decide.verdicts import Part, as_read, checked, decided, resolve
 from memory.models import (
     Action,
     Decision,
@@ -132,12 +132,12 @@ def test_a_text_about_which_the_reading_says_nothing_is_refused(doubtful: Part) 
 
 
 def test_where_nobody_reads_a_reworded_text_is_refused(doubtful: Part) -> None:
-    assert checked_by_words(doubtful.merge).belief is Belief.REFUSED
+    assert checked(doubtful.merge, by_words=True).belief is Belief.REFUSED
 
 
 def test_a_decision_says_which_values_gave_way_to_newer_ones(make_memory: MakeMemory) -> None:
     old, new = make_memory("Mia pays 900 euros."), make_memory("Mia pays 950 euros.")
-    part = checked_by_words(ProposedMerge((old, new), new.content))
+    part = checked(ProposedMerge((old, new), new.content), by_words=True)
     verdict = Verdict(parts=(MergeGroup(members=(0, 1), text=new.content),), reason="one rent")
     decision = decided(ask(old, new), verdict, [part], lambda: "unused", "m")
     assert decision.reason == "one rent; a newer memory gives another value for 900"
