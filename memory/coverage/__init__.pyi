@@ -12,6 +12,5 @@ from .facts import hard_facts as hard_facts
 from .parse import parse as parse
 from .parse import parse_by_dictionary as parse_by_dictionary
 from .verification import Belief as Belief
-from .verification import Verification as Verification
 from .verification import verify as verify
 from .verification import verify_by_words as verify_by_words
