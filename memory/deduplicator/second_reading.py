@@ -15,8 +15,8 @@ from memory.deduplicator import trial
 from memory.ledger import Reader
 from memory.models import ProposedMerge
 from memory.protocols import LanguageModel
-from memory.providers import Asking, OfEachLoop
-from memory.runtime import in_thread, in_thread_if_long
+from memory.providers import Asking
+from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
 from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)

@@ -14,13 +14,13 @@ from pydantic import (
 )
 
 from memory.models.decision import Outcome, Usage
-from memory.models.memory import Memory
-from memory.models.values import (
+from memory.models.memory import (
     MAX_CONTENT,
     MAX_NAME,
     Cleaned,
     Content,
     Frozen,
+    Memory,
     Name,
     UtcTime,
     as_tuple,

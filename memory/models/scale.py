@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from memory.models.values import Frozen
+from memory.models.memory import Frozen
 from memory.text import has_cjk
 
 LOWER = 0.90
@@ -56,10 +56,10 @@ class Scale(Frozen):
         that what is below 0.95 stays below: rounding makes no near-copy.
         """
         rounded = np.round(cosines, _PLACES)
-        if isinstance(has_cjk, bool):
-            return _curve(rounded, self.cjk_anchor if has_cjk else self.anchor)
         plain = _curve(rounded, self.anchor)
-        return np.where(has_cjk, _curve(rounded, self.cjk_anchor), plain)
+        if self.anchor_kana_han is None:
+            return plain
+        return np.where(has_cjk, _curve(rounded, self.anchor_kana_han), plain)
 
     def cosine(self, similarity: float, text: str | None = None) -> float:
         """Return the least cosine, to 6 places, that has this similarity.
@@ -79,12 +79,11 @@ def _least(scale: Scale, similarity: float, has_cjk: bool) -> float:
     if similarity < 0.0 or similarity >= NEAR_COPY:
         return similarity
     anchor = scale.cjk_anchor if has_cjk else scale.anchor
+    found = round(float(np.interp(similarity, _SIMILARITIES, (0.0, anchor, NEAR_COPY))), _PLACES)
 
     def of(cosine: float) -> float:
         return float(scale.similarities(np.array([cosine]), has_cjk)[0])
 
-    near = float(np.interp(similarity, _SIMILARITIES, (0.0, anchor, NEAR_COPY)))
-    found = round(near, _PLACES)
     while of(found) < similarity:
         found = round(found + _STEP, _PLACES)
     while of(round(found - _STEP, _PLACES)) >= similarity:

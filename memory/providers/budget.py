@@ -1,16 +1,18 @@
-"""Limits of a piece of work: the seconds it waits for a language model, and its calls."""
+"""Limits of a piece of work, in seconds and calls of a model, and an estimate of its cost."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
 from memory.errors import CallsSpent, ModelError, ModelNotAsked, ModelTooSlow
-from memory.models import Rereading, Usage, Verdict
+from memory.models import MOST_READ, ProposedMerge, Question, Rereading, Usage, Verdict
+from memory.providers.prompts import JUDGE, PAGE, REREAD, rereading_question
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,7 +46,7 @@ class Budget:
                 raise
             self._left_s = 0.0
             too_slow = self._spent()
-            Usage(calls=1).put_upon(too_slow)  # at least one
+            too_slow.calls = 1  # at least
             raise too_slow from exc
         finally:
             self._left_s -= self._clock() - started_s
@@ -179,3 +181,84 @@ def another_try() -> bool:
     """Count one more try of the question under way; False if its run has no call left."""
     take = _TAKE.get()
     return take is None or take()
+
+
+# --- what asking would cost -----------------------------------------------------------------------
+
+_PER_TOKEN = 4
+_PER_MEMBER = 150
+"""Characters of a member besides its text in a question about a pair: number, time, user."""
+_PER_LINE = 14
+"""The same on a page."""
+_PER_READ = 24
+"""The same in a second reading, with its share of what each merge needs."""
+_PER_ANSWER = 100
+_PER_GROUP = 45
+"""Characters of a group in an answer, besides its text."""
+_PER_READING = 40
+"""Characters of an answer about one merge."""
+_SCHEMA = 800
+"""Characters of the schema that goes with each question."""
+_GROUPED = 0.4
+"""The share of a page's memories that are in a group, as two readers found it."""
+_MEMBERS = 2.4
+"""Members of a group."""
+_SHORTER = 0.7
+"""The length of a group's text, as a share of its members' lengths."""
+_REFUSED = 0.1
+"""The share of merged texts that are refused, and asked about once more."""
+
+
+_Cost = tuple[float, float, float]
+"""Calls, and characters sent and answered."""
+
+
+def estimated(
+    asked: Iterable[Question],
+    batches: Iterable[Sequence[Question]] = (),
+    *,
+    is_read: bool = True,
+    trial: Sequence[ProposedMerge] = (),
+) -> Usage:
+    """Estimate what a run costs, where four characters are a token.
+
+    `asked` are the questions about pairs and small groups, `batches` the pages that are read
+    together. Their merged texts are read a second time if `is_read`; a reader that has not been
+    tried yet reads `trial` first.
+    """
+    costs = [_of_pair(question) for question in asked]
+    on_pages = [cost for pages in batches for cost in _of_pages(pages, is_read)]
+    if on_pages and trial:
+        sent = len(REREAD) + _SCHEMA + len(rereading_question(trial))
+        costs.append((1, sent, _PER_READING * len(trial)))
+    calls, sent, answered = map(sum, zip((0, 0, 0), *costs, *on_pages, strict=True))
+    return Usage(
+        calls=math.ceil(calls),
+        input_tokens=round(sent / _PER_TOKEN),
+        output_tokens=round(answered / _PER_TOKEN),
+    )
+
+
+def _of_pair(question: Question) -> _Cost:
+    shown = [_PER_MEMBER + len(member.content) for member in question.members]
+    return 1, len(JUDGE) + _SCHEMA + sum(shown), _PER_ANSWER + max(shown)
+
+
+def _of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
+    """Yield the costs of the pages, of the second reading, and of the second answers."""
+    shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
+    members = {member.id: member for page in pages for member in page.members}.values()
+    characters = sum(len(member.content) for member in members)
+    texts = _GROUPED * _SHORTER * characters
+    groups = _GROUPED * len(members) / _MEMBERS
+    answer = texts + _PER_GROUP * groups
+    yield len(pages), (len(PAGE) + _SCHEMA) * len(pages) + sum(shown), answer
+    if not is_read:
+        return
+    merges = _GROUPED * (characters + _PER_READ * len(members)) + texts
+    calls = math.ceil(groups / MOST_READ)
+    yield calls, (len(REREAD) + _SCHEMA) * calls + merges, _PER_READING * groups
+    any_refused = 1.0 - (1.0 - _REFUSED) ** groups
+    instructions = (len(PAGE) + len(REREAD) + 2 * _SCHEMA) * any_refused
+    again = _REFUSED * (answer + _PER_READING * groups)
+    yield 2 * any_refused, instructions + 2 * _REFUSED * merges, again

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import httpx2
 from google import genai
@@ -17,13 +16,13 @@ from memory.errors import ModelAnswerError, ModelError
 from memory.models import Usage
 from memory.providers.remote import (
     Called,
-    OfEachLoop,
     Prompt,
     RawAnswer,
     RemoteEmbedder,
     RemoteModel,
     retry_after_s,
 )
+from memory.runtime import OfEachLoop
 
 API_VERSION = "v1beta"
 """Structured output by JSON Schema is served there."""
@@ -38,18 +37,10 @@ class GeminiModel(RemoteModel):
 
     holds_to_schemas = True
 
-    def __init__(
-        self,
-        api_key: SecretStr,
-        config: LLMConfig,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """`sleep` waits between two tries, for so many seconds."""
-        super().__init__(_called(config.model or DEFAULT_MODEL, "llm.model"), config, sleep)
-        # No redirects: the key must not follow to another host.
-        self._connections = httpx2.AsyncClient(transport=_TransportOfEachLoop())
-        self._client = _client(api_key, config, self._connections)
+    def __init__(self, api_key: SecretStr, config: LLMConfig) -> None:
+        super().__init__(_called(config.model or DEFAULT_MODEL, "llm.model"), config)
+        self._api_key = api_key
+        self._clients: OfEachLoop[genai.Client] = OfEachLoop()
 
     async def ask_once(self, prompt: Prompt) -> RawAnswer:
         """Raises: ModelError."""
@@ -62,7 +53,8 @@ class GeminiModel(RemoteModel):
             response_json_schema=schema,
         )
         try:
-            response = await self._client.aio.models.generate_content(
+            client = await self._clients.made_aside(self._client)
+            response = await client.aio.models.generate_content(
                 model=self.called.model, contents=prompt.content, config=config
             )
         except Exception as exc:  # the SDK, two HTTP libraries and json each raise their own
@@ -85,10 +77,17 @@ class GeminiModel(RemoteModel):
             return self.called.no_answer(reason.name)
         return None if response.text else self.called.empty()
 
+    def _client(self) -> genai.Client:
+        # No redirects: the key must not follow to another host. No connection is kept, since a
+        # loop may end any time.
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        return _client(self._api_key, self._config, httpx2.AsyncClient(limits=limits))
+
     async def aclose(self) -> None:
-        await self._client.aio.aclose()
-        await self._connections.aclose()
-        self._client.close()
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aio.aclose()
+            client.close()
 
 
 class GeminiEmbedder(RemoteEmbedder):
@@ -103,14 +102,10 @@ class GeminiEmbedder(RemoteEmbedder):
         config: LLMConfig,
         model: str | None = None,
         dim: int | None = None,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`sleep` waits between two tries, for so many seconds."""
         model, dim = model or DEFAULT_EMBEDDING, dim or DEFAULT_DIM
         fingerprint = f"{model}-{dim}/sentence-similarity/unit/nfkc-casefold"
-        super().__init__(config, fingerprint, dim, sleep)
-        self._called = _called(model, "memory.embedding.model")
+        super().__init__(_called(model, "memory.embedding.model"), config, fingerprint, dim)
         self._client = _client(api_key, config)
         self._by_parameter = model.startswith("gemini-embedding-001")
 
@@ -124,36 +119,16 @@ class GeminiEmbedder(RemoteEmbedder):
         )
         try:
             response = self._client.models.embed_content(
-                model=self._called.model,
+                model=self.called.model,
                 contents=contents,
                 config=config,
             )
         except Exception as exc:  # as above
-            raise _mapped(exc, self._called) from exc
+            raise _mapped(exc, self.called) from exc
         return [embedding.values or [] for embedding in response.embeddings or []]
 
     def close(self) -> None:
         self._client.close()
-
-
-class _TransportOfEachLoop(httpx2.AsyncBaseTransport):
-    """A transport for each event loop; it keeps no connection, since a loop may end unnoticed."""
-
-    def __init__(self) -> None:
-        self._of: OfEachLoop[httpx2.AsyncHTTPTransport] = OfEachLoop()
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        transport = await self._of.made_aside(_without_keeping)
-        return await transport.handle_async_request(request)
-
-    async def aclose(self) -> None:
-        mine = self._of.pop(asyncio.get_running_loop(), None)
-        if mine is not None:
-            await mine.aclose()
-
-
-def _without_keeping() -> httpx2.AsyncHTTPTransport:
-    return httpx2.AsyncHTTPTransport(limits=httpx2.Limits(max_keepalive_connections=0))
 
 
 def _client(

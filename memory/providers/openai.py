@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -21,16 +20,15 @@ from memory.config import LLMConfig
 from memory.errors import ModelAnswerError, ModelError
 from memory.models import Usage
 from memory.providers import prompts
-from memory.providers.answers import strict_schema
 from memory.providers.remote import (
     Called,
-    OfEachLoop,
     Prompt,
     RawAnswer,
     RemoteEmbedder,
     RemoteModel,
     retry_after_s,
 )
+from memory.runtime import OfEachLoop
 
 OPENAI = "https://api.openai.com/v1"
 DEFAULT_EMBEDDING = "text-embedding-3-small"
@@ -139,16 +137,8 @@ class OpenAIModel(RemoteModel):
 
     holds_to_schemas = False  # some servers ignore them without a word
 
-    def __init__(
-        self,
-        server: OpenAIServer,
-        config: LLMConfig,
-        model: str,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """`sleep` waits between two tries, for so many seconds."""
-        super().__init__(Called(server.name, model, "llm.model", _KEY), config, sleep)
+    def __init__(self, server: OpenAIServer, config: LLMConfig, model: str) -> None:
+        super().__init__(Called(server.name, model, "llm.model", _KEY), config)
         self._server = server
         self._structure: Structure = "schema" if config.structured == "auto" else config.structured
         self._temperature: dict[str, float] = {"temperature": 0.0}
@@ -177,7 +167,7 @@ class OpenAIModel(RemoteModel):
         system = prompt.system
         if prompt.schema is not None:
             # In words too: a server that ignores the form says nothing of it.
-            system = prompts.in_json(system, strict_schema(prompt.schema))
+            system = prompts.in_json(system, prompts.strict_schema(prompt.schema))
             form = _response_format(self._structure, prompt.schema)
         body: dict[str, Any] = {
             "model": self.called.model,
@@ -241,7 +231,7 @@ class OpenAIModel(RemoteModel):
 
 def _response_format(structure: Structure, schema: type[BaseModel]) -> dict[str, Any] | None:
     if structure == "schema":
-        named = {"name": schema.__name__, "strict": True, "schema": strict_schema(schema)}
+        named = {"name": schema.__name__, "strict": True, "schema": prompts.strict_schema(schema)}
         return {"type": "json_schema", "json_schema": named}
     return {"type": "json_object"} if structure == "json" else None
 
@@ -255,14 +245,11 @@ class OpenAIEmbedder(RemoteEmbedder):
         config: LLMConfig,
         model: str | None = None,
         dim: int | None = None,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`sleep` waits between two tries, for so many seconds."""
         model, dim = model or DEFAULT_EMBEDDING, dim or DEFAULT_DIM
+        called = Called(server.name, model, "memory.embedding.model", _KEY)
         fingerprint = f"openai:{server.host}/{model}-{dim}/unit/nfkc-casefold"
-        super().__init__(config, fingerprint, dim, sleep)
-        self._called = Called(server.name, model, "memory.embedding.model", _KEY)
+        super().__init__(called, config, fingerprint, dim)
         self._server = server
         self._client = openai.OpenAI(timeout=config.timeout_s, **server.client)
         # Other models refuse a dimension, or do as they like.
@@ -270,7 +257,7 @@ class OpenAIEmbedder(RemoteEmbedder):
 
     def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
         """Raises: ModelError."""
-        body = {"model": self._called.model, "input": list(texts), "encoding_format": "float"}
+        body = {"model": self.called.model, "input": list(texts), "encoding_format": "float"}
         try:
             response = self._client.post(
                 "/embeddings",
@@ -280,9 +267,9 @@ class OpenAIEmbedder(RemoteEmbedder):
             )
             rows = _Embeddings.model_validate(response).data
         except ValidationError as exc:
-            raise ModelError(f"{self._called.server}'s answer holds no embeddings") from exc
+            raise ModelError(f"{self.called.server}'s answer holds no embeddings") from exc
         except Exception as exc:  # as above
-            raise _mapped(exc, self._called) from exc
+            raise _mapped(exc, self.called) from exc
         return [row.embedding for row in sorted(rows, key=lambda row: row.index)]
 
     def close(self) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import tenacity
@@ -41,9 +41,9 @@ from memory.models import (
     Vectors,
     Verdict,
 )
-from memory.providers import answers, prompts
+from memory.providers import prompts
 from memory.providers.budget import another_try
-from memory.runtime import in_thread, in_thread_if_long
+from memory.runtime import OfEachLoop, in_thread_if_long
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 20.0
@@ -53,27 +53,7 @@ _CONNECTION_LIBRARIES = frozenset({"httpx", "httpx2", "httpcore", "aiohttp"})
 _EMBED_AT_ONCE = 100
 _ZERO = 1e-12
 
-Of = TypeVar("Of")
 Read = TypeVar("Read")
-
-
-class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
-    """A value for each event loop: a caller may run several loops, in several threads."""
-
-    def mine(self, make: Callable[[], Of]) -> Of:
-        """Return the running loop's value; make it at first use."""
-        loop = asyncio.get_running_loop()
-        if loop not in self:
-            self[loop] = make()
-        return self[loop]
-
-    async def made_aside(self, make: Callable[[], Of]) -> Of:
-        """As `mine`, made in a thread: reading certificates or loading code would block a loop."""
-        loop = asyncio.get_running_loop()
-        if loop not in self:
-            made = await in_thread(make)
-            self.setdefault(loop, made)  # another call may have come first
-        return self[loop]
 
 
 # --- retries and failures -------------------------------------------------------------------------
@@ -200,14 +180,12 @@ class RemoteModel(ABC):
     holds_to_schemas: ClassVar[bool]
     """Whether an answer that breaks its schema is the question's fault, not the format's."""
 
-    def __init__(
-        self, called: Called, config: LLMConfig, sleep: Callable[[float], Awaitable[None]]
-    ) -> None:
-        """`sleep` waits between two tries, for so many seconds."""
+    def __init__(self, called: Called, config: LLMConfig) -> None:
         self.name = called.model
         self.called = called
+        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        """Waits between two tries, for a number of seconds."""
         self._config = config
-        self._sleep = sleep
         self._slots: OfEachLoop[asyncio.Semaphore] = OfEachLoop()
 
     @abstractmethod
@@ -232,18 +210,18 @@ class RemoteModel(ABC):
             system, build = prompts.JUDGE, prompts.judge_question
         texts = [member.content for member in question.members]
         content = await in_thread_if_long(texts, build, question)
-        prompt = Prompt(system, content, answers.Judgement)
+        prompt = Prompt(system, content, prompts.Judgement)
         return await self._answer(
-            prompt, lambda text, usage: answers.read_verdict(text, question, usage)
+            prompt, lambda text, usage: prompts.read_verdict(text, question, usage)
         )
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Raises: ModelError."""
         texts = [member.content for merge in merges for member in merge.members]
         content = await in_thread_if_long(texts, prompts.rereading_question, merges)
-        prompt = Prompt(prompts.REREAD, content, answers.ReadMerges)
+        prompt = Prompt(prompts.REREAD, content, prompts.ReadMerges)
         return await self._answer(
-            prompt, lambda text, usage: answers.read_rereading(text, len(merges), usage)
+            prompt, lambda text, usage: prompts.read_rereading(text, len(merges), usage)
         )
 
     async def extract(
@@ -258,14 +236,14 @@ class RemoteModel(ABC):
         texts += [memory.content for memory in remembered]
         build = prompts.extraction_question
         content = await in_thread_if_long(texts, build, turns, context, remembered)
-        prompt = Prompt(prompts.EXTRACT, content, answers.FoundAll)
-        return await self._answer(prompt, answers.read_extraction)
+        prompt = Prompt(prompts.EXTRACT, content, prompts.FoundAll)
+        return await self._answer(prompt, prompts.read_extraction)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
         """Raises: ModelError."""
         texts = [turn.text for turn in turns] + [memory.content for memory in recalled]
         content = await in_thread_if_long(texts, prompts.reply_question, turns, recalled)
-        return await self._answer(Prompt(prompts.REPLY, content, None), answers.read_reply)
+        return await self._answer(Prompt(prompts.REPLY, content, None), prompts.read_reply)
 
     async def _answer(self, prompt: Prompt, read: Callable[[str, Usage], Read]) -> Read:
         """Ask and read; a failure too carries what it cost.
@@ -284,14 +262,17 @@ class RemoteModel(ABC):
             text = await self._tried(replace(prompt, content=content), account)
             return read(text, account.usage)
         except ModelError as exc:
-            account.usage.put_upon(exc)
+            usage = account.usage
+            exc.calls = usage.calls
+            exc.input_tokens = usage.input_tokens
+            exc.output_tokens = usage.output_tokens
             raise
 
     async def _tried(self, prompt: Prompt, account: _Account) -> str:
         """Return the answer's text; every try is counted."""
         slots = self._slots.mine(lambda: asyncio.Semaphore(self._config.concurrency))
         policy = retry_policy(self._config)
-        async for attempt in tenacity.AsyncRetrying(sleep=self._sleep, **policy):
+        async for attempt in tenacity.AsyncRetrying(sleep=self.sleep, **policy):
             with attempt:
                 account.usage += Usage(calls=1)
                 async with slots:
@@ -315,14 +296,12 @@ class RemoteModel(ABC):
 class RemoteEmbedder(ABC):
     """Vectors from a server, asked for at most 100 at a time."""
 
-    def __init__(
-        self, config: LLMConfig, fingerprint: str, dim: int, sleep: Callable[[float], None]
-    ) -> None:
-        """`sleep` waits between two tries, for so many seconds."""
+    def __init__(self, called: Called, config: LLMConfig, fingerprint: str, dim: int) -> None:
+        self.called = called
         self.fingerprint = fingerprint
+        self.sleep: Callable[[float], None] = time.sleep
         self._config = config
         self._dim = dim
-        self._sleep = sleep
 
     @abstractmethod
     def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
@@ -343,7 +322,7 @@ class RemoteEmbedder(ABC):
         parts = [np.empty((0, self._dim), np.float32)]
         for start in range(0, len(texts), _EMBED_AT_ONCE):
             batch = texts[start : start + _EMBED_AT_ONCE]
-            retrying = tenacity.Retrying(sleep=self._sleep, **retry_policy(self._config))
+            retrying = tenacity.Retrying(sleep=self.sleep, **retry_policy(self._config))
             try:
                 raw = retrying(self._checked, batch)
             except ModelError as exc:

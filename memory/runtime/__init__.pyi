@@ -17,6 +17,7 @@ from .signals import end_quietly as end_quietly
 from .signals import stop_event as stop_event
 from .signals import terminate_as_interrupt as terminate_as_interrupt
 from .threads import LoopThread as LoopThread
+from .threads import OfEachLoop as OfEachLoop
 from .threads import Progress as Progress
 from .threads import in_thread as in_thread
 from .threads import in_thread_if_long as in_thread_if_long

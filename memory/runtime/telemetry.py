@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 from weakref import WeakSet
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Observation
 
-from memory.errors import MemoryPipelineError
+from memory.errors import MemoryPipelineError, ModelError
+from memory.models import Extraction, Reply, Rereading, Usage, Verdict
 
 _NAME = "memory_dedup"
 Value = str | bool | int | float
+Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 
 @dataclass(frozen=True)
@@ -119,29 +122,23 @@ def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
             raise
 
 
-@dataclass
-class Call:
-    """The cost of one question to a model, filled in when it is known."""
-
-    calls: int = 1
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
-@contextmanager
-def asking(model: str, question: str) -> Iterator[Call]:
-    """Record how long a question to a model took, what it cost, and whether it failed."""
+async def asking(model: str, question: str, answering: Awaitable[Answer]) -> Answer:
+    """Await an answer; record how long it took, what it cost, and whether it failed."""
     named: dict[str, Value] = {"model": model, "question": question}
-    call, started_s = Call(), time.perf_counter()
+    usage, started_s = Usage(calls=1), time.perf_counter()
     with span(f"model.{question}", **named) as opened:
         try:
-            yield call
+            answer = await answering
+            usage = answer.usage
         except BaseException as exc:  # as in span
             named["error.type"] = type(exc).__name__
+            if isinstance(exc, ModelError) and exc.calls:
+                usage = Usage.of_failure(exc)
             raise
         finally:
             _duration.record(time.perf_counter() - started_s, named)
-            _calls.add(call.calls, named)
-            _tokens.add(call.input_tokens, {"model": model, "direction": "input"})
-            _tokens.add(call.output_tokens, {"model": model, "direction": "output"})
-            opened.set_attribute("calls", call.calls)
+            _calls.add(usage.calls, named)
+            _tokens.add(usage.input_tokens, {"model": model, "direction": "input"})
+            _tokens.add(usage.output_tokens, {"model": model, "direction": "output"})
+            opened.set_attribute("calls", usage.calls)
+    return answer

@@ -1,4 +1,4 @@
-"""Threads for blocking calls, limited concurrency, and an event loop in a thread."""
+"""Threads for blocking calls, limited concurrency, values for each event loop."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Of = TypeVar("Of")
 Progress = Callable[[int, int], None]
 """Called with how much is done, and how much there is."""
 
@@ -70,6 +72,22 @@ async def side_by_side(
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+
+
+class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
+    """A value for each event loop: a caller may run several loops, in several threads."""
+
+    def mine(self, make: Callable[[], Of]) -> Of:
+        """Return the running loop's value; make it at first use."""
+        loop = asyncio.get_running_loop()
+        if loop not in self:
+            self[loop] = make()
+        return self[loop]
+
+    async def made_aside(self, make: Callable[[], Of]) -> Of:
+        """As `mine`, made in a thread: reading certificates or loading code would block a loop."""
+        loop = asyncio.get_running_loop()
+        return self.get(loop) or self.setdefault(loop, await in_thread(make))
 
 
 class LoopThread:

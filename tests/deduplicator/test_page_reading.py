@@ -78,11 +78,15 @@ async def at_once(_: float) -> None: ...
 
 def model_of(server: OpenAIServer | GeminiServer) -> RemoteModel:
     config = LLMConfig(timeout_s=5.0, max_attempts=3)
+    model: RemoteModel
     if isinstance(server, OpenAIServer):
         there = Server(SecretStr("key"), server.url)
-        return OpenAIModel(there, config, "house-8b", sleep=at_once)
-    config = config.model_copy(update={"base_url": server.url})
-    return GeminiModel(SecretStr("key"), config, sleep=at_once)
+        model = OpenAIModel(there, config, "house-8b")
+    else:
+        config = config.model_copy(update={"base_url": server.url})
+        model = GeminiModel(SecretStr("key"), config)
+    model.sleep = at_once
+    return model
 
 
 def batch(

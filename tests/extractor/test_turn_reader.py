@@ -256,7 +256,7 @@ def test_a_turn_that_the_model_cannot_read_does_not_hold_up_the_others(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
 ) -> None:
     blocked = ModelAnswerError("blocked")
-    Usage(calls=1, input_tokens=30).put_upon(blocked)
+    blocked.calls, blocked.input_tokens = 1, 30
     model.extractions = [blocked, blocked, [Candidate(content=CAT, turns=(0,))]]
     result = hook(extractor, turn("something the model refuses", 0), turn("I adopted a cat!", 1))
     assert live(store) == [("Mia", CAT)]
@@ -309,7 +309,7 @@ def test_a_model_that_answers_nothing_in_time_uses_up_no_turn(
     for _ in range(5):
         slow = [ModelTooSlow("no answer within 60 s") for _ in range(3)]
         for one in slow:
-            Usage(calls=1).put_upon(one)
+            one.calls = 1
         model.extractions = [*slow]
         result = hook(extractor, turn("I adopted a cat!", 0), turn("And", 1))
         assert (result.pending, result.usage.calls) == (2, 3)
@@ -324,7 +324,7 @@ def test_what_was_stored_before_the_model_is_down_is_in_the_account_with_its_cos
     """The turns were shown together in vain, and then one by one."""
     down = ModelUnavailable("down")
     for failure in (first, down):
-        Usage(calls=1).put_upon(failure)
+        failure.calls = 1
     model.extractions = [first, [Candidate(content=CAT, turns=(0,))], down]
     turns = [turn("I adopted a cat!", 0), turn("I like it.", 1)]
     result = hook(extractor, *turns)

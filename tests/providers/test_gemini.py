@@ -18,8 +18,8 @@ from memory.config import LLMConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import EmbeddingError, ModelError, ModelUnavailable
 from memory.models import Memory, Question, Turn
+from memory.providers.budget import estimated
 from memory.providers.gemini import GeminiEmbedder, GeminiModel
-from memory.providers.prompts import estimated
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
@@ -54,7 +54,8 @@ def ask(
         noted.append(seconds)
 
     async def run() -> T:
-        model = GeminiModel(SecretStr(KEY), config(server, **changes), sleep=note)
+        model = GeminiModel(SecretStr(KEY), config(server, **changes))
+        model.sleep = note
         try:
             return await call(model)
         finally:
@@ -400,7 +401,9 @@ def test_every_try_is_counted(server: GeminiServer, question: Question) -> None:
 
 
 def embedder(server: GeminiServer, model: str = "gemini-embedding-2") -> GeminiEmbedder:
-    return GeminiEmbedder(SecretStr(KEY), config(server), model, 128, sleep=lambda _seconds: None)
+    embedder = GeminiEmbedder(SecretStr(KEY), config(server), model, 128)
+    embedder.sleep = lambda _seconds: None
+    return embedder
 
 
 def test_texts_are_embedded_a_hundred_at_a_time_one_unit_vector_each(server: GeminiServer) -> None:

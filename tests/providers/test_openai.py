@@ -50,7 +50,8 @@ def ask(
 
     async def run() -> T:
         there = Server(SecretStr(key) if key else None, server.url)
-        model = OpenAIModel(there, config, "house-8b", sleep=note)
+        model = OpenAIModel(there, config, "house-8b")
+        model.sleep = note
         try:
             return await call(model)
         finally:
@@ -497,7 +498,9 @@ def test_one_model_serves_one_event_loop_after_another(
 def embedder(server: OpenAIServer, *model: Any) -> OpenAIEmbedder:
     there = Server(SecretStr(KEY), server.url)
     config = LLMConfig(timeout_s=5.0, max_attempts=3)
-    return OpenAIEmbedder(there, config, *model, sleep=lambda _seconds: None)
+    embedder = OpenAIEmbedder(there, config, *model)
+    embedder.sleep = lambda _seconds: None
+    return embedder
 
 
 def test_texts_are_embedded_a_hundred_at_a_time_each_with_its_own_vector(

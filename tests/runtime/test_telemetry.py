@@ -93,7 +93,7 @@ def test_decisions_calls_tokens_times_and_what_waits_can_be_watched(
     cost = Usage(calls=1, input_tokens=11, output_tokens=7)
     merged = Verdict(parts=(MergeGroup(members=(0, 1), text=NEWER),), usage=cost)
     failure = ModelUnavailable("the model is down: " + OLDER)
-    Usage(calls=2, input_tokens=5, output_tokens=1).put_upon(failure)
+    failure.calls, failure.input_tokens, failure.output_tokens = 2, 5, 1
     model = ScriptedModel(failure, merged)
     deduplicator = MemoryDeduplicator(store, CircuitBreaker(model))
     asyncio.run(deduplicator.check_and_merge_all(alike))

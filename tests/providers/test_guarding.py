@@ -13,7 +13,7 @@ from memory.assembly import build_model
 from memory.config import Config, LLMConfig
 from memory.errors import ModelAnswerError, ModelError, ModelUnavailable
 from memory.models import Question, Turn, Verdict
-from memory.providers.breaker import CircuitBreaker
+from memory.providers.guarding import CircuitBreaker
 from tests.conftest import MakeMemory
 from tests.doubles import START, HangingModel, ScriptedModel
 from tests.gemini_server import GeminiServer, failed

@@ -1,8 +1,16 @@
-"""A language model or an embedder of your own: whatever it raises is a failed call."""
+"""Guards around models and embedders: of your own, and a circuit breaker around any model.
+
+Whatever your own object raises is a failed call. The breaker lets every question through while it
+is closed. After `failures` in a row it opens: questions fail at once, for a pause. Then one
+question goes through on trial: an answer of any kind closes it again, a failure opens it for twice
+as long.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ParamSpec, TypeVar
@@ -13,6 +21,7 @@ from memory.errors import (
     MemoryPipelineError,
     ModelAnswerError,
     ModelError,
+    ModelNotAsked,
     ModelUnavailable,
 )
 from memory.models import (
@@ -23,17 +32,25 @@ from memory.models import (
     Reply,
     Rereading,
     Turn,
-    Usage,
     Vectors,
     Verdict,
 )
 from memory.protocols import Embedder, LanguageModel
-from memory.providers.remote import OfEachLoop
+from memory.runtime import OfEachLoop, telemetry
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_PAUSE_S = 600.0
+_LONGEST_RETRY_AFTER_S = 3_600.0
+"""A server that asks for a longer pause is tried all the same: it may not mean it."""
+_OPERATIONS: dict[type, str] = {
+    Verdict: "judge", Rereading: "reread", Extraction: "extract", Reply: "reply",
+}  # fmt: skip
+_MODEL = ("name", "judge", "reread", "extract", "reply", "aclose")
+_EMBEDDER = ("fingerprint", "embed")
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
-_MODEL = ("name", "judge", "reread", "extract", "reply", "aclose")
-_EMBEDDER = ("fingerprint", "embed")
 
 
 class WrappedModel(ABC):
@@ -120,13 +137,13 @@ class OwnModel(WrappedModel):
         if not isinstance(answer, kind):
             given, wanted = type(answer).__name__, kind.__name__
             wrong = ModelAnswerError(f"{self.name} answered with {given}, not with {wanted}")
-            Usage(calls=1).put_upon(wrong)
+            wrong.calls = 1
             raise wrong
         return answer
 
     def _failure(self, exc: BaseException) -> ModelUnavailable:
         failure = ModelUnavailable(f"{self.name} failed ({_named(exc)})")
-        Usage(calls=1).put_upon(failure)  # its tokens are unknown
+        failure.calls = 1  # its tokens are unknown
         return failure
 
 
@@ -167,3 +184,120 @@ def _require(what: str, thing: object, names: Sequence[str]) -> None:
     missing = [name for name in names if not hasattr(thing, name)]
     if missing:
         raise ConfigError(what, "", f"has no {', '.join(missing)}", "see the README's example")
+
+
+# --- the circuit breaker ------------------------------------------------------------------------
+
+
+class CircuitBreaker(WrappedModel):
+    """The model inside, until it fails too often. Judge, extractor and conversation share it.
+
+    Its methods raise ModelNotAsked at once while it is open.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        failures: int = 5,
+        pause_s: float = 30.0,
+        patience_s: float = 15.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """A question that is given up after `patience_s` or more counts as a failure.
+
+        Without that, a model that hangs for longer than its callers wait would never be seen to
+        fail. `clock` is in seconds and never goes back.
+        """
+        super().__init__(model, model.page_size)
+        self._limit = failures
+        self._first_pause_s = pause_s
+        self._patience_s = patience_s
+        self._clock = clock
+        self._failures = 0
+        self._first_at_s = 0.0
+        self._why = ""
+        self._pause_s = 0.0
+        """Greater than 0 while it is open."""
+        self._until_s = 0.0
+        self._on_trial = False
+
+    async def _ask(
+        self,
+        kind: type[Answer],
+        ask: Callable[P, Awaitable[Answer]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Answer:
+        trial = self._admit()
+        asked_at_s = self._clock()
+        try:
+            asked = ask(*args, **kwargs)
+            answer = await telemetry.asking(self.name, _OPERATIONS[kind], asked)
+        except ModelUnavailable as exc:
+            self._failed(exc.problem, exc.retry_after_s or 0.0, trial)
+            raise
+        except ModelError:  # it was reached: the question, the answer or the key is at fault
+            self._answered()
+            raise
+        except asyncio.CancelledError:
+            if self._clock() - asked_at_s >= self._patience_s:
+                self._failed("no answer in time", 0.0, trial)
+            raise
+        finally:
+            if trial:
+                self._on_trial = False
+        self._answered()
+        return answer
+
+    def _admit(self) -> bool:
+        """Whether this question is the one on trial.
+
+        Raises: ModelNotAsked if it must not be asked.
+        """
+        if not self._pause_s:
+            return False
+        left_s = self._until_s - self._clock()
+        if left_s <= 0.0 and not self._on_trial:
+            self._on_trial = True
+            return True
+        ago_s = self._clock() - self._first_at_s
+        raise ModelNotAsked(
+            f"the model is not asked: {self._failures} questions in a row failed ({self._why}), "
+            f"the first {_in_words(ago_s)} ago",
+            f"it is tried again in {_in_words(left_s)}"
+            if left_s > 0.0
+            else "it is being tried again",
+            retry_after_s=max(left_s, 0.0),
+        )
+
+    def _failed(self, why: str, retry_after_s: float, trial: bool) -> None:
+        now_s = self._clock()
+        asked_for_s = min(retry_after_s, _LONGEST_RETRY_AFTER_S)
+        was_open = self._pause_s > 0.0
+        if was_open and not trial:  # it was asked before the others failed
+            self._until_s = max(self._until_s, now_s + asked_for_s)
+            return
+        self._first_at_s = self._first_at_s if self._failures else now_s
+        self._failures += 1
+        self._why = why
+        if not was_open and self._failures < self._limit:
+            return
+        doubled_s = min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
+        self._pause_s = doubled_s if was_open else self._first_pause_s
+        self._until_s = now_s + max(self._pause_s, asked_for_s)
+        logger.log(
+            logging.INFO if was_open else logging.WARNING,
+            "%s failed %d times in a row (%s): not asked for %s",
+            self.name, self._failures, self._why, _in_words(self._until_s - now_s),
+        )  # fmt: skip
+
+    def _answered(self) -> None:
+        if self._pause_s:
+            logger.info("%s answers again after %d failures", self.name, self._failures)
+        self._failures = 0
+        self._pause_s = 0.0
+
+
+def _in_words(seconds: float) -> str:
+    return f"{round(seconds, 1):g} s"
