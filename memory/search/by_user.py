@@ -13,7 +13,7 @@ from memory.ledger import Change, Ledger, Reader
 from memory.models import SCOPE_FIELDS, Scope
 from memory.protocols import Query
 from memory.search.hybrid import Best, WordScores
-from memory.search.live import LiveVectors, best_of, bytes_of
+from memory.search.live import BOUNDED_FROM, LiveVectors, best_of, bytes_of
 
 EVERYBODY = Scope(())
 _NOBODY = Scope((("user", None),))
@@ -26,8 +26,10 @@ class VectorsByUser:
     loads, whoever else asks about the same user waits for it.
     """
 
-    def __init__(self, ledger: Ledger, limit: int) -> None:
+    def __init__(self, ledger: Ledger, limit: int, bounded_from: int = BOUNDED_FROM) -> None:
+        """`bounded_from` is the number of vectors from which on bounds speed up a query."""
         self._ledger = ledger
+        self._bounded_from = bounded_from
         self._limit = limit
         self._lock = threading.Lock()
         """Held while the fields below change; never while anything is loaded."""
@@ -126,7 +128,7 @@ class VectorsByUser:
 
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
         """None where they are too many, or scopes have named other fields meanwhile."""
-        vectors, fields = LiveVectors(owner), self._fields
+        vectors, fields = LiveVectors(owner, self._bounded_from), self._fields
         count = reader.followers.count(owner)
         expected = bytes_of(count, dim)
         with self._lock:

@@ -14,12 +14,21 @@ from memory.ledger import Change, LiveRow, Reader, ScopeValues
 from memory.models import Scope, Vector, Vectors
 from memory.protocols import Query
 from memory.search.hybrid import Best, Spread, WordScores
-from memory.search.products import Ints, multiplied
+from memory.search.pairs import slack
+from memory.search.products import Ints, chunks, multiplied
 
 _PRODUCTS = 4_000_000
 """Products held at once where many queries are answered together."""
 _SCOPES = 16
 """Scopes whose rows are remembered."""
+BOUNDED_FROM = 10_000
+"""Rows from which on a single query reads upper bounds first, a quarter of the numbers."""
+_AXES = 4
+"""Dimensions for each axis of the bounds."""
+_SAMPLE = 2_000
+"""Rows in which the axes are found."""
+_OVERSAMPLING = 4
+"""Rows for each wanted one whose products give the least score that counts."""
 
 
 class LiveVectors:
@@ -29,17 +38,22 @@ class LiveVectors:
     between threads holds `lock` after `load`.
     """
 
-    def __init__(self, owner: Scope) -> None:
+    def __init__(self, owner: Scope, bounded_from: int = BOUNDED_FROM) -> None:
         self.owner = owner
+        self._bounded_from = bounded_from
         self.lock = threading.Lock()
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
         self._matrix: Vectors = np.empty((0, 0), np.float32)
-        """One row for each id, and room for more; so have the next two arrays."""
+        """One row for each id, and room for more; so have the next three arrays."""
         self._numbers: Ints = np.empty(0, np.int64)
         """The ledger's number of each memory: its place in the order of arrival."""
         self._kinds: npt.NDArray[np.int32] = np.empty(0, np.int32)
         """The position of each memory's scope values in `_values`: few memories differ in them."""
+        self._axes: Vectors = np.empty((0, 0), np.float32)
+        """Orthonormal columns (dim, m) near the leading principal axes; found when first needed."""
+        self._short: Vectors = np.empty((0, 0), np.float32)
+        """Each vector along the axes, and the length of what they leave out (n, m + 1)."""
         self._values: list[ScopeValues] = []
         self._kind_of: dict[tuple[object, ...], int] = {}
         self._held: dict[Scope, list[bool]] = {}
@@ -47,7 +61,7 @@ class LiveVectors:
 
     @property
     def nbytes(self) -> int:
-        return self._matrix.nbytes
+        return bytes_of(*self._matrix.shape)
 
     def load(self, reader: Reader, fields: Sequence[str], count: int, dim: int) -> None:
         """Read all of them into one array; `fields` are keys of the metadata that scopes name.
@@ -93,6 +107,9 @@ class LiveVectors:
         self._append(fresh)
         try:
             self._matrix[start : len(self._ids)] = [vectors[change.text_key] for change in fresh]
+            if self._axes.size:
+                new = self._matrix[start : len(self._ids)]
+                self._short[start : len(self._ids)] = _shortened(new, self._axes)
         except ValueError as exc:
             raise _mixed() from exc
 
@@ -106,6 +123,12 @@ class LiveVectors:
         at_once = max(1, _PRODUCTS // max(1, len(matrix)))
         for scope, positions in by_scope.items():
             rows = self._rows(scope)
+            if len(positions) == 1 and len(rows) >= self._bounded_from:
+                query = queries[positions[0]]
+                rows = self._likely(query, rows)
+                best = best_of(multiplied(matrix[rows], query.vector), query.k)
+                found[positions[0]] = [self._ids[row] for row in rows[best]]
+                continue
             for start in range(0, len(positions) if len(rows) else 0, at_once):
                 batch = positions[start : start + at_once]
                 vectors = np.stack([queries[position].vector for position in batch])
@@ -116,6 +139,39 @@ class LiveVectors:
                     best = best_of(scores[rows], queries[position].k)
                     found[position] = [self._ids[row] for row in rows[best]]
         return found
+
+    def _likely(self, query: Query, rows: Ints) -> Ints:
+        """Return those of the rows, in order, that may be among the k nearest.
+
+        A product is at most that of both vectors along a few axes, and of the lengths of what
+        these leave out (Cauchy-Schwarz).
+        """
+        if not 0 < _OVERSAMPLING * query.k < len(rows):
+            return rows
+        if not self._axes.size:
+            self._shorten_all()
+        short = _shortened(query.vector[None], self._axes)[0]
+        bounds = multiplied(self._short[: len(self._ids)], short)[rows]
+        highest = np.argpartition(bounds, -_OVERSAMPLING * query.k)[-_OVERSAMPLING * query.k :]
+        products = self._matrix[rows[highest]] @ query.vector
+        least = np.partition(products, -query.k)[-query.k] - slack(len(query.vector))
+        likely: Ints = rows[bounds >= least]
+        return likely
+
+    def _shorten_all(self) -> None:
+        """Find the axes by one step of a randomised range finder, and shorten all vectors.
+
+        Halko, Martinsson, Tropp 2011, algorithm 4.3.
+        """
+        vectors = self._matrix[: len(self._ids)]
+        sample = vectors[:: len(vectors) // _SAMPLE + 1].astype(np.float64)
+        drawn = np.random.default_rng(0).standard_normal(
+            (sample.shape[1], -(-sample.shape[1] // _AXES))
+        )
+        self._axes = np.linalg.qr(sample.T @ (sample @ drawn))[0].astype(np.float32)
+        self._short = np.empty((len(self._matrix), self._axes.shape[1] + 1), np.float32)
+        for part in chunks(len(vectors), 4_096):
+            self._short[: len(vectors)][part] = _shortened(vectors[part], self._axes)
 
     def best(self, query: Query, words: WordScores) -> Best:
         """Return the best by the cosine and by the scores of words, as standard scores, added."""
@@ -158,8 +214,9 @@ class LiveVectors:
         if row is None:
             return
         last_id = self._ids.pop()
-        for column in (self._matrix, self._numbers, self._kinds):
-            column[row] = column[len(self._ids)]
+        for column in (self._matrix, self._numbers, self._kinds, self._short):
+            if len(column):
+                column[row] = column[len(self._ids)]
         if last_id != memory_id:
             self._ids[row] = last_id
             self._row_of[last_id] = row
@@ -171,6 +228,8 @@ class LiveVectors:
             self._matrix.resize((room, self._matrix.shape[1]), refcheck=False)
             self._numbers.resize(room, refcheck=False)
             self._kinds.resize(room, refcheck=False)
+            if self._axes.size:
+                self._short.resize((room, self._short.shape[1]), refcheck=False)
 
 
 def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
@@ -185,8 +244,18 @@ def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
 
 
 def bytes_of(rows: int, dim: int) -> int:
-    """Return the memory that so many vectors take."""
-    return rows * dim * np.dtype(np.float32).itemsize
+    """Return the memory that so many vectors take, with their bounds where they are many."""
+    bounds = dim // _AXES + 1 if rows >= BOUNDED_FROM else 0
+    return rows * (dim + bounds) * np.dtype(np.float32).itemsize
+
+
+def _shortened(vectors: Vectors, axes: Vectors) -> Vectors:
+    """Return vectors along the axes, and at least the length of what these leave out."""
+    leading = multiplied(vectors, axes)
+    rest = np.vecdot(vectors, vectors) - np.vecdot(leading, leading)
+    lengths = np.sqrt(np.maximum(rest, 0) + slack(vectors.shape[1]))
+    short: Vectors = np.column_stack([leading, lengths])
+    return short
 
 
 def _mixed() -> IndexFault:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -125,6 +126,24 @@ def _write(
             writer.memories.rewrite([memory])
             writer.vectors.put({text_key(memory.content): vector})
             live[name] = (memory, vector)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bounds_leave_out_none_of_the_nearest_after_any_writes(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    live: dict[str, tuple[Memory, Vector]] = {}
+    with Ledger.create(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
+        vectors = VectorsByUser(ledger, PLENTY, bounded_from=20)
+        for kind in "a" * 60 + "arufa" * 20 + "r" * 50:
+            _write(ledger, live, rng, kind, int(rng.integers(99)))
+            if len(live) % 3:
+                continue
+            probe = unit(rng)
+            scores = {name: float(vector @ probe) for name, (_, vector) in live.items()}
+            mine = [name for name, (memory, _) in live.items() if memory.user == "Mia"]
+            for scope, inside in ((EVERYBODY, list(live)), (of("Mia"), mine)):
+                best = sorted(inside, key=lambda name: -scores[name])[:3]
+                assert ids(vectors, Query(probe, scope, 3)) == best
 
 
 def test_only_the_vectors_of_the_user_in_question_are_read(
