@@ -7,10 +7,10 @@ from .differences import difference as difference
 from .differences import differing as differing
 from .differences import differs as differs
 from .differences import marked as marked
-from .facts import conflicting_values as conflicting_values
-from .facts import hard_facts as hard_facts
 from .parse import parse as parse
 from .parse import parse_by_dictionary as parse_by_dictionary
 from .verification import Belief as Belief
+from .verification import conflicting_values as conflicting_values
+from .verification import hard_facts as hard_facts
 from .verification import verify as verify
 from .verification import verify_by_words as verify_by_words

@@ -125,7 +125,7 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
         return True
     words, common = Counter(_lower(whole)), Counter(_lower(part))
     if grammar := GRAMMARS.get(longer.parse.language):
-        return bool(longer.parse.negations) or not grammar.reaching.isdisjoint(words)
+        return bool(longer.parse.negations) or not grammar.REACHING.isdisjoint(words)
     more = words - common
     if any(_is_one_of(word, DOUBTS | CONDITIONS | REPORTS) for word in more):
         return True

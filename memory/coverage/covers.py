@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from memory.coverage.additions import changed_by_additions, only_narrows
 from memory.coverage.order import Extra, Side, is_written_apart, moved
-from memory.coverage.parse import Parse, Stated, Word, parse, parse_by_dictionary
+from memory.coverage.parse import Parse, Word, parse, parse_by_dictionary
 from memory.text import NOT, Language, identity, in_capitals, is_other_list
 
 T = TypeVar("T")
@@ -130,7 +130,7 @@ def negations(text: str) -> int:
     return parse(text).negations
 
 
-def _signs(extra: Iterable[Stated]) -> tuple[str, ...]:
+def _signs(extra: Iterable[str]) -> tuple[str, ...]:
     """Return what has no letter and no digit: one sign more is never a mere addition."""
     return tuple(key for key in extra if not any(map(str.isalnum, key)))
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from memory.coverage.parse import Parse, Stated, Word
+from memory.coverage.parse import Parse, Word
 from memory.text import (
     CAUSAL_NOUNS,
     IRREGULAR_PLURALS,
@@ -25,7 +25,7 @@ from memory.text import (
 )
 
 _ORDER = "word order"
-Extra = Mapping[Stated, int]
+Extra = Mapping[str, int]
 """What one text states more often than the other, and how many times more."""
 
 
@@ -209,13 +209,13 @@ def _differ_in_number(a: str, b: str) -> bool:
     return long in (f"{short}s", f"{short}es", f"{short[:-1]}ies")
 
 
-def _governed_words(words: Sequence[Word]) -> list[tuple[Stated, str]]:
+def _governed_words(words: Sequence[Word]) -> list[tuple[str, str]]:
     return [(word.stated, "" if word.role in _LOOSE else word.role) for word in words]
 
 
 # --- Japanese -------------------------------------------------------------------------------------
 
-_Phrase = tuple[tuple[Stated, str], ...]
+_Phrase = tuple[tuple[str, str], ...]
 
 
 def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
@@ -224,7 +224,7 @@ def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
     A clause ends where a stop follows a word without a particle, its verb.
     """
     clauses: list[dict[str, list[_Phrase]]] = [{}]
-    phrase: list[tuple[Stated, str]] = []
+    phrase: list[tuple[str, str]] = []
     clause = 0
     for word in words:
         if word.clause != clause and phrase:
@@ -297,7 +297,7 @@ def _times_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
     return bool(times) and times == other_times and _equal(rest, other_rest)
 
 
-def _without_times(words: Sequence[Word]) -> tuple[list[Stated], Sequence[Word]]:
+def _without_times(words: Sequence[Word]) -> tuple[list[str], Sequence[Word]]:
     """Return the times at one end, days before hours, and the rest; no times if both ends have."""
     start, end = 0, len(words)
     while start < end and is_time(words[start].key):
@@ -423,7 +423,7 @@ def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
 
 def _lettered(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, str]:
     """Return both as strings with one character for each thing stated, for fast comparison."""
-    letters: dict[Stated, str] = {}
+    letters: dict[str, str] = {}
     for word in (*left, *right):
         letters.setdefault(word.stated, chr(len(letters)))
     return "".join([letters[w.stated] for w in left]), "".join([letters[w.stated] for w in right])

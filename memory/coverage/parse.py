@@ -11,7 +11,7 @@ from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory.coverage.languages import GRAMMARS, japanese
+from memory.coverage.languages import GRAMMARS, japanese, read
 from memory.coverage.rewordings import PASSIVE, reworded
 from memory.text import (
     EMPHASES,
@@ -27,18 +27,16 @@ from memory.text import (
     with_numbers_joined,
 )
 
-Stated = str
-"""The key of what is stated, marked where it is past: "make" is not "made"."""
-
 
 class Word(NamedTuple):
     """One thing stated.
 
-    `role`: what governs it (the preposition before it, the Japanese particle after it). `joined`:
-    whether it follows another word with nothing between. `clause`: the number of its clause.
-    `past`: whether its form tells a past.
+    `stated`: its key, marked where its form tells a past: "make" is not "made". `role`: what
+    governs it (the preposition before it, the Japanese particle after it). `joined`: whether it
+    follows another word with nothing between. `clause`: the number of its clause.
     """
 
+    stated: str
     key: str
     surface: str
     role: str
@@ -46,11 +44,6 @@ class Word(NamedTuple):
     clause: int
     is_number: bool
     past: bool
-
-    @property
-    def stated(self) -> Stated:
-        """What it states, marked where it is past."""
-        return f"{self.key} (past)" if self.past else self.key
 
 
 class Parse(NamedTuple):
@@ -65,7 +58,7 @@ class Parse(NamedTuple):
 
     tokens: Sequence[Token]
     words: Sequence[Word]
-    stated: Sequence[Stated]
+    stated: Sequence[str]
     negations: int
     turning: Set[tuple[str, bool]]
     persons: Sequence[str]
@@ -97,23 +90,25 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
     has_particles = Kind.PARTICLE in kinds or by_dictionary is not None
     language = Language.JAPANESE if has_particles else language_of(text)
     if language in GRAMMARS:
-        found = [GRAMMARS[language].read(token) for token in found]
+        found = [read(token, GRAMMARS[language]) for token in found]
     elif language is not Language.JAPANESE:
         found = reworded(found, keys, owns="'" in text or "’" in text)
-    _mark_adverbs(found)
     words = _words(found)
     return Parse(
         tokens=found,
         words=words,
         stated=[word.stated for word in words],
-        negations=sum(word.key == NOT for word in words),
+        negations=sum([word.key == NOT for word in words]),
         turning={(token.key, token.past) for token in found if token.kind is Kind.TURNING},
         persons=[token.key for token in found if token.kind is Kind.PERSON],
-        shades=_shades(found),
+        shades=[] if keys.isdisjoint(_SHADING) else _shades(found),
         asks=text.endswith(("?", "？")),
         language=language,
         passive=bool(found) and found[0] is PASSIVE,
     )
+
+
+_SHADING = SHADES | EMPHASES
 
 
 def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
@@ -121,7 +116,7 @@ def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
     shades: list[tuple[str, str]] = []
     before, denied = "", False
     for key, kind, *_ in found:
-        if kind in STATED and kind is not Kind.ADVERB:
+        if kind in STATED:
             before, denied = key, denied or key == NOT
         elif kind is Kind.STOP or key == "but":
             denied = False
@@ -130,35 +125,37 @@ def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
     return shades
 
 
-def _mark_adverbs(found: list[Token]) -> None:
-    """Mark prepositions that govern nothing: to kick a bucket over is not to kick the bucket."""
-    for n, token in enumerate(found):
-        if token.kind is Kind.GOVERNING:
-            behind = found[n + 1] if n + 1 < len(found) else None
-            if behind is None or behind.kind is Kind.STOP or behind.key == "and":
-                found[n] = token._replace(key=token.surface.casefold(), kind=Kind.ADVERB)
-
-
 _NEW_CLAUSE = frozenset(
     "and but or while when where because who whom whose which that so if und aber".split()
 )
 
 
 def _words(found: Sequence[Token]) -> list[Word]:
+    """Return what is stated; a preposition that governs nothing is an adverb and states something.
+
+    To kick a bucket over is not to kick the bucket.
+    """
     words: list[Word] = []
     role, joined, clause = "", False, 0
-    for key, kind, surface, past, _ in found:
+    for n, (key, kind, surface, past, _) in enumerate(found, start=1):
         if kind in STATED:
-            if kind is Kind.ADVERB:
-                role, joined = "", True
-            words.append(Word(key, surface, role, joined, clause, kind is Kind.NUMBER, past))
+            stated = f"{key} (past)" if past else key
+            words.append(
+                Word(stated, key, surface, role, joined, clause, kind is Kind.NUMBER, past)
+            )
             role, joined = "", True
-            continue
-        joined = False
-        if kind is Kind.GOVERNING:
-            role = key
-        elif kind is Kind.PARTICLE and words:
-            words[-1] = words[-1]._replace(role=key)
-        elif kind is Kind.STOP or key in _NEW_CLAUSE:
-            role, clause = "", clause + 1
+        elif kind is Kind.GOVERNING and (
+            n == len(found) or found[n].kind is Kind.STOP or found[n].key == "and"
+        ):
+            adverb = surface.casefold()
+            words.append(Word(adverb, adverb, surface, "", True, clause, False, past))
+            role, joined = "", True
+        else:
+            joined = False
+            if kind is Kind.GOVERNING:
+                role = key
+            elif kind is Kind.PARTICLE and words:
+                words[-1] = words[-1]._replace(role=key)
+            elif kind is Kind.STOP or key in _NEW_CLAUSE:
+                role, clause = "", clause + 1
     return words

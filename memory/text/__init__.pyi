@@ -6,11 +6,11 @@ from .cleaning import one_line as one_line
 from .cleaning import shortened as shortened
 from .cleaning import text_key as text_key
 from .cleaning import visible as visible
-from .inflection import plain_form as plain_form
 from .language import Language as Language
 from .language import has_cjk as has_cjk
 from .language import is_japanese as is_japanese
 from .language import language_of as language_of
+from .language import plain_form as plain_form
 from .language import sentences as sentences
 from .numbers import CURRENCIES as CURRENCIES
 from .numbers import with_numbers_joined as with_numbers_joined
@@ -21,8 +21,6 @@ from .signs import in_capitals as in_capitals
 from .signs import is_code as is_code
 from .signs import is_other_list as is_other_list
 from .signs import unified as unified
-from .synonyms import SAME_AS as SAME_AS
-from .synonyms import SAME_IN_JAPANESE as SAME_IN_JAPANESE
 from .tokens import COUNTERS as COUNTERS
 from .tokens import STATED as STATED
 from .tokens import Kind as Kind
@@ -55,6 +53,8 @@ from .vocabulary import PRIVATIVE as PRIVATIVE
 from .vocabulary import PRONOUNS as PRONOUNS
 from .vocabulary import RELATIONAL as RELATIONAL
 from .vocabulary import REPORTS as REPORTS
+from .vocabulary import SAME_AS as SAME_AS
+from .vocabulary import SAME_IN_JAPANESE as SAME_IN_JAPANESE
 from .vocabulary import SHADES as SHADES
 from .vocabulary import TEMPORAL as TEMPORAL
 from .vocabulary import TURNING as TURNING

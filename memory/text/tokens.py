@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory.text.inflection import plain_form
-from memory.text.language import is_japanese
+from memory.text.language import is_japanese, plain_form
 from memory.text.signs import decoded, unified
-from memory.text.synonyms import SAME_AS
 from memory.text.vocabulary import (
     CONTRACTED,
     FILLERS,
@@ -26,6 +24,7 @@ from memory.text.vocabulary import (
     NUMBERS,
     ORDINALS,
     PRONOUNS,
+    SAME_AS,
     SAME_IN_PAST,
     SCALES,
     TURNING,
@@ -35,10 +34,7 @@ from memory.text.vocabulary import (
 
 
 class Kind:
-    """What a token contributes to a statement.
-
-    ADVERB is a preposition that governs nothing.
-    """
+    """What a token contributes to a statement."""
 
     CONTENT = "content"
     NUMBER = "number"
@@ -47,7 +43,6 @@ class Kind:
     TURNING = "turning"
     PERSON = "person"
     GOVERNING = "governing"
-    ADVERB = "adverb"
     PARTICLE = "particle"
     FILLER = "filler"
     STOP = "stop"
@@ -68,7 +63,7 @@ class Token(NamedTuple):
     participle: bool = False
 
 
-STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING, Kind.ADVERB})
+STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
 """The kinds of tokens that state something."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.coverage.facts import conflicting_values
+from memory.coverage.verification import conflicting_values
 
 
 @pytest.mark.parametrize(

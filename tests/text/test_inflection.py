@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.text.inflection import plain_form
+from memory.text.language import plain_form
 
 FORMS = {
     "slice": "slicing sliced slices", "plan": "planning planned plans", "hope": "hoping hoped",

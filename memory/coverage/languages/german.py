@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory.coverage.languages.grammar import Grammar
+from collections.abc import Mapping
 
 _FILLERS = "der die das ein eine und ist sind wird auch sehr"
 _CASES = {
@@ -14,7 +14,10 @@ _PREPOSITIONS = {
     "beim": "in", "mit": "with", "von": "of", "vom": "of", "zu": "to", "zum": "to", "zur": "to",
     "nach": "to", "für": "for", "aus": "from", "als": "as", "über": "over", "durch": "through",
 }  # fmt: skip
-_REACHING = """
+GOVERNING: Mapping[str, str] = dict.fromkeys(_FILLERS.split(), "") | _CASES | _PREPOSITIONS
+TURNING = frozenset({"fast", "beinahe", "nur", "wohl"})
+REACHING = frozenset(
+    """
 alle allen aller alles jeder jede jedes jeden jedem beide beiden meisten viele vielen
 wenige wenig kaum fast beinahe nur bloß allein genau höchstens mindestens immer etwa
 ungefähr wenn falls sofern ob außer sonst bevor bis ehe oder statt ohne solange sobald als
@@ -30,10 +33,5 @@ vermeintliche vermeintlicher angebliche angeblicher mutmaßliche mutmaßlicher s
 sogenannter gefälschte gefälschter erfundene erfundener gefälschten erfundenen fiktiven
 fiktive fiktiver künftiger künftigen zukünftige zukünftiger zukünftigen beziehungsweise
 jeweils
-"""
-
-GERMAN = Grammar(
-    governing=dict.fromkeys(_FILLERS.split(), "") | _CASES | _PREPOSITIONS,
-    turning=frozenset({"fast", "beinahe", "nur", "wohl"}),
-    reaching=frozenset(_REACHING.split()),
+""".split()
 )

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from memory.coverage import covers
-from memory.text.synonyms import GROUPS
+from memory.text.vocabulary import GROUPS
 
 TABLE = """
 kid child | Bela has a {}. | pupil
