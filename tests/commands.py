@@ -1,78 +1,76 @@
 """Commands as processes of their own, forked from one that has imported what they need.
 
-Most of a short command's time goes into imports; here they are paid once for all tests.
+Most of a short command's time goes into imports; here they are paid once for all tests. A test
+that is about imports, about Python's own start or about a killed process uses `sys.executable`.
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import atexit
 import os
-import runpy
+import socket
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Mapping
 from functools import cache
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
+import filelock
+
 _ROOT = Path(__file__).parent.parent
-_MODULES = [path.relative_to(_ROOT).with_suffix("") for path in _ROOT.glob("memory/**/*.py")]
-_OWN = [".".join(path.parts) for path in _MODULES if path.name != "__main__"]
-_IMPORTED = [
-    *(name for name in _OWN if not name.startswith("memory.adapters")),
-    *("chromadb", "google.genai", "jinja2", "orchestrator", "tests.commands", "wordllama"),
-]
-_STREAMS = ("stdin", "stdout", "stderr")
+_PROGRAM = """#!/bin/sh
+exec '{python}' -IS '{root}/tests/fork_client.py' '{socket}' "$@"
+"""
 
 
 def run(
     module: str, *args: str, cwd: Path, env: Mapping[str, str], said: str = "", seconds: int = 60
 ) -> subprocess.CompletedProcess[str]:
-    """What `python -W error -m MODULE ARGS` does, with `said` on its standard input.
+    """Do what `python -W error -m MODULE ARGS` does, with `said` on its standard input.
 
-    Raises: TimeoutError, and then the command is killed.
+    Raises: TimeoutExpired, and then the command is killed.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        stdin, stdout, stderr = (Path(folder, name) for name in _STREAMS)
-        stdin.write_text(said, encoding="utf-8")
-        process = _forkserver().Process(
-            target=_become, args=(module, args, cwd, dict(env), Path(folder))
-        )
-        process.start()
-        process.join(seconds)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise TimeoutError(f"{module} {' '.join(args)}: {_text(stderr)}")
-        return subprocess.CompletedProcess(
-            [module, *args], process.exitcode, _text(stdout), _text(stderr)
-        )
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+    return subprocess.run(
+        [python(), "-W", "error", "-m", module, *args],
+        cwd=cwd, env=env, input=said, timeout=seconds, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
 
 @cache
-def _forkserver() -> ForkServerContext:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_IMPORTED)
-    return context
+def python() -> str:
+    """Return a program that does what `python` does, without the time for imports.
+
+    It understands `-I`, `-W error`, `-c`, `-m` and a script. Signals reach the process; one that
+    cannot be caught kills it soon after. The workers of a test run share the server that forks.
+    """
+    run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    folder = Path(tempfile.gettempdir(), f"memory-fork-{run_id}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    program, alive = folder / "python", folder / "alive"
+    with filelock.FileLock(folder / "lock"):
+        if program.exists():
+            writer = os.open(alive, os.O_WRONLY)
+        else:
+            os.mkfifo(alive)
+            reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
+            writer = os.open(alive, os.O_WRONLY)
+            atexit.register(_start_server(program, reader).poll)  # nobody waits for it
+            os.close(reader)
+    atexit.register(os.close, writer)  # the server ends when the last worker has closed it
+    return str(program)
 
 
-def _become(
-    module: str, args: tuple[str, ...], cwd: Path, env: dict[str, str], folder: Path
-) -> None:
-    modes = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT)
-    for number, (name, mode) in enumerate(zip(_STREAMS, modes, strict=True)):
-        os.dup2(os.open(folder / name, mode), number)
-        setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w"))
-    os.environ.clear()
-    os.environ.update(env)
-    os.chdir(cwd)
-    sys.argv = [module, *args]
-    sys.path[:0] = [str(cwd), *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
-    warnings.simplefilter("error")
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+def _start_server(program: Path, stdin: int) -> subprocess.Popen[bytes]:
+    address = str(program.with_name("server"))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tests.fork_server", str(listener.fileno()), str(program)],
+            cwd=_ROOT, stdin=stdin, stdout=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()], start_new_session=True,
+        )  # fmt: skip
+    program.write_text(_PROGRAM.format(python=sys.executable, root=_ROOT, socket=address))
+    program.chmod(0o700)
+    return server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from memory.extractor import MemoryExtractor
 from memory.ledger import Ledger
 from memory.models import Memory, new_memory_id
 from memory.store import MemoryStore
-from tests import servers
+from tests import commands, servers
 from tests.doubles import START, PlacedEmbedder, ScriptedModel, ticking
 
 # Who is started in the background ignores Ctrl-C, and so would every command that a test starts.
@@ -61,6 +62,12 @@ def chroma_port() -> Iterator[int]:
     """Where a real Chroma server listens."""
     with servers.chroma_server() as port:
         yield port
+
+
+@pytest.fixture
+def forked_chroma(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the processes that Chroma lives in, which spares its import in each."""
+    monkeypatch.setattr(sys, "executable", commands.python())
 
 
 @pytest.fixture

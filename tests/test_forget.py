@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import tracemalloc
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +27,7 @@ from memory.store import (
     forget_user,
 )
 from memory.text import text_key
+from tests import commands
 from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel, living_for
 
@@ -350,10 +350,10 @@ def test_a_command_killed_in_between_is_finished_by_running_it_again(
         store.add_batch([make_memory(f"Mia saw {n} kestrels.", user="Mia") for n in range(500)])
     env = os.environ | {"MEMORY_DATA_DIR": str(tmp_path / "data")}
     forget = ["forget", "--user", "Mia", "--yes"]
-    code = [sys.executable, "-c", KILLED_WHILE_FORGETTING, *forget]
+    code = [commands.python(), "-c", KILLED_WHILE_FORGETTING, *forget]
     assert subprocess.run(code, env=env, check=False).returncode == -signal.SIGKILL
     assert holders(tmp_path / "data", b"kestrels")
-    again = [sys.executable, "-m", "memory", *forget]
+    again = [commands.python(), "-m", "memory", *forget]
     done = subprocess.run(again, env=env, check=False, capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == "erased"
     assert holders(tmp_path / "data", b"kestrels") == []

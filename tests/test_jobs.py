@@ -59,6 +59,7 @@ def rows_of(source: Source) -> list[str]:
         return sorted(client.get_collection("memories", embedding_function=None).get()["ids"])
 
 
+@pytest.mark.usefixtures("forked_chroma")
 def test_a_store_is_audited_imported_and_written_back_from_a_program(
     notes: Source, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from memory.config import Config, EmbeddingConfig, LLMConfig, MemoryConfig
 from memory.coverage import differs
 from memory.errors import ConfigError, EmbedderMismatch
 from orchestrator import app as chat
+from tests import commands
 from tests.doubles import START
 from tests.gemini_server import GeminiServer
 from tests.openai_server import Asked, OpenAIServer, embeddings
@@ -124,7 +125,7 @@ def test_every_command_opens_such_a_store(
     assert "Mia: I moved to Porto." in says("search", "moved to Porto", "--user", "Mia")
     assert "nothing is damaged: 1 memories" in says("doctor")
     served = subprocess.run(
-        [sys.executable, "-m", "memory", *config, "serve"],
+        [commands.python(), "-m", "memory", *config, "serve"],
         cwd=ROOT, input="", capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert served.returncode == 0, served.stderr

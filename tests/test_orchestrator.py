@@ -251,7 +251,7 @@ def test_killed_in_the_middle_and_started_again_it_ends_with_the_same_memories(
     for calls in (2, 3):
         before = len(gemini.asked)
         process = subprocess.Popen(
-            [sys.executable, "-m", "orchestrator", "--transcript", "talk.jsonl"],
+            [commands.python(), "-m", "orchestrator", "--transcript", "talk.jsonl"],
             cwd=killed, env=environment(gemini), stdout=subprocess.DEVNULL,
         )  # fmt: skip
         deadline = time.monotonic() + 30
@@ -315,7 +315,7 @@ class Terminal:
     def __init__(self, folder: Path, *args: str, gemini: GeminiServer | None = None) -> None:
         self._ours, theirs = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "orchestrator", *args],
+            [commands.python(), "-m", "orchestrator", *args],
             cwd=folder, env=environment(gemini), stdin=theirs, stdout=theirs, stderr=theirs,
         )  # fmt: skip
         os.close(theirs)

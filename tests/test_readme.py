@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ MODULE_OF = {"memory-dedup": "memory", "memory-chat": "orchestrator"}
 
 def run(folder: Path, *args: str) -> str:
     done = subprocess.run(
-        [sys.executable, *args],
+        [commands.python(), *args],
         cwd=folder,
         env=OFFLINE | {"PYTHONPATH": str(ROOT), "MEMORY_DATA_DIR": str(folder / "data")},
         capture_output=True,

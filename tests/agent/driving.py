@@ -16,6 +16,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, Tool
 
+from tests import commands
+
 ROOT = Path(__file__).parent.parent.parent
 SERVE = ["-m", "memory", "serve"]
 PLACED = ["-m", "tests.agent.placed_server"]
@@ -85,7 +87,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 def agent(folder: Path, command: list[str] = SERVE, **env: str) -> Iterator[Agent]:
     """A client and its server, which ends with it."""
     server = StdioServerParameters(
-        command=sys.executable,
+        command=commands.python(),
         args=["-W", "error", *command],
         env=environment(folder, **env),
         cwd=str(folder),
@@ -103,7 +105,7 @@ class Wire:
     def __init__(self, folder: Path, *options: str, python: tuple[str, ...] = ()) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by drop
         self.process = subprocess.Popen(
-            [sys.executable, *python, *SERVE, *options],
+            [sys.executable if python else commands.python(), *python, *SERVE, *options],
             cwd=folder,
             env=environment(folder),
             stdin=subprocess.PIPE,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests import commands
 from tests.agent.driving import SERVE, environment
 
 _MOST_SAID = 20_000
@@ -22,7 +22,7 @@ def serving(
     """Where it answers; it ends well at SIGTERM, and nothing of `untold` is in its short log."""
     process = subprocess.Popen(
         ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh",
-         sys.executable, "-W", "error", *SERVE, "--http", "127.0.0.1:0", *options],
+         commands.python(), "-W", "error", *SERVE, "--http", "127.0.0.1:0", *options],
         cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None

@@ -24,6 +24,7 @@ from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.ledger import Ledger, Reader
 from memory.models import Memory
 from memory.store import MemoryStore
+from tests import commands
 from tests.agent.driving import PLACED, ROOT, Agent, Wire, agent, environment, text_of
 from tests.agent.placed_server import RoomyEmbedder
 
@@ -702,7 +703,7 @@ def two_way(folder: Path) -> bool:
 def command(folder: Path, *args: str, module: str = "memory", said: str = "") -> None:
     env = environment(folder, MEMORY_AGENT_WORKSPACE_DIR=str(folder / "workspace"))
     subprocess.run(
-        [sys.executable, "-m", module, *args],
+        [commands.python(), "-m", module, *args],
         cwd=folder,
         env=env,
         input=said,

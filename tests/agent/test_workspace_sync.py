@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from memory.config import AgentConfig, Config
 from memory.errors import InputError
 from memory.models import Memory, new_memory_id
 from memory.store import Forgotten, MemoryStore
+from tests import commands
 from tests.doubles import START
 
 DAY = START.astimezone()
@@ -277,7 +277,13 @@ def test_what_a_killed_write_left_goes_with_the_next_memory_that_is_forgotten(
     sync: WorkspaceMemorySync, tmp_path: Path, importance: int
 ) -> None:
     secret = told("The alarm code is 7788.", importance=importance)
-    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path), secret.model_dump_json()]
+    command = [
+        commands.python(),
+        "-c",
+        KILLED_WHILE_WRITING,
+        str(tmp_path),
+        secret.model_dump_json(),
+    ]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     [part] = [path.name for path in files if b"7788" in path.read_bytes()]

@@ -345,7 +345,7 @@ def test_a_name_that_nobody_has_is_answered_with_those_who_exist(run: Run, tmp_p
 def test_an_import_reads_standard_input(run: Run, tmp_path: Path) -> None:
     told = (tmp_path / lines(tmp_path, *COPIES)).read_bytes() + b"nonsense\n"
     done = subprocess.run(
-        [sys.executable, "-m", "memory", "import", "-"],
+        [commands.python(), "-m", "memory", "import", "-"],
         cwd=tmp_path,
         input=told,
         capture_output=True,
@@ -492,6 +492,7 @@ def test_a_foreign_store_is_audited_without_importing_anything(run: Run, tmp_pat
     assert failed(twice, 2).startswith("error: audit: needs one store at a time")
 
 
+@pytest.mark.usefixtures("forked_chroma")
 def test_a_cleaned_store_is_written_back_after_a_question_and_taken_back(tmp_path: Path) -> None:
     settings = Settings(anonymized_telemetry=False)
     with contextlib.chdir(tmp_path):
@@ -970,7 +971,7 @@ def test_a_signal_ends_an_import_cleanly_and_keeps_what_was_stored(
     ]
     name = lines(tmp_path, *many)
     process = subprocess.Popen(
-        [sys.executable, "-m", "memory", "import", name],
+        [commands.python(), "-m", "memory", "import", name],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
@@ -1007,7 +1008,7 @@ def test_a_full_output_device_is_one_clear_line(run: Run, tmp_path: Path) -> Non
     run("memory-dedup", "import", "--raw", lines(tmp_path, *COPIES))
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "memory", "export"],
+            [commands.python(), "-m", "memory", "export"],
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=full,

@@ -7,12 +7,13 @@ import os
 import re
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import commands
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "other-stores.md").read_text(encoding="utf-8")
@@ -180,7 +181,7 @@ MAKERS: Mapping[str, Callable[[Path, pytest.FixtureRequest], str]] = {
 
 def run(folder: Path, *command: str, given: str = "") -> str:
     done = subprocess.run(
-        [sys.executable, *command],
+        [commands.python(), *command],
         cwd=folder, env=os.environ | {"PYTHONPATH": f"{folder}:{ROOT}"}, input=given,
         capture_output=True, text=True, check=False,
     )  # fmt: skip

@@ -26,6 +26,7 @@ from memory.ledger.migrations import STEPS
 from memory.models import Action, KeptCandidate, Turn
 from memory.store import MemoryStore
 from memory.upkeep import back_up, examine, restore
+from tests import commands
 from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel
 from tests.ledger import version_1
@@ -490,7 +491,7 @@ def memory_dedup(url: str, folder: Path, *args: str) -> subprocess.CompletedProc
     env = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
     env |= {"MEMORY_DATA_DIR": str(folder), "MEMORY_LEDGER_URL": url}
     return subprocess.run(
-        [sys.executable, "-m", "memory", *args],
+        [commands.python(), "-m", "memory", *args],
         cwd=ROOT, env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from memory.assembly import open_store
 from memory.config import Config, LLMConfig, MemoryConfig
+from tests import commands
 
 BROWSER = """#!/bin/sh
 echo open > "$0.opened"
@@ -26,7 +26,7 @@ def test_ctrl_c_ends_a_review_while_the_browser_stays_in_the_foreground(tmp_path
     browser.chmod(0o755)
     stays.touch()
     given = {"MEMORY_DATA_DIR": str(tmp_path), "MEMORY_LLM_PROVIDER": "offline"}
-    command = [sys.executable, "-m", "memory", "review"]
+    command = [commands.python(), "-m", "memory", "review"]
     with subprocess.Popen(
         command,
         cwd=tmp_path,

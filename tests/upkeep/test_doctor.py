@@ -96,6 +96,7 @@ def indexed(
         yield store, chroma
 
 
+@pytest.mark.usefixtures("forked_chroma")
 def test_an_index_that_differs_is_said_and_made_again(
     indexed: tuple[MemoryStore, EmbeddedChroma],
 ) -> None:
