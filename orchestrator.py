@@ -24,14 +24,12 @@ from memory.cli import (
     ConfigFile,
     Debug,
     ReportFile,
-    Showing,
     check_report,
     compared,
     err,
-    how_alike,
     progress,
-    report_batch,
     run_shell,
+    save_report,
     set_up_logging,
     show,
     show_audit,
@@ -107,16 +105,16 @@ def chat(
     if not user.strip():
         raise WrongArgument("--user", "is empty", "name who is talking")
     settings = load_config(config).with_calls_per_run(max_calls)
+    check_report(report)
     if dedup_dry_run:
         if transcript is not None:
             raise WrongArgument(
                 "--dedup-dry-run", "changes nothing", "remember the transcript first, without it"
             )
-        show_audit(settings, Showing(report=report))
+        show_audit(settings, report=report)
         return
     if report is not None and not deduplicate_memories:
         raise WrongArgument("--report", "has nothing to tell", "give --deduplicate-memories too")
-    check_report(report)
     turns = _read_transcript(transcript) if transcript is not None else None
     with assembly.open_store(settings) as store:
         asyncio.run(_run(store, settings, deduplicate_memories, report, turns, user))
@@ -153,8 +151,12 @@ async def _deduplicate(
 ) -> None:
     """Run the batch and print its report; write each decision to the file, if one is named."""
     from memory.cli import end_if_nothing_was_answered, say_cost, view
+    from memory.decide import similarity_histogram
+    from memory.review import batch_report, recorded_cards
 
-    before = how_alike(store) if report is not None else None
+    before = None
+    if report is not None:
+        before = similarity_histogram(store.snapshot(), store.scope_of, store.scale)
     with progress("deduplicating") as tell:
         deduplicator = assembly.build_deduplicator(store, settings, model)
         done = await deduplicator.deduplicate_all(
@@ -162,7 +164,9 @@ async def _deduplicate(
         )
     show(view(done, groups=False))
     if report is not None and before is not None:
-        report_batch(report, store, done, before, settings.memory.rules)
+        with store.ledger.reading() as reader:
+            cards = recorded_cards(reader, reader.decisions.of_run(done.run))
+        save_report(report, batch_report(done, cards, before, settings.memory.rules, store.clock()))
     end_if_nothing_was_answered(done)
 
 

@@ -6,21 +6,10 @@ from typing import Annotated
 
 import typer
 
-from memory.cli.calibrating import calibrate
-from memory.cli.deduplicating import dedup, retry
+from memory.cli.cleaning import apply, audit, dedup, retry, review
 from memory.cli.importing import import_
-from memory.cli.keeping import (
-    backup,
-    doctor,
-    forget,
-    reembed,
-    restore,
-    runs,
-    undo,
-    upgrade,
-)
-from memory.cli.looking import audit, export, history, search, show_memory, stats
-from memory.cli.reviewing import apply, review
+from memory.cli.keeping import backup, calibrate, doctor, reembed, restore, upgrade
+from memory.cli.memories import export, forget, history, runs, search, show_memory, stats, undo
 from memory.cli.serving import serve
 from memory.cli.shell import ConfigFile, Debug, run_shell, set_up_logging, version_option
 from memory.cli.write_back import changes, write_back

@@ -1,27 +1,176 @@
-"""Importing memories, from a file or from another store."""
+"""Importing memories, and the options of all commands that read another store."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memory import assembly
-from memory.cli.deduplicating import MaxCalls
-from memory.cli.looking import say_missing_vectors
-from memory.cli.shell import EXIT_PROBLEM, err, progress
-from memory.cli.sources import brought_from, say_left_out, with_source
+from memory.cli.shell import EXIT_PROBLEM, MaxCalls, err, progress, say_missing_vectors
 from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
-    from memory.assembly import Brought, ImportReport, Source
+    from memory.assembly import Brought, Source
     from memory.config import Config
+
+
+# --- another store --------------------------------------------------------------------------------
+
+
+def _source(
+    from_chroma: Annotated[
+        str | None,
+        typer.Option("--from-chroma", help="A Chroma folder, or http://HOST:PORT of a server."),
+    ] = None,
+    from_mem0: Annotated[
+        str | None,
+        typer.Option(
+            "--from-mem0",
+            help="mem0's folder, http://HOST:6333 of its Qdrant, or postgresql://... of its "
+            "pgvector.",
+        ),
+    ] = None,
+    from_qdrant: Annotated[
+        str | None,
+        typer.Option("--from-qdrant", help="A local Qdrant folder, or http://HOST:6333."),
+    ] = None,
+    from_pgvector: Annotated[
+        str | None,
+        typer.Option("--from-pgvector", help="postgresql://... of a table with vectors."),
+    ] = None,
+    from_langgraph: Annotated[
+        str | None,
+        typer.Option(
+            "--from-langgraph",
+            help="The file of LangGraph's SqliteStore, or postgresql://... of its PostgresStore.",
+        ),
+    ] = None,
+    from_mcp_memory: Annotated[
+        Path | None,
+        typer.Option("--from-mcp-memory", help="The JSON Lines of MCP's reference memory server."),
+    ] = None,
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            "--collection", help="The collection to read [default: memories, mem0's mem0]."
+        ),
+    ] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namespace",
+            help="A namespace of LangGraph's store and all inside it; repeatable [default: those "
+            "that hold memories].",
+        ),
+    ] = None,
+    text_key: Annotated[
+        str | None, typer.Option(help="The metadata key of the text [default: detected].")
+    ] = None,
+    user_key: Annotated[
+        str | None, typer.Option(help="The metadata key of the user [default: detected].")
+    ] = None,
+    time_key: Annotated[
+        str | None, typer.Option(help="The metadata key of the time [default: detected].")
+    ] = None,
+    id_key: Annotated[
+        str | None, typer.Option(help="The metadata key of the id [default: the store's own id].")
+    ] = None,
+    default_time: Annotated[
+        str | None, typer.Option(help="The time of rows that have none, ISO 8601.")
+    ] = None,
+    no_user: Annotated[
+        bool, typer.Option("--no-user", help="Import rows without a user as everyone's.")
+    ] = False,
+    assume_utc: Annotated[
+        bool, typer.Option("--assume-utc", help="Take times without a time zone as UTC.")
+    ] = False,
+) -> Source:
+    """Raises: InputError."""
+    from memory.interchange import Reading
+
+    reading = Reading(
+        text_key=text_key,
+        user_key=user_key,
+        time_key=time_key,
+        id_key=id_key,
+        default_time=None if default_time is None else _time(default_time),
+        no_user=no_user,
+        assume_utc=assume_utc,
+    )
+    if namespace and from_langgraph is None:
+        raise WrongArgument("--namespace", "is for --from-langgraph")
+    return assembly.Source(
+        reading,
+        collection,
+        chroma=from_chroma,
+        mem0=from_mem0,
+        qdrant=from_qdrant,
+        pgvector=from_pgvector,
+        langgraph=from_langgraph,
+        mcp_memory=from_mcp_memory,
+        namespaces=tuple(namespace or ()),
+    )
+
+
+def _time(given: str) -> datetime:
+    try:
+        read = datetime.fromisoformat(given)
+    except ValueError as exc:
+        raise WrongArgument("--default-time", f"{given!r} is not ISO 8601", "2025-01-01") from exc
+    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
+
+
+def with_source(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace a command's parameter `source` by the options that name a source."""
+    value = {"Source": Any}  # loading the class would slow down `--help`
+    options = inspect.signature(_source, eval_str=True, locals=value).parameters
+    own = inspect.signature(command, eval_str=True, locals=value)
+    shown = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, declared in own.parameters.items()
+        for parameter in (options.values() if name == "source" else [declared])
+    ]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        source = _source(**{name: given.pop(name) for name in options})
+        command(source=source, **given)
+
+    # Both are what typer reads a command's options from.
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    called.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined] # a function's
+    return called
+
+
+def brought_from(source: Source, config: Config) -> Brought:
+    """Read a store; print a line for each memory that is left out.
+
+    Raises: InputError.
+    """
+    brought = assembly.read_source(source, config)
+    say_left_out(brought)
+    return brought
+
+
+def say_left_out(brought: Brought) -> None:
+    for note in brought.notes:
+        err().print(note)
+    for problem in brought.left_out:
+        err().print(f"error: {problem}")
+
+
+# --- import ---------------------------------------------------------------------------------------
 
 
 @with_source
@@ -41,15 +190,19 @@ def import_(
 
     With --raw they are stored unchanged.
     """
-    config: Config = context.obj
-    brought = _brought(config, file, source)
-    config = config.with_calls_per_run(max_calls)
+    from memory.cli.views import cost
+
+    brought = _brought(context.obj, file, source)
+    config: Config = context.obj.with_calls_per_run(max_calls)
     with assembly.open_store(config) as store, progress("importing") as tell:
         if raw:
             done = assembly.import_raw(store, brought, tell)
         else:
             done = asyncio.run(assembly.import_deduplicated(store, brought, config, tell))
-    _say_calls(config, done)
+    if done.usage.calls:
+        price = config.llm.price
+        money = None if price is None else price.of(done.usage)
+        err().print(f"model calls: {cost(done.model, done.usage, money)}")
     say_missing_vectors(done.without_vector)
     actions = ", ".join(f"{n:,} {name}" for name, n in done.actions.items()) or "nothing"
     change = f"memories {done.memories_before:,} -> {done.memories:,}"
@@ -79,21 +232,9 @@ def _brought(config: Config, file: Path | None, source: Source) -> Brought:
         try:
             brought = assembly.read_source(replace(source, file=spooled), config)
         except InputError as exc:
-            raise _of_stdin(exc) from exc
-    brought = replace(brought, left_out=tuple(map(_of_stdin, brought.left_out)))
+            exc.source = "standard input"
+            raise
+    for problem in brought.left_out:
+        problem.source = "standard input"
     say_left_out(brought)
     return brought
-
-
-def _of_stdin(problem: InputError) -> InputError:
-    problem.source = "standard input"
-    return problem
-
-
-def _say_calls(config: Config, done: ImportReport) -> None:
-    from memory.cli.views import cost
-
-    if done.usage.calls:
-        price = config.llm.price
-        money = None if price is None else price.of(done.usage)
-        err().print(f"model calls: {cost(done.model, done.usage, money)}")

@@ -1,8 +1,9 @@
-"""Keeping a store: undo, forget, reembed, doctor, backup, restore, upgrade."""
+"""Keeping a store in order: calibrate, reembed, doctor, backup, restore, upgrade."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,145 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memory import assembly
-from memory.cli.looking import known_id, who_exists
-from memory.cli.shell import EXIT_PROBLEM, AsJson, confirm, err, progress, show, show_json
-from memory.errors import InputError, WrongArgument
+from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json
+from memory.errors import InputError
 
 if TYPE_CHECKING:
-    from memory.ledger import Reader, Run
-    from memory.store import Forgotten, ForgottenUser, MemoryStore
+    from memory.config import Config
+    from memory.upkeep import AlikePair, Answer, Band, Counted
 
-
-def undo(
-    context: typer.Context,
-    target: Annotated[
-        str,
-        typer.Argument(help="A decision's number, a run's name, or a memory's id (its last one)."),
-    ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be undone.")
-    ] = False,
-) -> None:
-    """Undo a decision or a run.
-
-    Its memories are restored, and are kept apart from then on.
-    """
-    from memory.agent import follow_undo
-    from memory.cli.views import decisions_view
-    from memory.review import recorded_cards
-    from memory.store import plan_undo
-
-    if dry_run:
-        with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
-            undone = plan_undo(reader, _undo_target(reader, target))
-            shown = recorded_cards(reader, undone[::-1])[::-1]
-        show(decisions_view(shown))
-        err().print(f"would undo {len(undone):,} decisions; nothing was changed")
-        return
-    with assembly.open_existing_store(context.obj) as store:
-        with store.ledger.reading() as reader:
-            wanted = _undo_target(reader, target)
-        undone = store.undo(wanted)
-        workspace = assembly.build_workspace(context.obj, store.ledger)
-        if problem := follow_undo(store, workspace, undone):
-            err().print(problem)
-    for one in undone:
-        what = f"undone {one.number}: {one.action.value} of {len(one.joined)} memories"
-        show(f"{what}, {one.reason}")
-
-
-def _undo_target(reader: Reader, given: str) -> int | str:
-    """Return a decision's number or a run's name; for a memory, its last standing decision."""
-    if given.isdecimal():
-        return int(given)
-    about = reader.decisions.about(known_id(reader, given))
-    standing = [one.number for one in about if one.reversible and not one.undone]
-    return max(standing, default=given)
-
-
-def runs(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the batches and imports, oldest first.
-
-    `undo` takes the name of a run.
-    """
-    from memory.cli.views import grid
-
-    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
-        found = reader.decisions.runs()
-    if as_json:
-        show_json([{**asdict(run), "began_at": run.began_at.isoformat()} for run in found])
-    else:
-        show(grid(map(_run_row, found), fixed=2))
-
-
-def _run_row(run: Run) -> tuple[str, str, str]:
-    counts = [*run.decisions.items(), ("pending", run.pending), ("undone", run.undone)]
-    shown = ", ".join(f"{n:,} {name}" for name, n in counts if n)
-    return run.name, f"{run.began_at:%Y-%m-%d %H:%M}", shown
-
-
-def forget(
-    context: typer.Context,
-    memory_id: Annotated[
-        str | None, typer.Argument(help="Its id, as `search` and `export` show it.")
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option(help="Erase all about this user, and their waiting turns.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before erasing a user.")] = False,
-) -> None:
-    """Erase a memory, or all about a user, for good.
-
-    The memories that it was made from are erased too.
-    """
-    from memory.agent import forget_everywhere, forget_user_everywhere
-    from memory.text import clean
-
-    user = clean(user) if user is not None else None
-    if (memory_id is None) == (user is None):
-        raise WrongArgument("forget", "needs a memory's id or a user", "give ID, or --user USER")
-    with assembly.open_existing_store(context.obj) as store:
-        workspace = assembly.build_workspace(context.obj, store.ledger)
-        if user is not None:
-            _confirm(store, user, yes)
-            gone: Forgotten | ForgottenUser
-            gone, problem = forget_user_everywhere(store, workspace, user)
-        else:
-            assert memory_id is not None
-            with store.ledger.reading() as reader:
-                known = known_id(reader, memory_id)
-            gone, problem = forget_everywhere(store, workspace, known)
-    if problem:
-        err().print(problem)
-    _say_what_is_left(gone)
-
-
-def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
-    """Say how much is about a user; end unless the person confirms."""
-    with store.ledger.reading() as reader:
-        memories = reader.counts().users.get(user, 0)
-        turns = reader.turns.count_waiting_of(user)
-        more = reader.memories.first_of(user, 1) or reader.episodes.owned_by(user)
-    if not memories and not turns and not more:
-        others = who_exists(store, user)
-        problem = f"there is nothing about {user!r}{others}"
-        raise InputError("forget", problem, "see `memory-dedup stats`")
-    err().print(f"{memories:,} memories and {turns:,} waiting turns of {user}")
-    confirm(yes, "erase them for good?", "nothing was erased")
-
-
-def _say_what_is_left(gone: Forgotten | ForgottenUser) -> None:
-    if gone.erased:
-        err().print("erased")
-    elif gone.set_aside:
-        names = ", ".join(gone.set_aside)
-        err().print(
-            f"gone from the ledger, but damaged files may still hold it; delete them: {names}"
-        )
-    else:
-        err().print(
-            "index pending: gone from the ledger; the process that has the index clears the rest"
-        )
+_HEADINGS = (
+    "cosine", "pairs", "asked", "same", "merge", "apart", "asks", "finds",
+)  # fmt: skip
+_LEGEND = "asks, finds: questions for 1,000 memories, and pairs found, if all above were asked"
+_NUMBERS = (1, 2, 6, 7)
+"""The columns that hold plain numbers."""
 
 
 def reembed(context: typer.Context) -> None:
@@ -242,3 +117,136 @@ def upgrade(context: typer.Context) -> None:
         err().print("the ledger is up to date already")
     else:
         err().print(f"upgraded; the old ledger is kept in {copy}")
+
+
+# --- calibrate ------------------------------------------------------------------------------------
+
+
+def calibrate(
+    context: typer.Context,
+    person: Annotated[
+        bool,
+        typer.Option(
+            "--person", help="Ask you instead of the model: y, m, n, s (skip) or q (quit)."
+        ),
+    ] = False,
+    questions: Annotated[
+        int,
+        typer.Option(min=1, max=100_000, help="The most pairs to ask about, over all days."),
+    ] = 120,
+    wanted: Annotated[
+        float,
+        typer.Option(
+            min=0.5, max=1.0, help="The share of unasked replacements that must be right."
+        ),
+    ] = 0.99,
+    from_reviews: Annotated[
+        bool,
+        typer.Option("--from-reviews", help="Use the answers of reviews and ask nobody."),
+    ] = False,
+) -> None:
+    """Suggest a scale of similarity for this store.
+
+    It asks whether pairs of memories say the same, and changes nothing.
+    """
+    from memory.upkeep import pairs_of, reviewed
+
+    config: Config = context.obj
+    with assembly.read_store(config) as store:
+        pairs, memories = pairs_of(store, config.memory.dedup_candidates)
+        known = reviewed(store) if from_reviews else None
+    if known is not None:
+        reviewed_pairs, answers = known
+        pairs = [*(pair for pair in pairs if pair.key not in answers), *reviewed_pairs]
+    else:
+        answers = _asked(pairs, config, questions, person=person)
+    _suggest(pairs, answers, memories, config, wanted)
+
+
+def _asked(
+    pairs: Sequence[AlikePair], config: Config, questions: int, *, person: bool
+) -> dict[str, Answer]:
+    """Ask the model or the person, who is shown each pair on stderr; return all answers so far.
+
+    Raises: InputError.
+    """
+    from memory.models import OFFLINE
+    from memory.upkeep import CalibrationLog, ask_model, ask_person
+
+    model = assembly.build_model(config)
+    if model.name == OFFLINE and not person:
+        raise InputError(
+            "calibrate",
+            "the offline judge only compares words, which cannot fit a threshold",
+            "answer yourself with --person, use --from-reviews, or configure a model",
+        )
+    file = Path(config.memory.data_dir) / "calibration.jsonl"
+    log = CalibrationLog(file, "person" if person else model.name)
+    if person:
+        ask_person(pairs, log, questions, lambda text: err().print(text, markup=False), _typed)
+    else:
+        with progress("asking") as tell:
+            ask_model(pairs, model, log, questions, config.llm.concurrency, tell)
+    return log.read()
+
+
+def _typed() -> str | None:
+    """Return one line that the person typed, in lower case; None at the end of input."""
+    line = sys.stdin.readline()
+    return line.strip().lower() if line else None
+
+
+def _suggest(
+    pairs: Sequence[AlikePair],
+    answers: Mapping[str, Answer],
+    memories: int,
+    config: Config,
+    wanted: float,
+) -> None:
+    """Show the answers for each band, and the lines of config.yaml that follow from them.
+
+    Pairs with kana or Han are shown apart: they have an anchor of their own.
+    """
+    from memory.upkeep import lines, suggest
+
+    strict = [pair for pair in pairs if pair.strict]
+    others = [pair for pair in pairs if not pair.strict]
+    if others or not strict:
+        _show_bands("other scripts" if strict else "", others, answers, memories)
+    if strict:
+        _show_bands("kana or Han in either text", strict, answers, memories)
+    show(_LEGEND)
+    now = config.memory.scale_for(assembly.build_embedder(config).fingerprint)
+    suggested = suggest(pairs, answers, now, wanted, guard=config.memory.dedup_guard)
+    sys.stdout.writelines(f"{line}\n" for line in lines(suggested, wanted))
+
+
+def _show_bands(
+    title: str, pairs: Sequence[AlikePair], answers: Mapping[str, Answer], memories: int
+) -> None:
+    """Show the bands that have pairs, the most similar first."""
+    from memory.cli.views import grid
+    from memory.upkeep import prices, tally
+
+    bands = tally(pairs, answers)
+    priced = zip(bands, prices(bands, memories), strict=True)
+    rows = [_cells(band, *price) for band, price in priced if band.pairs]
+    if title:
+        show(title)
+    show(grid([_HEADINGS, *reversed(rows)], fixed=7, gap=1, right=_NUMBERS))
+
+
+def _cells(band: Band, asks: float, found: float | None) -> tuple[str, ...]:
+    counted = band.every
+    shares = (_share(counted, hits) for hits in (counted.same, counted.merge, counted.apart))
+    finds = "?" if found is None else f"{found:,.0f}"
+    edges = f"{band.low:.2f}-{band.high:.2f}"
+    return edges, f"{band.pairs:,}", f"{counted.asked:,}", *shares, f"{asks:,.0f}", finds
+
+
+def _share(counted: Counted, hits: int) -> str:
+    share = counted.share(hits)
+    if share is None:
+        return ""
+    low, high = counted.interval(hits)
+    return f"{share:.0%} ({100 * low:.0f}-{high:.0%})"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol
 
 import typer
 from rich.console import Console, RenderableType
@@ -23,6 +23,10 @@ from memory import __version__
 from memory.errors import MemoryPipelineError, WrongArgument
 from memory.runtime import end_quietly, terminate_as_interrupt
 from memory.text import visible
+
+if TYPE_CHECKING:
+    from memory.review import Report
+    from memory.store import MemoryStore
 
 EXIT_PROBLEM = 1
 EXIT_USAGE = 2
@@ -37,6 +41,16 @@ ConfigFile = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Log every decision.")]
+MaxCalls = Annotated[
+    int | None,
+    typer.Option(min=0, help="The most calls of the model [default: memory.dedup_calls_per_run]."),
+]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", help="Write a report; the file's ending says which: .html, .json, .csv or .md."
+    ),
+]
 
 
 def version_option(program: str) -> Any:
@@ -92,6 +106,36 @@ def confirm(yes: bool, question: str, refused: str) -> None:
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         err().print(refused)
         raise typer.Exit(EXIT_PROBLEM)
+
+
+def check_report(path: Path | None) -> None:
+    """Check the name of a report, before any work is done. Raises: InputError."""
+    if path is not None:
+        from memory.review import check_report_name
+
+        check_report_name(path)
+
+
+def save_report(path: Path, report: Report) -> None:
+    """Raises: InputError."""
+    from memory.review import write_report
+
+    write_report(report, path)
+    err().print(f"report written to {path}; `forget` cannot erase the texts in it")
+
+
+def warn_of_missing_vectors(store: MemoryStore) -> None:
+    """Warn of memories without a vector: nothing is found near them."""
+    with store.ledger.reading() as reader:
+        say_missing_vectors(len(reader.vectors.missing_texts()))
+
+
+def say_missing_vectors(missing: int) -> None:
+    if missing:
+        err().print(
+            f"warning: {missing:,} texts have no vector: their memories are kept, but nothing is "
+            "found near them; run `memory-dedup doctor --fix`"
+        )
 
 
 def set_up_logging(debug: bool) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from memory import assembly
+from memory.cli.importing import say_left_out
 from memory.cli.shell import EXIT_PROBLEM, confirm, err, progress, show
-from memory.cli.sources import say_left_out
 from memory.errors import InputError, WrongArgument
 from memory.text import shortened
 

@@ -1,0 +1,300 @@
+"""Cleaning a whole store: the plan, the batch, and what a person decides about single groups."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+import webbrowser
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from memory import assembly
+from memory.cli.importing import brought_from, with_source
+from memory.cli.shell import (
+    EXIT_PROBLEM,
+    MaxCalls,
+    ReportFile,
+    Tell,
+    check_report,
+    compared,
+    err,
+    progress,
+    save_report,
+    show,
+    warn_of_missing_vectors,
+)
+from memory.errors import InputError, LedgerMissing, WrongArgument
+
+if TYPE_CHECKING:
+    import socket
+    from concurrent.futures import Executor
+
+    from memory.assembly import Source
+    from memory.config import Config
+    from memory.decide import GroupFilter
+    from memory.deduplicator import MemoryDeduplicator
+    from memory.models import DeduplicationReport
+    from memory.runtime import Address
+    from memory.store import MemoryStore
+
+_GROUPS = 50
+"""Groups that an audit shows to people by default; programs get all of them."""
+_INSIST = 'to apply it anyway, insist in the report or write "insist": true in this line'
+
+
+# --- the plan -------------------------------------------------------------------------------------
+
+
+@with_source
+def audit(
+    *,
+    context: typer.Context,
+    groups: Annotated[
+        int | None,
+        typer.Option("--groups", min=0, help="Groups to show [default: 50, all with --json]."),
+    ] = None,
+    sort: Annotated[
+        Literal["certain", "size", "time"],
+        typer.Option("--sort", help="Least certain, largest, or newest groups first."),
+    ] = "certain",
+    user: Annotated[str | None, typer.Option(help="Only groups about this user.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the whole report as JSON.")
+    ] = False,
+    report: ReportFile = None,
+    source: Source,
+) -> None:
+    """Show what a clean-up would do, and change nothing.
+
+    With a --from option it reads another store and imports nothing.
+    """
+    from memory.decide import GroupFilter
+
+    check_report(report)
+    chosen = GroupFilter(_GROUPS if groups is None and not as_json else groups, sort, user)
+    if source.stores == 0:
+        show_audit(context.obj, chosen, as_json=as_json, report=report)
+        return
+    if source.stores > 1:
+        raise WrongArgument("audit", "needs one store at a time", "give one --from option")
+    brought = brought_from(source, context.obj)
+    with TemporaryDirectory(prefix="memory-audit-") as folder:
+        elsewhere = context.obj.at(folder)
+        with assembly.open_store(elsewhere) as store, progress("reading"):
+            store.add_batch(brought.memories)
+        left_out = len(brought.left_out)
+        del brought  # the plan takes as much memory again
+        show_audit(elsewhere, chosen, as_json=as_json, report=report)
+    if left_out:
+        err().print(f"{left_out:,} left out; the reasons are above")
+        raise typer.Exit(EXIT_PROBLEM)
+
+
+def show_audit(
+    config: Config,
+    chosen: GroupFilter | None = None,
+    *,
+    as_json: bool = False,
+    report: Path | None = None,
+) -> None:
+    """Print the plan of a deduplication; without a ledger, say that there is none."""
+    from memory.cli.views import view
+    from memory.decide import GroupFilter
+
+    try:
+        store = assembly.read_store(config)
+    except LedgerMissing as exc:
+        err().print(f"{exc}")
+        return
+    with store:
+        warn_of_missing_vectors(store)
+        with progress("looking") as tell:
+            chosen = chosen or GroupFilter(_GROUPS)
+            found = asyncio.run(assembly.audit_store(store, config, chosen, compared(tell)))
+        if report is not None:
+            from memory.decide import similarity_histogram
+            from memory.review import audit_report, cards_of
+
+            gc.freeze()  # else every collection while cards are made walks over all memories
+            alike = similarity_histogram(found.snapshot, store.scope_of, store.scale)
+            cards, rules = cards_of(found.plan), config.memory.rules
+            save_report(report, audit_report(found.report, cards, alike, rules, store.clock()))
+    if as_json:
+        sys.stdout.write(found.report.model_dump_json(indent=2) + "\n")
+    elif report is None:
+        show(view(found.report, groups=True), paged=True)
+
+
+# --- the batch ------------------------------------------------------------------------------------
+
+
+def dedup(
+    context: typer.Context,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that look for pairs [default: this one].")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask cluster that looks for pairs.")
+    ] = None,
+    max_calls: MaxCalls = None,
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough", help="Show the model each memory with all near ones: twice the pages."
+        ),
+    ] = False,
+) -> None:
+    """Clean the whole store: merge or retire near-copies."""
+    from memory.cli.views import say_cost
+
+    if workers is not None and dask is not None:
+        raise WrongArgument("dedup", "takes --workers or --dask", "give one of them")
+
+    def batch(deduplicator: MemoryDeduplicator, tell: Tell) -> Awaitable[DeduplicationReport]:
+        return deduplicator.deduplicate_all(
+            max_calls=max_calls,
+            thorough=thorough,
+            on_progress=tell,
+            on_page=lambda page, of: tell(page, of, "page"),
+            on_plan=say_cost,
+            on_compared=compared(tell),
+        )
+
+    with (
+        assembly.open_existing_store(context.obj) as store,
+        assembly.open_executor(workers, dask) as executor,
+    ):
+        _run("deduplicating", store, context.obj, batch, executor)
+
+
+def retry(
+    context: typer.Context,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Ask about the whole store, except what a person kept apart."),
+    ] = False,
+) -> None:
+    """Ask the model what it could not answer before."""
+
+    def batch(deduplicator: MemoryDeduplicator, tell: Tell) -> Awaitable[DeduplicationReport]:
+        return deduplicator.retry_pending(
+            again=everything,
+            on_progress=tell,
+            on_page=lambda page, of: tell(page, of, "page"),
+            on_compared=compared(tell),
+        )
+
+    with assembly.open_existing_store(context.obj) as store:
+        _run("asking again", store, context.obj, batch)
+
+
+def _run(
+    label: str,
+    store: MemoryStore,
+    config: Config,
+    batch: Callable[[MemoryDeduplicator, Tell], Awaitable[DeduplicationReport]],
+    executor: Executor | None = None,
+) -> None:
+    """Run a batch with the configured model and show its report."""
+    from memory.cli.views import end_if_nothing_was_answered, view
+
+    async def run(tell: Tell) -> DeduplicationReport:
+        async with aclosing(assembly.build_model(config)) as model:
+            return await batch(assembly.build_deduplicator(store, config, model, executor), tell)
+
+    with progress(label) as tell:
+        report = asyncio.run(run(tell))
+    show(view(report, groups=False))
+    end_if_nothing_was_answered(report)
+
+
+# --- a person decides -----------------------------------------------------------------------------
+
+
+def apply(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A decisions file that a report saved.")],
+) -> None:
+    """Apply the answers that a person gave in a report.
+
+    An answer that no longer fits is refused, with the reason.
+    """
+    from memory.review import Already, Given, Objected, Refused, read_decisions
+
+    found = read_decisions(file)
+    given = already = 0
+    with assembly.open_existing_store(context.obj) as store:
+        answers = assembly.build_answers(store, context.obj)
+        for number, answered in found:
+            outcome = answered if isinstance(answered, InputError) else answers.give(answered)
+            given += isinstance(outcome, Given)
+            already += isinstance(outcome, Already)
+            if isinstance(outcome, (Objected, Refused)):
+                remedy = _INSIST if isinstance(outcome, Objected) else ""
+                outcome = InputError(file, outcome.why, remedy, number)
+            if isinstance(outcome, InputError):
+                err().print(f"refused: {outcome}")
+    refused = len(found) - given - already
+    undo = f"; `memory-dedup undo {answers.run}` undoes them" if given else ""
+    err().print(f"{given:,} applied, {already:,} applied before, {refused:,} refused{undo}")
+    if refused:
+        raise typer.Exit(EXIT_PROBLEM)
+
+
+def review(
+    context: typer.Context,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen on [default: a free one].")
+    ] = 0,
+    host: Annotated[
+        str,
+        typer.Option(
+            help="The address to listen on; others than loopback can be reached by others."
+        ),
+    ] = "127.0.0.1",
+    blind: Annotated[
+        bool, typer.Option("--blind", help="Hide similarity and plan until you have answered.")
+    ] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
+) -> None:
+    """Go through the groups in a browser.
+
+    There you apply the plan, keep a group apart, leave a member out, write one text, or undo.
+    """
+    from memory.runtime import Address
+
+    with Address(host, port).listen() as listening:
+        where = Address(host, listening.getsockname()[1])
+        asyncio.run(_review(context.obj, where, listening, blind, open_browser=not no_browser))
+    err().print("stopped; every answer that was given is kept")
+
+
+async def _review(
+    config: Config, where: Address, listening: socket.socket, blind: bool, *, open_browser: bool
+) -> None:
+    """Print an address that admits a browser, and serve until the command is stopped."""
+    from memory.review import BrowserSession, ReviewServer
+    from memory.runtime import serve_until, stop_event
+
+    session = BrowserSession(where)
+    with assembly.open_existing_store(config) as store:
+        async with aclosing(assembly.build_model(config)) as model:
+            review = assembly.build_review(store, config, model, blind=blind)
+            await review.look()
+            with stop_event() as stop:
+                address = session.address()
+                sys.stdout.write(f"{address}\n")
+                sys.stdout.flush()
+                err().print("the address works once; Ctrl-C ends the review")
+                if open_browser:  # in a thread, since some browsers return only when closed
+                    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+                await serve_until(stop, ReviewServer(review, session).app(), listening)

@@ -1,0 +1,346 @@
+"""Commands about memories and the decisions on them: find, show and export; undo and forget."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memory import assembly
+from memory.cli.shell import (
+    AsJson,
+    ReportFile,
+    check_report,
+    confirm,
+    err,
+    save_report,
+    show,
+    show_json,
+    warn_of_missing_vectors,
+)
+from memory.errors import InputError, MemoryNotFound, WrongArgument
+from memory.text import shortened
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from memory.ledger import DecisionRecord, Reader
+    from memory.models import SearchResult
+    from memory.store import Forgotten, ForgottenUser, MemoryStore
+
+_MOST_USERS = 5
+"""Users that a message names."""
+_MOST_CHARACTERS = 2_000
+"""Characters of a memory that a search shows."""
+
+
+def export(
+    context: typer.Context,
+    user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
+) -> None:
+    """Write every live memory to stdout as JSON Lines.
+
+    `import` reads it back.
+    """
+    from memory.interchange import write_memory
+    from memory.text import clean
+
+    user = clean(user) if user is not None else None
+    with assembly.read_store(context.obj) as store:
+        with store.ledger.reading() as reader:
+            behind = reader.external_ids_behind()
+        for memory in store.memories():
+            if user is None or memory.user == user:
+                sys.stdout.write(write_memory(memory, behind.get(memory.id, ())) + "\n")
+        if user is not None and (others := who_exists(store, user)):
+            err().print(f"nothing to export{others}")
+
+
+def search(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many memories to show.")] = 5,
+    user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
+) -> None:
+    """Show the memories that match a query best, with scores."""
+    from memory.cli.views import grid
+
+    with assembly.read_store(context.obj) as store:
+        warn_of_missing_vectors(store)
+        found = store.search(query, k, user=user, everyone=user is None, min_score=min_score)
+        others = "" if found or user is None else who_exists(store, user)
+    if not found:
+        err().print(f"nothing found{others}")
+    show(grid(map(_hit_row, found), fixed=2))
+
+
+def who_exists(store: MemoryStore, user: str) -> str:
+    """Return the end of a message that names the users there are; "" if this one has memories."""
+    from memory.text import clean
+
+    user = clean(user)
+    users = [name for name in store.counts().users if name is not None]
+    if user in users or not users:
+        return ""
+    like = [name for name in users if name.casefold() == user.casefold()]
+    like += [one for one in difflib.get_close_matches(user, users, _MOST_USERS) if one not in like]
+    named = like or users[:_MOST_USERS]
+    more = "" if like or len(users) == len(named) else f" and {len(users) - len(named):,} more"
+    return f": no memory is about {user!r}; there is {', '.join(named)}{more}"
+
+
+def _hit_row(hit: SearchResult) -> tuple[str, str, Text]:
+    from rich.text import Text
+
+    content = hit.memory.content
+    left = f" ({len(content):,} characters; see export)" if len(content) > _MOST_CHARACTERS else ""
+    shown = Text(shortened(content, _MOST_CHARACTERS) + left if left else content)
+    return f"{hit.score:.2f}", hit.memory.id, shown
+
+
+def stats(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show what the store holds."""
+    from memory.cli.views import table
+
+    with assembly.read_store(context.obj) as store:
+        counts = store.counts()
+        warn_of_missing_vectors(store)
+        with store.ledger.reading() as reader:
+            embedder = reader.meta("embedder") or "none yet"
+            private = context.obj.memory.read_private
+            unread = {
+                model: reader.readings.count_unread(model, private=private)
+                for model in reader.readings.models()
+            }
+    if as_json:
+        users_of = [{"user": user, "memories": n} for user, n in counts.users.items()]
+        held = {**asdict(counts), "users": users_of, "embedder": embedder, "unread": unread}
+        show_json({**held, "ledger": store.ledger.name})
+        return
+    users = [f"{user or 'everyone'} {n:,}" for user, n in counts.users.items()]
+    shown = ", ".join(users[:20]) + (", ..." if len(users) > 20 else "")
+    decided = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.decisions.items()))
+    rows = [
+        ("memories", f"{counts.live:,} live, {counts.retired:,} retired"),
+        ("users", f"{len(users):,}: {shown}" if users else "none"),
+        ("decisions", decided or "none"),
+        ("pending", f"{counts.pending:,}"),
+        *(("read", f"all but {left:,} memories ({model})") for model, left in unread.items()),
+        ("turns to extract", f"{counts.turns:,}"),
+        ("embedder", embedder),
+        ("ledger", store.ledger.name),
+    ]
+    show(table(rows))
+
+
+def history(
+    context: typer.Context,
+    memory_id: Annotated[
+        str | None, typer.Argument(help="A memory's id [default: all decisions but additions].")
+    ] = None,
+    text: Annotated[
+        bool, typer.Option("--text", help="Show all wordings of a memory, retired ones too.")
+    ] = False,
+    as_json: AsJson = False,
+    report: ReportFile = None,
+) -> None:
+    """List the decisions with their reasons, oldest first.
+
+    `undo` takes a decision's number, `show` a memory's id.
+    """
+    from memory.cli.views import decisions_view, wordings_view
+    from memory.review import history_report, memory_history, recorded_cards
+
+    check_report(report)
+    if text and memory_id is None:
+        raise WrongArgument("history", "--text needs a memory's id", "see `memory-dedup search`")
+    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+        known = None if memory_id is None else known_id(reader, memory_id)
+        if text and known is not None:
+            found = memory_history(reader, known)
+            if found is None:
+                raise MemoryNotFound(known)
+            show(wordings_view(found.wordings))
+            return
+        recorded = store.history(known)
+        if known is not None and not recorded:
+            raise MemoryNotFound(known)
+        cards = recorded_cards(reader, recorded) if report or not as_json else []
+    if report is not None:
+        save_report(report, history_report(cards, context.obj.memory.rules, store.clock()))
+    if as_json:
+        show_json([_decision_json(record) for record in recorded])
+    elif report is None:
+        show(decisions_view(cards), paged=True)
+
+
+def known_id(reader: Reader, given: str) -> str:
+    """Return the id of a memory that a person names by its id or by the id that its import gave.
+
+    Raises: WrongArgument if several memories have it.
+    """
+    found = reader.memories.named(given)
+    if len(found) > 1:
+        ids = ", ".join(sorted(row.memory.id for row in found))
+        raise WrongArgument(given, f"{len(found)} memories have this id", f"name one: {ids}")
+    return found[0].memory.id if found else given
+
+
+def _decision_json(record: DecisionRecord) -> dict[str, object]:
+    fields = asdict(record)
+    del fields["before"]  # only undo reads it
+    survivors = [{"id": name, "stands_for": retired} for name, retired in record.survivors]
+    return {**fields, "at": record.at.isoformat(), "survivors": survivors}
+
+
+def show_memory(
+    context: typer.Context,
+    memory_id: Annotated[str, typer.Argument(help="The id of a live or retired memory.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show one memory, its wordings and its decisions."""
+    from memory.cli.views import memory_json, memory_view
+    from memory.review import memory_history
+
+    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+        found = memory_history(reader, known_id(reader, memory_id))
+    if found is None:
+        raise MemoryNotFound(memory_id)
+    if as_json:
+        show_json(memory_json(found))
+    else:
+        show(memory_view(found), paged=True)
+
+
+# --- changes --------------------------------------------------------------------------------------
+
+
+def undo(
+    context: typer.Context,
+    target: Annotated[
+        str,
+        typer.Argument(help="A decision's number, a run's name, or a memory's id (its last one)."),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be undone.")
+    ] = False,
+) -> None:
+    """Undo a decision or a run.
+
+    Its memories are restored, and are kept apart from then on.
+    """
+    from memory.agent import follow_undo
+    from memory.cli.views import decisions_view
+    from memory.review import recorded_cards
+    from memory.store import plan_undo
+
+    if dry_run:
+        with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+            undone = plan_undo(reader, _undo_target(reader, target))
+            shown = recorded_cards(reader, undone[::-1])[::-1]
+        show(decisions_view(shown))
+        err().print(f"would undo {len(undone):,} decisions; nothing was changed")
+        return
+    with assembly.open_existing_store(context.obj) as store:
+        with store.ledger.reading() as reader:
+            wanted = _undo_target(reader, target)
+        undone = store.undo(wanted)
+        workspace = assembly.build_workspace(context.obj, store.ledger)
+        if problem := follow_undo(store, workspace, undone):
+            err().print(problem)
+    for record in undone:
+        what = f"undone {record.number}: {record.action.value} of {len(record.joined)} memories"
+        show(f"{what}, {record.reason}")
+
+
+def _undo_target(reader: Reader, given: str) -> int | str:
+    """Return a decision's number or a run's name; for a memory, its last standing decision."""
+    if given.isdecimal():
+        return int(given)
+    about = reader.decisions.about(known_id(reader, given))
+    standing = (record.number for record in about if record.reversible and not record.undone)
+    return max(standing, default=given)
+
+
+def runs(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the batches and imports, oldest first.
+
+    `undo` takes the name of a run.
+    """
+    from memory.cli.views import grid
+
+    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+        found = reader.decisions.runs()
+    if as_json:
+        show_json([{**asdict(run), "began_at": run.began_at.isoformat()} for run in found])
+        return
+    rows = []
+    for run in found:
+        counts = [*run.decisions.items(), ("pending", run.pending), ("undone", run.undone)]
+        shown = ", ".join(f"{n:,} {name}" for name, n in counts if n)
+        rows.append((run.name, f"{run.began_at:%Y-%m-%d %H:%M}", shown))
+    show(grid(rows, fixed=2))
+
+
+def forget(
+    context: typer.Context,
+    memory_id: Annotated[
+        str | None, typer.Argument(help="Its id, as `search` and `export` show it.")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Erase all about this user, and their waiting turns.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before erasing a user.")] = False,
+) -> None:
+    """Erase a memory, or all about a user, for good.
+
+    The memories that it was made from are erased too.
+    """
+    from memory.agent import forget_everywhere, forget_user_everywhere
+    from memory.text import clean
+
+    user = clean(user) if user is not None else None
+    if (memory_id is None) == (user is None):
+        raise WrongArgument("forget", "needs a memory's id or a user", "give ID, or --user USER")
+    with assembly.open_existing_store(context.obj) as store:
+        workspace = assembly.build_workspace(context.obj, store.ledger)
+        if user is not None:
+            _confirm(store, user, yes)
+            gone: Forgotten | ForgottenUser
+            gone, problem = forget_user_everywhere(store, workspace, user)
+        else:
+            assert memory_id is not None
+            with store.ledger.reading() as reader:
+                known = known_id(reader, memory_id)
+            gone, problem = forget_everywhere(store, workspace, known)
+    if problem:
+        err().print(problem)
+    if gone.erased:
+        err().print("erased")
+    elif gone.set_aside:
+        names = ", ".join(gone.set_aside)
+        err().print(
+            f"gone from the ledger, but damaged files may still hold it; delete them: {names}"
+        )
+    else:
+        err().print(
+            "index pending: gone from the ledger; the process that has the index clears the rest"
+        )
+
+
+def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
+    """Say how much is about a user; end unless the person confirms."""
+    with store.ledger.reading() as reader:
+        memories = reader.counts().users.get(user, 0)
+        turns = reader.turns.count_waiting_of(user)
+        more = reader.memories.first_of(user, 1) or reader.episodes.owned_by(user)
+    if not memories and not turns and not more:
+        others = who_exists(store, user)
+        problem = f"there is nothing about {user!r}{others}"
+        raise InputError("forget", problem, "see `memory-dedup stats`")
+    err().print(f"{memories:,} memories and {turns:,} waiting turns of {user}")
+    confirm(yes, "erase them for good?", "nothing was erased")
