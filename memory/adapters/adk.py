@@ -6,6 +6,7 @@ In an agent's `services.yaml`: `scheme: memdedup`, `type: memory`,
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -60,8 +61,8 @@ class DedupMemoryService(BaseMemoryService):
         Raises: ConfigError.
         """
         del agents_dir
-        place = urlparse(uri)
-        folder = unquote(place.netloc + place.path)
+        parsed = urlparse(uri)
+        folder = unquote(parsed.netloc + parsed.path)
         if folder:
             settings["data_dir"] = str(Path(folder).absolute())
         self._config = configured(config, settings)
@@ -132,17 +133,14 @@ class DedupMemoryService(BaseMemoryService):
     ) -> None:
         """Erase a memory of this user for good; do nothing if it does not exist.
 
-        Raises: StillStatedBy where another memory has stated it since.
+        Raises: StillStatedBy if another memory has stated it since.
         """
         if not memory_id:
             return
         memory = await self._memory_of(app_name)
-        if clean(user_id) != await in_thread(_user_of, memory, memory_id):
-            return
-        try:
-            await memory.chat.forget(memory_id)
-        except MemoryNotFound:
-            return
+        if clean(user_id) == await in_thread(_user_of, memory, memory_id):
+            with contextlib.suppress(MemoryNotFound):
+                await memory.chat.forget(memory_id)
 
     async def close(self) -> None:
         """Close all apps; what was not extracted yet is extracted after the next start."""
@@ -170,7 +168,7 @@ class DedupMemoryService(BaseMemoryService):
 def _claim(ledger: Ledger, app_name: str) -> None:
     """Note that the ledger holds this app's memories.
 
-    Raises: InputError where it holds another app's.
+    Raises: InputError if it holds another app's.
     """
     with ledger.writing() as writer:
         holder = writer.meta(_CLAIMED)

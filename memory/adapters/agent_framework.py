@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
 
-from memory.adapters.opening import LazyMemory, conversation_of, open_memory
-from memory.config import Config, configured
+from memory.adapters.opening import LazyMemory, conversation_of
+from memory.config import Config
 from memory.models import Turn
 from memory.protocols import Embedder, LanguageModel
 from memory.store import utc_now
@@ -34,14 +33,12 @@ class DedupContextProvider(ContextProvider):
     ) -> None:
         """`settings` are single keys of the configuration (`data_dir="..."`).
 
-        Raises: ConfigError, InputError where users are not kept apart.
+        Raises: ConfigError, InputError if users are not kept apart.
         """
         super().__init__(source_id)
         self._user = user
         self._k = k
-        self._config = configured(config, settings)
-        self._config.memory.check_users_apart("open the store without an adapter")
-        self._memory = LazyMemory(partial(open_memory, self._config, model, embedder))
+        self._memory = LazyMemory.of_config(config, settings, model, embedder)
 
     async def before_run(
         self,
@@ -58,7 +55,7 @@ class DedupContextProvider(ContextProvider):
         query = clean(" ".join(one.text for one in context.input_messages if one.role == "user"))
         if not query:
             return
-        found = await (await self._memory.get()).chat.recall(query, user=self._user, k=self._k)
+        found = await (await self._memory.chat()).recall(query, user=self._user, k=self._k)
         if found:
             lines = [_INTRODUCTION, *(f"- {one.content}" for one in found)]
             context.extend_messages(self, [Message("user", ["\n".join(lines)])])
@@ -75,7 +72,7 @@ class DedupContextProvider(ContextProvider):
 
         A message is recognised by its session, its number in it and its text.
 
-        Raises: LedgerError where the messages could not be kept.
+        Raises: LedgerError if the messages could not be kept.
         """
         answers = context.response.messages if context.response is not None else []
         spoken = [*context.input_messages, *answers]
@@ -93,12 +90,12 @@ class DedupContextProvider(ContextProvider):
             if one.role in ("user", "assistant") and clean(one.text)
         ]
         if turns:
-            await (await self._memory.get()).chat.hear_all(turns)
+            await (await self._memory.chat()).hear_all(turns)
         state["heard"] = heard + len(spoken)
 
     async def settle(self) -> None:
         """Wait until everything that was heard has been extracted."""
-        await (await self._memory.get()).chat.settle()
+        await (await self._memory.chat()).settle()
 
     async def close(self) -> None:
         """Close the store; what was not extracted yet is extracted after the next start."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from autogen_core.memory import (
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import SystemMessage, UserMessage
 
-from memory.adapters.opening import LazyMemory, open_memory
-from memory.config import Config, configured
+from memory.adapters.opening import LazyMemory
+from memory.config import Config
 from memory.errors import InputError
 from memory.protocols import Embedder, LanguageModel
 
@@ -40,13 +39,11 @@ class DedupMemory(Memory):
     ) -> None:
         """`settings` are single keys of the configuration (`data_dir="..."`).
 
-        Raises: ConfigError, InputError where users are not kept apart.
+        Raises: ConfigError, InputError if users are not kept apart.
         """
         self._user = user
         self._k = k
-        self._config = configured(config, settings)
-        self._config.memory.check_users_apart("open the store without an adapter")
-        self._memory = LazyMemory(partial(open_memory, self._config, model, embedder))
+        self._memory = LazyMemory.of_config(config, settings, model, embedder)
 
     async def add(
         self,
@@ -55,9 +52,9 @@ class DedupMemory(Memory):
     ) -> None:
         """Remember a text; a repeated one adds nothing.
 
-        Raises: InputError where it is no text, LedgerError.
+        Raises: InputError if it is no text, LedgerError.
         """
-        await (await self._memory.get()).chat.remember(
+        await (await self._memory.chat()).remember(
             _text(content), user=self._user, metadata=content.metadata
         )
 
@@ -69,7 +66,7 @@ class DedupMemory(Memory):
     ) -> MemoryQueryResult:
         """Return what is remembered about a text, best first, each with its id and score."""
         text = query if isinstance(query, str) else _text(query)
-        found = await (await self._memory.get()).chat.recall(text, user=self._user, k=self._k)
+        found = await (await self._memory.chat()).recall(text, user=self._user, k=self._k)
         return MemoryQueryResult(
             results=[
                 MemoryContent(
@@ -95,7 +92,7 @@ class DedupMemory(Memory):
 
     async def clear(self) -> None:
         """Erase everything that is remembered of the user, for good."""
-        await (await self._memory.get()).chat.forget_user(self._user)
+        await (await self._memory.chat()).forget_user(self._user)
 
     async def close(self) -> None:
         """Close the store; what was not extracted yet is extracted after the next start."""

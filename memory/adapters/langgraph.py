@@ -1,8 +1,8 @@
-"""LangGraph's `BaseStore` on a memory store: what resembles each other is kept once.
+"""LangGraph's `BaseStore` on a memory store: near-copies are kept once.
 
-Every value is kept as it was put. In the namespaces that are configured, the text of a value is
-also a memory, which goes through the deduplicator; a key whose memory was absorbed answers with the
-text of its successor. Files, prompts and everything else in the same store are left alone.
+Every value is kept as it was put. In the configured namespaces, the text of a value is also a
+memory, which goes through the deduplicator; a key whose memory was absorbed answers with the text
+of its successor. Files, prompts and everything else in the same store are left alone.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import json
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from langgraph.store.base import (
@@ -36,7 +35,7 @@ from memory import assembly
 from memory.config import Config, configured
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryNotFound, StillStatedBy
-from memory.ledger import ItemPlace, Reader, Row, StoredItem, Writer
+from memory.ledger import ItemPlace, Reader, StoredItem, Writer
 from memory.models import MAX_CONTENT, MAX_NAME, Action, Decision, Memory, Survivor
 from memory.protocols import Embedder, LanguageModel
 from memory.runtime import LoopThread, in_thread
@@ -59,18 +58,8 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """What a key answers with, and the memory that lives for it; None where it has none."""
-
-    item: StoredItem
-    value: dict[str, Any]
-    living: str | None
-
-
-@dataclass(frozen=True)
-class _Left:
-    """A memory that a key leaves behind, and the new one of that key; None where it is deleted."""
+class _Left(NamedTuple):
+    """A memory that a key leaves behind, and the key's new memory; None if the key is deleted."""
 
     memory_id: str
     new_id: str | None
@@ -79,10 +68,8 @@ class _Left:
 class DedupStore(BaseStore):
     """`put`, `get`, `search`, `delete` and `list_namespaces` as LangGraph means them.
 
-    From any event loop and any thread. `with` closes it. A time to live is refused.
+    It works from any event loop and any thread. `with` closes it. A time to live is refused.
     """
-
-    supports_ttl = False
 
     def __init__(
         self,
@@ -93,31 +80,34 @@ class DedupStore(BaseStore):
         fields: Sequence[str] = ("text",),
         release: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        """Values in these namespaces, and inside them, are deduplicated by the text of a field.
+        """Deduplicate the values in and inside these namespaces by the text of a field.
 
-        A label `*` is any one. A field is a key, or a path to one (`content.content`); of several,
-        the first that a value has. `release` closes what is not needed after.
+        A label `*` stands for any label. A field is a key, or a path to one (`content.content`);
+        of several, the first one that a value has. `release` closes what the store was opened with.
         """
         self._store = store
         self._deduplicator = deduplicator
         self._namespaces = [tuple(prefix) for prefix in namespaces]
         self._fields = [tuple(field.split(".")) for field in fields]
         self._release = release
-        self._is_silent = True
-        """Until it has said that its fields match nothing."""
+        self._matched = False
+        """Whether a value had one of the fields, or a warning has said that none has."""
         self._locks: WeakValueDictionary[Namespace, asyncio.Lock] = WeakValueDictionary()
         self._loop = LoopThread("langgraph-store")
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The answers in the order of the operations; reads see what was before the writes."""
+        """Return the answers in the order of the operations; reads do not see this batch's writes.
+
+        Raises: ValueError, NotImplementedError for a time to live, LedgerError.
+        """
         return self._loop.start(self._run(list(ops))).result()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The same without holding up the event loop; what is begun is ended though cancelled."""
+        """Do the same without blocking the event loop; a batch that has begun is finished."""
         return await asyncio.shield(self._loop.run(self._run(list(ops))))
 
     def catch_up(self) -> int:
-        """Deduplicate what a process put and did not live to deduplicate; gives how many."""
+        """Deduplicate what a killed process put but did not deduplicate; return how many texts."""
         return self._loop.start(self._catch_up()).result()
 
     def close(self) -> None:
@@ -141,15 +131,13 @@ class DedupStore(BaseStore):
         if puts:
             async with AsyncExitStack() as stack:
                 for namespace in sorted({namespace for namespace, _ in puts}):
-                    await stack.enter_async_context(self._lock(namespace))
+                    lock = self._locks.setdefault(namespace, asyncio.Lock())
+                    await stack.enter_async_context(lock)
                 await self._write(list(puts.values()))
         return results
 
-    def _lock(self, namespace: Namespace) -> asyncio.Lock:
-        return self._locks.setdefault(namespace, asyncio.Lock())
-
     async def _write(self, puts: Sequence[PutOp]) -> None:
-        """The values first, in one transaction; then their texts, one after the other."""
+        """Keep the values in one transaction; then deduplicate their texts."""
         new, left = await in_thread(self._put, puts)
         if new:
             await self._deduplicator.check_and_merge_all(new)
@@ -158,7 +146,7 @@ class DedupStore(BaseStore):
             await in_thread(self._store.scrub)
 
     async def _catch_up(self) -> int:
-        missing = await in_thread(self._unplaced)
+        missing = await in_thread(self._undeduplicated)
         if missing:
             await self._deduplicator.check_and_merge_all(missing)
         return len(missing)
@@ -172,63 +160,63 @@ class DedupStore(BaseStore):
     def _found(self, reader: Reader, op: Op) -> Any:
         if isinstance(op, GetOp):
             item = reader.items.get(op.namespace, op.key)
-            answers = self._answers(reader, [item]) if item is not None else []
-            return next(map(_as_item, answers), None)
+            return None if item is None else Item(**self._answers(reader, {op.key: item})[op.key])
         if isinstance(op, SearchOp):
             return self._page(reader, op)
         if isinstance(op, ListNamespacesOp):
             return _listed(reader.items.namespaces(), op)
         return None
 
-    def _answers(self, reader: Reader, items: Sequence[StoredItem]) -> list[_Answer]:
-        arrived = [item.memory_id for item in items if item.memory_id is not None]
+    def _answers(
+        self, reader: Reader, items: Mapping[str, StoredItem]
+    ) -> dict[str, dict[str, Any]]:
+        """Return the fields of LangGraph's `Item` for each of these items.
+
+        A value is as it was put, except that a successor's text takes the place of its own.
+        """
+        arrived = [item.memory_id for item in items.values() if item.memory_id is not None]
         living = reader.memories.living_ids(arrived)
         rows = reader.memories.rows(list(dict.fromkeys(living.values())))
-        return [
-            self._answer(item, rows.get(living.get(item.memory_id or "", ""))) for item in items
-        ]
-
-    def _answer(self, item: StoredItem, row: Row | None) -> _Answer:
-        """The value as it was put, but for the text where another one stands for it."""
-        value: dict[str, Any] = json.loads(item.value)
-        if row is None:
-            return _Answer(item, value, None)
-        path, text = self._text(value)
-        if path and clean(text) != row.memory.content:
-            value = _with_text(value, path, row.memory.content)
-        return _Answer(item, value, row.memory.id)
+        answers = {}
+        for name, item in items.items():
+            value: dict[str, Any] = json.loads(item.value)
+            row = rows.get(living.get(item.memory_id or "", ""))
+            path, text = self._text(value)
+            if row is not None and path and clean(text) != row.memory.content:
+                value = _with_text(value, path, row.memory.content)
+            answers[name] = {
+                "value": value,
+                "key": item.key,
+                "namespace": item.namespace,
+                "created_at": item.created_at,
+                "updated_at": item.updated_at,
+            }
+        return answers
 
     def _page(self, reader: Reader, op: SearchOp) -> list[SearchItem]:
-        """The nearest first where there is a query, then what has no memory, the last put first.
+        """Return one page of items: with a query the nearest first, then the last put first.
 
-        Values are read of the items of the page alone, of all only for a filter.
+        Only the values of the page are read; for a filter, all of them.
         """
         places = reader.items.under(op.namespace_prefix)
         if op.filter:
-            matching = {
-                name
-                for name, one in self._answers_at(reader, [place.id for place in places]).items()
-                if _matches(one.value, op.filter)
-            }
-            places = [place for place in places if place.id in matching]
+            answers = self._answers(reader, reader.items.at([place.id for place in places]))
+            places = [one for one in places if _matches(answers[one.id]["value"], op.filter)]
         living, text_keys = _living(reader, places)
         scores = cosines_to(self._store, reader, op.query or "", text_keys)
         ids = [
-            (place.id, living.get(place.memory_id or "")) for place in _each_once(places, living)
+            (place.id, living.get(place.memory_id or "", ""))
+            for place in _each_once(places, living)
         ]
-        ids.sort(key=lambda one: -scores.get(one[1] or "", -2.0))
-        some = ids[op.offset : op.offset + op.limit]
-        answers = self._answers_at(reader, [name for name, _ in some])
-        return [_as_search_item(answers[name], scores.get(end or "")) for name, end in some]
-
-    def _answers_at(self, reader: Reader, ids: Sequence[str]) -> dict[str, _Answer]:
-        items = reader.items.at(ids)
-        return dict(zip(items, self._answers(reader, list(items.values())), strict=True))
+        ids.sort(key=lambda named: -scores.get(named[1], -2.0))
+        page = ids[op.offset : op.offset + op.limit]
+        answers = self._answers(reader, reader.items.at([name for name, _ in page]))
+        return [SearchItem(**answers[name], score=scores.get(end)) for name, end in page]
 
     # --- writing ---
 
     def _put(self, puts: Sequence[PutOp]) -> tuple[list[Memory], list[_Left]]:
-        """Keep the values; gives what is to be deduplicated, and what their keys leave behind."""
+        """Keep the values; return what is to be deduplicated, and what their keys leave behind."""
         new: list[Memory] = []
         left: list[_Left] = []
         with self._store.ledger.writing() as writer:
@@ -245,7 +233,7 @@ class DedupStore(BaseStore):
     def _put_one(
         self, writer: Writer, op: PutOp, before: StoredItem | None, new: list[Memory]
     ) -> str | None:
-        """Gives the memory that the value arrives as; None where it is none."""
+        """Keep one value; return the id of its memory, or None if it is none."""
         if op.value is None:
             writer.items.delete(op.namespace, op.key)
             return None
@@ -254,7 +242,7 @@ class DedupStore(BaseStore):
         path, text = self._text(value)
         memory_id = None
         if self._is_deduplicated(op, path, text):
-            self._is_silent = False
+            self._matched = True
             memory_id = self._kept(writer, before, text)
             if memory_id is None:
                 new.append(self._memory(op.namespace, op.key, text))
@@ -265,10 +253,9 @@ class DedupStore(BaseStore):
         return memory_id
 
     def _warn_of_fields(self, op: PutOp, value: Mapping[str, Any]) -> None:
-        """Say once that no value has had any of the fields: nothing would be deduplicated."""
-        here = any(_starts_with(op.namespace, prefix) for prefix in self._namespaces)
-        if self._is_silent and here and op.index is not False:
-            self._is_silent = False
+        """Warn once if no value has had any of the fields: nothing would be deduplicated."""
+        if not self._matched and self._is_inside(op.namespace) and op.index is not False:
+            self._matched = True
             logger.warning(
                 "nothing is deduplicated: a value in %s has none of the fields %s; its keys are "
                 "%s: name the one with the text, fields=[...]",
@@ -278,83 +265,84 @@ class DedupStore(BaseStore):
             )
 
     def _kept(self, writer: Writer, before: StoredItem | None, text: str) -> str | None:
-        """The memory of a key whose text stays what it was, or what it answered with."""
+        """Return a key's memory if its text, as put or as answered, is put again; else None."""
         if before is None or before.memory_id is None:
             return None
-        [answer] = self._answers(writer, [before])
-        told = {self._text(json.loads(before.value))[1], self._text(answer.value)[1]}
-        return before.memory_id if text in told else None
+        values = json.loads(before.value), self._answers(writer, {"": before})[""]["value"]
+        return before.memory_id if text in {self._text(value)[1] for value in values} else None
 
-    def _tell_apart(self, writer: Writer, one: _Left, new: Sequence[Memory]) -> None:
-        """What overwrites a text is not merged with it."""
-        arrival = next((memory for memory in new if memory.id == one.new_id), None)
-        old = _alone(writer, one.memory_id)
+    def _tell_apart(self, writer: Writer, left: _Left, new: Sequence[Memory]) -> None:
+        """Keep a new text from being merged with the one that it overwrote."""
+        arrival = next((memory for memory in new if memory.id == left.new_id), None)
+        old = _unreferenced(writer, left.memory_id)
         if arrival is None or old is None or text_key(old.content) == text_key(arrival.content):
             return
         scope = self._store.scope_of(arrival)
         writer.distinct.mark(scope, old.content, arrival.content, "overwritten", "person")
 
-    def _leave(self, one: _Left) -> bool:
-        """Erase a memory that no key has any more, and say so; what overwrote it stands for it."""
+    def _leave(self, left: _Left) -> bool:
+        """Erase or retire a memory that no key has any more; return whether it was erased.
+
+        If its key was overwritten, the new memory becomes its successor.
+        """
         with self._store.ledger.reading() as reader:
-            old, revision = _alone(reader, one.memory_id), reader.revision()
-            living = reader.memories.living_ids([one.new_id] if one.new_id else [])
-            rows = reader.memories.rows(list(living.values()))
+            old, revision = _unreferenced(reader, left.memory_id), reader.revision()
+            row = reader.memories.row(left.new_id) if left.new_id else None
+            heir = reader.memories.living(row) if row is not None else None
         if old is None:
             return False
-        if one.new_id is None:
-            return self._erase(old.id)
-        for row in rows.values():
-            if row.memory.id != old.id:
-                survivor = Survivor(row.memory, (old.id,))
-                members = (old, row.memory)
-                decision = Decision(Action.UPDATE, "its key was overwritten", members, (survivor,))
-                done = self._store.apply(decision, WhileUnchanged(revision))
-                if isinstance(done, Conflict):  # another process came first: look again
-                    return self._leave(one)
+        if left.new_id is None:
+            try:
+                erase(self._store.ledger, old.id, self._store.clock())
+            except (MemoryNotFound, StillStatedBy):
+                return False
+            return True
+        if heir is not None and heir.memory.id != old.id:
+            survivor, members = Survivor(heir.memory, (old.id,)), (old, heir.memory)
+            decision = Decision(Action.UPDATE, "its key was overwritten", members, (survivor,))
+            done = self._store.apply(decision, WhileUnchanged(revision))
+            if isinstance(done, Conflict):  # another process came first: look again
+                return self._leave(left)
         return False
 
-    def _erase(self, memory_id: str) -> bool:
-        """Whether there was something to erase; index and log are cleared of it afterwards."""
-        try:
-            erase(self._store.ledger, memory_id, self._store.clock())
-        except (MemoryNotFound, StillStatedBy):
-            return False
-        return True
-
-    def _unplaced(self) -> list[Memory]:
+    def _undeduplicated(self) -> list[Memory]:
+        """Return the texts that were put but have not reached the deduplicator."""
         with self._store.ledger.reading() as reader:
             items = reader.items.unplaced()
-        told = [(item, self._text(json.loads(item.value))[1]) for item in items]
+        texts = [(item, self._text(json.loads(item.value))[1]) for item in items]
         return [
             self._memory(item.namespace, item.key, text).model_copy(update={"id": item.memory_id})
-            for item, text in told
+            for item, text in texts
             if text
         ]
 
     # --- which text of which value ---
 
+    def _is_inside(self, namespace: Namespace) -> bool:
+        return any(_starts_with(namespace, prefix) for prefix in self._namespaces)
+
     def _is_deduplicated(self, op: PutOp, path: Field, text: str) -> bool:
-        """A text of a configured field, in a configured namespace, that is to be found again."""
+        """Whether a value has a text to index in a configured namespace."""
         indexed = op.index is None or (op.index is not False and ".".join(path) in op.index)
-        here = any(_starts_with(op.namespace, prefix) for prefix in self._namespaces)
-        return bool(indexed and here and clean(text) and len(text) <= MAX_CONTENT)
+        return bool(
+            indexed and self._is_inside(op.namespace) and clean(text) and len(text) <= MAX_CONTENT
+        )
 
     def _text(self, value: Mapping[str, Any]) -> tuple[Field, str]:
-        """The first of the fields that is a text, and where it stands; empty where none is."""
+        """Return the path of the first field that holds a text, and the text; else two empty."""
         for path in self._fields:
-            found: Any = value
+            held: Any = value
             for name in path:
-                found = found.get(name) if isinstance(found, Mapping) else None
-            if isinstance(found, str) and clean(found):
-                return path, found
+                held = held.get(name) if isinstance(held, Mapping) else None
+            if isinstance(held, str) and clean(held):
+                return path, held
         return (), ""
 
     def _memory(self, namespace: Namespace, key: str, text: str) -> Memory:
-        """A memory of now in a scope of its namespace."""
-        told = {"namespace": ".".join(namespace), "key": key}
+        """Return a new memory in the scope of a namespace."""
         memory = self._store.new_memory(text, user=_scope_name(namespace))
-        return Memory.model_validate({**dict(memory), "metadata": told})
+        origin = {"namespace": ".".join(namespace), "key": key}
+        return Memory.model_validate({**dict(memory), "metadata": origin})
 
 
 def open_dedup_store(
@@ -366,7 +354,7 @@ def open_dedup_store(
     embedder: Embedder | None = None,
     **settings: Any,
 ) -> DedupStore:
-    """A store of its own at the configured place, as `open_chat_memory` opens one.
+    """Open a store at the configured location, as `open_chat_memory` does.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -382,7 +370,7 @@ def open_dedup_store(
     opened = DedupStore(store, deduplicator, namespaces=namespaces, fields=fields, release=release)
     try:
         opened.catch_up()
-    except BaseException:  # Ctrl-C too must not leave the ledger open
+    except BaseException:  # also Ctrl-C: the ledger must not stay open; the error goes on
         opened.close()
         raise
     return opened
@@ -400,24 +388,24 @@ def _check(op: Op) -> None:
         raise NotImplementedError("DedupStore keeps what is put until it is deleted; set ttl=None")
 
 
-def _alone(reader: Reader, memory_id: str) -> Memory | None:
-    """The memory that lives for one that arrived under a key, where no key has it any more.
+def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
+    """Return the memory that lives for this one if no key has it any more.
 
-    None where nothing lives, or where something else than a key told it.
+    None if nothing lives, or if it also came from something else than a key.
     """
     row = reader.memories.row(memory_id)
     living = reader.memories.living(row) if row is not None else None
     if living is None:
         return None
     ids = [living.memory.id, *reader.memories.ancestors(living.memory.id)]
-    told = [row.memory.metadata for row in reader.memories.rows(ids).values()]
-    if reader.items.of_memories(ids) or not all("namespace" in one for one in told):
+    origins = [row.memory.metadata for row in reader.memories.rows(ids).values()]
+    if reader.items.of_memories(ids) or not all("namespace" in origin for origin in origins):
         return None
     return living.memory
 
 
 def _living(reader: Reader, places: Sequence[ItemPlace]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return who lives for each memory of these items, and the keys of the living ones' texts."""
+    """Return the live memory for each memory of these items, and the keys of the live texts."""
     text_keys = {one.memory_id: one.text_key for one in places if one.memory_id and one.text_key}
     living = {name: name for name in text_keys}
     retired = [one.memory_id for one in places if one.memory_id and not one.text_key]
@@ -427,7 +415,7 @@ def _living(reader: Reader, places: Sequence[ItemPlace]) -> tuple[dict[str, str]
 
 
 def _each_once(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[ItemPlace]:
-    """One key for each memory: its own, else the last put of those that it stands for."""
+    """Choose one key for each live memory: its own, else the last put of those it stands for."""
     chosen: dict[str, ItemPlace] = {}
     for one in places:
         end = living.get(one.memory_id or "")
@@ -437,27 +425,8 @@ def _each_once(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[I
     return [one for one, end in ends if end is None or chosen[end] is one]
 
 
-def _as_item(one: _Answer) -> Item:
-    return Item(**_told(one))
-
-
-def _as_search_item(one: _Answer, score: float | None) -> SearchItem:
-    return SearchItem(**_told(one), score=score)
-
-
-def _told(one: _Answer) -> dict[str, Any]:
-    item = one.item
-    return {
-        "value": one.value,
-        "key": item.key,
-        "namespace": item.namespace,
-        "created_at": item.created_at,
-        "updated_at": item.updated_at,
-    }
-
-
 def _matches(value: Any, wanted: Any) -> bool:
-    """Whether a value has what a filter names: operators, parts of mappings, lists, or itself."""
+    """Whether a value fits a filter: operators, parts of a mapping, a list, or an equal value."""
     if isinstance(wanted, Mapping) and any(str(name).startswith("$") for name in wanted):
         return all(_holds(value, name, than) for name, than in wanted.items())
     if isinstance(wanted, Mapping):
@@ -474,7 +443,7 @@ def _matches(value: Any, wanted: Any) -> bool:
 
 
 def _holds(value: Any, operator: str, than: Any) -> bool:
-    """Numbers are compared as numbers; what is none is neither more nor less than another."""
+    """Whether a value fits one operator; only numbers are more or less than another."""
     if operator not in _OPERATORS:
         raise ValueError(f"unsupported operator {operator!r}: use {', '.join(_OPERATORS)}")
     if operator in ("$eq", "$ne"):
@@ -487,10 +456,10 @@ def _holds(value: Any, operator: str, than: Any) -> bool:
 
 def _listed(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
     conditions = op.match_conditions or ()
-    found = [one for one in namespaces if all(_meets(one, it) for it in conditions)]
+    listed = [name for name in namespaces if all(_meets(name, one) for one in conditions)]
     if op.max_depth is not None:
-        found = sorted({one[: op.max_depth] for one in found})
-    return found[op.offset : op.offset + op.limit]
+        listed = sorted({name[: op.max_depth] for name in listed})
+    return listed[op.offset : op.offset + op.limit]
 
 
 def _meets(namespace: Namespace, condition: MatchCondition) -> bool:
@@ -513,14 +482,14 @@ def _with_text(value: dict[str, Any], path: Field, text: str) -> dict[str, Any]:
 
 
 def _paths(value: Mapping[str, Any]) -> list[str]:
-    """The fields of a value that are texts, as paths."""
-    inner = ((name, one) for name, one in value.items() if isinstance(one, Mapping))
-    deeper = [f"{name}.{path}" for name, one in inner for path in _paths(one)]
-    return [name for name, one in value.items() if isinstance(one, str)] + deeper
+    """Return the paths of the fields that hold texts."""
+    inner = ((name, held) for name, held in value.items() if isinstance(held, Mapping))
+    deeper = [f"{name}.{path}" for name, held in inner for path in _paths(held)]
+    return [name for name, held in value.items() if isinstance(held, str)] + deeper
 
 
 def _scope_name(namespace: Namespace) -> str:
-    """Whom a namespace's memories are about: labels have no period, so no two share a name."""
+    """Return the user of a namespace's memories; labels have no period, so no two share one."""
     name = ".".join(namespace)
     if clean(name) == name and len(name) <= MAX_NAME:
         return name

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from memory import assembly
-from memory.config import Config
+from memory.config import Config, configured
 from memory.extractor import ChatMemory
 from memory.ledger import Ledger
 from memory.protocols import Embedder, LanguageModel
@@ -24,7 +27,7 @@ class OpenMemory:
 
 
 def conversation_of(*parts: str) -> str:
-    """Join the parts to a name that no other parts give."""
+    """Join parts to a name; other parts never give the same one."""
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 
@@ -34,11 +37,11 @@ def open_memory(
     embedder: Embedder | None = None,
     check: Callable[[Ledger], None] | None = None,
 ) -> OpenMemory:
-    """Open the memory at the configured place, with a model of its own.
+    """Open the memory at the configured location, with a model of its own.
 
     `check` may refuse the ledger by raising; it runs before anything is read from it.
 
-    Raises: ConfigError, LedgerError, EmbedderMismatch, InputError where users are not kept apart.
+    Raises: ConfigError, LedgerError, EmbedderMismatch, InputError if users are not kept apart.
     """
     config.memory.check_users_apart("open the store without an adapter")
     language = assembly.build_model(config, model)
@@ -51,9 +54,10 @@ def open_memory(
     try:
         if check is not None:
             check(store.ledger)
-        chat = assembly.build_chat_memory(store, config, language, release=release)
-        return OpenMemory(chat, store)
-    except BaseException:  # Ctrl-C too must not leave the ledger open
+        return OpenMemory(
+            assembly.build_chat_memory(store, config, language, release=release), store
+        )
+    except BaseException:  # also Ctrl-C: the ledger must not stay open; the error goes on
         store.close()
         raise
 
@@ -66,14 +70,32 @@ class LazyMemory:
         self._opened: OpenMemory | None = None
         self._lock = threading.Lock()
 
+    @classmethod
+    def of_config(
+        cls,
+        config: Config | Path | None,
+        settings: Mapping[str, Any],
+        model: LanguageModel | None,
+        embedder: Embedder | None,
+    ) -> LazyMemory:
+        """Return the memory at the configured location.
+
+        Raises: ConfigError, InputError if users are not kept apart.
+        """
+        config = configured(config, settings)
+        config.memory.check_users_apart("open the store without an adapter")
+        return cls(partial(open_memory, config, model, embedder))
+
     async def get(self) -> OpenMemory:
         """Return the open memory.
 
         Raises: what opening it raises; the next call tries again.
         """
-        if (opened := self._opened) is not None:
-            return opened
-        return await in_thread(self._open_once)
+        return self._opened or await in_thread(self._open_once)
+
+    async def chat(self) -> ChatMemory:
+        """Return the open chat memory. Raises as `get` does."""
+        return (await self.get()).chat
 
     async def close(self) -> None:
         """Close the memory if it was opened; waiting turns are extracted after the next start."""
@@ -84,6 +106,5 @@ class LazyMemory:
 
     def _open_once(self) -> OpenMemory:
         with self._lock:
-            opened = self._opened or self._open_it()
-            self._opened = opened
-            return opened
+            self._opened = self._opened or self._open_it()
+            return self._opened

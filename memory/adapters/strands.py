@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,8 +15,8 @@ from strands.memory.types import (
 )
 from strands.types.content import Message
 
-from memory.adapters.opening import LazyMemory, conversation_of, open_memory
-from memory.config import Config, configured
+from memory.adapters.opening import LazyMemory, conversation_of
+from memory.config import Config
 from memory.models import Memory, Turn
 from memory.protocols import Embedder, LanguageModel
 from memory.text import clean
@@ -46,10 +45,10 @@ class DedupMemoryStore(MemoryStore):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """`run_id` names the run that sequence numbers count in; a new one for each `initialize`
-        where it is not given. `settings` are single keys of the configuration (`data_dir="..."`).
+        """`run_id` names the run that sequence numbers count in; by default each `initialize`
+        begins a new one. `settings` are single keys of the configuration (`data_dir="..."`).
 
-        Raises: ConfigError.
+        Raises: ConfigError, InputError if users are not kept apart.
         """
         self.name = name
         self.description = description
@@ -59,8 +58,7 @@ class DedupMemoryStore(MemoryStore):
         self._user = user
         self._given_run = run_id
         self._run = run_id or uuid4().hex
-        self._config = configured(config, settings)
-        self._memory = LazyMemory(partial(open_memory, self._config, model, embedder))
+        self._memory = LazyMemory.of_config(config, settings, model, embedder)
 
     async def initialize(self) -> None:
         """Open the store before an agent runs; its numbers start anew.
@@ -73,7 +71,7 @@ class DedupMemoryStore(MemoryStore):
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """Return the memories that answer the query, best first."""
         k = (options or {}).get("max_search_results") or self.max_search_results or _MOST_FOUND
-        found = await (await self._memory.get()).chat.recall(query, user=self._user, k=k)
+        found = await (await self._memory.chat()).recall(query, user=self._user, k=k)
         return [_entry(one, self.name) for one in found]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> str:
@@ -81,8 +79,8 @@ class DedupMemoryStore(MemoryStore):
 
         Raises: InputError, LedgerError.
         """
-        memory = await self._memory.get()
-        return (await memory.chat.remember(content, user=self._user, metadata=metadata)).id
+        chat = await self._memory.chat()
+        return (await chat.remember(content, user=self._user, metadata=metadata)).id
 
     async def add_messages(
         self, messages: list[Message], context: AddMessagesContext | None = None
@@ -91,7 +89,7 @@ class DedupMemoryStore(MemoryStore):
 
         Without numbers, a retry cannot be told from a text that is said twice.
 
-        Raises: LedgerError where the messages could not be kept.
+        Raises: LedgerError if the messages could not be kept.
         """
         numbers = context.sequence_numbers if context is not None else None
         names = [str(one) for one in numbers] if numbers else [uuid4().hex for _ in messages]
