@@ -91,7 +91,9 @@ class LazyMemory:
 
         Raises: what opening it raises; the next call tries again.
         """
-        return self._opened or await in_thread(self._open_once)
+        if (opened := self._opened) is not None:
+            return opened
+        return await in_thread(self._open_once)
 
     async def chat(self) -> ChatMemory:
         """Return the open chat memory. Raises as `get` does."""
@@ -106,5 +108,6 @@ class LazyMemory:
 
     def _open_once(self) -> OpenMemory:
         with self._lock:
-            self._opened = self._opened or self._open_it()
-            return self._opened
+            opened = self._opened or self._open_it()
+            self._opened = opened
+            return opened
