@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory.deduplicator import trial
+from memory.deduplicator import FAITHFUL, TRIAL
 from memory.models import MergeReading, ProposedMerge, Rereading
 
 WRONG = {
     merge.text: "the merge is wrong"
-    for merge, faithful in zip(trial.TRIAL, trial.FAITHFUL, strict=True)
+    for merge, faithful in zip(TRIAL, FAITHFUL, strict=True)
     if not faithful
 }
 

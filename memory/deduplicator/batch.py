@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import ParamSpec, TypeVar
 
 from memory.decide import (
     Account,
@@ -26,7 +25,7 @@ from memory.decide import (
 )
 from memory.deduplicator.judging import Judging
 from memory.deduplicator.page_reading import PageReader, ScopeContext, ScopeReading
-from memory.deduplicator.trial import TRIAL
+from memory.deduplicator.second_reading import TRIAL
 from memory.ledger import DecisionRecord, Lineage, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
@@ -55,8 +54,6 @@ from memory.store import (
 from memory.text import text_key
 
 logger = logging.getLogger(__name__)
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _JUST_BELOW = 0.05
 """Width of the band below the lower threshold in which an audit counts pairs."""
@@ -74,13 +71,13 @@ class BatchSettings:
     rules: Rules
     neighbours: int
     concurrency: int
+    budget_s: float
+    """Seconds that one question may wait for the model."""
+    price: Price | None
+    executor: PlanExecutor | None
+    """Where pairs are searched and groups planned; None: in this process."""
     pages: PageRules | None = None
     """Limits of pages; None: questions are asked as pairs and small groups."""
-    budget_s: float = 60.0
-    """Seconds that one question may wait for the model."""
-    price: Price | None = None
-    executor: PlanExecutor | None = None
-    """Where pairs are searched and groups planned; None: in this process."""
     on_compared: Progress | None = None
     """Called from a thread with the number of texts compared during the search for pairs."""
 
@@ -129,7 +126,7 @@ class Batch:
         self._planner = self._new_planner(_JUST_BELOW)
         account = Account(run="", first=await self._plan(), started=started)
         report = await in_thread(self._planned, account, wanted)
-        assert self._snapshot is not None
+        assert self._snapshot is not None  # `_plan` has read it
         return Audit(account.first, self._snapshot, report)
 
     def _planned(self, account: Account, wanted: GroupFilter) -> DeduplicationReport:
@@ -164,45 +161,39 @@ class Batch:
 
         `on_plan` hears of the first round, and its cost, before anything is asked.
         """
-        with telemetry.span("batch") as span:
-            report = await self._run(on_progress, on_plan, on_page or on_progress, pending_only)
-            attributes = {"memories": report.memories, "retired": report.retired}
-            span.set_attributes(
-                {**attributes, "pending": report.pending, "calls": report.usage.calls}
-            )
-        return report
-
-    async def _run(
-        self,
-        on_progress: Progress | None,
-        on_plan: OnPlan | None,
-        on_page: Progress | None,
-        pending_only: bool,
-    ) -> DeduplicationReport:
         started = time.monotonic()
-        await in_thread(self._store.embeddings.make_missing)
-        reopened = await in_thread(self._reopened)
-        among = {name for one in reopened for name in one.members} if pending_only else None
-        again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
-        plan = await self._plan(again=again)
-        bound_by = self._asker.bound_by
-        account = Account(new_run(), plan, among=among, started=started, bound_by=bound_by)
-        if on_plan is not None:
-            on_plan(await in_thread(self._planned, account, GroupFilter(0)))
-        while True:
-            if todo := account.undecided(plan):
-                await self._settle_all(todo, account, on_progress)
-            elif pages := account.unread(plan):
-                await self._read_all(pages, account, on_page)
-                again = AskedAgain(alone=pending_only)
-            else:
-                break
-            account.rounds += 1
-            plan = await self._plan(frozenset(account.apart), again)
-        await in_thread(self._record, plan.alone)
-        asked = await in_thread(self._asked, reopened, account)
-        await in_thread(close_pending, self._store.ledger, asked)
-        report = account.report(plan.memories, self._asker.model)
+        with telemetry.span("batch") as span:
+            await in_thread(self._store.embeddings.make_missing)
+            reopened = await in_thread(self._reopened)
+            members = {name for record in reopened for name in record.members}
+            again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
+            plan = await self._plan(again=again)
+            only, bound_by = members if pending_only else None, self._asker.bound_by
+            account = Account(new_run(), plan, among=only, started=started, bound_by=bound_by)
+            if on_plan is not None:
+                on_plan(await in_thread(self._planned, account, GroupFilter(0)))
+            while True:
+                if todo := account.undecided(plan):
+                    await self._settle_all(todo, account, on_progress)
+                elif pages := account.unread(plan):
+                    await self._read_all(pages, account, on_page or on_progress)
+                    again = AskedAgain(alone=pending_only)
+                else:
+                    break
+                account.rounds += 1
+                plan = await self._plan(frozenset(account.apart), again)
+            await in_thread(self._record, plan.alone)
+            asked = await in_thread(self._asked, reopened, account)
+            await in_thread(close_pending, self._store.ledger, asked)
+            report = account.report(plan.memories, self._asker.model)
+            span.set_attributes(
+                {
+                    "memories": report.memories,
+                    "retired": report.retired,
+                    "pending": report.pending,
+                    "calls": report.usage.calls,
+                }
+            )
         return report.model_copy(update={"money": self._money(report.usage)})
 
     def _reopened(self) -> list[DecisionRecord]:
@@ -226,8 +217,8 @@ class Batch:
         if pages is None:
             return {}
         with self._store.ledger.reading() as reader:
-            for one in questions:
-                rows = [row for row in reader.memories.rows(one.members).values() if row.live]
+            for question in questions:
+                rows = [row for row in reader.memories.rows(question.members).values() if row.live]
                 if rows and (pages.private or not rows[0].memory.is_private):
                     scope = self._store.scope_of(rows[0].memory).key
                     groups.setdefault(scope, []).append(frozenset(row.text_key for row in rows))
@@ -325,7 +316,8 @@ class Batch:
                 account.conflict(group)
             else:
                 await self._count(group, decision, account)
-                account.apart |= await _in_thread_if_long(decision, self._distinct_pairs, decision)
+                texts = [member.content for member in decision.members]
+                account.apart |= await in_thread_if_long(texts, self._distinct_pairs, decision)
 
     # --- pages ---
 
@@ -337,13 +329,11 @@ class Batch:
         arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}
         one_more = _counted(on_progress, sum(map(len, scopes)))
         reader = PageReader(
-            self._judging.model,
-            self._judging.reader,
+            self._judging,
             self._calls,
             self._settings.budget_s,
             asyncio.Semaphore(self._settings.concurrency),
             self._settings.concurrency,
-            self._store.new_id,
         )
 
         async def read(pages: Sequence[PagePlan]) -> None:
@@ -383,7 +373,8 @@ class Batch:
         return ScopeContext(kept_apart, plan.likeness.lowest, apply, record, arrival)
 
     async def _count(self, group: GroupPlan, decision: Decision, account: Account) -> None:
-        report = await _in_thread_if_long(decision, account.reported, group, decision)
+        texts = [member.content for member in decision.members]
+        report = await in_thread_if_long(texts, account.reported, group, decision)
         account.done(group, decision, report)
 
     def _distinct_pairs(self, decision: Decision) -> set[TextPair]:
@@ -393,13 +384,6 @@ class Batch:
         scopes = {member.id: self._store.scope_of(member).key for member in decision.members}
         pairs = ((scopes[a], *sorted((keys[a], keys[b]))) for a, b in decision.distinct)
         return {(scope, low, high) for scope, low, high in pairs}
-
-
-async def _in_thread_if_long(
-    decision: Decision, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> T:
-    texts = (member.content for member in decision.members)
-    return await in_thread_if_long(texts, call, *args, **kwargs)
 
 
 def _counted(tell: Progress | None, count: int) -> Callable[..., None]:
@@ -419,8 +403,10 @@ class KeptApart:
     """Tells whether a person or a model keeps two memories of a scope apart."""
 
     def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
-        self._by_person = _pairs_in(scope, snapshot.kept_apart)
-        self._judged = _pairs_in(scope, snapshot.judged)
+        self._by_person, self._judged = (
+            {(low, high) for key, low, high in pairs if key == scope.key}
+            for pairs in (snapshot.kept_apart, snapshot.judged)
+        )
         self._stands_for = {name: set(keys) for name, keys in snapshot.stands_for.items()}
 
     def __call__(self, members: Sequence[Memory]) -> Judge | None:
@@ -437,10 +423,6 @@ class KeptApart:
 
     def _texts(self, memory: Memory) -> set[str]:
         return {text_key(memory.content), *self._stands_for.get(memory.id, ())}
-
-
-def _pairs_in(scope: Scope, pairs: Iterable[TextPair]) -> set[tuple[str, str]]:
-    return {(low, high) for key, low, high in pairs if key == scope.key}
 
 
 def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:

@@ -119,10 +119,10 @@ class MemoryDeduplicator:
         self._model = model if hasattr(model, "page_size") else OwnModel(model)
         self._config = config or MemoryConfig()
         self._rules = self._config.rules
-        self._concurrency = concurrency
-        self._price = price
-        self._executor = executor
-        self._budget_s = budget_s
+        candidates = self._config.dedup_candidates
+        self._settings = BatchSettings(
+            self._rules, candidates, concurrency, budget_s, price, executor
+        )
         self._judging = Judging(store, self._model, self._rules)
         self._asker = Asker(self._model.name)
         self._many = self._config.dedup_enabled and self._rules.guard
@@ -207,7 +207,7 @@ class MemoryDeduplicator:
             return [_Incoming(extracted[0].memory, None, extracted[0].shown)]
         embedded = await in_thread(self._store.embeddings.embed, [one.memory for one in extracted])
         naming = [pair for pair in zip(extracted, embedded, strict=True) if pair[0].named]
-        asking = Asking(calls, Budget(self._budget_s))
+        asking = Asking(calls, Budget(self._settings.budget_s))
         joined = iter(await self._judging.join_named(naming, asking) if naming else ())
         return [
             _Incoming(one.memory, its, one.shown, next(joined) if one.named else None)
@@ -359,7 +359,7 @@ class MemoryDeduplicator:
             return add(new, _OTHERS_FIRST, pending=True)
         if not calls.left:
             return add(new, "the budget of calls is spent", pending=True)
-        effort.budget = effort.budget or Budget(self._budget_s)
+        effort.budget = effort.budget or Budget(self._settings.budget_s)
         asking = Asking(calls, effort.budget)
         decision = await self._judging.decide(question, asking, most_answers=1)
         return decision if calls.answered or not decision.pending else without_fallback(decision)
@@ -431,24 +431,11 @@ class MemoryDeduplicator:
     def _batch(
         self, asker: Asker, max_calls: int | None, on_compared: Progress | None = None
     ) -> Batch:
-        settings = BatchSettings(
-            self._rules,
-            self._config.dedup_candidates,
-            self._concurrency,
-            self._page_rules(asker),
-            self._budget_s,
-            self._price,
-            self._executor,
-            on_compared,
-        )
+        size, pages = min(self._model.page_size, MOST_ON_PAGE), None
+        if asker.model == self._model.name and size > MOST_ASKED:  # else pairs and small groups
+            pages = PageRules(size, self._config.read_private, asker.thorough)
+        settings = replace(self._settings, pages=pages, on_compared=on_compared)
         return Batch(self._store, asker, self._judging, settings, self._calls(max_calls))
-
-    def _page_rules(self, asker: Asker) -> PageRules | None:
-        """Return the limits of pages; None for a person, or a model that reads small groups."""
-        size = min(self._model.page_size, MOST_ON_PAGE)
-        if asker.model != self._model.name or size <= MOST_ASKED:
-            return None
-        return PageRules(size, self._config.read_private, asker.thorough)
 
     def _calls(self, max_calls: int | None) -> CallBudget:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)

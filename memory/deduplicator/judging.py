@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from memory.coverage import Belief
@@ -112,7 +112,6 @@ class Judging:
             if isinstance(named, Named)
         }
         settled, problem = await self._read_all(tuple(parts.values()), asking)
-        model, new_id = self.model.name, self._store.new_id
         joined: list[NamedMerge] = []
         for named in found:
             if isinstance(named, str):
@@ -120,13 +119,26 @@ class Judging:
                 continue
             part = settled[sum(one.decision is not None for one in joined)]
             if part.belief is Belief.DOUBTFUL:
-                asked = model if asking.usage.calls else None
+                asked = self.model.name if asking.usage.calls else None
                 decision = left_open(named.members, problem, named.similarity, asked)
             else:
                 why = part.reason or "extraction named what it repeats or updates"
-                decision = decision_of(part, named.similarity, new_id, model, why)
+                decision = self.join(part, named.similarity, why)
             joined.append(NamedMerge(decision, revision))
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
+
+    def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
+        """Merge the members of a believed part, for this reason; keep those of a refused one.
+
+        The question about a refused one stays open if it may pass later.
+        """
+        if part.belief is Belief.BELIEVED:
+            return joined_as(part, similarity, why, self._store.new_id, self.model.name)
+        text = shortened(part.merge.text, QUOTED)
+        logger.warning('DEDUP_REFUSED: "%s" is not merged (%s)', text, part.reason)
+        why, members = f"refused: {part.reason}", part.merge.members
+        decision = left_open(members, why, similarity, self.model.name)
+        return replace(decision, pending=not part.is_final)
 
     async def _proposed(self, text: str, named: Named) -> Part:
         merge = ProposedMerge(named.members, text.strip())
@@ -235,21 +247,6 @@ def left_open(
     """Keep the members as they are, and the question open; `model` is None if none was asked."""
     decision = Decision(Action.KEEP_BOTH, why, members, similarity=similarity, pending=True)
     return replace(decision, model=model, usage=usage or Usage())
-
-
-def decision_of(
-    part: Part, similarity: float | None, new_id: Callable[[], str], model: str, why: str = ""
-) -> Decision:
-    """Merge the members of a believed part, for this reason; keep those of a refused one.
-
-    The question about a refused one stays open if it may pass later.
-    """
-    if part.belief is Belief.BELIEVED:
-        return joined_as(part, similarity, why, new_id, model)
-    text = shortened(part.merge.text, QUOTED)
-    logger.warning('DEDUP_REFUSED: "%s" is not merged (%s)', text, part.reason)
-    decision = left_open(part.merge.members, f"refused: {part.reason}", similarity, model)
-    return replace(decision, pending=not part.is_final)
 
 
 def log_merges(decision: Decision) -> None:

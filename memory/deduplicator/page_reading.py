@@ -11,11 +11,9 @@ from typing import TypeVar
 
 from memory.coverage import Belief
 from memory.decide import MOST_IN_GROUP, Apart, PagePlan, Part, connected, page_parts
-from memory.deduplicator.judging import decision_of, left_open, log_merges
-from memory.deduplicator.second_reading import SecondReader
+from memory.deduplicator.judging import Judging, left_open, log_merges
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.models import MOST_READ, Decision, Memory, Question, Usage, Verdict
-from memory.protocols import LanguageModel
 from memory.providers import Asking, Budget, CallBudget
 from memory.runtime import in_thread_if_long
 from memory.text import text_key
@@ -33,14 +31,12 @@ _SHARED = "groups of two pages share a memory: name it in one group, with one te
 class PageReader:
     """A model that reads pages, with its limits of calls, time and concurrency."""
 
-    model: LanguageModel
-    second: SecondReader
+    judging: Judging
     calls: CallBudget
     budget_s: float
     concurrency: asyncio.Semaphore
     at_once: int
     """Pages of one scope that are read before their merges are checked together."""
-    new_id: Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -133,7 +129,7 @@ class ScopeReading:
             for plan, its in zip(plans, pages, strict=True)
         )
         groups = [group for found in await asyncio.gather(*read) for group in found]
-        most = min(MOST_IN_GROUP, self._reader.model.page_size)
+        most = min(MOST_IN_GROUP, self._reader.judging.model.page_size)
         groups = await self._checked(_untangled(groups, self._context, most))
         for group in await self._ask_again(groups):
             await self._settle(group)
@@ -162,7 +158,7 @@ class ScopeReading:
                     members,
                     str(exc),
                     self._context.similarity(members),
-                    self._reader.model.name,
+                    self._reader.judging.model.name,
                     Usage.of_failure(exc),
                 )
                 if await self._context.apply(decision) is None:
@@ -180,7 +176,7 @@ class ScopeReading:
 
         Raises: ModelError.
         """
-        judge = self._reader.model.judge
+        judge = self._reader.judging.model.judge
         verdict: Verdict = await self._asked(lambda asking: asking.ask(judge, question))
         texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
         apart = self._context.apart
@@ -219,7 +215,9 @@ class ScopeReading:
     async def _check(self, groups: Sequence[_NamedGroup]) -> None:
         parts = [group.part for group in groups]
         try:
-            settled = await self._asked(lambda asking: self._reader.second.settle(parts, asking))
+            settled = await self._asked(
+                lambda asking: self._reader.judging.reader.settle(parts, asking)
+            )
         except ModelError as exc:
             _log_failure(exc)
             for group in groups:
@@ -247,7 +245,7 @@ class ScopeReading:
             group.part = replace(group.part, merge=replace(group.part.merge, members=members))
             if len(members) > room:
                 batches.append([])
-                room = self._reader.model.page_size
+                room = self._reader.judging.model.page_size
             batches[-1].append(group)
             room -= len(members)
         for batch in batches:
@@ -282,8 +280,7 @@ class ScopeReading:
     async def _settle(self, group: _NamedGroup) -> None:
         """Apply the decision about a group; a refused one stays open if it may pass later."""
         page, part = group.page, group.part
-        similarity = self._context.similarity(group.members)
-        decision = decision_of(part, similarity, self._reader.new_id, self._reader.model.name)
+        decision = self._reader.judging.join(part, self._context.similarity(group.members))
         decision, page.usage = replace(decision, usage=page.usage), Usage()
         living = await self._context.apply(decision)
         if living is None and not part.is_final:

@@ -1,6 +1,8 @@
 """Have a model read merged texts that the program cannot check, many in one call.
 
-A model is tried before it is trusted: see `memory.deduplicator.trial`. The ledger keeps the result.
+A model is tried on eight merges before it is trusted, and the ledger keeps the result. Four of them
+are faithful, though reworded. The others are wrong where a hasty reader looks away: a value, who
+does what, a newer fact that is gone, an invention.
 """
 
 from __future__ import annotations
@@ -8,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from memory.coverage import Belief
 from memory.decide import Part, as_read, checked
-from memory.deduplicator import trial
 from memory.ledger import Reader
-from memory.models import ProposedMerge
+from memory.models import Memory, ProposedMerge, Rereading
 from memory.protocols import LanguageModel
 from memory.providers import Asking
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
@@ -21,8 +23,95 @@ from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)
 
+TRIAL_VERSION = 1
+"""Raise it when the merges change: a model is then tried again."""
+MOST_ACCEPTED = 1
+"""Wrong merges that a model may accept and still be trusted."""
+_FAITHFUL, _WRONG = True, False
+_MERGES = (
+    (
+        _FAITHFUL,
+        "Ines moved to Ghent for a job at a print shop.",
+        "Ines has been running the print shop in Ghent since its owner retired.",
+        "Ines moved to Ghent to work at a print shop, which she runs now that its owner retired.",
+    ),
+    (
+        _WRONG,  # a value: once every two weeks, not twice a week
+        "Tomasz sees a physiotherapist about his knee.",
+        "Tomasz sees the physiotherapist every other week and does exercises at home.",
+        "Tomasz sees a physiotherapist about his knee twice a week and exercises at home.",
+    ),
+    (
+        _WRONG,  # who: Amara is the one who owes
+        "Amara and her brother Kofi bought a van together.",
+        "Amara still owes Kofi her share of the van, and pays him back every month.",
+        "Amara and her brother Kofi bought a van together; Kofi still owes her his share, which he "
+        "pays back every month.",
+    ),
+    (
+        _FAITHFUL,
+        "Lucia is thinking about giving up meat.",
+        "Lucia is a vegetarian now, though she still eats fish on holidays.",
+        "Lucia has become a vegetarian, but eats fish when she is on holiday.",
+    ),
+    (
+        _FAITHFUL,
+        "Henrik teaches chemistry at a school in Aarhus.",
+        "Henrik's pupils won a prize with a project about dyes.",
+        "Henrik is a chemistry teacher in Aarhus whose students won a prize for their project on "
+        "dyes.",
+    ),
+    (
+        _WRONG,  # the newer fact, that the lessons have stopped, is gone
+        "Noor takes piano lessons from a neighbour and practises every evening.",
+        "Noor stopped the lessons with her neighbour, but still practises the piano every evening.",
+        "Noor learns the piano with a neighbour and practises every evening.",
+    ),
+    (
+        _FAITHFUL,
+        "Pavel's dog is afraid of thunder.",
+        "Pavel bought his dog a padded vest, and it no longer hides during storms.",
+        "Pavel's dog used to hide in thunderstorms; since Pavel got it a padded vest, it does not.",
+    ),
+    (
+        _WRONG,  # an invention: nobody says why
+        "Greta sold her car.",
+        "Greta sold her car and cycles to the harbour, where she works.",
+        "Greta sold her car to save money, and cycles to her work at the harbour.",
+    ),
+)
+
+
+def _merge(number: int, *texts: str) -> ProposedMerge:
+    start = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
+    *members, merged = texts
+    return ProposedMerge(
+        tuple(
+            Memory(id=f"mem_{16 * number + n:012x}", content=text, timestamp=start.replace(hour=n))
+            for n, text in enumerate(members)
+        ),
+        merged,
+    )
+
+
+TRIAL = tuple(_merge(number, *texts) for number, (_, *texts) in enumerate(_MERGES))
+"""The merges as a model is shown them, in one call."""
+FAITHFUL = tuple(faithful for faithful, *_ in _MERGES)
+"""Whether each merge of the trial is faithful."""
+
+
+def accepted_wrongly(answer: Rereading) -> int:
+    """Count the wrong merges that a second reading accepts."""
+    return sum(
+        reading is not None and reading.accepted and not faithful
+        for reading, faithful in zip(answer.readings, FAITHFUL, strict=False)
+    )
+
+
+# --- the reader ---------------------------------------------------------------------------------
+
 _BY_WORDS = "it counts as having no second reading, and its merged texts are checked word by word"
-_PREFIX = f"second_reading:{trial.VERSION}:"
+_PREFIX = f"second_reading:{TRIAL_VERSION}:"
 
 
 class SecondReader:
@@ -66,21 +155,21 @@ class SecondReader:
         return self._trusted
 
     async def _tried(self, asking: Asking) -> bool:
-        answer = await asking.ask(self._model.reread, trial.TRIAL)
+        answer = await asking.ask(self._model.reread, TRIAL)
         if all(reading is None for reading in answer.readings):
             logger.warning("%s gave no reading when it was tried: %s", self._model.name, _BY_WORDS)
             return False  # and is tried again by the next run
-        wrong = trial.accepted_wrongly(answer)
+        wrong = accepted_wrongly(answer)
         await in_thread(self._keep, wrong)
-        if wrong > trial.MOST_ACCEPTED:
+        if wrong > MOST_ACCEPTED:
             logger.warning("%s", _described(self._model.name, wrong))
-        return wrong <= trial.MOST_ACCEPTED
+        return wrong <= MOST_ACCEPTED
 
     def known(self) -> bool | None:
         """Return whether the model passed its trial; None if it was not tried."""
         with self._store.ledger.reading() as reader:
             wrong = reader.meta(_PREFIX + self._model.name)
-        return None if wrong is None else int(wrong) <= trial.MOST_ACCEPTED
+        return None if wrong is None else int(wrong) <= MOST_ACCEPTED
 
     def _keep(self, wrong: int) -> None:
         with self._store.ledger.writing() as writer:
@@ -99,13 +188,13 @@ def untrusted_readers(reader: Reader) -> list[str]:
     return [
         _described(key.removeprefix(_PREFIX), int(wrong))
         for key, wrong in sorted(tried.items())
-        if int(wrong) > trial.MOST_ACCEPTED
+        if int(wrong) > MOST_ACCEPTED
     ]
 
 
 def _described(name: str, wrong: int) -> str:
     return (
-        f"{name} accepted {wrong} of {trial.FAITHFUL.count(False)} wrong merges when it was tried: "
+        f"{name} accepted {wrong} of {FAITHFUL.count(False)} wrong merges when it was tried: "
         f"{_BY_WORDS}"
     )
 

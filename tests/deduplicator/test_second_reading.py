@@ -10,9 +10,14 @@ import pytest
 
 from memory.coverage import Belief
 from memory.decide import Part, checked
-from memory.deduplicator import trial
 from memory.deduplicator.deduplicator import MemoryDeduplicator
-from memory.deduplicator.second_reading import SecondReader
+from memory.deduplicator.second_reading import (
+    FAITHFUL,
+    MOST_ACCEPTED,
+    TRIAL,
+    SecondReader,
+    accepted_wrongly,
+)
 from memory.errors import CallsSpent, ModelError, ModelUnavailable
 from memory.models import MergeReading, ProposedMerge, Rereading
 from memory.providers import Asking, Budget, CallBudget
@@ -52,8 +57,8 @@ def settle(reader: SecondReader, *parts: Part, ask: Asking | None = None) -> lis
 
 
 def test_four_of_the_eight_are_wrong_and_the_program_tells_none_of_them() -> None:
-    assert [len(trial.TRIAL), trial.FAITHFUL.count(False)] == [8, 4]
-    assert {checked(merge).belief for merge in trial.TRIAL} == {Belief.DOUBTFUL}
+    assert [len(TRIAL), FAITHFUL.count(False)] == [8, 4]
+    assert {checked(merge).belief for merge in TRIAL} == {Belief.DOUBTFUL}
 
 
 def test_a_model_is_tried_once_and_the_ledger_keeps_how_it_went(
@@ -75,7 +80,7 @@ def test_a_reader_that_accepts_what_is_wrong_counts_as_none(
     with caplog.at_level(logging.WARNING):
         found = settle(SecondReader(store, model), part, checked(covered))
     assert found == [Belief.REFUSED, Belief.BELIEVED]
-    assert model.reread_merges == [trial.TRIAL]
+    assert model.reread_merges == [TRIAL]
     assert "lazy accepted 4 of 4 wrong merges" in caplog.text
     [finding] = examine(store)
     assert "lazy accepted 4 of 4 wrong merges" in finding.what
@@ -94,18 +99,18 @@ def test_a_reader_that_says_nothing_when_it_is_tried_is_not_trusted_and_is_tried
     with caplog.at_level(logging.WARNING):
         assert settle(SecondReader(store, model), part) == [Belief.REFUSED]
     assert "lazy gave no reading when it was tried" in caplog.text
-    assert model.reread_merges == [trial.TRIAL]
+    assert model.reread_merges == [TRIAL]
     assert settle(SecondReader(store, LazyReader()), part) == [Belief.REFUSED]
     assert "lazy accepted 4 of 4 wrong merges" in examine(store)[0].what
 
 
 def test_one_wrong_merge_may_be_accepted_and_a_merge_without_answer_is_not() -> None:
-    wrong = [number for number, faithful in enumerate(trial.FAITHFUL) if not faithful]
+    wrong = [number for number, faithful in enumerate(FAITHFUL) if not faithful]
     found: list[MergeReading | None] = [None] * 8
     for accepted, number in enumerate(wrong):
-        assert trial.accepted_wrongly(Rereading(readings=tuple(found))) == accepted
+        assert accepted_wrongly(Rereading(readings=tuple(found))) == accepted
         found[number] = MergeReading()
-    assert trial.MOST_ACCEPTED == 1
+    assert MOST_ACCEPTED == 1
 
 
 def test_a_trial_that_fails_for_want_of_an_answer_is_repeated(
@@ -164,6 +169,6 @@ def test_an_answer_that_is_too_short_refuses_the_rest(store: MemoryStore, part: 
     class Short(ScriptedModel):
         async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
             whole = await super().reread(merges)
-            return whole if tuple(merges) == trial.TRIAL else Rereading(readings=(MergeReading(),))
+            return whole if tuple(merges) == TRIAL else Rereading(readings=(MergeReading(),))
 
     assert settle(SecondReader(store, Short()), part, part) == [Belief.BELIEVED, Belief.REFUSED]
