@@ -20,10 +20,10 @@ _NOBODY = Scope((("user", None),))
 
 
 class VectorsByUser:
-    """Each user's vectors, loaded when first asked about and caught up before each answer.
+    """Each user's vectors, loaded at the first query and brought up to date before each answer.
 
-    The most recently asked about stay, up to `limit` bytes. Safe to share between threads: one
-    loads, whoever else asks about the same user waits for it.
+    Those of the users asked about last stay, up to `limit` bytes. Safe to share between threads:
+    one thread loads a user's vectors, and others that ask about the user wait for it.
     """
 
     def __init__(self, ledger: Ledger, limit: int, bounded_from: int = BOUNDED_FROM) -> None:
@@ -40,16 +40,16 @@ class VectorsByUser:
         self._loading: dict[Scope, threading.Lock] = {}
         self._too_large: set[Scope] = set()
         self._revision = 0
-        """What all that is loaded has taken in."""
+        """The revision that all loaded vectors are at."""
         self._fields: tuple[str, ...] = ()
         """Keys of the metadata that scopes have named."""
         self._nobodys: Scope | None = None
-        """Whose vectors memories without a user are found in, once that was looked up."""
+        """The owner that memories without a user are searched in; None until it is looked up."""
 
     def owner(self, scope: Scope) -> Scope:
-        """Whose vectors a scope is searched in: those of its user, or everybody's.
+        """Return the scope whose vectors are searched: that of its user, or everybody's.
 
-        Where half of the memories have no user, everybody's serve for those too.
+        If half of the memories have no user, everybody's vectors serve for those too.
         """
         values = dict(scope.values)
         if "user" not in values:
@@ -63,7 +63,7 @@ class VectorsByUser:
         return self._nobodys
 
     def nearest(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]] | None:
-        """The ids for each query, nearest first; None where the owner's vectors are too many.
+        """Return the ids for each query, nearest first; None if the owner's vectors are too many.
 
         Raises: IndexFault, LedgerError.
         """
@@ -75,7 +75,7 @@ class VectorsByUser:
             return vectors.nearest(queries)
 
     def best(self, query: Query, words: WordScores) -> Best | None:
-        """Return the best by both; None where there are too many vectors to hold.
+        """Return the best by words and vector; None if there are too many vectors to hold.
 
         Raises: IndexFault, LedgerError.
         """
@@ -87,19 +87,19 @@ class VectorsByUser:
             return vectors.best(query, words)
 
     def has_too_large(self) -> bool:
-        """Whether any user's vectors, or everybody's where they have no user, do not fit."""
+        """Whether the vectors of any user, or of all memories without one, do not fit."""
         with self._ledger.reading() as reader:
             most = max(reader.counts().users.values(), default=0)
             return bytes_of(most, reader.vectors.dim() or 0) > self._limit
 
     def forget_all(self) -> None:
-        """Let go of all vectors."""
+        """Drop all vectors."""
         with self._lock:
             self._drop_all()
             self._too_large.clear()
 
     def _keep_fields(self, queries: Sequence[Query]) -> None:
-        """Scopes of other metadata than before need vectors loaded with them."""
+        """Drop all vectors if the scopes name metadata that was not loaded with them."""
         named = {name for query in queries for name, _ in query.scope.values}
         if fresh := named.difference(SCOPE_FIELDS, self._fields):
             with self._lock:
@@ -107,7 +107,7 @@ class VectorsByUser:
                 self._drop_all()
 
     def _current(self, owner: Scope, dim: int) -> LiveVectors | None:
-        """The owner's vectors as of now; None where they are too many."""
+        """Return the owner's vectors as of the latest commit; None if they are too many."""
         while True:
             with self._lock:
                 is_known = owner in self.loaded or owner in self._too_large
@@ -127,7 +127,7 @@ class VectorsByUser:
                     return vectors
 
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
-        """None where they are too many, or scopes have named other fields meanwhile."""
+        """Load the owner's vectors; None if they are too many, or other fields are needed now."""
         vectors, fields = LiveVectors(owner, self._bounded_from), self._fields
         count = reader.followers.count(owner)
         expected = bytes_of(count, dim)
@@ -147,7 +147,7 @@ class VectorsByUser:
         return vectors
 
     def _catch_up(self, reader: Reader) -> int:
-        """Take in what the ledger has committed; gives its revision."""
+        """Apply what the ledger has committed since, and return its revision."""
         revision = reader.revision()
         try:
             if self.loaded and revision != self._revision:
@@ -181,7 +181,7 @@ class VectorsByUser:
                 self._too_large.add(owner)
 
     def _make_room(self, expected: int) -> None:
-        """Let go of those asked about longest ago, until so many bytes fit; one stays for none."""
+        """Drop the owners asked about longest ago until so many bytes fit; keep one if 0."""
         while self._used + expected > self._limit and len(self.loaded) > (not expected):
             self._used -= self.loaded.popitem(last=False)[1].nbytes
 
@@ -191,7 +191,9 @@ class VectorsByUser:
 
 
 def nearest_in_parts(ledger: Ledger, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
-    """The same from the ledger, page by page: exact, in little memory, and slow.
+    """Search the ledger page by page: exact, in little memory, and slow.
+
+    Return the ids for each query, nearest first.
 
     Raises: LedgerError, IndexFault.
     """

@@ -1,4 +1,4 @@
-"""What a batch looks at, in one pass over all products: the alike, the nearest, how many."""
+"""The pairs that a batch compares, found in one pass over all products."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from memory.search.pairs import Floats, Pairs, chosen, in_order, joined, scores_
 from memory.search.products import Blocks, Ints, OnShare, Places, Products, by_strips, together
 
 Cosine = float | Floats
-"""A threshold of all rows, or one for each (n,): of two rows the stricter counts."""
+"""One threshold for all rows, or one for each (n,): for a pair, the higher one counts."""
 _AT_ONCE = 50_000
-"""Pairs that are looked at together: enough that the work is numpy's, not Python's."""
+"""Pairs compared in one call: enough that numpy does the work, not Python."""
 
 
 class CandidatePairs(NamedTuple):
-    """`upper` and `nearest` have no pair in common; `counts` has one number a band."""
+    """`upper` and `nearest` have no pair in common; `counts` has one number for each band."""
 
     upper: Pairs
     nearest: Pairs
@@ -29,11 +29,11 @@ class CandidatePairs(NamedTuple):
 def nearest_pairs(
     vectors: Vectors, k: int, threshold: Cosine, blocks: Blocks | None = None
 ) -> Pairs:
-    """The pairs of each row and its k nearest others at or above the threshold, exactly.
+    """Return the pairs of each row and its k nearest others at or above the threshold, exactly.
 
-    A pair is kept where either row is among the other's k nearest, so there are n * k at most.
-    Of rows that are equally near, those that come first are the nearest. Rows that are all the same
-    take long: each is compared again in float64.
+    A pair is kept if either row is among the other's k nearest, so there are n * k at most. Of
+    equally near rows, the first ones count as nearest. Rows that are all the same take long: each
+    is compared again in float64.
     """
     return candidate_pairs(vectors, np.inf, k, threshold, blocks=blocks).nearest
 
@@ -50,14 +50,14 @@ def candidate_pairs(
     threads: int | None = None,
     on_share: OnShare | None = None,
 ) -> CandidatePairs:
-    """Every pair at or above `upper`, and below it the k nearest of each row, exactly.
+    """Return every pair at or above `upper`, and below it the k nearest of each row, exactly.
 
-    The nearest are those of `nearest_pairs` where a pair at `upper` is none: near-copies take no
-    place from the others. The number of pairs at or above each band comes beside them, without
-    keeping the pairs; where rows have a weight (n,), a pair counts as often as the product of its
-    two. With `across`, a part of a larger search, only pairs of one of so many first rows with one
-    of the others count. All thresholds are cosines. Beside the vectors and the answer the memory
-    used is about three copies of the vectors. `threads` None is one for each core.
+    The nearest are those of `nearest_pairs` without the pairs at or above `upper`, so near-copies
+    do not crowd out the others. Also count the pairs at or above each of the `bands`, without
+    keeping them; if rows have weights (n,), a pair counts as the product of its two. With
+    `across`, the number of first rows, only pairs of one of them with one of the others count: a
+    part of a larger search. All thresholds are cosines. It needs about three copies of the vectors
+    in memory. `threads` is one for each core if None.
     """
     rows = len(vectors)
     levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
@@ -75,7 +75,7 @@ def candidate_pairs(
 
 
 def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
-    """Of pairs that parts of a search have kept, those that the whole search keeps."""
+    """Return the pairs that a whole search keeps, of those that its parts have kept."""
     best = _Best(np.arange(rows), k)
     if k and len(pairs.i):
         best.take(pairs)
@@ -83,13 +83,13 @@ def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
 
 
 def _placed(pairs: Pairs, order: Ints) -> Pairs:
-    """The same pairs by the rows' own numbers."""
+    """Return the pairs by the numbers that the rows had before they were sorted."""
     i, j = order[pairs.i], order[pairs.j]
     return in_order(Pairs(np.minimum(i, j), np.maximum(i, j), pairs.similarity))
 
 
 class _Level:
-    """A threshold of each row; of two rows the stricter counts."""
+    """A threshold for each row; for a pair, the higher one counts."""
 
     def __init__(self, values: Floats, products: Products) -> None:
         self.values = values
@@ -97,12 +97,12 @@ class _Level:
         self._products = products
 
     def of(self, i: Ints, j: Ints) -> Floats:
-        """The threshold of each pair."""
+        """Return the threshold of each pair (m,)."""
         stricter: Floats = np.maximum(self.values[i], self.values[j])
         return stricter
 
     def in_tile(self, row: int, column: int) -> float | Vectors:
-        """The threshold of each pair of a tile, or the one that all have."""
+        """Return the threshold of each pair of a tile, or the one that all of them have."""
         rows = self._products.of_rows(self._padded, row)
         columns = self._products.of_columns(self._padded, column)
         low = max(float(rows.min()), float(columns.min()))
@@ -122,10 +122,10 @@ class _Best:
         self._others = np.full((len(position), k), -1)
 
     def take(self, pairs: Pairs) -> tuple[Ints, Floats]:
-        """Keep of these pairs, none of them seen before, what is near.
+        """Keep the nearest of these pairs, none of which was seen before.
 
-        The answer: the rows that changed, and how near the farthest of each one's k is now, which
-        is -inf where there are fewer.
+        Return the rows that changed, and the similarity of the farthest of each one's k nearest,
+        -inf if it has fewer.
         """
         rows, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
         scores = np.concatenate([pairs.similarity, pairs.similarity])
@@ -142,7 +142,7 @@ class _Best:
         return changed, scores[kept[:, -1]]
 
     def pairs(self) -> Pairs:
-        """Each pair once, `i < j`, where either row is among the other's nearest."""
+        """Return each pair once, `i < j`, in which either row is among the other's nearest."""
         rows, place = np.nonzero(self._others >= 0)
         others, scores = self._others[rows, place], self._scores[rows, place]
         i, j = np.minimum(rows, others), np.maximum(rows, others)
@@ -173,12 +173,12 @@ class _Search:
         floors = levels[0] - self._slack if best.k else self._limits
         floors = np.minimum(floors, self._limits).astype(np.float32)
         self._floors = self._products.padded(floors)
-        """From which product on a pair of the row is looked at; it only ever rises."""
+        """The product from which on a pair of the row is compared; it only ever rises."""
         self._found: list[Pairs] = []
         self._lock = threading.Lock()
 
     def run(self, threads: int | None, on_share: OnShare | None) -> tuple[Pairs, Ints]:
-        """All pairs at or above upper, and the number of pairs in each band."""
+        """Return all pairs at or above upper, and the number of pairs in each band."""
         if self._is_whole:
             for _ in by_strips(self._seed, self._products, threads):
                 pass
@@ -209,12 +209,12 @@ class _Search:
         self._raise(rows, kth[: len(rows)] - self._slack)
 
     def _raise(self, rows: Ints, kth: Floats | Vectors) -> None:
-        """Products below a row's k-th nearest need no look, unless they may be at `upper`."""
+        """Raise the rows' floors to their k-th nearest, but not above `upper`."""
         floors = np.minimum(kth - self._slack, self._limits[rows])
         self._floors[rows] = np.maximum(self._floors[rows], floors)
 
     def _strip(self, row: int) -> Ints:
-        """Look at a strip of tiles; the answer is the number of pairs in each band."""
+        """Compare a strip of tiles, and return the number of pairs in each band."""
         counts = np.zeros(len(self._bands), np.int64)
         bands = [(n, band) for n, band in enumerate(self._bands) if not self._is_kept(band)]
         kept: list[Places] = []
@@ -230,7 +230,7 @@ class _Search:
         return counts
 
     def _noticed(self, products: Vectors, row: int, column: int) -> Places:
-        """The pairs of a tile that may be at `upper`, or among the nearest of either row."""
+        """Return the pairs of a tile that may be at `upper`, or among either row's nearest."""
         rows = self._products.of_rows(self._floors, row)
         columns = self._products.of_columns(self._floors, column)
         hits = products >= rows
@@ -247,7 +247,7 @@ class _Search:
                 self._raise(*self.best.take(chosen(pairs, near)))
 
     def _count(self, band: _Level, products: Vectors, row: int, column: int) -> int:
-        """How much of a tile is in a band; float64 decides about the pairs at its edge."""
+        """Count the pairs of a tile in a band; float64 decides about those at its edge."""
         level = band.in_tile(row, column)
         maybe = products >= level - self._slack
         many = np.count_nonzero(maybe)

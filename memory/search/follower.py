@@ -1,4 +1,4 @@
-"""Keeps an index up with the ledger, and asks it together with what it does not have yet."""
+"""Keeps an index up to date with the ledger, and adds to its answers what it lacks."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from memory.protocols import Query, VectorIndex
 logger = logging.getLogger(__name__)
 
 _WIDER = 4
-"""How many more neighbours than wanted are asked for at first: some are of other scopes."""
+"""By which factor more neighbours are asked for at first: some are of other scopes."""
 _WIDEST = 4_000
-"""How many are asked for at most before the index counts as no help."""
+"""Neighbours asked for at most; then the search is done without the index."""
 _PAGE = 500
-"""Rows that are copied at once: about as long as that takes may a search have to wait."""
+"""Rows copied at once; a search may have to wait for as long as that takes."""
 _PAUSE_S = 0.02
-"""Between two pages those who search come first."""
+"""Seconds between two pages, in which waiting searches come first."""
 
 
 class Follower:
     """An index that follows one ledger. Safe to share between threads."""
 
     def __init__(self, index: VectorIndex, ledger: Ledger, lag: int = 200) -> None:
-        """Up to `lag` changes are searched exactly before they are copied into the index."""
+        """Let the index be up to `lag` changes behind: those are searched exactly."""
         self.index = index
         self._ledger = ledger
         self._lag = lag
@@ -40,9 +40,9 @@ class Follower:
         self._copying: threading.Thread | None = None
 
     def nearest(self, queries: Sequence[Query], *, fill: bool = True) -> list[list[str] | None]:
-        """Candidates for the nearest of each query; None where the index cannot tell.
+        """Return candidates for the nearest of each query; None if the index cannot tell.
 
-        Where it is far behind the ledger and `fill` is set, it is filled in the background.
+        If it is far behind the ledger and `fill` is set, it is filled in the background.
 
         Raises: IndexFault, LedgerError.
         """
@@ -98,7 +98,7 @@ class Follower:
             self.copy_all(on_progress)
 
     def disagreement(self) -> str:
-        """How the index differs from what it has copied of the ledger; empty where it does not.
+        """Say how the index differs from what it has copied of the ledger; "" if it does not.
 
         Raises: IndexFault, LedgerError.
         """
@@ -123,7 +123,7 @@ class Follower:
         return ", ".join(f"{count:,} {what}" for what, count in told.items() if count)
 
     def close(self) -> None:
-        """Stop copying after the page that is under way, and let go of the index."""
+        """Stop copying after the current page, and close the index."""
         self._stopped.set()
         if self._copying is not None:
             self._copying.join()
@@ -133,7 +133,7 @@ class Follower:
     # --- how far it is ---
 
     def _state(self) -> IndexState:
-        """How far the index has followed; one that the ledger does not know is begun anew."""
+        """Return how far the index has followed; clear one that the ledger does not know."""
         with self._ledger.reading() as reader:
             state = reader.followers.state(self.index.id)
         keeps = self.index.shared and state is not None and state.watermark > 0
@@ -167,7 +167,7 @@ class Follower:
             wanted = min(4 * wanted, _WIDEST)
 
     def _fitting(self, scope: Scope, ids: Sequence[str]) -> list[str]:
-        """Those of a scope, in their order; whether they live the ledger's rows tell later."""
+        """Return those of the ids that are live memories of the scope, in their order."""
         with self._ledger.reading() as reader:
             values = reader.followers.live_values(ids)
         return [name for name in ids if name in values and scope.holds(values[name])]
@@ -175,7 +175,7 @@ class Follower:
     def _nearest_of(
         self, query: Query, changes: Sequence[Change], known: Mapping[str, Vector]
     ) -> list[str]:
-        """The nearest of what was written since."""
+        """Return the nearest of the memories that the index lacks."""
         inside = [one for one in changes if one.live and one.text_key in known]
         fits = {*self._fitting(query.scope, [one.id for one in inside])}
         scored = [
@@ -197,7 +197,10 @@ class Follower:
             logger.warning("the index is behind (%s)", exc)
 
     def _copy_page(self) -> tuple[int, int]:
-        """How many changes were copied, and how many are left; 0 where another process copies."""
+        """Copy a page; return how many changes were copied, and how many are left.
+
+        Both are 0 while another process copies.
+        """
         with self._lock, self._only_one() as mine:
             if not mine:
                 return 0, 0
@@ -213,7 +216,7 @@ class Follower:
             return len(changes), left - len(changes)
 
     def _only_one(self) -> contextlib.AbstractContextManager[bool]:
-        """Of those that share an index, one at a time copies."""
+        """Lock the copying, which one process at a time does for a shared index."""
         if not self.index.shared:
             return contextlib.nullcontext(True)
         return self._ledger.exclusive(f"index-{self.index.place}")

@@ -87,7 +87,7 @@ class LiveVectors:
         return self._row_of.keys() & ids
 
     def apply(self, changes: Iterable[Change], vectors: Mapping[str, Vector]) -> None:
-        """Take in what the ledger has committed; `vectors` are by text key.
+        """Apply changes that the ledger has committed; `vectors` are by text key.
 
         Raises: IndexFault where the vectors have another dimension than those here.
         """
@@ -114,7 +114,7 @@ class LiveVectors:
             raise _mixed() from exc
 
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
-        """The ids for each query, nearest first; of equally near ones those that came first."""
+        """Return the ids for each query, nearest first; of equally near ones, the first stored."""
         by_scope: dict[Scope, list[int]] = {}
         for position, query in enumerate(queries):
             by_scope.setdefault(query.scope, []).append(position)

@@ -23,12 +23,12 @@ class Pairs(NamedTuple):
 
 
 def similarity(a: Vector, b: Vector) -> float:
-    """Cosine of two vectors, in float64, rounded to 6 places: the one number used everywhere."""
+    """Return the cosine of two vectors, in float64, rounded to 6 places."""
     return float(similarities(a[None, :], b[None, :])[0])
 
 
 def similarities(a: Vectors, b: Vectors) -> Floats:
-    """Row by row cosine of two matrices (n, dim), in float64, rounded to 6 places: (n,)."""
+    """Return the cosines (n,) of the rows of two matrices (n, dim), as `similarity` does."""
     a64, b64 = a.astype(np.float64), b.astype(np.float64)
     lengths = np.linalg.norm(a64, axis=1) * np.linalg.norm(b64, axis=1)
     products: Floats = np.einsum("nd,nd->n", a64, b64) / np.maximum(lengths, 1e-30)
@@ -36,7 +36,7 @@ def similarities(a: Vectors, b: Vectors) -> Floats:
 
 
 def joined(parts: Iterable[Pairs]) -> Pairs:
-    """The pairs of all parts, in the order of the parts."""
+    """Return the pairs of all parts, in the order of the parts."""
     columns = list(zip(*parts, strict=True)) or [(), (), ()]
     i, j, scores = columns
     return Pairs(
@@ -47,24 +47,24 @@ def joined(parts: Iterable[Pairs]) -> Pairs:
 
 
 def chosen(pairs: Pairs, which: npt.NDArray[np.bool_]) -> Pairs:
-    """Those of the pairs for which it is true."""
+    """Return the pairs for which `which` (m,) is true."""
     return Pairs(pairs.i[which], pairs.j[which], pairs.similarity[which])
 
 
 def in_order(pairs: Pairs) -> Pairs:
-    """The same pairs, sorted by (i, j)."""
+    """Return the pairs sorted by (i, j)."""
     order = np.lexsort((pairs.j, pairs.i))
     return Pairs(pairs.i[order], pairs.j[order], pairs.similarity[order])
 
 
 def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
-    """The similarity of each pair of rows, a few at a time, so that they stay in the cache."""
+    """Return the similarity of each pair of rows, a few at a time to stay in the cache."""
     parts = [similarities(vectors[i[part]], vectors[j[part]]) for part in chunks(len(i))]
     return np.concatenate([np.empty(0), *parts])
 
 
 def unit_rows(vectors: Vectors) -> Vectors:
-    """The rows at length 1 in float32; the very array where they are already."""
+    """Return the rows at length 1 in float32; the same array if they already are."""
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
     if np.abs(lengths - 1).max(initial=0) < 1e-6:
         return vectors
@@ -73,5 +73,5 @@ def unit_rows(vectors: Vectors) -> Vectors:
 
 
 def slack(dim: int) -> float:
-    """How far a float32 product of unit rows may lie from the rounded similarity, at most."""
+    """Return how far a float32 product of unit rows may lie from their similarity."""
     return (dim + 8) * 2.0**-24 + 5e-6

@@ -19,20 +19,20 @@ N = TypeVar("N", bound=np.generic)
 F = TypeVar("F", np.float32, np.float64)
 Ints = npt.NDArray[np.int64]
 OnShare = Callable[[float], None]
-"""Called again and again with the share of the work that is done, 0 to 1."""
+"""Called repeatedly with the share of the work that is done, 0 to 1."""
 Places = tuple[Ints, Ints]
 """Rows and columns of a matrix, two arrays (m,)."""
 
 
 _ALONE = {1: 8_192, 2: 480_000}
-"""Multiplications of a matrix with a vector, or a matrix, that BLAS keeps on the asking thread."""
+"""Numbers in a block that BLAS multiplies with a vector, or a matrix, on the calling thread."""
 
 
 class Blocks(NamedTuple):
     """How the products are cut up: a tile is square, and its side a multiple of both others.
 
-    A tile's products stay in a core's cache. A block is small enough that BLAS multiplies it on
-    the thread that asks: its own threads and ours would wait for each other.
+    A tile's products fit into a core's cache. A block is small enough that BLAS multiplies it on
+    the calling thread: its own threads and ours would wait for each other.
     """
 
     rows: int = 48
@@ -41,7 +41,7 @@ class Blocks(NamedTuple):
 
     @classmethod
     def fitting(cls, size: int) -> Blocks:
-        """For a matrix of so many rows: one block where that is less than a tile."""
+        """Return the blocks for a matrix of `size` rows: one block if it is smaller than a tile."""
         return cls() if size > cls().tile else cls(*[max(size, 1)] * 3)
 
 
@@ -49,7 +49,7 @@ class Products:
     """The products of every two rows of a float32 matrix, each pair once."""
 
     def __init__(self, rows: Vectors, blocks: Blocks, across: int | None = None) -> None:
-        """With `across`, only those of one of so many first rows with one of the others."""
+        """With `across`, take only products of one of the first `across` rows with the others."""
         size, width = rows.shape
         padded = np.zeros((-(-size // blocks.tile) * blocks.tile, width), np.float32)
         padded[:size] = rows
@@ -61,20 +61,20 @@ class Products:
         self._across = across
 
     def strips(self) -> range:
-        """The first row of each tile."""
+        """Return the first row of each strip of tiles."""
         end = self._size if self._across is None else self._across
         return range(0, end, self._blocks.tile)
 
     def columns(self, row: int) -> range:
-        """The first column of each tile that lies on the diagonal or above it."""
+        """Return the first column of each tile of a strip, from the diagonal on."""
         tile = self._blocks.tile
         first = row if self._across is None else max(row, self._across // tile * tile)
         return range(first, self._size, tile)
 
     def tile(self, row: int, column: int) -> Vectors:
-        """Products of the rows from `row` with those from `column`; -inf but above the diagonal.
+        """Return the products of a tile; those not above the diagonal are -inf.
 
-        Block by block: (row blocks, column blocks, rows in one, columns in one).
+        The shape is (row blocks, column blocks, rows of a block, columns of a block).
         """
         rows, columns, tile = self._blocks
         part = self._rows[row // rows : (row + tile) // rows]
@@ -91,20 +91,20 @@ class Products:
         return products
 
     def padded(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
-        """One value a row, and the last again up to the last tile's end."""
+        """Repeat the last of the rows' values up to the end of the last tile."""
         missing = -len(values) % self._blocks.tile
         return np.concatenate([values, np.repeat(values[-1:], missing)])
 
     def of_rows(self, values: npt.NDArray[N], row: int) -> npt.NDArray[N]:
-        """One value a row, `padded`, as a tile's rows lie."""
+        """Return the `padded` values of a tile's rows, in the shape that goes with its products."""
         return values[row : row + self._blocks.tile].reshape(-1, 1, self._blocks.rows, 1)
 
     def of_columns(self, values: npt.NDArray[N], column: int) -> npt.NDArray[N]:
-        """The same as a tile's columns lie."""
+        """Return the `padded` values of a tile's columns, as its products lie."""
         return values[column : column + self._blocks.tile].reshape(1, -1, 1, self._blocks.columns)
 
     def places(self, row: int, column: int, hits: npt.NDArray[np.bool_]) -> Places:
-        """Where a tile's hits lie in the matrix."""
+        """Return the rows and columns in the matrix of a tile's hits."""
         found = np.unravel_index(np.flatnonzero(hits), hits.shape)
         i = row + found[0] * self._blocks.rows + found[2]
         j = column + found[1] * self._blocks.columns + found[3]
@@ -112,9 +112,9 @@ class Products:
 
 
 def multiplied(rows: npt.NDArray[F], others: npt.NDArray[F]) -> npt.NDArray[F]:
-    """`rows @ others`, a vector or a matrix, on the thread that asks.
+    """Return `rows @ others`, a vector or a matrix, computed on the calling thread.
 
-    In blocks too small for BLAS's threads: those go on spinning for 30 ms after each product.
+    The blocks are too small for BLAS's threads, which go on spinning for 30 ms after each product.
     """
     block = max(1, _ALONE[others.ndim] // others.size)
     whole = len(rows) // block * block
@@ -128,7 +128,7 @@ def by_strips(
     threads: int | None = None,
     on_share: OnShare | None = None,
 ) -> Iterator[T]:
-    """The work's answer for each strip of tiles, in order, so many at once; None is all cores."""
+    """Yield the result of `work` for each strip of tiles, in order; `threads` None is all cores."""
     strips = products.strips()
     tiles = [len(products.columns(row)) for row in strips]
     with contextlib.ExitStack() as stack:
@@ -142,7 +142,7 @@ def by_strips(
 
 
 def together(parts: Iterable[Places]) -> Places:
-    """All places, in the order of the parts."""
+    """Return the places of all parts, in the order of the parts."""
     kept = list(parts)
     none = np.empty(0, np.int64)
     return np.concatenate([none, *(i for i, _ in kept)]), np.concatenate(
@@ -151,5 +151,5 @@ def together(parts: Iterable[Places]) -> Places:
 
 
 def chunks(size: int, step: int = 512) -> Iterator[slice]:
-    """Slices of a few rows each, in order."""
+    """Return slices of `step` rows each, in order."""
     return (slice(start, start + step) for start in range(0, size, step))

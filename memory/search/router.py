@@ -1,4 +1,4 @@
-"""Who answers a query: the vectors in memory, an approximate index, or the ledger in parts."""
+"""Answers a query from the vectors in memory, an approximate index, or the ledger in parts."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class SearchRouter:
         *,
         at_once: bool = False,
     ) -> None:
-        """Vectors take up to `limit` bytes; `open_index` is called for users with more of them.
+        """Hold up to `limit` bytes of vectors; call `open_index` for users with more of them.
 
-        `at_once` calls it at the first query, needed or not: whoever names a server wants to hear
-        that it is not there.
+        With `at_once` it is called at the first query, needed or not: somebody who names a server
+        wants to know if it is not there.
         """
         self._ledger = ledger
         self._by_user = VectorsByUser(ledger, limit)
@@ -46,12 +46,12 @@ class SearchRouter:
         self._lock = threading.Lock()
         self._follower: Follower | None = None
         self._asked = 0
-        """How many times users were asked about whose vectors do not fit."""
+        """How many times a user was searched whose vectors do not fit."""
         self._is_told = False
 
     @property
     def name(self) -> str:
-        """As people are shown it."""
+        """The name shown to people."""
         return "exact search" if self._follower is None else self._follower.index.name
 
     @property
@@ -60,9 +60,9 @@ class SearchRouter:
         return self._open_index is not None
 
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
-        """For each query the ids of its nearest, for comparison by the ledger's vectors.
+        """Return the ids of the nearest to each query, to be compared by the ledger's vectors.
 
-        Raises: MemoryPipelineError where the ledger cannot be searched.
+        Raises: MemoryPipelineError if the ledger cannot be searched.
         """
         self._open_where_named()
         owners: dict[Scope, list[int]] = {}
@@ -77,15 +77,15 @@ class SearchRouter:
         return found
 
     def best(self, query: Query, words: WordScores) -> Best | None:
-        """Return the best by vector and by words; None where their vectors are not in memory.
+        """Return the best by vector and by words; None if the vectors are not in memory.
 
-        Raises: MemoryPipelineError where the ledger cannot be searched.
+        Raises: MemoryPipelineError if the ledger cannot be searched.
         """
         self._open_where_named()
         return self._by_user.best(query, words)
 
     def scrub(self) -> None:
-        """Clear what an index holds of forgotten memories, where this process may write it.
+        """Clear what an index holds of forgotten memories, if this process may write it.
 
         Raises: IndexFault, LedgerError.
         """
@@ -94,7 +94,7 @@ class SearchRouter:
             follower.scrub()
 
     def disagreement(self) -> str:
-        """How the index differs from the ledger; empty where it does not, or is not needed.
+        """Say how the index differs from the ledger; "" if it does not, or is not needed.
 
         Raises: IndexFault, LedgerError.
         """
@@ -102,7 +102,7 @@ class SearchRouter:
         return "" if follower is None else follower.disagreement()
 
     def unneeded(self) -> list[str]:
-        """The folders of indexes that nobody needs: all vectors fit into memory."""
+        """Return the folders of indexes that are not needed since all vectors fit into memory."""
         if self._by_user.has_too_large():
             return []
         with self._ledger.reading() as reader:
@@ -119,7 +119,7 @@ class SearchRouter:
             follower.rebuild(on_progress)
 
     def close(self) -> None:
-        """Let go of the vectors and the index. May be called twice."""
+        """Drop the vectors and close the index. May be called twice."""
         self._by_user.forget_all()
         self._give_up()
 
@@ -129,7 +129,7 @@ class SearchRouter:
             self._approximately([])
 
     def _beyond(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
-        """The index's answers, and those of the ledger in parts where it cannot tell."""
+        """Return the index's answers, and the ledger's for queries that it cannot answer."""
         self._asked += 1
         answers = self._approximately(queries)
         left = [query for query, names in zip(queries, answers, strict=True) if names is None]

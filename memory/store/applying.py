@@ -1,4 +1,4 @@
-"""A decision becomes one transaction, or nothing where the ground has moved meanwhile."""
+"""Applies a decision in one transaction, or not at all if something has changed meanwhile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from memory.text import has_cjk, text_key
 
 @dataclass(frozen=True)
 class Applied:
-    """What was decided is done, under this number; `memory` lives for the newest member now."""
+    """The decision was applied under this number; `memory` lives for its newest member now."""
 
     number: int
     memory: Memory
@@ -39,59 +39,59 @@ class Applied:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Nothing was done, since something came first: decide again."""
+    """Nothing was done since something else was written first: decide again."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Unconditional:
-    """Apply whatever came meanwhile."""
+    """Apply whatever was written meanwhile."""
 
 
 @dataclass(frozen=True)
 class UnlessRepeated:
-    """Apply unless the arrival's very text has come and was not considered."""
+    """Apply unless the same text was stored meanwhile and was not considered."""
 
 
 @dataclass(frozen=True)
 class WhileUnchanged:
-    """Apply while every stored member is as it was at this revision, its links aside."""
+    """Apply if every stored member is as it was at this revision, apart from its links."""
 
     revision: int
 
 
 @dataclass(frozen=True)
 class WhileMergeable(WhileUnchanged):
-    """And while nobody whose word counts has judged distinct what it joins."""
+    """And if no judge that counts has called the joined memories distinct."""
 
     bound_by: tuple[Judge, ...] = JUDGES
 
 
 @dataclass(frozen=True)
 class WhileUnanswered(WhileMergeable):
-    """And while no person has answered the same question."""
+    """And if no person has answered the same question."""
 
 
 @dataclass(frozen=True)
 class WhileNearest(WhileMergeable):
-    """And while nothing has come since that is as alike to the arrival, and was not considered."""
+    """And if nothing as similar to the new memory was stored since without being considered."""
 
     min_similarity: float = 1.0
 
 
 Condition = Unconditional | UnlessRepeated | WhileUnchanged
-"""What must hold for a decision to be applied. An arrival is never stored twice, whatever it is."""
+"""What must hold for a decision to be applied. A new memory is never stored twice anyway."""
 
 
 @dataclass(frozen=True)
 class Decided:
-    """A decision, and what must still hold when it is applied."""
+    """A decision, and the condition under which it is applied."""
 
     decision: Decision
     condition: Condition
     arrival: Embedded | None = None
-    """The new memory among the members; None where all are stored."""
+    """The new memory among the members; None if all are stored."""
 
     @property
     def newest(self) -> Memory:
@@ -99,12 +99,12 @@ class Decided:
 
     @property
     def names(self) -> set[str]:
-        """Ids of the members."""
+        """The ids of the members."""
         return {member.id for member in self.decision.members}
 
     @property
     def undone_from(self) -> list[str]:
-        """Ids of the members whose state undo goes back to."""
+        """The ids of the members whose state undo restores."""
         decision = self.decision
         changes = decision.survivors or decision.judge == PERSON
         return [member.id for member in decision.members] if changes else []
@@ -126,7 +126,7 @@ class Applier:
         self._clock = clock
 
     def vectors_of_made(self, decided: Sequence[Decided]) -> dict[str, Embedded]:
-        """Embed the texts that the decisions make; by id of the memory that has it."""
+        """Embed the new texts of the decisions; return them by id of the memory."""
         made = []
         for one in decided:
             if one.decision.survivors:
@@ -145,7 +145,7 @@ class Applier:
         """Apply the first of these decisions, at least one, each wholly or not at all.
 
         New memories were decided in order, each as if those before it were stored: they are
-        applied up to the first conflict, and one by one where anything was written meanwhile.
+        applied up to the first conflict, and one by one if anything was written meanwhile.
         Decisions about stored memories alone are independent of each other.
         """
         answers: list[Conflict | None] = []
@@ -171,7 +171,7 @@ class Applier:
         made: Mapping[str, Embedded],
         run: str | None,
     ) -> list[Applied]:
-        """Apply decisions, in order, whatever came meanwhile; no arrival is there already."""
+        """Apply decisions in order, whatever was written meanwhile; no new one is stored yet."""
         parts = [decided] if len(decided) == 1 else _without_effect(writer, decided)
         numbers = [number for some in parts for number in self._write(writer, some, made, run)]
         moved = [
@@ -188,7 +188,7 @@ class Applier:
     # --- what must hold ---
 
     def _conflict(self, writer: Writer, one: Decided, latest: bool) -> str:
-        """Say what has come first that the condition names; "" where nothing has."""
+        """Say what was written first and breaks the condition; "" if nothing was."""
         if not latest and one.arrival and writer.memories.has_arrived(one.arrival.memory):
             return "it arrived meanwhile"
         return next(filter(None, self._moved(writer, one, one.condition, latest)), "")
@@ -209,7 +209,7 @@ class Applier:
             yield self._newcomer(writer, one, condition)
 
     def _told_apart(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
-        """Whom somebody has told from what is to stand for it, or a person from each other."""
+        """Say which members a judge calls distinct from their survivor; "" if none."""
         content = {member.id: member.content for member in one.members}
         for survivor in one.survivors:
             key = text_key(survivor.memory.content)
@@ -229,7 +229,7 @@ class Applier:
         return ""
 
     def _answered(self, writer: Writer, decision: Decision) -> str:
-        """What a person has said of these members; one who joins some is not to part them again."""
+        """Say what a person has already decided about these members; "" if nothing."""
         if decision.pending and writer.decisions.left_for_later(decision.members):
             return "it is left for later already"
         told = self._kept_apart(writer, decision.members)
@@ -242,7 +242,7 @@ class Applier:
         return "a person keeps them all apart already" if whole else ""
 
     def _kept_apart(self, writer: Writer, members: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-        """The pairs of these that a person keeps apart."""
+        """Return the pairs of these that a person keeps apart."""
         keys = [text_key(one.content) for one in members]
         places = [(self._scope_of(one), key) for one, key in zip(members, keys, strict=True)]
         distinct = writer.distinct.of_all(places, ("person",))
@@ -291,7 +291,7 @@ class Applier:
         made: Mapping[str, Embedded],
         run: str | None,
     ) -> list[int]:
-        """The numbers of decisions of one run; none changes what another is about."""
+        """Apply decisions of which none changes what another is about; return their numbers."""
         survivors = [(one, survivor) for one in some for survivor in one.decision.survivors]
         if new := [memory for one in some for memory in _stored_by(one)]:
             writer.memories.insert_all(new)
@@ -329,7 +329,7 @@ class Applier:
         return numbers
 
     def _mark_distinct(self, writer: Writer, decisions: Iterable[Decision]) -> None:
-        """What models told apart; a person's word is another matter."""
+        """Record the pairs that models called distinct; a person's go into the image too."""
         pairs: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
         for one in decisions:
             if one.judge != PERSON:
@@ -338,7 +338,7 @@ class Applier:
             writer.distinct.mark_all(some, judge)
 
     def _told_by_person(self, writer: Writer, decision: Decision, before: str) -> str:
-        """The image of what was before, with what was known of pairs that a person tells apart."""
+        """Record a person's distinct pairs; return the image with what was known of them."""
         if decision.model != PERSON:
             return before
         pairs = self._apart_pairs(decision)
@@ -347,7 +347,7 @@ class Applier:
         return with_verdicts(before, known)
 
     def _apart_pairs(self, decision: Decision) -> list[tuple[Scope, str, str, str]]:
-        """Each pair's scope, the keys of its texts, and why."""
+        """Return the scope, both text keys and the reason of each distinct pair."""
         by_id = {member.id: member for member in decision.members}
         by_id |= {survivor.memory.id: survivor.memory for survivor in decision.survivors}
         keys = {name: text_key(memory.content) for name, memory in by_id.items()}
@@ -357,7 +357,7 @@ class Applier:
         ]
 
     def _count_failure(self, writer: Writer, one: Decided) -> None:
-        """What a model was asked and could not answer, pair by pair; the next batch asks a new."""
+        """Count a model's failure at each pair of members; the next batch asks about a new one."""
         pause = BATCH_PAUSE if one.arrival is None else timedelta(0)
         now, model = self._clock(), one.decision.model
         assert model is not None
@@ -367,9 +367,9 @@ class Applier:
 
 
 def _without_effect(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
-    """The same in order, cut so that in no part one changes what another is about, or its links.
+    """Cut the decisions into parts, in order, in which none changes what another is about.
 
-    What is only stored changes nothing that is about another, whoever it is linked to.
+    A memory that is only stored changes nothing of the others, whatever it is linked to.
     """
     names = {name for one in todo for name in one.names}
     linked = {name for link in writer.links.touching(sorted(names)) for name in link[:2]}
@@ -391,14 +391,14 @@ def _without_effect(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[De
 
 
 def _living_for(reader: Reader, ids: Sequence[str]) -> dict[str, Memory]:
-    """Who lives for each of these memories today."""
+    """Return the live successor of each of these memories, by id."""
     ends = reader.memories.living_ids(ids)
     rows = reader.memories.rows(list(dict.fromkeys(ends.values())))
     return {name: rows[end].memory for name, end in ends.items()}
 
 
 def _stored_by(one: Decided) -> Iterator[Memory]:
-    """What it stores anew: its arrival, then each successor that was made, and former wordings."""
+    """Yield the memories it adds: the new one, synthesised successors, and former wordings."""
     if one.arrival is not None:
         yield one.arrival.memory
     for survivor in one.decision.survivors:
@@ -420,12 +420,12 @@ def _changed(writer: Writer, one: Decided) -> str:
 
 
 def _unlinked(memory: Memory) -> Memory:
-    """What was judged: a link that came meanwhile changes nothing of it."""
+    """Return the memory without its links, which no decision is about."""
     return memory.model_copy(update={"linked_ids": ()})
 
 
 def _let_live(writer: Writer, survivors: Sequence[tuple[Decided, Survivor]]) -> None:
-    """Members with new values; those that a survivor stands for are retired."""
+    """Write the members' new values, and retire those that a survivor stands for."""
     kept = [survivor.memory for one, survivor in survivors if survivor.memory.id in one.names]
     writer.memories.rewrite(kept)
     retired = [(name, one.memory.id) for _, one in survivors for name in one.stands_for]
@@ -433,14 +433,14 @@ def _let_live(writer: Writer, survivors: Sequence[tuple[Decided, Survivor]]) -> 
 
 
 class Probe(NamedTuple):
-    """A text that others are compared with, and its vector."""
+    """A text that memories are compared with, and its vector."""
 
     text: str
     vector: Vector
 
 
 def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> list[SearchResult]:
-    """Rows by exact similarity, most similar first, then the newest; those with a vector."""
+    """Return the rows that have a vector, most similar first, then newest first."""
     candidates = list(rows)
     known = reader.vectors.of(row.text_key for row in candidates) if candidates else {}
     return ranked_by(known, probe, candidates, scale)
@@ -449,7 +449,7 @@ def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> l
 def ranked_by(
     known: Mapping[str, Vector], probe: Probe, rows: Iterable[Row], scale: Scale
 ) -> list[SearchResult]:
-    """The same where the vectors were looked up already, by text key."""
+    """Do the same with vectors that were looked up already, by text key."""
     candidates = [row for row in rows if row.text_key in known]
     if not candidates:
         return []

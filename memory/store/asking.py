@@ -1,4 +1,4 @@
-"""Who asks about pairs of texts, and which of them are not to be asked about."""
+"""A model that is asked about pairs of texts, and the pairs that it is not asked about."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 
 
 class Insistence(Enum):
-    """How often the same question is asked."""
+    """How often the same question is asked again."""
 
     WHEN_DUE = "what failed is asked again at growing distance"
     NOW = "what failed is asked again at once, unless it failed too often"
@@ -26,32 +26,32 @@ class Asker:
     model: str
     insistence: Insistence = Insistence.WHEN_DUE
     thorough: bool = False
-    """Whether a page need not show again only what it was shown thoroughly."""
+    """Whether a page leaves out only texts that this model has read thoroughly."""
 
     @cached_property
     def bound_by(self) -> tuple[Judge, ...]:
-        """Whose word it does not question: what the offline judge told apart binds itself alone."""
+        """The judges whose verdicts it accepts: only the offline judge accepts its own."""
         if self.insistence is Insistence.AGAIN:
             return ("person",)
         return JUDGES if self.model == OFFLINE else ("model", "person")
 
     def distinct(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-        """The pairs that were told apart by somebody whose word it does not question.
+        """Return the pairs called distinct by a judge whose verdict it accepts.
 
-        `fields` are what scopes are made of now; a person's word outlives what they were made of.
+        `fields` are what scopes consist of now; a person's verdict outlives a change of them.
         """
         return reader.distinct.all(self.bound_by) | _told_in_other_scopes(reader, fields)
 
     def kept_apart(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-        """The pairs that a person keeps apart."""
+        """Return the pairs that a person keeps apart."""
         return reader.distinct.all(("person",)) | _told_in_other_scopes(reader, fields)
 
     def read(self, reader: Reader) -> set[ScopedText]:
-        """The texts that it has read."""
+        """Return the texts that it has read."""
         return reader.readings.all(self.model, thorough=self.thorough)
 
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
-        """The pairs that this model failed at and that are not to be asked about now."""
+        """Return the pairs that this model failed at and is not asked about now."""
         if self.insistence is Insistence.WHEN_DUE:
             return reader.attempts.waiting(self.model, now)
         if self.insistence is Insistence.NOW:
@@ -60,7 +60,7 @@ class Asker:
 
 
 def _told_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-    """What a person told apart in scopes of other fields, in the scopes where it stands now."""
+    """Return pairs that a person called distinct in scopes of other fields, in today's scopes."""
     names = {*fields, "is_private"}
     told: dict[str, list[tuple[Scope, TextPair]]] = {}
     for pair in reader.distinct.all(("person",)):
@@ -78,4 +78,4 @@ def _told_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) -> set
 
 
 NOBODY = Asker(model="")
-"""Where no model is asked: what a person or a model told apart stays apart."""
+"""No model is asked: what a person or a model called distinct stays apart."""

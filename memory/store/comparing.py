@@ -1,4 +1,4 @@
-"""Stored memories compared with a new text: those that it names, repeats or answers."""
+"""Compares stored memories with a new text that names, repeats or asks for them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from memory.text import clean, text_key
 
 @dataclass(frozen=True)
 class Named:
-    """A new memory with those that it names, oldest first."""
+    """A new memory and those that it names, oldest first."""
 
     members: tuple[Memory, ...]
     similarity: float | None
-    """Of the new memory and the named one that is least like it; None without vectors."""
+    """The similarity of the new memory and the least similar named one; None without vectors."""
     keeper: Judge | None
-    """Who keeps two of them apart, or what they were made from."""
+    """The judge who keeps two of them apart, or two texts that they were made from."""
 
 
 def find_named(
     store: MemoryStore, new: Sequence[tuple[Extracted, Embedded]]
 ) -> tuple[list[Named | str], int]:
-    """What each of these names, as of a revision; a text says why that cannot be joined any more.
+    """Return what each of these names, and the revision; a text says why it cannot be joined.
 
-    The first that names a memory takes it.
+    If several name the same memory, the first one gets it.
     """
     taken: set[str] = set()
     found: list[Named | str] = []
@@ -93,7 +93,7 @@ def _keys(reader: Reader, ids: Sequence[str]) -> set[str]:
 def is_like_all_of(
     store: MemoryStore, new: Embedded, memory_id: str, min_similarity: float
 ) -> bool:
-    """Whether a new memory is at least so similar to every text that a stored one stands for."""
+    """Whether a new memory is similar enough to every text that a stored one stands for."""
     if new.vector is None:
         return True
     with store.ledger.reading() as reader:

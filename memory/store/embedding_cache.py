@@ -1,4 +1,4 @@
-"""Texts become vectors, each once: what the ledger knows already is not embedded again."""
+"""Embeds texts, each once: what the ledger has a vector of is not embedded again."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = 1_000
 """Texts in one call of the embedder."""
 _EMBEDDER = "embedder"
-"""Where the ledger says whose vectors it holds."""
+"""The ledger's key for the fingerprint of the embedder that made its vectors."""
 _ZERO = 1e-6
 """Length of a vector below which it has no direction."""
 _UNIT = 1e-3
-"""How far from 1 a length may be."""
+"""How far a length may be from 1."""
 
 
 class EmbeddingCache:
-    """An embedder, and the vectors that a ledger keeps of it."""
+    """An embedder, and the ledger that keeps its vectors."""
 
     def __init__(self, ledger: Ledger, embedder: Embedder) -> None:
         self._ledger = ledger
         self._embedder = embedder
         self._dim: int | None = None
-        """Of its vectors, once one was made."""
+        """The dimension of its vectors, once one was made."""
 
     def check(self, reader: Reader) -> bool:
         """Whether the ledger has vectors of this embedder.
 
-        Raises: EmbedderMismatch where its vectors come from another one.
+        Raises: EmbedderMismatch if its vectors come from another one.
         """
         stored = reader.meta(_EMBEDDER)
         if stored is not None and stored != self._embedder.fingerprint:
@@ -48,7 +48,7 @@ class EmbeddingCache:
         return stored is not None
 
     def query(self, *wordings: str) -> Vector:
-        """Embed a question, the mean of its wordings; it is not kept.
+        """Embed a question as the mean of its wordings; it is not kept.
 
         Raises: EmbeddingError.
         """
@@ -60,9 +60,9 @@ class EmbeddingCache:
         return self._embedder.fingerprint
 
     def embed(self, memories: Sequence[Memory]) -> list[Embedded]:
-        """The memories with their vectors.
+        """Return the memories with their vectors.
 
-        Where the embedder fails, the vectors are None and a warning is logged: a memory without a
+        If the embedder fails, the vectors are None and a warning is logged: a memory without a
         vector is kept, and embedded by the next batch.
         """
         if not memories:
@@ -74,7 +74,7 @@ class EmbeddingCache:
     def complete(
         self, memories: Sequence[Memory], known: Mapping[str, Vector | None]
     ) -> list[Embedded]:
-        """As `embed`, where vectors were looked up, or made if that was possible, already."""
+        """Do the same with vectors known by text key; None if they could not be made."""
         keys = [text_key(memory.content) for memory in memories]
         missing = {
             key: memory.content
@@ -93,7 +93,7 @@ class EmbeddingCache:
     def keep(self, writer: Writer, vectors: Mapping[str, Vector]) -> None:
         """Store vectors by text key.
 
-        The first vector says whose vectors these are; no other's is ever added to them.
+        The first vector decides which embedder's vectors the ledger holds.
 
         Raises: EmbedderMismatch.
         """
@@ -102,7 +102,7 @@ class EmbeddingCache:
         writer.vectors.put(vectors)
 
     def make_missing(self) -> int:
-        """Make the vectors that an earlier fault left out; gives how many.
+        """Make the vectors that an earlier fault left out, and return how many.
 
         Raises: EmbeddingError.
         """
@@ -129,7 +129,7 @@ class EmbeddingCache:
 
 
 def checked(raw: object, count: int, dim: int | None, name: str) -> Vectors:
-    """The vectors of `count` texts, each at length 1; `dim` is None where none is known yet.
+    """Return the vectors (count, dim) at length 1; `dim` is None if it is not known yet.
 
     Raises: EmbeddingError, naming the embedder.
     """

@@ -27,9 +27,9 @@ from memory.text import clean
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
-"""How often turns are compared before the transaction; if they move again, within it."""
+"""How often turns are compared before the transaction; after that, within it."""
 _UNSCRUBBED = "unscrubbed"
-"""Set in the ledger until index and log hold nothing more of what was forgotten."""
+"""The ledger's key that is set until index and log hold nothing of what was forgotten."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Forgotten:
     memory: Memory
     erased: bool
     origins: tuple[Memory, ...] = ()
-    """All that it was made from, gone with it."""
+    """The memories that it was made from, which are erased too."""
     set_aside: tuple[str, ...] = ()
-    """Damaged ledgers that a restore set aside: they may hold anything, and are left to people."""
+    """Damaged ledgers that a restore renamed: they may hold anything, and a person deletes them."""
 
 
 def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
-    """Erase a memory and all it was made from; gives what it was, and what they were.
+    """Erase a memory and all it was made from; return both as they were.
 
     Tombstones keep the ids. Text, metadata, vectors, links, distinct pairs, turns that wait, items
     whose text they were, and what decisions recorded of them go. A vector or a pair that another
@@ -71,7 +71,7 @@ def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
 
 
 def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memory]]:
-    """Rows of a memory and of all it was made from; the same as memories, it first."""
+    """Return the rows of a memory and all it was made from, and the memories, itself first."""
     memory = _living(reader, memory_id)
     rows = reader.memories.rows([memory_id, *reader.memories.ancestors(memory_id)])
     origins = (row.memory for name, row in rows.items() if name != memory_id)
@@ -91,7 +91,7 @@ class ForgottenUser:
 def forget_user(
     ledger: Ledger, index: SearchRouter, user: str, at: datetime, *, at_once: int = 200
 ) -> ForgottenUser:
-    """As `MemoryStore.forget`, everything about a user; what they said is not extracted either.
+    """Erase everything about a user, as `MemoryStore.forget` does, also turns that wait.
 
     Each transaction erases `at_once` memories, with those that they were made from. After a crash
     between two of them, a repeated call erases the rest.
@@ -114,7 +114,7 @@ def forget_user(
 
 
 def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int | None:
-    """Erase the next memories of a user; gives how many were live, None where all are erased."""
+    """Erase the next memories of a user; return how many were live, None if none is left."""
     with ledger.writing() as writer:
         rows = writer.memories.first_of(user, most)
         if not rows:
@@ -154,7 +154,7 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
 
 
 def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
-    """A judge's reason may quote any member of its group, and stands with every pair of it."""
+    """Erase the reasons that may quote these memories, from every pair of their groups."""
     judged = [record for record in scrubbed if record.model is not None]
     reasons = {record.reason for record in judged} - {FORGOTTEN_REASON}
     if not reasons:

@@ -15,27 +15,27 @@ from memory.offline import retold, statements
 from memory.text import sentences, telling_words, text_key
 
 _FEWEST_WORDS = 2
-"""A memory of fewer words states nothing: it is found as a whole text only."""
+"""A memory of fewer words is found only as a whole text."""
 _BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.IGNORECASE)
 
 
 class Moved(Exception):
-    """A turn or a memory is not what it was when `Stated` was worked out."""
+    """A turn or a memory has changed since `Stated` was worked out."""
 
 
 class Stated:
-    """Which texts state which memories, worked out once.
+    """Which texts state which memories, compared once.
 
-    Comparison takes long: it is done before the transaction that forgets, which is closed to it.
+    Comparing takes long: it is done before the transaction that forgets.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Any] = {}
         self.closed = False
-        """Whether what is not known raises `Moved`."""
+        """Whether an unknown answer raises `Moved` instead of being worked out."""
 
     def left_of(self, turn: Turn, memories: Sequence[Memory]) -> str:
-        """The text of a turn without the sentences that state a memory of its speaker."""
+        """Return the text of a turn without the sentences that state a memory of its speaker."""
         key = (turn.text, turn.speaker, turn.at, *(one.content for one in memories))
         text: str = self._of(key, lambda: _without(turn, memories))
         return text
@@ -55,7 +55,7 @@ class Stated:
 
 @dataclass(frozen=True)
 class _Change:
-    """What is left of a waiting turn; one without a turn is not extracted any more."""
+    """What is left of a waiting turn; without a turn, it is not extracted any more."""
 
     seq: int
     turn: Turn | None
@@ -64,11 +64,11 @@ class _Change:
 
 @dataclass(frozen=True)
 class ForgottenTurns:
-    """What is to be taken out of turns: values, read in one transaction and written in another."""
+    """What is taken out of turns, read in one transaction and written in another."""
 
     changes: Sequence[_Change]
     conversations: Collection[str]
-    """Where extracted turns keep no text, and whoever extracts starts again."""
+    """Conversations whose extracted turns keep no text, and whose extraction starts again."""
 
     def write(self, writer: Writer) -> None:
         for one in self.changes:
@@ -156,7 +156,7 @@ class TurnsToForget:
         return change
 
     def _of_person(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
-        """What a person's turn keeps where it states a memory of that person."""
+        """Return what a person's turn keeps if it states a memory of that person."""
         turn, memories = waiting.turn, self._memories.get(waiting.turn.speaker, [])
         is_source = memories and not self._turns.isdisjoint(self._names(waiting))
         text = "" if is_source else stated.left_of(turn, memories)
@@ -172,7 +172,7 @@ class TurnsToForget:
         text: str,
         stated: Stated,
     ) -> _Change | None:
-        """The turn with this text, and its candidates with None for each one that goes."""
+        """Return the turn with this text, and its candidates with None for each one erased."""
         left = [
             _without_named(one, self._unnamed)
             if one is not None
@@ -191,7 +191,7 @@ class TurnsToForget:
         return _Change(waiting.seq, turn, left)
 
     def _of_bot(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
-        """Nothing is kept of what the bot said where it may quote one of the memories."""
+        """Drop what the bot said if it may quote one of the memories."""
         turn = waiting.turn
         heard = turn.conversation in self._conversations or _answers_anybody(turn)
         quotes = heard and any(
@@ -222,7 +222,7 @@ def _answers_anybody(turn: Turn) -> bool:
 
 
 def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
-    """The turns that a memory was made from, by their conversation and their names there."""
+    """Yield the conversation and the name of each turn that a memory was made from."""
     conversation, others = memory.metadata.get("conversation"), memory.metadata.get("turns")
     for name in [memory.metadata.get("turn"), *(others if isinstance(others, list) else [])]:
         if isinstance(conversation, str) and isinstance(name, str):
@@ -230,7 +230,7 @@ def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
 
 
 def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[str]:
-    """Ids that no candidate can join any more: an undone merge may have stood for what is gone."""
+    """Return the ids named by candidates that are not live: they may have had the same words."""
     found = [one for turn in waiting for one in turn.candidates or () if one is not None]
     named = {one.id for candidate in found for one in candidate.named}
     rows = reader.memories.rows(sorted(named))
@@ -238,14 +238,14 @@ def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[s
 
 
 def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
-    """The candidate without a text that may quote one of these memories."""
+    """Return the candidate without its merged text if that may quote one of these memories."""
     if gone.isdisjoint(one.id for one in candidate.named):
         return candidate
     return candidate.model_copy(update={"named": (), "merged": ""})
 
 
 def _without(turn: Turn, memories: Sequence[Memory]) -> str:
-    """The text of a turn without the sentences that state a memory of its speaker."""
+    """Return the text of a turn without the sentences that state a memory of its speaker."""
     if not memories:
         return turn.text
     left, end, cut = list[str](), 0, False
@@ -260,7 +260,7 @@ def _without(turn: Turn, memories: Sequence[Memory]) -> str:
 
 
 def _forms(said: str, speaker: str, at: datetime) -> list[str]:
-    """What somebody said, whole and clause by clause, as they said it and told of them by name."""
+    """Return what somebody said, whole and by clauses, in the first and the third person."""
     clauses = [said, *_BETWEEN_CLAUSES.split(said)]
     told = [retold(one, speaker, at) for one in clauses if one]
     stated = (one.text for one in statements(said, speaker, at))

@@ -14,13 +14,13 @@ from memory.store.applying import Probe, ranked
 from memory.text import search_terms
 
 SHORTLIST = 50
-"""Memories that are looked at for each of the two, where the vectors are not in memory."""
+"""Memories compared by words, and by vectors, if the vectors are not in memory."""
 SPARE = 10
-"""Memories more than wanted that are compared exactly: those in memory are rounded."""
+"""Memories beyond those wanted that are compared exactly: scores in memory are rounded."""
 _OF_A_PART = 4
-"""So many times more by words, where not all of a user's memories are in the scope."""
+"""By which factor more are found by words if the scope is only a part of a user's memories."""
 _SAMPLE = 256
-"""Memories of whom the spread of the cosine is taken, where the vectors are not in memory."""
+"""Memories in which the spread of the cosine is measured if the vectors are not in memory."""
 
 
 def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
@@ -69,7 +69,7 @@ def results(
 
 
 def _whose(scope: Scope) -> tuple[str | None, bool]:
-    """The user of a scope, and whether it is everyone's."""
+    """Return the user of a scope, and whether it is everyone's."""
     values = dict(scope.values)
     user = values.get("user")
     return None if user is None else str(user), "user" not in values

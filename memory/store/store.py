@@ -68,24 +68,24 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """What a new memory resembles, most similar first, as of a revision."""
+    """The memories most similar to a new one, most similar first, as of a revision."""
 
     matches: tuple[SearchResult, ...]
     revision: int
     distinct: frozenset[str] = frozenset()
-    """Keys of the texts that it was told apart from: they are not among the matches."""
+    """Keys of texts that were called distinct from it: they are not among the matches."""
 
 
 @dataclass(frozen=True)
 class Unsearched:
-    """What a new memory resembles could not be found out."""
+    """Similar memories could not be found."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class NewMemory:
-    """A new memory under an id of its own, with its vector, and what it resembles."""
+    """A new memory with a free id, its vector, and similar memories."""
 
     new: Embedded
     neighbours: Neighbours | Unsearched
@@ -93,14 +93,14 @@ class NewMemory:
 
 @dataclass(frozen=True)
 class AlreadyStored:
-    """Not new: it arrived before, and this memory lives for it today."""
+    """Not new: it arrived before, and `memory` is its live successor."""
 
     memory: Memory
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What one state of the ledger says about a text in its scope."""
+    """What the ledger knows about a text in its scope at one revision."""
 
     scope: Scope
     key: str
@@ -109,7 +109,7 @@ class _Look:
     """Live memories with the same text, newest first."""
     distinct: frozenset[str]
     hidden: int
-    """How many live memories have one of the distinct texts."""
+    """The number of live memories with one of the distinct texts."""
 
 
 class MemoryStore:
@@ -132,15 +132,14 @@ class MemoryStore:
         clock: Clock = utc_now,
         new_id: Callable[[], str] = new_memory_id,
     ) -> None:
-        """`vectors_mb` bounds the memory for vectors: those of the users asked about last stay.
+        """Hold up to `vectors_mb` MB of vectors, those of the users asked about last.
 
         `open_index` is called for users whose vectors do not fit, with `index_at_once` at the first
-        query. Where it is None, those are searched in the ledger, exactly and slowly.
+        query. If it is None, those are searched in the ledger, exactly and slowly.
 
-        `scale` is what similarity is, of the embedder's cosine. With `hybrid`, `search` ranks by
-        words and by the cosine.
-        Whatever compares or stores vectors raises EmbedderMismatch where the ledger's come from
-        another embedder.
+        `scale` turns the embedder's cosine into a similarity. With `hybrid`, `search` ranks by
+        words and by the cosine. All methods that compare or store vectors raise EmbedderMismatch
+        if the ledger's come from another embedder.
         """
         self.ledger = ledger
         self.clock = clock
@@ -150,7 +149,7 @@ class MemoryStore:
         self.scale = scale
         self._hybrid = hybrid
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
-        """Which memories one may be compared with."""
+        """Returns the scope of a memory: it is compared only with memories of the same one."""
         self.scope_fields = scope_fields
         self.pace = AdaptiveBatchSize()
         self.applier = Applier(self.embeddings, lambda: self.scale, self.scope_of, clock)
@@ -171,7 +170,7 @@ class MemoryStore:
         self.close()
 
     def _backlog(self) -> telemetry.Backlog:
-        """What was put off: decisions without a model, and turns."""
+        """Count what waits: decisions made without a model, and turns."""
         with self.ledger.reading() as reader:
             return telemetry.Backlog(
                 pending=reader.decisions.count_pending(), turns=reader.turns.count_waiting()
@@ -180,13 +179,13 @@ class MemoryStore:
     # --- reading ---
 
     def get(self, memory_id: str) -> Memory | None:
-        """The live memory with this id."""
+        """Return the live memory with this id; None if there is none."""
         with self.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
         return row.memory if row is not None and row.live else None
 
     def memories(self) -> Iterator[Memory]:
-        """Every live memory in order of arrival."""
+        """Yield every live memory in order of arrival."""
         with self.ledger.reading() as reader:
             yield from (row.memory for row in reader.memories.live())
 
@@ -195,7 +194,7 @@ class MemoryStore:
             return reader.counts()
 
     def history(self, memory_id: str | None = None) -> list[DecisionRecord]:
-        """Decisions about a memory, or all but plain additions, oldest first."""
+        """Return the decisions about a memory, or all but plain additions, oldest first."""
         with self.ledger.reading() as reader:
             if memory_id is None:
                 return reader.decisions.all_but_additions()
@@ -207,9 +206,9 @@ class MemoryStore:
         lineage: Lineage = Lineage.SYNTHESISED,
         before: Snapshot | None = None,
     ) -> Snapshot:
-        """Everything a batch needs, at one revision, without what is not to be asked about.
+        """Return all that a batch needs at one revision, without pairs it does not ask about.
 
-        Where there is one from `before`, only what has been written since is read.
+        With the snapshot from `before`, only what has been written since is read.
         """
         with self.ledger.reading() as reader:
             waiting = asker.waiting(reader, self.clock())
@@ -236,7 +235,7 @@ class MemoryStore:
         users. They are ranked by their `score`; how alike they are is the plain cosine: a question
         is no statement. With `min_score`, those that score less are left out.
 
-        Raises: InputError where none or several of them are given, EmbeddingError.
+        Raises: InputError if none or several of them are given, EmbeddingError.
         """
         scope = _one_scope(user, scope, everyone)
         if not clean(query):
@@ -249,9 +248,9 @@ class MemoryStore:
     def find_similar(
         self, content: str, threshold: float = 0.90, *, user: str | None = None
     ) -> SearchResult | None:
-        """The most similar live, public memory of the user at or above the threshold.
+        """Return the most similar live, public memory of the user at or above the threshold.
 
-        Where the embedder fails, only the same text is found.
+        If the embedder fails, only the same text is found.
         """
         if not clean(content):
             return None
@@ -269,13 +268,13 @@ class MemoryStore:
         min_similarity: float,
         asker: Asker = NOBODY,
     ) -> list[AlreadyStored | NewMemory]:
-        """Find what must be known before deciding about new memories, all as of one revision.
+        """Return what must be known to decide about new memories, all at one revision.
 
-        Each comes under an id of its own, with its vector and the k live memories of its scope most
-        like it, of those that are similar enough: the same text first, without what was judged
-        distinct from it. None of them may be an earlier arrival of another (`split_repeats`).
+        Each gets a free id, its vector, and the k most similar live memories of its scope with at
+        least `min_similarity`: the same text first, without those judged distinct from it. None of
+        them may be an earlier arrival of another (`split_repeats`).
 
-        Raises: LedgerError where not even their arrival can be looked up; EmbedderMismatch.
+        Raises: LedgerError if earlier arrivals cannot be looked up; EmbedderMismatch.
         """
         memories = [one.memory if isinstance(one, Embedded) else one for one in new]
         with self.ledger.reading() as reader:
@@ -298,16 +297,16 @@ class MemoryStore:
     # --- writing ---
 
     def new_memory(self, content: str, *, user: str | None = None) -> Memory:
-        """A memory of now, not stored yet."""
+        """Return a new memory with the current time, not stored yet."""
         return Memory(id=self.new_id(), content=content, user=user, timestamp=self.clock())
 
     def add(self, memory: Memory) -> Memory:
-        """Store a memory as it is. The same one twice is stored once; gives the one that lives."""
+        """Store a memory as it is, once if it comes twice; return its live successor."""
         [stored] = self._add_all([memory], None)
         return stored.memory
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
-        """Store memories as they are, all or none; gives how many were not there before."""
+        """Store memories as they are, all or none; return how many were new."""
         return sum(isinstance(one, Applied) for one in self._add_all(memories, run))
 
     def _add_all(
@@ -333,7 +332,7 @@ class MemoryStore:
     def update(self, memory_id: str, new_content: str) -> None:
         """Replace a memory's text in place; its old wording is kept as a retired version.
 
-        Raises: MemoryNotFound, InputError where the new text is empty or too long.
+        Raises: MemoryNotFound, InputError if the new text is empty or too long.
         """
         while True:
             with self.ledger.reading() as reader:
@@ -360,13 +359,13 @@ class MemoryStore:
     def apply_all(
         self, decided: Sequence[Decided], *, run: str | None = None, lease: Lease | None = None
     ) -> list[Applied | Conflict]:
-        """Apply decisions in one transaction, each wholly or, where something moved, not at all.
+        """Apply decisions in one transaction, each wholly, or not at all if its condition fails.
 
-        The answers are those of the first ones, at least one. Of new memories, which were decided
-        in order, none is applied after a conflict, and but one where anything was written since
-        they were prepared: the others are to be decided again.
+        Return the answers to the first ones, at least one. Of new memories, which were decided in
+        order, none is applied after a conflict, and only one if anything was written since they
+        were prepared: decide about the others again.
 
-        Raises: LeaseLost where the lease, if given, is not held any more: nothing is done then.
+        Raises: LeaseLost if a given lease is not held any more: nothing is done then.
         """
         made = {}
         if any(one.decision.survivors for one in decided):
@@ -387,23 +386,23 @@ class MemoryStore:
     def undo(
         self, target: int | str, afterwards: Afterwards = Afterwards.KEPT_APART
     ) -> list[DecisionRecord]:
-        """Take back a decision, by its number, or all that a run decided, wholly or not at all.
+        """Take back a decision, by its number, or all of a run, wholly or not at all.
 
-        Members are again what they were, text, values and links; what was synthesised is gone.
-        They are marked as kept apart by a person, so that no batch decides the same again, unless
-        the question is to be open. Whom a person kept apart by that very decision nobody keeps
-        apart any more.
+        The members' texts, values and links are again as they were; what was synthesised is gone.
+        The members are marked as kept apart by a person, so that no batch decides the same again,
+        unless `afterwards` leaves the question open. If the decision itself kept members apart,
+        that ends.
 
-        Raises: CannotUndo where there is nothing to take back, or later decisions build on it.
+        Raises: CannotUndo if there is nothing to take back, or later decisions build on it.
         """
         with self.ledger.writing() as writer:
             return undoing.undo(writer, target, self.scope_of, self.clock, afterwards)
 
     def forget(self, memory_id: str) -> Forgotten:
-        """Erase a memory, and all it was made from, for good; gives what it was.
+        """Erase a memory, and all it was made from, for good; return what it was.
 
-        It is gone from the ledger at return. What an index or a log still holds of it is scrubbed
-        at once where this process can, else by the process that holds it, and `erased` says which.
+        It is gone from the ledger at return. An index or a log that still holds it is scrubbed at
+        once if this process can, else by the process that has it open; `erased` says which.
 
         Raises: MemoryNotFound, StillStatedBy.
         """
@@ -413,7 +412,7 @@ class MemoryStore:
         return Forgotten(memory, erased=erased, origins=origins, set_aside=aside)
 
     def scrub(self) -> bool:
-        """Clear index and log of what was forgotten; whether nothing is left anywhere."""
+        """Clear index and log of what was forgotten; return whether nothing is left anywhere."""
         return scrub(self.ledger, self.index)
 
     # --- inside ---
@@ -441,9 +440,9 @@ class MemoryStore:
             return recalling.results(reader, probe, best, words, k)
 
     def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[AlreadyStored | Memory]:
-        """Each memory under an id of its own, or what lives for an earlier arrival of it.
+        """Return each memory with a free id, or the live successor of its earlier arrival.
 
-        What was forgotten since is not brought back: then that is the memory itself.
+        If that was forgotten since, it is the memory itself, which is not stored again.
         """
         received: list[AlreadyStored | Memory] = []
         found = reader.memories.earlier_arrivals(memories)
@@ -479,7 +478,7 @@ class MemoryStore:
     def _neighbours(
         self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
     ) -> list[Neighbours]:
-        """The index is asked between two looks at the ledger, never inside of one."""
+        """Return the most similar memories; the index is asked outside of any transaction."""
         listed = self._shortlists(looks, new, k, min_similarity)
         names = list(dict.fromkeys(name for some in listed for name in some))
         rows: dict[str, Row] = {}
@@ -509,7 +508,7 @@ class MemoryStore:
     def _shortlists(
         self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
     ) -> list[Sequence[str]]:
-        """Who may be near each, where the same text does not suffice."""
+        """Return the ids of possible neighbours, for those with too few of the same text."""
         queries: dict[int, Query] = {}
         for place, (look, one) in enumerate(zip(looks, new, strict=True)):
             same = sum(row.memory.id != one.memory.id for row in look.same)
@@ -538,9 +537,9 @@ def _addition(memory: Memory) -> Decision:
 
 
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:
-    """The memory with another text, and its own wording as a retired version under a new id.
+    """Return the memory with another text, and its own wording as a retired version.
 
-    Raises: InputError where the new text is empty or too long.
+    Raises: InputError if the new text is empty or too long.
     """
     version = memory.model_copy(update={"id": version_id, "linked_ids": ()})
     try:

@@ -1,4 +1,4 @@
-"""Decisions taken back: members are again what they were, text, values and links."""
+"""Takes decisions back: the members' texts, values and links are again as they were."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from memory.text import text_key
 
 
 class Afterwards(Enum):
-    """What becomes of the question when a decision is taken back."""
+    """What becomes of a question when its decision is taken back."""
 
     KEPT_APART = "a person keeps its members apart, so that no batch decides the same again"
     OPEN = "it is open, as it was before"
 
 
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
-    """The decisions that undoing a decision or a run takes back, newest first.
+    """Return the decisions that undoing a decision or a run takes back, newest first.
 
-    Raises: CannotUndo where there is nothing to take back, or later decisions build on it.
+    Raises: CannotUndo if there is nothing to take back, or later decisions build on it.
     """
     doomed = [_one(reader, target)] if isinstance(target, int) else _whole_run(reader, target)
     numbers = {one.number for one in doomed}
@@ -47,7 +47,7 @@ def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
 
 
 def _standing_on(reader: Reader, record: DecisionRecord) -> list[int]:
-    """Later decisions that are to be taken back first."""
+    """Return the numbers of later decisions that must be taken back first."""
     built = reader.decisions.after(record) if record.survivors else []
     return built + (reader.decisions.parted_after(record) if record.verdicts else [])
 
@@ -104,7 +104,7 @@ def undo(
 
 
 def _joined(record: DecisionRecord, members: Sequence[Memory]) -> Iterator[tuple[Memory, Memory]]:
-    """The pairs that the decision made one; who only stood beside them is told from nobody."""
+    """Yield the pairs of members that the decision joined."""
     for survivor, stands_for in record.survivors:
         one = {survivor, *stands_for}
         yield from combinations([member for member in members if member.id in one], 2)
@@ -116,11 +116,11 @@ def reopen_pending(
     scope_of: Callable[[Memory], Scope],
     most: int,
 ) -> list[DecisionRecord]:
-    """Take back what was decided for want of a model, to be asked again; gives the questions.
+    """Take back what was decided without a model, to be asked again; return the questions.
 
-    At most so many, the oldest first, and none with a pair that is not to be asked about. They
-    count as open until `close_pending`. What later decisions build on, and of what a part was
-    forgotten, stays as it is, and is asked again with them. Where these left fewer than two of its
+    At most `most`, the oldest first, and none with a pair that `unasked` returns. They count as
+    open until `close_pending`. A decision that later ones build on, or of which a part was
+    forgotten, stays as it is and is asked about with them. If those left fewer than two of its
     texts alive, there is nothing to ask: it stays open until a person takes the later ones back.
     """
     with ledger.reading() as reader:
@@ -155,7 +155,7 @@ def _stands(record: DecisionRecord) -> bool:
 
 
 def _is_buried(reader: Reader, record: DecisionRecord, open_numbers: Collection[int]) -> bool:
-    """Whether later decisions, but for these, left fewer than two texts of a question alive."""
+    """Whether later decisions, these aside, left fewer than two texts of a question alive."""
     if not _stands(record) or set(reader.decisions.after(record)) <= set(open_numbers):
         return False
     rows = reader.memories.rows(record.members).values()
@@ -175,16 +175,16 @@ def _pairs_of(
 
 
 def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
-    """These questions were asked again."""
+    """Mark these questions as asked again."""
     if questions:
         with ledger.writing() as writer:
             writer.decisions.close(record.number for record in questions)
 
 
 def _take_back(writer: Writer, record: DecisionRecord) -> None:
-    """Restore the rows and links of a decision's members; what it made is gone.
+    """Restore the rows and links of a decision's members, and erase what it made.
 
-    Links that came later stay with whom they led to: where that row goes, with the newest member.
+    Later links stay with the memory that they led to; if that is erased, with the newest member.
     """
     before = json.loads(record.before)["links"]
     links = [*_links_of_image(before), *_later_links(writer, record, before)]
@@ -205,7 +205,7 @@ def _links_of_image(links: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Memor
 def _later_links(
     writer: Writer, record: DecisionRecord, before: Sequence[Sequence[Any]]
 ) -> list[tuple[str, MemoryLink]]:
-    """Links of the survivors that the decision did not find, with whom they stay."""
+    """Return the survivors' links made after the decision, with the memories that keep them."""
     successor = {name: survivor for survivor, retired in record.survivors for name in retired}
     ends = {end for link in before for end in link[:2]}
     alive = writer.memories.resolved(ends)

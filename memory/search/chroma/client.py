@@ -153,7 +153,7 @@ def close_client(client: ChromaClient) -> None:
 
 
 def _sessions(client: Any) -> list[Any]:
-    """Chroma has no other way to say how long its calls may take, nor to close its connections."""
+    """Return the HTTP sessions of a client, where time limits are set and connections closed."""
     servers = [
         getattr(part, "_server", None) for part in (client, getattr(client, "_admin_client", None))
     ]
@@ -181,16 +181,16 @@ def chroma_faults() -> Iterator[None]:
 
 @cache
 def load_minilm() -> Any:
-    """Chroma's default embedding function, for `MiniLMEmbedder`: one for this process."""
+    """Load Chroma's default embedding function once, for `MiniLMEmbedder`."""
     from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 
     return ONNXMiniLM_L6_V2()
 
 
 def own_embedding(collection: ChromaCollection) -> Any | None:
-    """What a collection says its texts are embedded with; None where it says nothing.
+    """Return the embedding function that a collection names; None if it names none.
 
-    Raises: IndexFault where it names what cannot be had here.
+    Raises: IndexFault if it is not installed here.
     """
     named = collection.configuration_json.get("embedding_function") or {}
     if named.get("type") != "known":

@@ -195,9 +195,9 @@ class CollectionHandle:
 def alone_at(
     folder: Path, patience_s: float = _PATIENCE_S, lock: Path | None = None
 ) -> Iterator[None]:
-    """While the block runs, no other process of ours has the folder open.
+    """Lock the folder for the block, so that no other process of ours has it open.
 
-    The lock is beside the folder unless another one is given.
+    The lock file lies beside the folder unless another one is given.
 
     Raises: IndexFault.
     """
