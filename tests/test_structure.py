@@ -37,7 +37,7 @@ HOME_OF = {
     "agent_framework": {"adapters.agent_framework"},
     "autogen_core": {"adapters.autogen"},
     "qdrant_client": {"interchange.qdrant"},
-    "sqlite3": {"ledger.sqlite", "interchange.copies", "interchange.langgraph_tables"},
+    "sqlite3": {"ledger.sqlite", "interchange.sqlite"},
     "psycopg": {"interchange.postgres"},
     "jinja2": {"review.pages"},
     "openai": {"providers.openai"},

@@ -170,7 +170,7 @@ def _read(source: Source) -> Brought:
     notes: list[str] = []
     if source.mem0 is not None:
         if Path(source.mem0).is_dir():
-            found = with_history(found, Path(source.mem0))
+            found = replace(found, rows=with_history(found.rows, Path(source.mem0)))
         # mem0 itself no longer shows them
         found, notes = _without_expired(found, unexpired(found.rows, datetime.now(UTC).date()))
     return _collection(found, said, reading, notes)

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from memory.errors import IndexFault, InputError
-from memory.interchange.collection import Embed, ExternalStore, OpenCollection, Stored
-from memory.interchange.copies import copied
+from memory.interchange.collection import Embed, ExternalStore, OpenCollection
 from memory.interchange.foreign import ForeignRow
-from memory.interchange.undo_file import Kind, RowBefore, UndoHeader, Vectors
+from memory.interchange.sqlite import copied
+from memory.interchange.undo_file import Kind, Stored, UndoHeader
 from memory.search import (
     ChromaClient,
     ChromaCollection,
@@ -165,28 +165,8 @@ class ChromaRows(OpenCollection):
     def own_embedder(self) -> Embed | None:
         return own_embedding(self.collection)
 
-    def update(self, rows: Sequence[RowBefore], vectors: Mapping[str, Vectors]) -> None:
-        """Update rows whose text is their document, and the others, in a call each."""
-        changes = [(row, row.becomes) for row in rows if row.becomes is not None]
-        for in_document in (True, False):
-            batch = [one for one in changes if (one[1].document is not None) is in_document]
-            if batch:
-                with chroma_faults():
-                    self.collection.update(
-                        ids=[row.id for row, _ in batch],
-                        embeddings=np.stack([vectors[row.id][""] for row, _ in batch]),
-                        documents=[one.document or "" for _, one in batch] if in_document else None,
-                        metadatas=[
-                            {**one.metadata, **dict.fromkeys(one.gone)} or None for _, one in batch
-                        ],
-                    )
-
-    def delete(self, names: Sequence[str]) -> None:
-        with chroma_faults():
-            self.collection.delete(ids=list(names))
-
-    def put_back(self, rows: Sequence[RowBefore], there: Mapping[str, Stored]) -> None:
-        """Restore in a call each: rows with and without a document, that exist and that do not."""
+    def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
+        """Write in a call each: rows with and without a document, that exist and that do not."""
         for exists, in_document in product((True, False), repeat=2):
             wanted = (exists, in_document)
             batch = [row for row in rows if (row.id in there, row.document is not None) == wanted]
@@ -197,8 +177,12 @@ class ChromaRows(OpenCollection):
                     ids=[row.id for row in batch],
                     embeddings=np.stack([row.vectors[""] for row in batch]),
                     documents=[row.document or "" for row in batch] if in_document else None,
-                    metadatas=[_metadata_before(row, there.get(row.id)) for row in batch],
+                    metadatas=[_metadata(row, there.get(row.id)) for row in batch],
                 )
+
+    def delete(self, names: Sequence[str]) -> None:
+        with chroma_faults():
+            self.collection.delete(ids=list(names))
 
 
 def _lock_of(folder: Path) -> Path:
@@ -222,7 +206,7 @@ def _named_collection(client: ChromaClient, shown: str, name: str) -> ChromaColl
         return client.get_collection(name, embedding_function=None)
 
 
-def _metadata_before(row: RowBefore, there: Stored | None) -> dict[str, Any] | None:
-    """Return the metadata of before; None deletes a key that was added since."""
-    added = {} if there is None else dict.fromkeys(there.metadata.keys() - row.metadata.keys())
-    return {**row.metadata, **added} or None
+def _metadata(row: Stored, there: Stored | None) -> dict[str, Any] | None:
+    """Return the metadata as Chroma takes them: None deletes a key."""
+    gone = {} if there is None else dict.fromkeys(there.metadata.keys() - row.metadata.keys())
+    return {**row.metadata, **gone} or None

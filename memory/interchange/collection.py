@@ -1,17 +1,26 @@
-"""A collection in somebody else's store: opened, read, changed and put back."""
+"""A collection in somebody else's store: its rows, how it is opened, read and written."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from hashlib import md5
 from typing import Any, ClassVar, TypeVar
 
-from memory.interchange.foreign import ForeignRow, Reading, text_of
-from memory.interchange.plan_back import Update, rewritten
-from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
+from memory.interchange.foreign import (
+    EXPIRY,
+    MILLISECONDS_FROM,
+    UPDATED,
+    ForeignRow,
+    Reading,
+    text_key_of,
+    text_of,
+    with_changes,
+)
+from memory.interchange.undo_file import Kind, Stored, UndoHeader
 
 Embed = Callable[[list[str]], Any]
 """Return the vectors of texts, `(n, dim)`."""
@@ -26,30 +35,6 @@ class Found:
 
     collection_id: str
     rows: list[ForeignRow]
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A row as it stands in the collection."""
-
-    id: str
-    document: str | None
-    metadata: dict[str, Any]
-    vectors: Vectors
-    beside: dict[str, Any] = field(default_factory=dict)
-    """What the store keeps with the row and may change by itself, such as its expiry."""
-
-    def changed(self, becomes: Becomes) -> Stored:
-        document, metadata = becomes.applied_to(self.document, self.metadata)
-        return replace(self, document=document, metadata=metadata)
-
-    def says(self, document: str | None, metadata: Mapping[str, Any]) -> bool:
-        return self.document == document and self.metadata == metadata
-
-    def lives_as(self, becomes: Becomes) -> bool:
-        """Whether the row has the expiry that an update gave it."""
-        now = self.beside.get("item", {})
-        return bool(becomes.beside) and now | becomes.beside == now
 
 
 @dataclass(frozen=True)
@@ -120,34 +105,37 @@ class OpenCollection(ABC):
     def stored(self, names: Sequence[str]) -> dict[str, Stored]:
         """Return those of these rows that exist, by id."""
 
-    def as_read(self, stored: Stored) -> ForeignRow:
-        """Return the row as an import reads it."""
-        return self.external.as_read(stored)
+    def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
+        """Change a stored row so that an import reads it as `row`; its vectors stay."""
+        return stored.saying(row.document, row.metadata)
 
     def rewritten(
-        self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
-    ) -> Becomes:
-        """Return what an update changes; `there` holds the rows that it names."""
-        return rewritten(self.as_read(there[update.row.id]), update, reading, now)
+        self,
+        stored: Stored,
+        text: str | None,
+        lender: Stored | None,
+        reading: Reading,
+        now: datetime,
+    ) -> Stored:
+        """Return a row with another text, a lender's expiry, or both; its vectors stay."""
+        lends = None if lender is None else self.external.as_read(lender)
+        row = rewritten(self.external.as_read(stored), text, lends, reading, now)
+        return self.with_read(stored, row)
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
         """Return the text that each vector of a row was made from, as far as it is known."""
-        return dict.fromkeys(stored.vectors, text_of(self.as_read(stored), reading))
+        return dict.fromkeys(stored.vectors, text_of(self.external.as_read(stored), reading))
 
     def own_embedder(self) -> Embed | None:
         """Return what makes the collection's vectors, where the collection names it."""
         return None
 
     @abstractmethod
-    def update(self, rows: Sequence[RowBefore], vectors: Mapping[str, Vectors]) -> None:
-        """Carry out each row's `becomes`, with these vectors by row id."""
+    def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
+        """Make each row what it is here; `there` holds those that exist, the others are added."""
 
     @abstractmethod
     def delete(self, names: Sequence[str]) -> None: ...
-
-    @abstractmethod
-    def put_back(self, rows: Sequence[RowBefore], there: Mapping[str, Stored]) -> None:
-        """Restore each row as it was; `there` holds those that still exist."""
 
 
 def parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -157,4 +145,40 @@ def parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 def all_stored(rows: OpenCollection, names: Sequence[str]) -> dict[str, Stored]:
     """Return those of any number of rows that exist, by id."""
-    return {name: one for some in parts(names) for name, one in rows.stored(some).items()}
+    return {name: one for batch in parts(names) for name, one in rows.stored(batch).items()}
+
+
+# --- what an update changes -----------------------------------------------------------------------
+
+
+def rewritten(
+    row: ForeignRow, text: str | None, lender: ForeignRow | None, reading: Reading, now: datetime
+) -> ForeignRow:
+    """Return a row with another text, the expiry of another row, or both; None changes nothing."""
+    changes: dict[str, Any] = {}
+    if lender is not None:
+        changes = {name: lender.metadata.get(name) for name in EXPIRY}
+    if text is None:
+        return replace(row, metadata=with_changes(row.metadata, changes))
+    key = text_key_of(row, reading)
+    if key is None:
+        row = replace(row, document=text)
+    else:
+        changes[key] = text
+    made = {"hash": md5(text.encode(), usedforsecurity=False).hexdigest(), "text_lemmatized": text}
+    if key == "data":  # mem0 derives these from the text
+        changes |= {name: value for name, value in made.items() if name in row.metadata}
+    for name in UPDATED:
+        if row.metadata.get(name) not in (None, ""):
+            changes[name] = _same_kind(row.metadata[name], now)
+    return replace(row, metadata=with_changes(row.metadata, changes))
+
+
+def _same_kind(value: object, now: datetime) -> object:
+    """Return the time in the form of `value`: ISO 8601, seconds or milliseconds."""
+    if isinstance(value, str):
+        return now.isoformat()
+    seconds = now.timestamp()
+    if isinstance(value, int):
+        return int(seconds * 1000) if value >= MILLISECONDS_FROM else int(seconds)
+    return seconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -25,8 +25,11 @@ _DERIVED = ("hash", "text_lemmatized")
 _LISTS = ("linked_ids", "tags")
 _OURS = ("category", "emotion", "intensity", "importance", *_LISTS)
 """Keys of our fields; a value that the field does not accept stays metadata."""
-_MILLISECONDS_FROM = 1e11
+MILLISECONDS_FROM = 1e11
 """As seconds, the year 5138: what is larger was counted in milliseconds."""
+EXPIRY = ("expiration_date", "expires_at")
+"""Keys that decide when a row expires."""
+UPDATED = ("updated_at", "updatedAt")
 _SHOWN = 80
 """Characters of a row's id in a message."""
 
@@ -45,6 +48,18 @@ class ForeignRow:
 
     def says_the_same(self, other: ForeignRow) -> bool:
         return (self.document, self.metadata) == (other.document, other.metadata)
+
+
+def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that change, by key; None for a key that goes."""
+    keys = before.keys() | after.keys()
+    return {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
+
+
+def with_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with other ones for some keys; None removes a key."""
+    changed = {**values, **changes}
+    return {key: one for key, one in changed.items() if one is not None or key not in changes}
 
 
 class Reading(Frozen):
@@ -234,7 +249,7 @@ def moment(value: Any, *, assume_utc: bool) -> str:
         raise ValueError("timestamp is missing: when was it recorded?")
     try:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            in_ms = abs(value) >= _MILLISECONDS_FROM
+            in_ms = abs(value) >= MILLISECONDS_FROM
             read = datetime.fromtimestamp(value / 1000 if in_ms else value, UTC)
         else:
             read = datetime.fromisoformat(value)

@@ -1,11 +1,14 @@
-"""LangGraph's SqliteStore and PostgresStore: an item with a text is a memory of its namespace."""
+"""LangGraph's SqliteStore and PostgresStore: an item with a text is a memory of its namespace.
+
+Columns are read as the database prints them, so that they can be put back to the bit.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,32 +16,24 @@ from typing import Any, ClassVar
 import numpy as np
 
 from memory.errors import InputError
-from memory.interchange.collection import ExternalStore, OpenCollection, Stored
-from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading
-from memory.interchange.langgraph_tables import (
-    Spot,
-    Tables,
-    add_item,
-    add_vector,
-    change_item,
-    change_vector,
-    items,
-    items_at,
-    postgres_tables,
-    remove_item,
-    sqlite_copy,
-    sqlite_file,
-    vectors_at,
-)
-from memory.interchange.plan_back import Update, rewritten
-from memory.interchange.postgres import is_postgres, without_password
-from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
+from memory.interchange.collection import ExternalStore, OpenCollection
+from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, changed_keys, with_changes
+from memory.interchange.postgres import Postgres, connected, is_postgres, quoted, without_password
+from memory.interchange.sqlite import Sqlite, sqlite_copy, sqlite_file
+from memory.interchange.undo_file import Kind, Stored, UndoHeader
+from memory.models import Vector
 
+_ITEMS, _VECTORS = "store", "store_vectors"
 _WRITTEN = ("prefix", "key", "value", "created_at", "updated_at")
 """The columns of an item that change only when somebody writes it."""
 _EXPIRY = ("expires_at", "ttl_minutes")
 _OWN_NAMES = ("prefix", "key", "field_name", "embedding")
 """The columns of a vector that are kept as its place and its numbers."""
+_VECTOR = "vector of "
+"""Before a field's name: the key of `beside` with the other columns of its vector."""
+Spot = tuple[str, str]
+"""Where an item is: its namespace and its key."""
+Tables = Sqlite | Postgres
 
 
 @dataclass(frozen=True)
@@ -67,19 +62,17 @@ class LangGraphStore(ExternalStore):
     @contextmanager
     def opened(self) -> Iterator[OpenCollection]:
         with self._tables() as tables, tables.transaction(writing=False):
-            tables.check_rights()
+            tables.check_rights([_ITEMS, *([_VECTORS] if tables.has(_VECTORS) else [])])
             yield _Items(self, tables)
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:  # noqa: ARG002
         """Each step is a transaction that locks the rows it reads."""
         with self._tables() as tables:
-            yield _Items(self, tables, lock=True)
+            yield _Items(self, tables, lock=tables.lock)
 
     def _tables(self) -> AbstractContextManager[Tables]:
-        if isinstance(self.place, Path):
-            return sqlite_file(self.place)
-        return postgres_tables(self.place)
+        return sqlite_file(self.place) if isinstance(self.place, Path) else connected(self.place)
 
 
 def langgraph_at(place: str) -> LangGraphStore:
@@ -90,41 +83,76 @@ def langgraph_at(place: str) -> LangGraphStore:
 @dataclass(frozen=True)
 class _Items(OpenCollection):
     tables: Tables
-    lock: bool = False
+    lock: str = ""
 
     @property
     def collection_id(self) -> str:
-        return f"langgraph:{self.tables.identity()}"
+        return f"langgraph:{self.tables.identity(_ITEMS)}"
 
     def all(self) -> Iterator[ForeignRow]:
-        return map(as_row, items(self.tables))
+        order = "rowid" if isinstance(self.tables, Sqlite) else "created_at, prefix, key"
+        return map(as_row, self.tables.run(f"SELECT * FROM {_ITEMS} ORDER BY {order}"))  # noqa: S608 - ours
 
     def step(self) -> AbstractContextManager[None]:
         return self.tables.transaction(writing=True)
 
     def stored(self, names: Sequence[str]) -> dict[str, Stored]:
         spots = {name: _spots(name) for name in names}
-        wanted = [spot for some in spots.values() for spot in some]
-        there = items_at(self.tables, wanted, lock=self.lock)
-        vectors = vectors_at(self.tables, list(there))
-        found = {name: [spot for spot in some if spot in there] for name, some in spots.items()}
+        wanted = [spot for several in spots.values() for spot in several]
+        items = {_spot(row): row for row in self._rows_at(_ITEMS, wanted, self.lock)}
+        vectors: dict[Spot, list[dict[str, Any]]] = {}
+        if self.tables.has(_VECTORS):
+            for row in self._rows_at(_VECTORS, items):
+                vectors.setdefault(_spot(row), []).append(row)
+        found = {name: [spot for spot in there if spot in items] for name, there in spots.items()}
         return {
-            name: _stored(name, there[some[0]], vectors.get(some[0], {}))
-            for name, some in found.items()
-            if len(some) == 1  # a name that fits two items is ambiguous
+            name: _stored(name, items[there[0]], vectors.get(there[0], []))
+            for name, there in found.items()
+            if len(there) == 1  # a name that fits two items is ambiguous
         }
 
+    def _rows_at(
+        self, table: str, spots: Iterable[Spot], lock: str = ""
+    ) -> Iterator[dict[str, Any]]:
+        keys: dict[str, list[str]] = {}
+        for prefix, key in spots:
+            keys.setdefault(prefix, []).append(key)
+        for prefix, inside in sorted(keys.items()):
+            marks = ", ".join(["%s"] * len(inside))
+            select = f"SELECT * FROM {table} WHERE prefix = %s AND key IN ({marks}){lock}"  # noqa: S608 - ours
+            yield from self.tables.run(select, [prefix, *inside])
+
+    def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
+        """Change the item's value, in the type in which it is stored."""
+        before = self.external.as_read(stored)
+        if row.says_the_same(before):
+            return stored
+        old = _decoded(stored.metadata)["value"]
+        value = with_changes(json.loads(old), changed_keys(before.metadata, row.metadata))
+        if row.document != before.document:
+            value["content"] = value["content"] | {"content": row.document}
+        new = self.tables.as_written(json.dumps(value, ensure_ascii=False), "jsonb")
+        written = _encoded({"value": new.encode() if isinstance(old, bytes) else new})
+        return stored.saying(None, stored.metadata | written)
+
     def rewritten(
-        self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
-    ) -> Becomes:
-        stored = there[update.row.id]
-        lender = None if update.expires_as is None else there.get(update.expires_as.id)
-        beside = _expiry_of(lender) if lender and update.expires_as != update.row else {}
-        value = _rewritten_value(_decoded(stored.metadata), update, reading, now)
-        if value == _decoded(stored.metadata)["value"]:
-            return Becomes(document=None, metadata={}, beside=beside)
-        written = {"value": self.tables.told(value), "updated_at": self.tables.time(now)}
-        return Becomes(document=None, metadata=_encoded(written), beside=beside)
+        self,
+        stored: Stored,
+        text: str | None,
+        lender: Stored | None,
+        reading: Reading,
+        now: datetime,
+    ) -> Stored:
+        after = super().rewritten(stored, text, lender, reading, now)
+        beside = dict(stored.beside)
+        if lender is not None:
+            beside |= {name: lender.beside[name] for name in _EXPIRY if name in lender.beside}
+        if after.says_the_same(stored):
+            return replace(after, beside=beside)
+        at = {"updated_at": self.tables.as_written(now.isoformat(), "timestamptz")}
+        for field in changed_keys(self.texts(stored, reading), self.texts(after, reading)):
+            beside[_VECTOR + field] = beside[_VECTOR + field] | at
+        return replace(after, metadata=after.metadata | at, beside=beside)
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
         """Return the text of each field that has a vector, as LangGraph finds it in the value."""
@@ -134,51 +162,47 @@ class _Items(OpenCollection):
         found = {field: _text_at(value, field) for field in stored.vectors}
         return {field: text for field, text in found.items() if text is not None}
 
-    def update(self, rows: Sequence[RowBefore], vectors: Mapping[str, Vectors]) -> None:
+    def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
         for row in rows:
-            assert row.becomes is not None
-            changes = _decoded(row.becomes.metadata)
-            change_item(self.tables, _spot(row), changes | _decoded(row.becomes.beside))
-            before = row.vectors
-            for field, vector in vectors[row.id].items():
-                if not np.array_equal(vector, before[field]):
-                    columns = {"embedding": vector, "updated_at": changes["updated_at"]}
-                    change_vector(self.tables, _spot(row), field, columns)
+            now = self._records(there[row.id]) if row.id in there else {}
+            for field, columns in self._records(row).items():
+                table = _VECTORS if field else _ITEMS
+                if field not in now:
+                    self._add(table, columns)
+                elif changes := changed_keys(now[field], now[field] | columns):
+                    keys = {"field_name": field} if field else {}
+                    self._change(table, _place(columns) | keys, changes)
+
+    def _records(self, row: Stored) -> dict[str, dict[str, Any]]:
+        """Return the columns of the item under "", and those of each vector under its field."""
+        others = {name: one for name, one in row.beside.items() if not name.startswith(_VECTOR)}
+        item = _decoded(row.metadata) | _decoded(others)
+        records = {"": item}
+        for field, vector in row.vectors.items():
+            own = {"field_name": field, "embedding": self.tables.vector(vector)}
+            records[field] = _place(item) | own | _decoded(row.beside[_VECTOR + field])
+        return records
+
+    def _change(self, table: str, keys: Mapping[str, Any], columns: Mapping[str, Any]) -> None:
+        sets = ", ".join(f"{quoted(name)} = %s" for name in columns)
+        where = " AND ".join(f"{name} = %s" for name in keys)
+        self.tables.run(
+            f"UPDATE {table} SET {sets} WHERE {where}",  # noqa: S608 - quoted
+            [*columns.values(), *keys.values()],
+        )
+
+    def _add(self, table: str, columns: Mapping[str, Any]) -> None:
+        names, marks = ", ".join(map(quoted, columns)), ", ".join(["%s"] * len(columns))
+        statement = f"INSERT INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - quoted
+        self.tables.run(statement, list(columns.values()))
 
     def delete(self, names: Sequence[str]) -> None:
-        there = self.stored(names)
-        for one in there.values():
-            remove_item(self.tables, (one.metadata["prefix"], one.metadata["key"]))
-
-    def put_back(self, rows: Sequence[RowBefore], there: Mapping[str, Stored]) -> None:
-        """Restore the items; one whose expiry was refreshed since keeps the new expiry."""
-        for row in rows:
-            columns, beside = _decoded(row.metadata), _vector_columns(row)
-            if row.id in there:
-                change_item(self.tables, _spot(row), columns | _expiry_before(row, there[row.id]))
-                for field, vector in row.vectors.items():
-                    change_vector(
-                        self.tables, _spot(row), field, beside[field] | {"embedding": vector}
-                    )
-                continue
-            add_item(self.tables, columns | _decoded(_part(row.beside, "item")))
-            prefix, key = _spot(row)
-            for field, vector in row.vectors.items():
-                own = {"prefix": prefix, "key": key, "field_name": field, "embedding": vector}
-                add_vector(self.tables, own | beside[field])
-
-
-def _expiry_of(stored: Stored) -> dict[str, Any]:
-    item = stored.beside["item"]
-    return {name: item[name] for name in _EXPIRY if name in item}
-
-
-def _expiry_before(row: RowBefore, there: Stored) -> dict[str, Any]:
-    """Return the expiry from before the update, unless somebody changed it since."""
-    if row.becomes is None or not there.lives_as(row.becomes):
-        return {}
-    before = _part(row.beside, "item")
-    return _decoded({name: before[name] for name in row.becomes.beside})
+        """Delete items and their vectors; SQLite does not cascade by default."""
+        tables = [*([_VECTORS] if self.tables.has(_VECTORS) else []), _ITEMS]
+        for one in self.stored(names).values():
+            for table in tables:
+                delete = f"DELETE FROM {table} WHERE prefix = %s AND key = %s"  # noqa: S608 - ours
+                self.tables.run(delete, list(_spot(one.metadata)))
 
 
 def _spots(name: str) -> list[Spot]:
@@ -187,44 +211,38 @@ def _spots(name: str) -> list[Spot]:
     return [(name[:at], name[at + 1 :]) for at in cuts]
 
 
-def _spot(row: RowBefore) -> Spot:
-    return str(row.metadata["prefix"]), str(row.metadata["key"])
+def _spot(columns: Mapping[str, Any]) -> Spot:
+    return str(columns["prefix"]), str(columns["key"])
 
 
-def _stored(name: str, item: dict[str, Any], vectors: Mapping[str, dict[str, Any]]) -> Stored:
-    said = {column: value for column, value in item.items() if column in _WRITTEN}
-    others = {column: value for column, value in item.items() if column not in _WRITTEN}
-    beside = {
-        field: {column: value for column, value in columns.items() if column not in _OWN_NAMES}
-        for field, columns in vectors.items()
-    }
-    return Stored(
-        name,
-        None,
-        _encoded(said),
-        {field: columns["embedding"] for field, columns in vectors.items()},
-        {
-            "item": _encoded(others),
-            "vectors": {field: _encoded(columns) for field, columns in beside.items()},
-        },
-    )
+def _place(columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {"prefix": columns["prefix"], "key": columns["key"]}
 
 
-def _vector_columns(row: RowBefore) -> dict[str, dict[str, Any]]:
-    return {name: _decoded(columns) for name, columns in _part(row.beside, "vectors").items()}
+def _stored(name: str, item: dict[str, Any], vectors: Sequence[dict[str, Any]]) -> Stored:
+    written = {column: value for column, value in item.items() if column in _WRITTEN}
+    beside = {column: value for column, value in item.items() if column not in _WRITTEN}
+    numbers: dict[str, Vector] = {}
+    of_vectors: dict[str, Any] = {}
+    for row in vectors:
+        numbers[row["field_name"]] = _numbers(row["embedding"])
+        others = {column: value for column, value in row.items() if column not in _OWN_NAMES}
+        of_vectors[_VECTOR + row["field_name"]] = _encoded(others)
+    return Stored(name, None, _encoded(written), numbers, _encoded(beside) | of_vectors)
 
 
-def _part(beside: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = beside.get(name)
-    return part if isinstance(part, dict) else {}
+def _numbers(stored: bytes | str) -> Vector:
+    if isinstance(stored, bytes):
+        return np.frombuffer(stored, dtype="<f4").astype(np.float32)
+    return np.array(stored.strip("[]").split(","), dtype=np.float32)
 
 
 def _encoded(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns as JSON values: bytes in hexadecimal, other types as strings."""
-    return {name: _said(value) for name, value in columns.items()}
+    return {name: _as_json(value) for name, value in columns.items()}
 
 
-def _said(value: object) -> object:
+def _as_json(value: object) -> object:
     if isinstance(value, bytes):
         return {"hex": value.hex()}
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
@@ -271,36 +289,13 @@ def as_row(item: Mapping[str, Any]) -> ForeignRow:
     )
 
 
-def unexpired_items(rows: Sequence[ForeignRow], now: datetime) -> Iterator[ForeignRow]:
-    """Yield the rows without those that LangGraph may sweep away at any moment."""
-    return (row for row in rows if row.expires is None or row.expires > now)
-
-
-def _rewritten_value(
-    item: Mapping[str, Any], update: Update, reading: Reading, now: datetime
-) -> str | bytes:
-    """Return the item's value after an update, in the type in which it is stored."""
-    stored: str | bytes = item["value"]
-    becomes = rewritten(as_row(item), update, reading, now)
-    if becomes == Becomes(document=None, metadata={}):
-        return stored
-    value: dict[str, Any] = json.loads(stored)
-    if becomes.document is not None:
-        value["content"]["content"] = becomes.document
-    value |= becomes.metadata | dict.fromkeys(becomes.gone)
-    written = json.dumps(value, ensure_ascii=False)
-    return written.encode() if isinstance(stored, bytes) else written
-
-
 def _inner_text(fields: dict[str, Any]) -> str | None:
     """Return the text one level down: langmem stores `{"content": {"content": TEXT}}`."""
-    for outer in TEXT_KEYS:
-        if isinstance(fields.get(outer), str):
-            return None
+    if any(isinstance(fields.get(outer), str) for outer in TEXT_KEYS):
+        return None
     inner = fields.get("content")
-    if isinstance(inner, dict) and isinstance(inner.get("content"), str):
-        return str(inner["content"])
-    return None
+    found = inner.get("content") if isinstance(inner, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def _utc(item: Mapping[str, Any]) -> str:

@@ -10,17 +10,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, ClassVar
 
 import numpy as np
 
 from memory.errors import InputError
-from memory.interchange.collection import ExternalStore, OpenCollection, Stored
-from memory.interchange.foreign import ForeignRow, Reading
-from memory.interchange.plan_back import Update, rewritten
-from memory.interchange.postgres import Postgres, connected, without_password
-from memory.interchange.undo_file import Becomes, Kind, RowBefore, UndoHeader, Vectors
+from memory.interchange.collection import ExternalStore, OpenCollection
+from memory.interchange.foreign import ForeignRow, changed_keys
+from memory.interchange.postgres import Postgres, connected, quoted, without_password
+from memory.interchange.undo_file import Kind, Stored, UndoHeader
 
 _PLAIN = ("smallint", "integer", "bigint", "double precision", "real", "boolean")
 """Types whose values JSON can say."""
@@ -75,12 +73,12 @@ class PgvectorStore(ExternalStore):
 
     @contextmanager
     def looking(self) -> Iterator[OpenCollection]:
-        with connected(self.place, Postgres) as db, db.transaction(writing=False):
+        with connected(self.place) as db, db.transaction(writing=False):
             yield _TableRows(self, db, _table(db, self.name))
 
     @contextmanager
     def opened(self) -> Iterator[OpenCollection]:
-        with connected(self.place, Postgres) as db, db.transaction(writing=False):
+        with connected(self.place) as db, db.transaction(writing=False):
             table = _table(db, self.name)
             db.check_rights([table.sql_name])
             yield _TableRows(self, db, table)
@@ -88,7 +86,7 @@ class PgvectorStore(ExternalStore):
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:  # noqa: ARG002
         """Each step is a transaction that locks the rows it reads."""
-        with connected(self.place, Postgres) as db:
+        with connected(self.place) as db:
             with db.transaction(writing=False):
                 table = _table(db, self.name)
             yield _TableRows(self, db, table, lock=" FOR UPDATE")
@@ -122,12 +120,12 @@ class _Table:
 
     def select(self, columns: Sequence[str]) -> str:
         said = [
-            _quoted(name)
+            quoted(name)
             if self.types[name] in _PLAIN
-            else f"{_quoted(name)}::text AS {_quoted(name)}"
+            else f"{quoted(name)}::text AS {quoted(name)}"
             for name in columns
         ]
-        key = f"{_quoted(self.key)}::text AS {_quoted(_ROW)}"
+        key = f"{quoted(self.key)}::text AS {quoted(_ROW)}"
         return f"SELECT {', '.join([key, *said])} FROM {self.sql_name} WHERE {self.only[0]}"  # noqa: S608 - quoted
 
 
@@ -137,7 +135,7 @@ _ROW = "row of this name"
 
 def _table(db: Postgres, name: str) -> _Table:
     """Raises: InputError where there is none of this name, or rows of it cannot be told apart."""
-    sql_name, collection = _quoted(name), None
+    sql_name, collection = quoted(name), None
     columns = db.run(_COLUMNS, [sql_name])
     if not columns:
         collection = _langchain_collections(db).get(name)
@@ -163,9 +161,8 @@ def _table(db: Postgres, name: str) -> _Table:
 
 
 def _langchain_collections(db: Postgres) -> dict[str, str]:
-    """Their ids by their names."""
-    [there] = db.run("SELECT to_regclass(%s) IS NOT NULL AS there", [_COLLECTIONS])
-    if not there["there"]:
+    """Return the ids of LangChain's collections by their names."""
+    if not db.has(_COLLECTIONS):
         return {}
     rows = db.run(f"SELECT name, uuid::text AS id FROM {_COLLECTIONS}")  # noqa: S608 - a constant
     return {row["name"]: row["id"] for row in rows}
@@ -182,9 +179,9 @@ class _TableRows(OpenCollection):
         return self.table.identity
 
     def all(self) -> Iterator[ForeignRow]:
-        ordered = f"{self.table.select(self.table.plain)} ORDER BY {_quoted(self.table.key)}"
+        ordered = f"{self.table.select(self.table.plain)} ORDER BY {quoted(self.table.key)}"
         for page in self.db.pages(ordered, self.table.only[1]):
-            yield from (self.as_read(self._stored(row)) for row in page)
+            yield from (self.external.as_read(self._stored(row)) for row in page)
 
     def step(self) -> AbstractContextManager[None]:
         return self.db.transaction(writing=True)
@@ -195,7 +192,7 @@ class _TableRows(OpenCollection):
         columns = [*self.table.plain, *self.table.vectors]
         marks = ", ".join(["%s"] * len(names))
         chosen = (
-            f"{self.table.select(columns)} AND {_quoted(self.table.key)} IN ({marks}){self.lock}"
+            f"{self.table.select(columns)} AND {quoted(self.table.key)} IN ({marks}){self.lock}"
         )
         found = self.db.run(chosen, [*self.table.only[1], *names])
         return {row[_ROW]: self._stored(row) for row in found}
@@ -214,17 +211,13 @@ class _TableRows(OpenCollection):
         }
         return Stored(row[_ROW], None, said, numbers)
 
-    def rewritten(
-        self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
-    ) -> Becomes:
-        """Each key goes to the column that has it; one that is new goes to the JSON column."""
-        said = there[update.row.id].metadata
-        becomes = rewritten(self.as_read(there[update.row.id]), update, reading, now)
-        changes = becomes.metadata | dict.fromkeys(becomes.gone)
-        if becomes.document is not None:
-            changes["document"] = becomes.document  # the column, as it was read
-        objects = {name: json.loads(one["json"]) for name, one in said.items() if _is_json(one)}
-        columns: dict[str, Any] = {}
+    def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
+        """Write each key into the column that has it; one that is new goes to the JSON column."""
+        before, columns = self.external.as_read(stored), dict(stored.metadata)
+        changes = changed_keys(before.metadata, row.metadata)
+        if row.document != before.document:
+            changes["document"] = row.document  # the column, as it was read
+        objects = {name: json.loads(one["json"]) for name, one in columns.items() if _is_json(one)}
         inside: dict[str, dict[str, Any]] = {}
         for key, value in changes.items():
             holder = next((name for name, one in objects.items() if key in one), None)
@@ -233,12 +226,12 @@ class _TableRows(OpenCollection):
             else:
                 inside.setdefault(holder or next(iter(objects)), {})[key] = value
         for name, values in inside.items():
-            columns[name] = {"json": self._merged(name, said[name]["json"], values)}
-        return Becomes(document=None, metadata=columns)
+            columns[name] = {"json": self._merged(name, columns[name]["json"], values)}
+        return stored.saying(None, columns)
 
     def _told(self, column: str, value: object) -> object:
         kind = self.table.types[column]
-        return value if value is None or kind in _PLAIN else self.db.told(value, kind)
+        return value if value is None or kind in _PLAIN else self.db.as_written(value, kind)
 
     def _merged(self, column: str, text: str, values: Mapping[str, Any]) -> str:
         """By the database, which keeps every number as it is written; None takes a key away."""
@@ -246,52 +239,49 @@ class _TableRows(OpenCollection):
         new = {key: value for key, value in values.items() if value is not None}
         kind = self.table.kinds[column]
         [found] = self.db.run(
-            f"SELECT ((%s::jsonb || %s::jsonb) - %s::text[])::{kind}::text AS told",
+            f"SELECT ((%s::jsonb || %s::jsonb) - %s::text[])::{kind}::text AS merged",
             [text, json.dumps(new), gone],
         )
-        told: str = found["told"]
-        return told
+        return str(found["merged"])
 
-    def update(self, rows: Sequence[RowBefore], vectors: Mapping[str, Vectors]) -> None:
+    def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
         for row in rows:
-            assert row.becomes is not None
-            self._change(row.id, row.becomes.metadata, vectors[row.id])
-
-    def delete(self, names: Sequence[str]) -> None:
-        marks = ", ".join(["%s"] * len(names))
-        where = f"{self.table.only[0]} AND {_quoted(self.table.key)} IN ({marks})"
-        statement = f"DELETE FROM {self.table.sql_name} WHERE {where}"  # noqa: S608 - quoted
-        self.db.run(statement, [*self.table.only[1], *names])
-
-    def put_back(self, rows: Sequence[RowBefore], there: Mapping[str, Stored]) -> None:
-        for row in rows:
+            values = self._values(row)
             if row.id in there:
-                self._change(row.id, row.metadata, row.vectors)
+                now = self._values(there[row.id])
+                if changes := changed_keys(now, now | values):
+                    self._change(row.id, changes)
                 continue
-            values = {self.table.key: row.id} | self._values(row.metadata, row.vectors)
-            names, marks = ", ".join(map(_quoted, values)), ", ".join(["%s"] * len(values))
+            values = {self.table.key: row.id} | values
+            names, marks = ", ".join(map(quoted, values)), ", ".join(["%s"] * len(values))
             self.db.run(
                 f"INSERT INTO {self.table.sql_name} ({names})"  # noqa: S608 - quoted
                 f" OVERRIDING SYSTEM VALUE VALUES ({marks})",
                 list(values.values()),
             )
 
-    def _change(self, name: str, columns: Mapping[str, Any], vectors: Vectors) -> None:
-        values = self._values(columns, vectors)
-        sets = ", ".join(f"{_quoted(column)} = %s" for column in values)
-        where = f"{self.table.only[0]} AND {_quoted(self.table.key)} = %s"
+    def _change(self, name: str, values: Mapping[str, Any]) -> None:
+        sets = ", ".join(f"{quoted(column)} = %s" for column in values)
+        where = f"{self.table.only[0]} AND {quoted(self.table.key)} = %s"
         self.db.run(
             f"UPDATE {self.table.sql_name} SET {sets} WHERE {where}",  # noqa: S608 - quoted
             [*values.values(), *self.table.only[1], name],
         )
 
-    def _values(self, columns: Mapping[str, Any], vectors: Vectors) -> dict[str, Any]:
-        said = {name: one["json"] if _is_json(one) else one for name, one in columns.items()}
-        made = {
+    def _values(self, row: Stored) -> dict[str, Any]:
+        """Return the columns as they are written."""
+        said = {name: one["json"] if _is_json(one) else one for name, one in row.metadata.items()}
+        vectors = {
             name: self.db.vector(vector) if isinstance(vector, np.ndarray) else vector
-            for name, vector in vectors.items()
+            for name, vector in row.vectors.items()
         }
-        return said | made
+        return said | vectors
+
+    def delete(self, names: Sequence[str]) -> None:
+        marks = ", ".join(["%s"] * len(names))
+        where = f"{self.table.only[0]} AND {quoted(self.table.key)} IN ({marks})"
+        statement = f"DELETE FROM {self.table.sql_name} WHERE {where}"  # noqa: S608 - quoted
+        self.db.run(statement, [*self.table.only[1], *names])
 
 
 def _is_json(value: object) -> bool:
@@ -300,7 +290,3 @@ def _is_json(value: object) -> bool:
 
 def _numbers(told: str) -> Any:
     return np.array(told.strip("[]").split(","), dtype=np.float32)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

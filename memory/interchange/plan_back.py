@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from memory.coverage import covers
-from memory.interchange.foreign import ForeignRow, Reading, as_memory, moment, text_key_of
-from memory.interchange.namespaces import in_namespaces
-from memory.interchange.undo_file import Becomes
-from memory.ledger import Ledger, Row
+from memory.interchange.collection import rewritten
+from memory.interchange.foreign import EXPIRY, ForeignRow, Reading, as_memory, moment
+from memory.interchange.selection import in_namespaces
+from memory.ledger import Ledger
 from memory.models import Memory
 
-_EXPIRY = ("expiration_date", "expires_at")
-"""Keys that decide when a row expires."""
 _OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", "thread_id",
            "app_id", "org_id", "project_id", "tenant_id", "namespace")  # fmt: skip
 """Keys that decide in which queries a row is found."""
-_IDENTITY = (*_OWNERS, *_EXPIRY)
+_IDENTITY = (*_OWNERS, *EXPIRY)
 ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
 """Keys in which rows may differ that one row stands for, if asked; never the user."""
-_UPDATED = ("updated_at", "updatedAt")
 _COMPARED = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
              "importance", "intensity", "emotion")  # fmt: skip
 
+
+_BY_USER = Reading(user_key="user")
+_NOT_METADATA = {"id", "external_id", "content", "metadata", "linked_ids", "merged_from"}
+_OF_A_TURN = ({"conversation", "turn"}, {"conversation", "turn", "turns"})
+"""The complete metadata of a memory that was extracted here, not imported."""
 
 OwnWork = Mapping[str, Sequence[tuple[ForeignRow, ForeignRow]]]
 """By row id, the rows that write-backs changed: as they were before, and after."""
@@ -46,10 +48,13 @@ class Update(RowChange):
 
     text: str
     """The new text; the old one where only the expiry changes."""
-    same_as: ForeignRow | None
-    """A row of the collection with this text, whose vector is reused; None if there is none."""
     expires_as: ForeignRow | None = None
     """The row whose expiry it takes over; None if it keeps its own."""
+
+    @property
+    def new_text(self) -> str | None:
+        """The new text; None where only the expiry changes."""
+        return None if self.text == self.said else self.text
 
 
 @dataclass(frozen=True)
@@ -94,9 +99,9 @@ class WriteBackPlan:
 
     @property
     def looked_at(self) -> dict[str, ForeignRow]:
-        """The rows that change, and those whose vectors or expiries they take over, by id."""
-        given = (row for one in self.updates for row in (one.same_as, one.expires_as) if row)
-        return {row.id: row for row in (*(one.row for one in self.changes), *given)}
+        """The rows that change, and those whose expiries they take over, by id."""
+        lenders = (one.expires_as for one in self.updates if one.expires_as)
+        return {row.id: row for row in (*(one.row for one in self.changes), *lenders)}
 
     def without(self, ids: Iterable[str], why: str) -> WriteBackPlan:
         """Return the plan without these rows, and without the deletions that depend on them."""
@@ -117,7 +122,7 @@ class WriteBackPlan:
 
 
 @dataclass(frozen=True)
-class Known:
+class _Known:
     """A row that is still as it was imported or written back, and its living memory."""
 
     row: ForeignRow
@@ -146,20 +151,19 @@ def plan_write_back(
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
     known, changed, unknown = _known(rows, reading, ledger, own_work or {})
-    return plan_of(known, across, tuple(changed), unknown)
+    return _plan_of(known, across, tuple(changed), unknown)
 
 
-def plan_of(
-    known: Sequence[Known],
+def _plan_of(
+    known: Sequence[_Known],
     across: Collection[str],
     changed: tuple[LeftAlone, ...] = (),
     unknown: int = 0,
 ) -> WriteBackPlan:
     """Plan each group of rows whose memories became one."""
-    groups: dict[str, list[Known]] = {}
+    groups: dict[str, list[_Known]] = {}
     for one in known:
         groups.setdefault(one.alive.id, []).append(one)
-    same = {one.memory.content: one.row for one in known}
     updates: list[Update] = []
     deletions: list[Deletion] = []
     staying: list[Staying] = []
@@ -167,7 +171,7 @@ def plan_of(
         kept = _kept(group)
         for part in _seen_together(group, across):
             if any(one is kept for one in part):
-                updates += _updates(kept, part, same)
+                updates += _updates(kept, part)
                 deletions += [_deletion(one, kept) for one in part if one is not kept]
                 continue
             for one, stand_in in _stand_ins(part):
@@ -178,37 +182,33 @@ def plan_of(
     return WriteBackPlan(tuple(updates), tuple(deletions), changed, unknown, tuple(staying))
 
 
-def _updates(
-    kept: Known, part: Sequence[Known], same: Mapping[str, ForeignRow]
-) -> Iterator[Update]:
+def _updates(kept: _Known, part: Sequence[_Known]) -> Iterator[Update]:
     """Yield the survivor's update, if it needs one: the living text, the latest expiry."""
     text, lender = kept.alive.content, max(part, key=_expiry)
-    given_life = lender.row if _expiry(lender) > _expiry(kept) else None
-    if kept.memory.content != text:
-        yield Update(kept.row, kept.memory.content, text, same.get(text), given_life)
-    elif given_life is not None:
-        yield Update(kept.row, text, text, None, given_life)
+    lends = _expiry(lender) > _expiry(kept)
+    if lends or kept.memory.content != text:
+        yield Update(kept.row, kept.memory.content, text, lender.row if lends else None)
 
 
-def _deletion(one: Known, kept: Known) -> Deletion:
+def _deletion(one: _Known, kept: _Known) -> Deletion:
     return Deletion(one.row, one.memory.content, kept.row)
 
 
-def _seen_together(group: Sequence[Known], across: Collection[str]) -> Iterable[list[Known]]:
+def _seen_together(group: Sequence[_Known], across: Collection[str]) -> Iterable[list[_Known]]:
     """Split a group by the keys in which its rows differ, except those of `across`."""
-    parts: dict[tuple[tuple[str, str], ...], list[Known]] = {}
+    parts: dict[tuple[tuple[str, str], ...], list[_Known]] = {}
     for one in group:
         apart = tuple(item for item in one.seen.items() if item[0] not in across)
         parts.setdefault(apart, []).append(one)
     return parts.values()
 
 
-def _stand_ins(part: Sequence[Known]) -> Iterator[tuple[Known, Known | None]]:
+def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
     """Yield each row, and another one that states everything it says, or None.
 
     None of them is rewritten: it would become an exact copy of the survivor elsewhere.
     """
-    staying: list[Known] = []
+    staying: list[_Known] = []
     for one in sorted(part, key=_worth, reverse=True):
         stand_in = next((other for other in staying if _states_all(other, one)), None)
         if stand_in is None:
@@ -216,12 +216,12 @@ def _stand_ins(part: Sequence[Known]) -> Iterator[tuple[Known, Known | None]]:
         yield one, stand_in
 
 
-def _states_all(other: Known, one: Known) -> bool:
+def _states_all(other: _Known, one: _Known) -> bool:
     said = other.memory.content
     return said == other.alive.content or covers(said, one.memory.content)
 
 
-def _apart(one: Known, kept: Known) -> tuple[str, ...]:
+def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:
     return tuple(name for name, value in one.seen.items() if kept.seen.get(name) != value) + tuple(
         name for name in kept.seen if name not in one.seen
     )
@@ -229,48 +229,42 @@ def _apart(one: Known, kept: Known) -> tuple[str, ...]:
 
 def _known(
     rows: Sequence[ForeignRow], reading: Reading, ledger: Ledger, own_work: OwnWork
-) -> tuple[list[Known], list[LeftAlone], int]:
-    read = _as_imported(rows, reading, own_work)
+) -> tuple[list[_Known], list[LeftAlone], int]:
+    read = list(_as_imported(rows, reading, own_work))
     with ledger.reading() as reader:
-        found = reader.memories.earlier_arrivals([one.arrived for one in read])
+        found = reader.memories.earlier_arrivals([before for _, _, before in read])
         arrived = [row for row, _ in found]
         alive = reader.memories.living_ids(row.memory.id for row in arrived if row is not None)
         living = reader.memories.rows(list(dict.fromkeys(alive.values())))
         first = reader.decisions.first_states()
-    known: list[Known] = []
+    known: list[_Known] = []
     changed: list[LeftAlone] = []
-    for one, known_as in zip(read, arrived, strict=True):
+    for (row, memory, before), known_as in zip(read, arrived, strict=True):
         if known_as is None or known_as.memory.id not in alive:
             continue
-        end = living[alive[known_as.memory.id]].memory
-        if _as_it_arrived(known_as, first, one.arrived):
-            seen = seen_as(one.row, reading)
-            known.append(Known(one.row, one.memory, known_as.memory.id, end, seen))
-        elif end.id != known_as.memory.id or end.content != one.memory.content:
-            changed.append(LeftAlone(one.row.id, "its metadata changed since it was imported"))
+        arrived_as = known_as.memory.id
+        end = living[alive[arrived_as]].memory
+        if _is_as(first.get(arrived_as, known_as.memory), before):
+            known.append(_Known(row, memory, arrived_as, end, _seen_as(row, reading)))
+        elif end.id != arrived_as or end.content != memory.content:
+            changed.append(LeftAlone(row.id, "its metadata changed since it was imported"))
     return known, changed, len(rows) - len(known) - len(changed)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """A row, as a memory now, and as a memory when it was imported."""
+def _as_imported(
+    rows: Sequence[ForeignRow], reading: Reading, own_work: OwnWork
+) -> Iterator[tuple[ForeignRow, Memory, Memory]]:
+    """Yield each row, as a memory now, and as a memory when it was imported.
 
-    row: ForeignRow
-    memory: Memory
-    arrived: Memory
-
-
-def _as_imported(rows: Sequence[ForeignRow], reading: Reading, own_work: OwnWork) -> list[_Read]:
-    """Read the rows; those that cannot be read were left out at the import too."""
-    read = []
+    Rows that cannot be read were left out at the import too.
+    """
     for row in rows:
         before = _before_own_work(row, own_work)
         try:
             memory = as_memory(row, reading)
-            read.append(_Read(row, memory, memory if before is row else as_memory(before, reading)))
+            yield row, memory, memory if before is row else as_memory(before, reading)
         except ValueError:
             continue
-    return read
 
 
 def _before_own_work(row: ForeignRow, own_work: OwnWork) -> ForeignRow:
@@ -283,12 +277,11 @@ def _before_own_work(row: ForeignRow, own_work: OwnWork) -> ForeignRow:
     return found
 
 
-def _as_it_arrived(known_as: Row, first: dict[str, Memory], memory: Memory) -> bool:
-    arrived = first.get(known_as.memory.id, known_as.memory)
+def _is_as(arrived: Memory, memory: Memory) -> bool:
     return all(getattr(arrived, name) == getattr(memory, name) for name in _COMPARED)
 
 
-def seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
+def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
     keys = dict.fromkeys((*_IDENTITY, *([reading.user_key] if reading.user_key else [])))
     seen = {name: str(row.metadata[name]) for name in keys if row.metadata.get(name) is not None}
     if reading.user_key in seen:
@@ -296,19 +289,19 @@ def seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
     return seen if row.expires is None else seen | {"expires_at": row.expires.isoformat()}
 
 
-def _kept(group: Sequence[Known]) -> Known:
+def _kept(group: Sequence[_Known]) -> _Known:
     """Return the row that stays: of the living text, else of that memory, else the newest."""
     return max(reversed(group), key=_worth)
 
 
-def _worth(one: Known) -> tuple[bool, bool, datetime]:
+def _worth(one: _Known) -> tuple[bool, bool, datetime]:
     same = one.memory.content == one.alive.content
     return same, one.arrived_as == one.alive.id, one.memory.timestamp
 
 
-def _expiry(one: Known) -> datetime:
+def _expiry(one: _Known) -> datetime:
     """Return when the row expires."""
-    return min((_moment(one.seen[name]) for name in _EXPIRY if name in one.seen), default=_NEVER)
+    return min((_moment(one.seen[name]) for name in EXPIRY if name in one.seen), default=_NEVER)
 
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -316,56 +309,67 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 def _moment(given: str) -> datetime:
     """Return a time; like mem0, take what cannot be parsed as never."""
-    try:
-        return datetime.fromisoformat(moment(_number(given), assume_utc=True))
-    except ValueError:
-        return _NEVER
+    for form in (float, str):
+        try:
+            return datetime.fromisoformat(moment(form(given), assume_utc=True))
+        except ValueError:
+            continue
+    return _NEVER
 
 
-def _number(given: str) -> str | float:
-    try:
-        return float(given)
-    except ValueError:
-        return given
+# --- for a store that has no reader here ----------------------------------------------------------
 
 
-def rewritten(row: ForeignRow, update: Update, reading: Reading, now: datetime) -> Becomes:
-    """Return the new document (None if the text is metadata), and the keys that change or go."""
-    document, changes = None, _expiry_changes(row, update.expires_as)
-    gone = tuple(name for name, value in changes.items() if value is None)
-    if update.text != update.said:
-        document, of_text = _text_changes(row, update.text, reading, now)
-        changes |= of_text
-    kept = {name: value for name, value in changes.items() if name not in gone}
-    return Becomes(document=document, metadata=kept, gone=gone)
+def plan_changes(
+    ledger: Ledger, across: Collection[str] = (), rows: Mapping[str, str] | None = None
+) -> WriteBackPlan:
+    """Plan the changes of the imported rows, by the ids that the import gave.
+
+    `rows` are the texts that the store holds now, by id; rows that are missing there or have
+    another text are left out.
+    """
+    with ledger.reading() as reader:
+        first = reader.decisions.first_states()
+        arrived: dict[str, Memory] = {}
+        for row in reader.memories.all():
+            memory = first.get(row.memory.id, row.memory)
+            if not row.forgotten and _is_imported(memory, rows):
+                arrived[str(memory.external_id)] = memory
+        alive = reader.memories.living_ids(memory.id for memory in arrived.values())
+        living = reader.memories.rows(list(dict.fromkeys(alive.values())))
+    known: list[_Known] = []
+    for name, memory in arrived.items():
+        if memory.id in alive:
+            fields = memory.model_dump(mode="json", exclude_defaults=True, exclude=_NOT_METADATA)
+            theirs = ForeignRow(name, memory.content, {**memory.metadata, **fields})
+            end = living[alive[memory.id]].memory
+            known.append(_Known(theirs, memory, memory.id, end, _seen_as(theirs, _BY_USER)))
+    return _plan_of(known, across)
 
 
-def _expiry_changes(row: ForeignRow, lender: ForeignRow | None) -> dict[str, Any]:
-    if lender is None:
-        return {}
-    wanted = {name: lender.metadata.get(name) for name in _EXPIRY}
-    return {name: value for name, value in wanted.items() if row.metadata.get(name) != value}
+def _is_imported(memory: Memory, rows: Mapping[str, str] | None) -> bool:
+    if memory.external_id is None or memory.metadata.keys() in _OF_A_TURN:
+        return False
+    return rows is None or rows.get(memory.external_id) == memory.content
 
 
-def _text_changes(
-    row: ForeignRow, text: str, reading: Reading, now: datetime
-) -> tuple[str | None, dict[str, Any]]:
-    key = text_key_of(row, reading)
-    changes: dict[str, Any] = {} if key is None else {key: text}
-    if key == "data" and "hash" in row.metadata:
-        changes["hash"] = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
-    if key == "data" and "text_lemmatized" in row.metadata:
-        changes["text_lemmatized"] = text
-    for name in _UPDATED:
-        if row.metadata.get(name) not in (None, ""):
-            changes[name] = _same_kind(row.metadata[name], now)
-    return (text if key is None else None), changes
+def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
+    """Return a line for each row: an update with all its metadata, or a deletion and its reason."""
+    lines = []
+    for one in plan.updates:
+        becomes = rewritten(one.row, one.new_text, one.expires_as, _BY_USER, now)
+        lines.append(_update_line(one, one.text, becomes.metadata))
+    for gone in plan.deletions:
+        reason = f"{gone.kept.id} stands for it"
+        lines.append(json.dumps({"delete": gone.row.id, "because": reason}, ensure_ascii=False))
+    return lines
 
 
-def _same_kind(value: object, now: datetime) -> object:
-    if isinstance(value, str):
-        return now.isoformat()
-    seconds = now.timestamp()
-    if isinstance(value, int):
-        return int(seconds * 1000) if value >= 1e11 else int(seconds)
-    return seconds
+def undo_lines(plan: WriteBackPlan) -> list[str]:
+    """Return the lines that undo the changes; an update of a missing row adds it."""
+    return [_update_line(one, one.said, one.row.metadata) for one in plan.changes]
+
+
+def _update_line(one: RowChange, text: str, metadata: Mapping[str, Any]) -> str:
+    line = {"update": one.row.id, "text": text, "metadata": metadata}
+    return json.dumps(line, ensure_ascii=False)

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
 from memory.errors import InputError
+from memory.interchange.sqlite import PATIENCE_S
 from memory.models import Vector
 
-PATIENCE_S = 30
 RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 _SECRETS = ("password", "sslpassword")
 _PAGE = 1_000
@@ -48,6 +48,8 @@ class Postgres:
 
     address: str
     connection: Any
+    lock: ClassVar = " FOR UPDATE"
+    """What is appended to a SELECT to lock its rows."""
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         with _postgres_faults(self.address):
@@ -86,6 +88,10 @@ class Postgres:
             remedy = f"grant this role {', '.join(RIGHTS)} on {' and '.join(tables)}"
             raise InputError(self.address, "cannot be written", remedy)
 
+    def has(self, table: str) -> bool:
+        [found] = self.run("SELECT to_regclass(%s) IS NOT NULL AS there", [table])
+        return bool(found["there"])
+
     def identity(self, table: str) -> str:
         """Return a name of a table that does not depend on the address used."""
         [found] = self.run(
@@ -95,21 +101,17 @@ class Postgres:
         )
         return "/".join(map(str, found.values()))
 
-    def told(self, value: object, kind: str) -> str:
+    def as_written(self, value: object, kind: str) -> str:
         """Return a value of a type as it will be read once it has been written."""
-        [found] = self.run(f"SELECT (%s::{kind})::text AS told", [value])
-        told: str = found["told"]
-        return told
+        [found] = self.run(f"SELECT (%s::{kind})::text AS written", [value])
+        return str(found["written"])
 
     def vector(self, vector: Vector) -> str:
         return f"[{','.join(map(str, np.asarray(vector, dtype=np.float32)))}]"
 
 
-Kept = TypeVar("Kept", bound=Postgres)
-
-
 @contextmanager
-def connected(url: str, kind: type[Kept]) -> Iterator[Kept]:
+def connected(url: str) -> Iterator[Postgres]:
     """Raises: InputError that names the database, and no password."""
     address = without_password(url)
     try:
@@ -127,7 +129,7 @@ def connected(url: str, kind: type[Kept]) -> Iterator[Kept]:
     with closing(connection):
         for name in ("jsonb", "json", "timestamptz", "timestamp"):
             connection.adapters.register_loader(name, TextLoader)
-        yield kind(address, connection)
+        yield Postgres(address, connection)
 
 
 @contextmanager
@@ -149,5 +151,9 @@ def _postgres_faults(address: str) -> Iterator[None]:
 
 
 def _first_line(exc: Exception) -> str:
-    told = str(exc).strip()
-    return told.splitlines()[0] if told else type(exc).__name__
+    return next(iter(str(exc).strip().splitlines()), type(exc).__name__)
+
+
+def quoted(name: str) -> str:
+    """Return a name as it stands in SQL, also SQLite's."""
+    return '"' + name.replace('"', '""') + '"'

@@ -11,18 +11,16 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from memory.errors import InputError
-from memory.interchange.collection import ExternalStore, OpenCollection, Stored
-from memory.interchange.copies import copied
-from memory.interchange.foreign import ForeignRow, Reading
-from memory.interchange.plan_back import Update, rewritten
-from memory.interchange.undo_file import Becomes, Kind, RowBefore, Vectors
+from memory.interchange.collection import ExternalStore, OpenCollection
+from memory.interchange.foreign import ForeignRow, changed_keys, with_changes
+from memory.interchange.sqlite import copied
+from memory.interchange.undo_file import Kind, Stored, Vectors
 
 _PAGE = 1_000
 _PATIENCE_S = 60
@@ -127,7 +125,7 @@ class _Points(OpenCollection):
         while True:
             page, offset = self._call("scroll", limit=_PAGE, offset=offset)
             for one in page:
-                yield self.as_read(Stored(str(one.id), None, one.payload or {}, {}))
+                yield self.external.as_read(Stored(str(one.id), None, one.payload or {}, {}))
             if offset is None:
                 return
 
@@ -138,35 +136,21 @@ class _Points(OpenCollection):
             for one in found
         }
 
-    def rewritten(
-        self, update: Update, there: Mapping[str, Stored], reading: Reading, now: datetime
-    ) -> Becomes:
+    def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
         """Change what LangChain keeps in `metadata` there."""
-        stored = there[update.row.id]
-        becomes = rewritten(self.as_read(stored), update, reading, now)
-        nested = _nested(stored.metadata)
-        inner = {key for key in nested if key not in stored.metadata}
-        within = {key: value for key, value in becomes.metadata.items() if key in inner}
-        outside = {key: value for key, value in becomes.metadata.items() if key not in inner}
-        if within or inner & set(becomes.gone):
-            changed = nested | within
-            left = {key: value for key, value in changed.items() if key not in becomes.gone}
-            outside["metadata"] = left
-        gone = tuple(key for key in becomes.gone if key not in inner)
-        return Becomes(document=None, metadata=outside, gone=gone)
+        changes = changed_keys(self.external.as_read(stored).metadata, row.metadata)
+        nested, payload = _nested(stored.metadata), stored.metadata
+        inner = {key: changes.pop(key) for key in changes.keys() & (nested.keys() - payload.keys())}
+        if inner:
+            changes["metadata"] = with_changes(nested, inner)
+        return stored.saying(None, with_changes(payload, changes))
 
-    def update(self, rows: Sequence[RowBefore], vectors: Mapping[str, Vectors]) -> None:
-        self._write([_point(row.id, vectors[row.id], row.after[1]) for row in rows])
+    def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:  # noqa: ARG002
+        if rows:
+            self._call("upsert", [_point(row) for row in rows])
 
     def delete(self, names: Sequence[str]) -> None:
         self._call("delete", [_point_id(name) for name in names])
-
-    def put_back(self, rows: Sequence[RowBefore], there: Mapping[str, Stored]) -> None:  # noqa: ARG002
-        self._write([_point(row.id, row.vectors, row.metadata) for row in rows])
-
-    def _write(self, points: Sequence[Any]) -> None:
-        if points:
-            self._call("upsert", list(points))
 
 
 def _nested(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,15 +182,15 @@ def _as_input_error(place: Path | str, exc: Exception) -> InputError:
     return InputError(place, f"Qdrant's library failed: {told}", remedy)
 
 
-def _point(name: str, vectors: Vectors, payload: Mapping[str, Any]) -> Any:
+def _point(row: Stored) -> Any:
     """Return a whole point, which the library writes in one transaction."""
     from qdrant_client.models import PointStruct
 
-    given = {slot: _given(vector) for slot, vector in vectors.items()}
+    given = {name: _given(vector) for name, vector in row.vectors.items()}
     return PointStruct(
-        id=_point_id(name),
+        id=_point_id(row.id),
         vector=given[""] if set(given) == {""} else given,
-        payload=dict(payload),
+        payload=row.metadata,
     )
 
 

@@ -11,16 +11,15 @@ from pathlib import Path
 
 from memory.interchange.collection import ExternalStore
 from memory.interchange.foreign import Reading, as_memories
-from memory.interchange.notes import note_reading
 from memory.interchange.plan_back import WriteBackPlan, plan_write_back
-from memory.interchange.undo_file import read_undo_file
-from memory.interchange.vectors import with_vectors
+from memory.interchange.undo_file import note_reading, read_undo_file
 from memory.interchange.write_back import (
     TakenBack,
     WriteBackDone,
     finish_write_back,
     own_work_in,
     undo_write_back,
+    with_vectors,
     write_back,
 )
 from memory.models import Action, Decision, Memory, Survivor, new_memory_id

@@ -10,8 +10,7 @@ from memory.assembly import read_store, their_collection
 from memory.config import Config, MemoryConfig
 from memory.interchange.foreign import Reading
 from memory.interchange.plan_back import plan_write_back
-from memory.interchange.vectors import with_vectors
-from memory.interchange.write_back import write_back
+from memory.interchange.write_back import with_vectors, write_back
 from tests.interchange.backs import NOW, word_vectors
 
 

@@ -19,7 +19,8 @@ from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange.foreign import Reading
-from memory.interchange.langgraph import LangGraphStore, langgraph_at, unexpired_items
+from memory.interchange.langgraph import LangGraphStore, langgraph_at
+from memory.interchange.selection import unexpired_items
 from memory.store import MemoryStore
 from tests.interchange.backs import (
     MERGED,
@@ -331,7 +332,7 @@ def test_a_vector_of_the_whole_value_or_of_several_texts_is_made_anew_where_it_s
 def test_without_an_embedder_like_theirs_what_has_no_vector_is_written_and_the_rest_left_alone(
     store: MemoryStore, place: Place, tmp_path: Path
 ) -> None:
-    from memory.interchange.vectors import with_vectors
+    from memory.interchange.write_back import with_vectors
 
     for key in ("p", "q"):
         place.put(key, {"text": f"Mia owns {key}."}, index=False)

@@ -15,12 +15,11 @@ from chromadb.config import Settings
 
 from memory.assembly import mem0_store, their_collection
 from memory.errors import InputError
-from memory.interchange.copies import copied
 from memory.interchange.foreign import ForeignRow, Reading, as_memories
-from memory.interchange.jsonl import with_links_resolved
+from memory.interchange.jsonl import read_graph, with_links_resolved
 from memory.interchange.langgraph import langgraph_at
-from memory.interchange.mcp_memory import read_graph
-from memory.interchange.mem0 import unexpired, vector_folder, with_history
+from memory.interchange.selection import unexpired, vector_folder, with_history
+from memory.interchange.sqlite import copied
 from memory.models import Memory
 
 WHEN = "2026-05-01T08:00:00+00:00"
@@ -49,7 +48,7 @@ def mem0(tmp_path: Path) -> Path:
 
 def read_mem0(folder: Path) -> list[ForeignRow]:
     found = their_collection(*mem0_store(str(folder)), "mem0").found()
-    return with_history(found, folder).rows
+    return with_history(found.rows, folder)
 
 
 def memories(rows: list[ForeignRow], **reading: Any) -> list[Memory]:

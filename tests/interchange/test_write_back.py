@@ -23,11 +23,9 @@ from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange.chroma import ChromaStore
 from memory.interchange.foreign import Reading
-from memory.interchange.notes import note_reading, noted_reading
 from memory.interchange.plan_back import WriteBackPlan
-from memory.interchange.undo_file import read_undo_file
-from memory.interchange.vectors import vectors_as_theirs
-from memory.interchange.write_back import undo_write_back, write_back
+from memory.interchange.undo_file import note_reading, noted_reading, read_undo_file
+from memory.interchange.write_back import undo_write_back, vectors_as_theirs, write_back
 from memory.search import ChromaProcess, ChromaServer, close_client, http_client
 from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbedder, word_vector
@@ -319,31 +317,6 @@ def test_a_survivor_lives_as_long_as_the_longest_of_its_group(
     assert ("a" in after, after["b"][1]) == (False, expected)
     assert after["b"][2] == before["b"][2]
     taken_back(mem0(theirs), tmp_path / "undo.jsonl")
-    assert held(theirs) == before
-
-
-@pytest.mark.parametrize("gone", [False, True])
-def test_another_users_row_lends_its_vector_unless_it_changed_or_went_since(
-    store: MemoryStore, server: ChromaServer, tmp_path: Path, gone: bool
-) -> None:
-    theirs = server
-    fill(theirs)
-    with opened_anew(theirs) as client:
-        collection = client.get_collection("mem0", embedding_function=None)
-        collection.update(ids=["a"], metadatas=[{"user_id": "jonas"}])
-    known = bring_in(store, mem0(theirs))
-    merge(store, known["c"], known["d"], TEXTS["a"])
-    plan = planned(store, mem0(theirs))
-    assert [one.same_as and one.same_as.id for one in plan.updates] == ["a"]
-    with opened_anew(theirs) as client:
-        collection = client.get_collection("mem0", embedding_function=None)
-        if gone:
-            collection.delete(ids=["a"])
-        else:
-            collection.update(ids=["a"], metadatas=[{"data": "Mia rows."}])
-    before = held(theirs)
-    done = write_back(mem0(theirs), plan, Reading(), tmp_path / "undo.jsonl", NOW, {})
-    assert (done.updated, {one.id for one in done.left_alone}) == (0, {"c", "d"})
     assert held(theirs) == before
 
 

@@ -12,7 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from memory.errors import InputError
-from memory.interchange.copies import copied, patient, read_table
+from memory.interchange.sqlite import copied, patient, sqlite_copy
 
 ROWS = 2_000
 DIES = """
@@ -38,7 +38,8 @@ def made(folder: Path, mode: str) -> Path:
 
 def numbers(file: Path) -> set[int]:
     """What the rows say: one number, where all are of one moment."""
-    read = read_table(file, "t")
+    with sqlite_copy(file) as copy:
+        read = copy.run("SELECT * FROM t")
     assert len(read) == ROWS
     return {row["n"] for row in read}
 

@@ -1,14 +1,22 @@
-"""Choose the namespaces of a LangGraph store that hold memories, not files or prompts."""
+"""Which rows of mem0's and LangGraph's stores are memories: not expired, no files or prompts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from pathlib import Path
 
 from memory.errors import InputError
 from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, text_of
+from memory.interchange.qdrant import is_qdrant
+from memory.interchange.sqlite import sqlite_copy
 
+MEM0_COLLECTION = "mem0"
+"""mem0's default collection."""
+_OWN_RECORDS = "migrations_"
+"""The beginning of the names of mem0's stores that hold no memories."""
 _MEMORY_LABELS = frozenset({"memory", "memories", "fact", "facts", "semantic", "episodic"})
 _OTHER_WORDS = frozenset(
     "file files filesystem prompt prompts instruction instructions template templates greeting "
@@ -31,6 +39,77 @@ _FILE_NAME = re.compile(r"/|\.[A-Za-z]\w{0,4}$")
 _PLACEHOLDER = re.compile(r"\{\{?\s*[A-Za-z_][\w.]*\s*\}?\}|<[A-Z_]{3,}>")
 _LONGEST = 1_000
 """The longest text, in characters, that is taken for a memory."""
+
+
+# --- mem0 -----------------------------------------------------------------------------------------
+
+
+def vector_folder(path: Path) -> Path:
+    """Return the folder of the vectors: the folder itself, or the only store inside it.
+
+    Raises: InputError where there is none, or several.
+    """
+    if not path.is_dir():
+        problem = "is not a folder" if path.exists() else "there is no such folder"
+        raise InputError(path, problem, "give mem0's folder, or its Chroma or Qdrant folder")
+    inside = sorted(path.iterdir())
+    inside = [one for one in inside if one.is_dir() and not one.name.startswith(_OWN_RECORDS)]
+    found = [one for one in [path, *inside] if _is_store(one)]
+    if path in found:
+        return path
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(one.name for one in found)
+        raise InputError(path, f"holds several stores: {names}", "name one of these folders")
+    raise InputError(
+        path, "holds no store of mem0", "give its Chroma or Qdrant folder; by default /tmp/qdrant"
+    )
+
+
+def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
+    """Return the rows, those without a time with the one that `history.db` has for them.
+
+    Earlier and deleted wordings in the history are not read.
+
+    Raises: InputError.
+    """
+    times: dict[str, str] = {}
+    files = (path / "history.db", vector_folder(path).parent / "history.db")
+    if file := next((file for file in files if file.is_file()), None):
+        with sqlite_copy(file) as history:
+            changes = history.run("SELECT * FROM history ORDER BY rowid")
+        times = {row["memory_id"]: row["updated_at"] or row["created_at"] for row in changes}
+    return [_with_time(row, times.get(row.id)) for row in rows]
+
+
+def _with_time(row: ForeignRow, at: str | None) -> ForeignRow:
+    if not at or row.metadata.get("updated_at") or row.metadata.get("created_at"):
+        return row
+    return replace(row, metadata=row.metadata | {"created_at": at})
+
+
+def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:
+    """Yield the rows that mem0 still shows."""
+    for row in rows:
+        try:
+            gone = date.fromisoformat(str(row.metadata.get("expiration_date"))) < today
+        except ValueError:
+            gone = False
+        if not gone:
+            yield row
+
+
+def _is_store(folder: Path) -> bool:
+    return (folder / "chroma.sqlite3").is_file() or is_qdrant(folder)
+
+
+# --- LangGraph ------------------------------------------------------------------------------------
+
+
+def unexpired_items(rows: Sequence[ForeignRow], now: datetime) -> Iterator[ForeignRow]:
+    """Yield the rows without those that LangGraph may sweep away at any moment."""
+    return (row for row in rows if row.expires is None or row.expires > now)
 
 
 @dataclass(frozen=True)
