@@ -111,7 +111,8 @@ class UndoFile:
     rows: list[ChangedRow]
 
     def holds(self, rows: Iterable[ChangedRow]) -> bool:
-        return {row.line for row in rows} <= {row.line for row in self.rows}
+        known = {row.before.id: json.loads(row.line) for row in self.rows}
+        return all(known.get(row.before.id) == json.loads(row.line) for row in rows)
 
 
 def write_undo_file(file: Path, header: UndoHeader, rows: Sequence[ChangedRow]) -> None:
