@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,17 @@ from tests.doubles import START, PlacedEmbedder, ScriptedModel, ticking
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Start one more than there are cores, since a test in three waits: for a disk, a process."""
+    return (yield) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the types, which take longest, so that nothing waits for them at the end."""
+    items.sort(key=lambda item: item.path.name != "test_checks.py")
+
+
 MakeMemory = Callable[..., Memory]
 """Makes a memory from its text and any other fields."""
 
@@ -37,9 +49,21 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'data' / 'ledger.db'}"
 
 
+@pytest.fixture(scope="session")
+def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new ledger. A copy takes a quarter of the time that it takes to make one."""
+    file = tmp_path_factory.mktemp("empty") / "ledger.db"
+    Ledger.create(f"sqlite:///{file}").close()
+    return file
+
+
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.create(f"sqlite:///{tmp_path / 'data' / 'ledger.db'}") as opened:
+def ledger(tmp_path: Path, empty_ledger: Path) -> Iterator[Ledger]:
+    file = tmp_path / "data" / "ledger.db"
+    if not file.exists():
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        shutil.copy(empty_ledger, file)
+    with Ledger.create(f"sqlite:///{file}") as opened:
         yield opened
 
 

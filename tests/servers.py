@@ -35,10 +35,24 @@ def postgres_server() -> Iterator[URL]:
     )
     with tempfile.TemporaryDirectory(prefix="memory-postgres-") as folder:
         server = pgserver.get_server(folder, cleanup_mode="stop")
+        url = make_url(server.get_uri())
+        _let_it_forget(url)
         try:
-            yield make_url(server.get_uri())
+            yield url
         finally:
             server.cleanup()
+
+
+def _let_it_forget(server: URL) -> None:
+    """Wait for no disk: these databases end with the tests, whatever happens to the machine."""
+    engine = sa.create_engine(
+        server.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+    )
+    with engine.connect() as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.exec_driver_sql(f"ALTER SYSTEM SET {setting} = off")
+        connection.exec_driver_sql("SELECT pg_reload_conf()")
+    engine.dispose()
 
 
 @contextlib.contextmanager

@@ -30,19 +30,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def environment(gemini: GeminiServer | None = None) -> dict[str, str]:
+def environment(gemini: GeminiServer | None = None, timeout_s: float = 2.0) -> dict[str, str]:
     keep = {k: v for k, v in os.environ.items() if k not in ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
     keep |= {"PYTHONPATH": str(ROOT), "TERM": "dumb", "COLUMNS": "80"}
     if gemini is not None:
         keep |= {"GEMINI_API_KEY": "secret-key", "MEMORY_LLM_BASE_URL": gemini.url}
-        keep |= {"MEMORY_LLM_MAX_ATTEMPTS": "2", "MEMORY_LLM_TIMEOUT_S": "2"}
+        keep |= {"MEMORY_LLM_MAX_ATTEMPTS": "2", "MEMORY_LLM_TIMEOUT_S": str(timeout_s)}
     return keep
 
 
 def chat(
-    folder: Path, *args: str, said: str = "", gemini: GeminiServer | None = None
+    folder: Path,
+    *args: str,
+    said: str = "",
+    gemini: GeminiServer | None = None,
+    timeout_s: float = 2.0,
 ) -> subprocess.CompletedProcess[str]:
-    done = commands.run("orchestrator", *args, cwd=folder, env=environment(gemini), said=said)
+    env = environment(gemini, timeout_s)
+    done = commands.run("orchestrator", *args, cwd=folder, env=env, said=said)
     assert "Traceback" not in done.stderr, done.stderr
     assert "secret-key" not in done.stderr + done.stdout
     return done
@@ -284,8 +289,9 @@ def test_while_gemini_is_down_nothing_is_lost_and_nothing_hangs(
 
 def test_a_server_that_hangs_does_not_hang_the_chat(folder: Path, gemini: GeminiServer) -> None:
     gemini.default = Raw(200, b"{}", hang_s=120.0)
-    done = chat(folder, "--user", "Mia", said="I moved to Porto.\n", gemini=gemini)
-    assert "(no answer within 2 s)" in done.stdout
+    said = "I moved to Porto.\n"
+    done = chat(folder, "--user", "Mia", said=said, gemini=gemini, timeout_s=0.5)
+    assert "(no answer within 0.5 s)" in done.stdout
     assert " turns wait for the next start" in done.stderr
 
 
