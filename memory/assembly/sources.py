@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from memory.assembly.providers import chroma_headers
+from memory.assembly.stores import chroma_headers
 from memory.config import Config
 from memory.errors import InputError
 from memory.interchange import (
@@ -28,7 +28,6 @@ from memory.interchange import (
     is_postgres,
     is_qdrant,
     langgraph_at,
-    note_reading,
     read_graph,
     read_memories,
     unexpired,
@@ -40,7 +39,6 @@ from memory.interchange import (
 )
 from memory.models import Memory
 from memory.search import ChromaServer
-from memory.store import MemoryStore
 
 _NAMED = 20
 """The most namespaces that a note names."""
@@ -108,11 +106,6 @@ class Brought:
     """A line for each other thing that was not read."""
     collection_id: str | None = None
     reading: Reading | None = None
-
-    def keep_origin(self, store: MemoryStore) -> None:
-        """Note how the collection was read, for a later write-back."""
-        if self.collection_id is not None and self.reading is not None:
-            note_reading(store.ledger, self.collection_id, self.reading)
 
 
 def read_source(source: Source, config: Config) -> Brought:

@@ -1,24 +1,34 @@
-"""Open, make, upgrade or read a store, or its ledger alone."""
+"""Open a store or its ledger, with the embedder and the language model of the configuration."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import inspect
 import logging
+import os
 import tempfile
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from memory.assembly.providers import build_embedder, build_scale, chroma_headers
-from memory.errors import LedgerError, LedgerOutdated
+from memory.errors import ConfigError, LedgerError, LedgerOutdated
 
 if TYPE_CHECKING:
+    from pydantic import SecretStr
+
     from memory.config import Config
     from memory.ledger import Ledger
-    from memory.protocols import Embedder, VectorIndex
+    from memory.models import Scale
+    from memory.protocols import Embedder, LanguageModel, VectorIndex
+    from memory.providers import OpenAIServer
     from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)
+
+
+# --- the store ----------------------------------------------------------------------------------
 
 
 def open_store(
@@ -185,3 +195,194 @@ def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
         )
         return ServedChroma(server, ledger.store_id())
     return EmbeddedChroma(Path(config.memory.data_dir) / "chroma")
+
+
+# --- the language model ---------------------------------------------------------------------------
+
+
+def build_model(config: Config, own: LanguageModel | None = None) -> LanguageModel:
+    """Return `own`, else the configured model, else Gemini if its key is set, else the offline one.
+
+    All but the offline one sit behind a circuit breaker.
+
+    Raises: ConfigError where a key or a library is missing, or a model of one's own cannot be made.
+    """
+    from memory.offline import OfflineModel
+
+    if own is None and ":" in config.llm.provider:
+        own = _call_factory(config, "llm.provider", config.llm.provider)
+    if own is not None:
+        return guarded(own, config)
+    if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
+        return OfflineModel()
+    if config.llm.provider == "openai":
+        return _with_breaker(_openai_model(config), config)
+    from memory.providers import GeminiModel  # 0.4 s that the offline model does without
+
+    return _with_breaker(GeminiModel(_gemini_key(config, "llm.provider"), config.llm), config)
+
+
+def guarded(model: LanguageModel, config: Config) -> LanguageModel:
+    """Return a model whose failures are ours; a model of this package is returned as it is.
+
+    Raises: ConfigError where somebody's own object lacks something.
+    """
+    from memory.offline import OfflineModel
+    from memory.providers import CircuitBreaker, OwnModel, RemoteModel
+
+    if type(model) is OfflineModel or isinstance(model, CircuitBreaker | OwnModel | RemoteModel):
+        return model
+    return _with_breaker(OwnModel(model, config.llm.concurrency), config)
+
+
+def _with_breaker(model: LanguageModel, config: Config) -> LanguageModel:
+    from memory.providers import CircuitBreaker
+
+    llm = config.llm
+    return CircuitBreaker(
+        model,
+        failures=llm.breaker_failures,
+        pause_s=llm.breaker_pause_s,
+        # A person waits timeout_s for a reply, a write budget_s: both leave later than this.
+        patience_s=min(llm.timeout_s, llm.budget_s) / 2,
+    )
+
+
+def _openai_model(config: Config) -> LanguageModel:
+    with installed("openai", "llm.provider"):
+        from memory.providers import OpenAIModel
+
+    if config.llm.model is None:
+        remedy = "set llm.model to a name that it knows"
+        raise ConfigError("llm.provider", "", "openai needs the name of a model", remedy)
+    server = _openai_server(config, "llm.provider", config.llm.base_url)
+    return OpenAIModel(server, config.llm, config.llm.model)
+
+
+# --- the embedder ---------------------------------------------------------------------------------
+
+
+def build_embedder(config: Config) -> Embedder:
+    """Return the configured embedder. A local one loads nothing before its first use.
+
+    Raises: ConfigError as `build_model`.
+    """
+    embedding, setting = config.memory.embedding, "memory.embedding.provider"
+    if ":" in embedding.provider:
+        return embedder_from(config, embedding.provider, setting)
+    from memory.providers import MiniLMEmbedder, WordLlamaEmbedder
+
+    if embedding.provider == "minilm":
+        from memory.search import load_minilm
+
+        return MiniLMEmbedder(load_minilm)
+    if embedding.provider == "gemini":
+        from memory.providers import GeminiEmbedder
+
+        key = _gemini_key(config, setting)
+        return GeminiEmbedder(key, config.llm, embedding.model, embedding.dim)
+    if embedding.provider == "openai":
+        return _openai_embedder(config, setting)
+    return WordLlamaEmbedder()
+
+
+def embedder_from(config: Config, factory: str, setting: str = "--embedder") -> Embedder:
+    """Return the embedder that `package.module:factory` makes.
+
+    Raises: ConfigError.
+    """
+    from memory.providers import OwnEmbedder
+
+    return OwnEmbedder(_call_factory(config, setting, factory))
+
+
+def _openai_embedder(config: Config, setting: str) -> Embedder:
+    with installed("openai", setting):
+        from memory.providers import OpenAIEmbedder
+
+    embedding = config.memory.embedding
+    if (embedding.model is None) != (embedding.dim is None):
+        problem = "openai needs both the model and the length of its vectors, or neither"
+        remedy = "set memory.embedding.model and memory.embedding.dim"
+        raise ConfigError(setting, "", problem, remedy)
+    of_the_model = config.llm.base_url if config.llm.provider == "openai" else None
+    server = _openai_server(config, setting, embedding.base_url or of_the_model)
+    return OpenAIEmbedder(server, config.llm, embedding.model, embedding.dim)
+
+
+def build_scale(config: Config, embedder: Embedder) -> Scale:
+    """Return the configured curve from the embedder's cosine to similarity."""
+    if config.memory.thresholds_without_scale:
+        from memory.config import PLAIN_THRESHOLDS
+
+        logger.warning(PLAIN_THRESHOLDS)
+    return config.memory.scale_for(embedder.fingerprint)
+
+
+# --- what a provider needs ------------------------------------------------------------------------
+
+
+def _call_factory(config: Config, setting: str, provider: str) -> Any:
+    """Call `package.module:factory`, with the configuration if it takes an argument.
+
+    Raises: ConfigError.
+    """
+    module, _, name = provider.partition(":")
+    try:
+        factory = attrgetter(name)(importlib.import_module(module))
+        takes_one = bool(inspect.signature(factory).parameters)
+        return factory(config) if takes_one else factory()
+    except ConfigError:
+        raise
+    except Exception as exc:  # somebody else's code may raise anything
+        raise ConfigError(
+            setting,
+            "",
+            f"{provider} gives nothing ({type(exc).__name__}: {exc})",
+            "name an installed module and what makes one in it",
+        ) from exc
+
+
+def _gemini_key(config: Config, setting: str) -> SecretStr:
+    """Raises: ConfigError."""
+    if config.api_key is None:
+        raise ConfigError(setting, "", "gemini needs an API key", "set GEMINI_API_KEY")
+    return config.api_key
+
+
+def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAIServer:
+    """Return OpenAI's server, which needs a key, or another one, which may need none.
+
+    Raises: ConfigError.
+    """
+    from memory.config import server_url
+    from memory.providers import OpenAIServer
+
+    url = base_url or config.openai_url
+    if url is not None:
+        try:
+            server_url(url)
+        except ValueError as exc:
+            raise ConfigError("OPENAI_BASE_URL", "", str(exc)) from exc
+        return OpenAIServer(config.openai_key, url)
+    if config.openai_key is None:
+        remedy = "set OPENAI_API_KEY, or name a server that needs none in llm.base_url"
+        raise ConfigError(setting, "", "openai needs an API key", remedy)
+    return OpenAIServer(config.openai_key)
+
+
+@contextlib.contextmanager
+def installed(extra: str, setting: str) -> Iterator[None]:
+    """Raises: ConfigError where the library of an extra is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as exc:
+        library = (exc.name or extra).partition(".")[0]
+        problem, remedy = f"{library} is not installed", f"pip install '.[{extra}]'"
+        raise ConfigError(setting, "", problem, remedy) from exc
+
+
+def chroma_headers() -> dict[str, str]:
+    """Return the headers that a Chroma server expects: `CHROMA_API_KEY`, if it is set."""
+    key = os.environ.get("CHROMA_API_KEY")
+    return {"x-chroma-token": key} if key else {}

@@ -8,8 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory.assembly.providers import build_model, guarded
-from memory.assembly.stores import open_store
+from memory.assembly.stores import build_model, guarded, open_store
 from memory.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from memory.store import MemoryStore
 
 _DASK_S = 10
-"""How long a Dask scheduler may take to answer."""
+"""Seconds that a Dask scheduler may take to answer."""
 _WORKSPACE = "workspace"
 """The ledger's note of the folder in which a server keeps its Markdown."""
 
@@ -115,11 +114,12 @@ def open_chat_memory(
     embedder: Embedder | None = None,
     **settings: Any,
 ) -> ChatMemory:
-    """What a live bot holds, with a store and a model of its own; `async with` closes all.
+    """Open the memory of a live bot, with a store and a model; `async with` closes all.
 
-    A configuration, or where it lies, else ./config.yaml where that is ours, else the defaults; on
-    top of it single settings (`data_dir="..."`, `llm_model="..."`). `model` and `embedder` are
-    one's own; commands open the same store where the configuration names them too.
+    `config` is a configuration or its path; by default ./config.yaml if it is one of ours, else the
+    defaults. Single settings override it (`data_dir="..."`, `llm_model="..."`). `model` and
+    `embedder` are objects of your own; commands use the same ones only if the configuration names
+    them.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -148,7 +148,7 @@ def build_chat_memory(
     on_extracted: OnExtracted | None = None,
     release: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> ChatMemory:
-    """The same on a store and a model that others close, unless `release` does."""
+    """Build the memory of a live bot on an open store; `release` is called when it closes."""
     from memory.extractor import ChatMemory
 
     model = guarded(model, config)
@@ -167,9 +167,9 @@ def build_chat_memory(
 def build_tools(
     store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
 ) -> AgentTools:
-    """The agent's tools on a store; `observers` hear of each memory that was really saved.
+    """Build the agent's tools; `observers` are called with each memory that was really saved.
 
-    Raises: InputError where `agent.user` is set and memories of different users may meet.
+    Raises: InputError if `agent.user` is set and memories of different users may meet.
     """
     from memory.agent import (
         AgentTools,
@@ -191,7 +191,10 @@ def build_tools(
 
 
 def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMemorySync | None:
-    """The Markdown beside the store: in the configured folder, else where a server last kept it."""
+    """Build the Markdown files beside the store; None if there are none.
+
+    They are in the configured folder, else, with a ledger, where a server last kept them.
+    """
     folder = config.agent.workspace_dir
     if folder is None and ledger is not None:
         with ledger.reading() as reader:
@@ -204,9 +207,9 @@ def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMe
 
 
 def keep_workspace(config: Config, ledger: Ledger) -> None:
-    """Note where a server keeps its Markdown, so that every command can follow it.
+    """Note where a server keeps its Markdown files, so that every command can update them.
 
-    What a process that was killed while it forgot has left there is erased.
+    Erase from them what a process that was killed in the middle of forgetting has left there.
     """
     if config.agent.workspace_dir is not None:
         with ledger.writing() as writer:
@@ -219,12 +222,22 @@ def keep_workspace(config: Config, ledger: Ledger) -> None:
 
 @contextlib.contextmanager
 def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | None]:
-    """Processes of this machine, or a Dask cluster at an address; None where neither is named.
+    """Yield processes of this machine, or a Dask cluster at an address; None for neither.
 
     Raises: InputError.
     """
     if dask is not None:
-        with _dask_client(dask) as client:
+        try:
+            from distributed import Client
+
+            connect: Any = Client
+            client = connect(dask, timeout=_DASK_S)
+        except ImportError as exc:
+            raise InputError("--dask", "needs Dask", "pip install '.[dask]'") from exc
+        except (OSError, ValueError) as exc:
+            problem = f"no scheduler answers at {dask}"
+            raise InputError("--dask", problem, "start one there") from exc
+        with client:
             yield client.get_executor()
     elif workers is not None:
         from concurrent.futures import ProcessPoolExecutor
@@ -234,16 +247,3 @@ def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | 
             yield pool
     else:
         yield None
-
-
-def _dask_client(address: str) -> Any:
-    """Raises: InputError."""
-    try:
-        from distributed import Client
-    except ImportError as exc:
-        raise InputError("--dask", "needs Dask", "pip install '.[dask]'") from exc
-    try:
-        connect: Any = Client
-        return connect(address, timeout=_DASK_S)
-    except (OSError, ValueError) as exc:
-        raise InputError("--dask", f"no scheduler answers at {address}", "start one there") from exc

@@ -280,7 +280,8 @@ class BackgroundExtraction:
         finally:
             self._settling.discard(me)
         account, self._account = self._account, ExtractionResult()
-        return account.with_waiting(await self._extractor.count_waiting())
+        questions = sum(outcome.pending for outcome in account.outcomes)
+        return replace(account, pending=await self._extractor.count_waiting() + questions)
 
     # --- what is due ---
 
@@ -306,9 +307,8 @@ class BackgroundExtraction:
             if due_in_s > 0.0:
                 pause_s = min(pause_s, due_in_s)
             elif len(self._working) < self._at_once and not self._stopped:
-                task = asyncio.create_task(self._work_at(one.conversation))
-                task.add_done_callback(_retrieve)
-                self._working[one.conversation] = task
+                work = self._work_at(one.conversation)
+                self._working[one.conversation] = asyncio.create_task(work)
         return pause_s
 
     async def _unsettled(self, began: float) -> bool:
@@ -377,12 +377,6 @@ class BackgroundExtraction:
         self._paused_until = asyncio.get_running_loop().time() + pause_s
         self._account = replace(self._account, problem=self._account.problem or str(exc))
         self._moved.set()
-
-
-def _retrieve(done: asyncio.Task[None]) -> None:
-    """Take a task's exception, which was logged, so that asyncio does not report it again."""
-    if not done.cancelled():
-        done.exception()
 
 
 def _answered(turns: Sequence[Turn]) -> list[Turn]:

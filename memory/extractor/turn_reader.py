@@ -185,7 +185,9 @@ class TurnReader:
             return await self._read_halves(halves, lease, Usage.of_failure(exc))
         except ModelAnswerError as exc:
             if len(chunk) > 1:
-                return await self._read_each(chunk, lease, Usage.of_failure(exc))
+                middle = len(chunk) // 2
+                halves = (chunk[:middle], chunk[middle:])
+                return await self._read_halves(halves, lease, Usage.of_failure(exc))
             logger.warning("turn %s of %s: %s", chunk[0].name, chunk[0].turn.conversation, exc)
             await self.count_attempts(chunk, lease)
             return TurnsRead(failed(exc))
@@ -200,18 +202,6 @@ class TurnReader:
         Raises: LeaseLost.
         """
         await in_thread(self._count_attempts, chunk, lease)
-
-    async def _read_each(
-        self, chunk: Sequence[PendingTurn], lease: Lease, paid: Usage
-    ) -> TurnsRead:
-        """Read one turn after the other; `paid` is the cost of the failed call."""
-        work = TurnsRead(ExtractionResult(usage=paid))
-        for one in chunk:
-            part = await self.read([one], lease)
-            work = TurnsRead(summed(work.result, part.result), part.fault)
-            if part.fault is not None:
-                break
-        return work
 
     async def _read_halves(
         self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage

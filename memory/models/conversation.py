@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import (
@@ -148,8 +148,3 @@ class ExtractionResult:
     usage: Usage = field(default_factory=Usage)
     problem: str = ""
     """Why turns are pending."""
-
-    def with_waiting(self, turns: int) -> ExtractionResult:
-        """Return the result with `turns` waiting turns and its open questions as pending."""
-        questions = sum(outcome.pending for outcome in self.outcomes)
-        return replace(self, pending=turns + questions)

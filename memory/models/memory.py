@@ -231,9 +231,13 @@ class Scope:
     @classmethod
     def of(cls, memory: Memory, fields: tuple[ScopeField, ...]) -> Scope:
         """Return the scope of a memory by these fields and, always, by privacy."""
-        named = sorted({*fields, "is_private"})
-        values = _values_of(memory)
-        return cls(tuple((name, values.get(name)) for name in named))
+        values = scope_values(memory.metadata) if memory.metadata else {}
+        return cls(
+            tuple(
+                (name, getattr(memory, name) if name in SCOPE_FIELDS else values.get(name))
+                for name in sorted({*fields, "is_private"})
+            )
+        )
 
     @property
     def user(self) -> str | None:
@@ -250,7 +254,8 @@ class Scope:
         return any(name not in SCOPE_FIELDS for name, _ in self.values)
 
     def has(self, memory: Memory) -> bool:
-        return self.holds(_values_of(memory))
+        own = {name: getattr(memory, name) for name in SCOPE_FIELDS}
+        return self.holds(scope_values(memory.metadata) | own)
 
     @property
     def key(self) -> str:
@@ -264,11 +269,6 @@ class Scope:
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Whether these values are in the scope; a missing value counts as None."""
         return all(values.get(name) == value for name, value in self.values)
-
-
-def _values_of(memory: Memory) -> dict[str, Any]:
-    own = {name: getattr(memory, name) for name in SCOPE_FIELDS}
-    return scope_values(memory.metadata) | own if memory.metadata else own
 
 
 # --- why a value was refused ----------------------------------------------------------------------

@@ -275,19 +275,15 @@ class RemoteModel(ABC):
         async for attempt in tenacity.AsyncRetrying(sleep=self.sleep, **policy):
             with attempt:
                 account.usage += Usage(calls=1)
-                async with slots:
-                    raw = await self._within_time(prompt)
+                try:
+                    async with slots, asyncio.timeout(self._config.timeout_s):
+                        raw = await self.ask_once(prompt)
+                except TimeoutError as exc:
+                    raise self.called.broken(exc) from exc
                 account.usage += raw.usage
                 if raw.unusable is not None:
                     raise raw.unusable
         return raw.text
-
-    async def _within_time(self, prompt: Prompt) -> RawAnswer:
-        try:
-            async with asyncio.timeout(self._config.timeout_s):
-                return await self.ask_once(prompt)
-        except TimeoutError as exc:
-            raise self.called.broken(exc) from exc
 
 
 # --- embedders ------------------------------------------------------------------------------------
