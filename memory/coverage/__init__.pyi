@@ -1,7 +1,6 @@
 from .covers import LONGEST as LONGEST
 from .covers import compare as compare
 from .covers import covers as covers
-from .covers import negations as negations
 from .covers import shared as shared
 from .differences import difference as difference
 from .differences import differing as differing

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from memory.coverage.languages import GRAMMARS, japanese
-from memory.coverage.order import Side, added, is_manner, is_ranked, is_time
+from memory.coverage.order import Side, is_manner, is_ranked, is_time
 from memory.coverage.parse import Word, parse
 from memory.text import (
     CONDITIONS,
@@ -72,7 +72,7 @@ def only_narrows(longer: Side, shorter: Side) -> bool:
     The one negation stands before all extra words, in their clause; and they are qualities of a
     noun that is not one certain thing (the new car).
     """
-    words, more = longer.parse.words, added(longer)
+    words, more = longer.parse.words, longer.added
     denied = [n for n, word in enumerate(words) if word.key == NOT]
     if len(denied) != 1 or not _DENYING.search(words[denied[0]].surface) or True not in more:
         return False
@@ -160,7 +160,7 @@ def _is_of_some(longer: Side, shorter: Side) -> bool:
     if _RESTRICTED(longer.text) and not _RESTRICTED(shorter.text):
         return True
     words = longer.parse.words
-    if len(words) < _SUBJECT_AND_VERB or not added(longer)[0] or words[0].is_number:
+    if len(words) < _SUBJECT_AND_VERB or not longer.added[0] or words[0].is_number:
         return False
     opens = longer.text.lower().removeprefix("a ").startswith(words[0].surface.lower())
     plural = words[1].surface.islower() and plain_form(words[1].surface).word != words[1].surface
@@ -294,7 +294,7 @@ def _is_one_of(word: str, words: frozenset[str]) -> bool:
 
 def _is_clause_behind(side: Side) -> bool:
     """Whether all extra words are a clause, or clauses, at the end."""
-    words, more = side.parse.words, added(side)
+    words, more = side.parse.words, side.added
     first = more.index(True) if True in more else len(more)
     if not (0 < first < len(more) and all(more[first:])):
         return False
@@ -307,7 +307,7 @@ def _changed(side: Side) -> tuple[str, ...]:
     A noun after a noun makes another thing of it (a cat toy), a word beside a number another
     amount, a name beside a name another person; before the subject stands another subject.
     """
-    words, more = side.parse.words, added(side)
+    words, more = side.parse.words, side.added
     first = more.index(False) if False in more else 0
     changing = [n for n in range(len(words)) if more[n] and _changes(words, n, more, first)]
     return tuple(dict.fromkeys(_pair(words, position) for position in changing))

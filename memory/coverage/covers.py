@@ -10,7 +10,7 @@ A text of more than `LONGEST` characters is a document: it covers only the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -60,7 +60,9 @@ def compare(a: str, b: str) -> Comparison:
     only_a, only_b = _surfaces(left.words, extra_left), _surfaces(right.words, extra_right)
     conflict = _turned_around(left, right) + in_capitals(a, b)
     if extra_left or extra_right:
-        conflict += _signs((*extra_left, *extra_right))
+        conflict += tuple(  # a sign without a letter or a digit is never a mere addition
+            key for key in (*extra_left, *extra_right) if not any(map(str.isalnum, key))
+        )
         conflict += ("another list",) if is_other_list(a, b) else ()
     if extra_left and extra_right:
         same_letters = "".join(only_a).lower() == "".join(only_b).lower()
@@ -125,16 +127,6 @@ def covers(a: str, b: str) -> bool:
     return compare(a, b).a_covers_b
 
 
-def negations(text: str) -> int:
-    """Return how many negations a text has."""
-    return parse(text).negations
-
-
-def _signs(extra: Iterable[str]) -> tuple[str, ...]:
-    """Return what has no letter and no digit: one sign more is never a mere addition."""
-    return tuple(key for key in extra if not any(map(str.isalnum, key)))
-
-
 def shared(a: str, b: str) -> tuple[int, int]:
     """Return how many stated words two texts share, and how many the shorter one has.
 
@@ -164,7 +156,7 @@ def _turned_around(left: Parse, right: Parse) -> tuple[str, ...]:
 
 def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
     """Return the persons, or shades, that each text has more of; all where their order differs."""
-    if list(left) == list(right):
+    if left == right:
         return (), ()
     extra_left = tuple((Counter(left) - Counter(right)).elements())
     extra_right = tuple((Counter(right) - Counter(left)).elements())

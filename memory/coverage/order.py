@@ -7,8 +7,10 @@ it, a German subject behind its verb; anything else that moves changes who does 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 from memory.coverage.parse import Parse, Word
 from memory.text import (
@@ -29,12 +31,23 @@ Extra = Mapping[str, int]
 """What one text states more often than the other, and how many times more."""
 
 
-class Side(NamedTuple):
+@dataclass(frozen=True)
+class Side:
     """One of two texts that are compared."""
 
     text: str
     parse: Parse
     extra: Extra
+
+    @cached_property
+    def added(self) -> list[bool]:
+        """Whether each word is extra; of equal words the last ones are."""
+        remaining = dict(self.extra)
+        is_extra = []
+        for stated in reversed(self.parse.stated):
+            is_extra.append(remaining.get(stated, 0) > 0)
+            remaining[stated] = remaining.get(stated, 0) - 1
+        return is_extra[::-1]
 
 
 def moved(left: Side, right: Side) -> tuple[str, ...]:
@@ -48,37 +61,36 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
     if left.parse.language is Language.OTHER:
         return (_ORDER,)
-    if _sides_swapped(left, first, second):
-        return ()
-    if sorted(_governed_words(first)) != sorted(_governed_words(second)):
-        return (_ORDER,)
-    if _part_moved(first, second):
-        return ()
-    undone = left.parse.passive != right.parse.passive
-    return () if undone and _phrase_jumped(first, second) else (_ORDER,)
+    return () if _may_move(left, right, first, second) else (_ORDER,)
 
 
-def _part_moved(first: Sequence[Word], second: Sequence[Word]) -> bool:
-    return (
-        _times_moved(first, second)
-        or _phrase_moved(first, second)
-        or _adverb_moved(first, second)
-        or _inverted(first, second)
-        or _inverted(second, first)
-    )
-
-
-def _sides_swapped(left: Side, first: Sequence[Word], second: Sequence[Word]) -> bool:
-    """Whether two parts changed places that may: of a relation, an identity, an "and"."""
+def _may_move(left: Side, right: Side, first: Sequence[Word], second: Sequence[Word]) -> bool:
+    """Whether what stands elsewhere may: a side of a relation, an adverb, a phrase, a subject."""
     if _is_mutual(first, second) or _is_identity(first, second) or _is_identity(second, first):
         return True
-    in_order = is_ranked(left.text) or any(t.key in _CONTRAST for t in left.parse.tokens)
-    return not in_order and _joined_pair_swapped(first, second)
+    differ = [n for n, (a, b) in enumerate(zip(first, second, strict=True)) if a.stated != b.stated]
+    start, end = differ[0], differ[-1] + 1
+    two_swapped = end - start == 2
+    if two_swapped and _are_joined(first, start) and _are_joined(second, start):
+        return not is_ranked(left.text) and all(t.key not in _CONTRAST for t in left.parse.tokens)
+    if sorted(_governed_words(first)) != sorted(_governed_words(second)):
+        return False
+    return (
+        (two_swapped and _adverb_moved(first[start], first[start + 1]))
+        or _times_moved(first, second)
+        or _phrase_moved(first, second)
+        or _inverted(first, second)
+        or _inverted(second, first)
+        or (
+            left.parse.passive != right.parse.passive
+            and _phrase_jumped(first[start:end], second[start:end])
+        )
+    )
 
 
 _CONTRAST = frozenset({"but", "sondern"})
 
-_RANKED = re.compile(
+is_ranked = re.compile(
     r"\b(?:rank(?:s|ed|ing|ings)?|respectively|consecutively|successively|followed by"
     r"|in (?:\w+ ){0,4}(?:order|sequence|succession)(?! (?:to|that|for)\b)"
     r"|by (?:age|size|height|weight|length|date|name|price|value|priority|importance|preference)"
@@ -86,24 +98,8 @@ _RANKED = re.compile(
     r"|chronologically|alphabetically|in turn|(?:starting|beginning) with"
     r"|zuerst|nacheinander|der reihe nach|reihenfolge)\b",
     re.IGNORECASE,
-)
-
-
-def is_ranked(text: str) -> bool:
-    """Whether the order of a list matters, as the text says: in this order, oldest first."""
-    return _RANKED.search(text) is not None
-
-
-def added(side: Side) -> list[bool]:
-    """Return for each word whether it is extra; of equal words the last ones are."""
-    remaining = dict(side.extra)
-    stated = side.parse.stated
-    is_extra = [False] * len(stated)
-    for position in range(len(stated) - 1, -1, -1):
-        if remaining.get(stated[position]):
-            remaining[stated[position]] -= 1
-            is_extra[position] = True
-    return is_extra
+).search
+"""Finds what says that the order of a list matters: in this order, oldest first."""
 
 
 def _common(side: Side) -> Sequence[Word]:
@@ -117,7 +113,7 @@ def _common(side: Side) -> Sequence[Word]:
         return side.parse.words
     kept: list[Word] = []
     role = part = ""
-    for word, is_added in zip(side.parse.words, added(side), strict=True):
+    for word, is_added in zip(side.parse.words, side.added, strict=True):
         inherited = role if word.joined and not word.role else word.role
         if word.role == "of" and part and part not in _NO_PARTS:
             inherited = _PART_OF
@@ -146,7 +142,7 @@ def _joins(apart: Side, together: Side) -> bool:
     words, others = apart.parse.words, together.parse.words
     if len(apart.extra) != 2 or len(together.extra) != 1 or len(words) != len(others) + 1:
         return False
-    position = added(apart).index(True)
+    position = apart.added.index(True)
     first, last = words[position : position + 2] if position + 1 < len(words) else (words[-1],) * 2
     joined = first.surface.lower() + last.surface.lower()
     if first.key in _QUALITIES or not last.joined or others[position].surface.lower() != joined:
@@ -184,18 +180,16 @@ def governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
     several = [(a, b) for a, b in pairs if _differ_in_number(a.surface, b.surface)]
     if several:
         return tuple(f"{a.surface} / {b.surface}" for a, b in several)
-    differ = [(a, b) for a, b in pairs if a.role != b.role]
-    if all(_is_loose(a, b) for a, b in differ):
-        return ()
     return tuple(
-        f"{a.role} {a.surface}".strip() + " / " + f"{b.role} {b.surface}".strip() for a, b in differ
+        f"{a.role} {a.surface}".strip() + " / " + f"{b.role} {b.surface}".strip()
+        for a, b in pairs
+        if a.role != b.role and not _is_loose(a, b)
     )
 
 
 def _is_loose(a: Word, b: Word) -> bool:
-    if a.role not in _LOOSE or b.role not in _LOOSE:
-        return False
-    return is_time(a.key) or {a.role, b.role} == {"", "of"}
+    roles = {a.role, b.role}
+    return roles <= _LOOSE and (is_time(a.key) or roles == {"", "of"})
 
 
 def _differ_in_number(a: str, b: str) -> bool:
@@ -218,26 +212,25 @@ def _governed_words(words: Sequence[Word]) -> list[tuple[str, str]]:
 _Phrase = tuple[tuple[str, str], ...]
 
 
-def _phrases(words: Sequence[Word]) -> list[dict[str, list[_Phrase]]]:
-    """Return each clause of a Japanese text as its phrases by particle, in order for each.
+def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
+    """Return the phrases of a Japanese text by clause and particle, in order for each.
 
     A clause ends where a stop follows a word without a particle, its verb.
     """
-    clauses: list[dict[str, list[_Phrase]]] = [{}]
-    phrase: list[tuple[str, str]] = []
-    clause = 0
+    found: defaultdict[tuple[int, str], list[_Phrase]] = defaultdict(list)
+    phrase: _Phrase = ()
+    number = clause = 0
     for word in words:
         if word.clause != clause and phrase:
-            clauses[-1].setdefault("", []).append(tuple(phrase))
-            clauses.append({})
-            phrase = []
+            found[number, ""].append(phrase)
+            number, phrase = number + 1, ()
         clause = word.clause
-        phrase.append((word.stated, word.role))
+        phrase += ((word.stated, word.role),)
         if word.role not in ("", "の", "と", "や"):
-            clauses[-1].setdefault(word.role, []).append(tuple(phrase))
-            phrase = []
-    clauses[-1].setdefault("", []).append(tuple(phrase))
-    return clauses
+            found[number, word.role].append(phrase)
+            phrase = ()
+    found[number, ""].append(phrase)
+    return found
 
 
 # --- English and German ---------------------------------------------------------------------------
@@ -267,23 +260,15 @@ def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
     return named and not any(word.role for word in left) and _equal([*left[1:], left[0]], right)
 
 
-def _joined_pair_swapped(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether two words around an "and" changed places: speaks French and German."""
-    differ = [n for n, (a, b) in enumerate(zip(left, right, strict=True)) if a.stated != b.stated]
-    if len(differ) != 2 or differ[1] != differ[0] + 1 or any(word.is_number for word in left):
-        return False
-    swapped = right[differ[0]].stated == left[differ[1]].stated
-    return swapped and _are_joined(left, differ[0]) and _are_joined(right, differ[0])
-
-
 def _are_joined(words: Sequence[Word], position: int) -> bool:
-    """Whether the word there and the next are all that an "and" joins."""
-    first, last = words[position], words[position + 1]
+    """Whether the word there and the next are all that an "and" joins: speaks French and German."""
+    first, last = words[position : position + 2]
     behind = words[position + 2] if position + 2 < len(words) else None
     doing = all(word.surface.endswith("ing") and word.surface.islower() for word in (first, last))
     return (
         last.clause == first.clause + 1
         and not last.role
+        and not any(word.is_number for word in words)
         and (doing or behind is None or behind.clause > last.clause)
         and (doing or all(w.surface[:1].isupper() or not w.joined for w in (first, last)))
         and (position > 0 or first.surface[:1].isupper())
@@ -351,14 +336,8 @@ def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
 _DENYING = frozenset({NOT, "only", "rarely", "seldom", "hardly", "barely", "scarcely"})
 
 
-def _phrase_jumped(left: Sequence[Word], right: Sequence[Word]) -> bool:
+def _phrase_jumped(first: Sequence[Word], second: Sequence[Word]) -> bool:
     """Whether one phrase moved within its clause: "A dog is pushed by Mia in the pool"."""
-    start, end = 0, len(left)
-    while left[start].stated == right[start].stated:
-        start += 1
-    while left[end - 1].stated == right[end - 1].stated:
-        end -= 1
-    first, second = left[start:end], right[start:end]
     if first[0].clause != first[-1].clause or second[0].clause != second[-1].clause:
         return False
     place = _turn(first, second)
@@ -383,17 +362,9 @@ def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
     return False
 
 
-def _adverb_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
+def _adverb_moved(first: Word, last: Word) -> bool:
     """Whether an adverb in -ly passed the word beside it: quickly running, running quickly."""
-    positions = [
-        n for n, (a, b) in enumerate(zip(left, right, strict=True)) if a.stated != b.stated
-    ]
-    if len(positions) != 2 or positions[1] != positions[0] + 1:
-        return False
-    first, last = left[positions[0]], left[positions[1]]
-    if NOT in (first.key, last.key):
-        return False
-    return first.stated == right[positions[1]].stated and is_manner(first) != is_manner(last)
+    return NOT not in (first.key, last.key) and is_manner(first) != is_manner(last)
 
 
 def is_manner(word: Word) -> bool:

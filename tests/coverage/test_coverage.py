@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.coverage.covers import Comparison, compare, covers, negations
+from memory.coverage.covers import Comparison, compare, covers
+from memory.coverage.parse import parse
 
 OWN = [
     json.loads(line)
@@ -92,8 +93,8 @@ def test_an_added_negation_covers_nothing() -> None:
 
 
 def test_negations_are_counted() -> None:
-    assert negations("He never said that he would not come.") == 2
-    assert negations("ミアは肉を食べない。") == 1
+    assert parse("He never said that he would not come.").negations == 2
+    assert parse("ミアは肉を食べない。").negations == 1
 
 
 ADDS = [
@@ -305,7 +306,7 @@ def test_what_covers_has_each_number_name_and_negation_of_the_other(a: str, b: s
     if covers(a, b):
         for word in ("Mia", "Jo", "Bela", "犬", "red", "blue"):
             assert a.count(word) >= b.count(word)
-        assert negations(a) == negations(b)
+        assert parse(a).negations == parse(b).negations
         assert ("?" in a.split()[-1:]) == ("?" in b.split()[-1:])
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.coverage import Belief, negations, parse, verify_by_words
+from memory.coverage import Belief, parse, verify_by_words
 from memory.models import Memory, Question, Turn
 from memory.offline.model import OfflineModel, combine
 from memory.text import NOT, sentences
@@ -119,7 +119,7 @@ def test_what_is_joined_states_what_both_state_and_nothing_else(newer: str, olde
     if joined is not None:
         assert beyond(newer, joined) == beyond(older, joined) == set()
         assert beyond(joined, f"{newer} {older}") == set()
-        assert negations(joined) >= max(negations(newer), negations(older))
+        assert parse(joined).negations >= max(parse(newer).negations, parse(older).negations)
 
 
 @pytest.mark.parametrize(
