@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from memory.text import (
     AUXILIARIES,
@@ -26,28 +27,30 @@ def reworded(found: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
 
     `keys`: the keys of `found`; `owns`: whether an apostrophe stands in the text.
     """
-    if owns and any(token.surface[-2:] in _GENITIVE for token in found):
-        found = _owners(found)
+    if owns:
+        found = [each for token in found for each in _with_have(token)]
         keys.add("have")
-    there = keys & _TRIGGERS
-    if there:
-        for triggers, undo in _REWORDINGS:
-            if not there.isdisjoint(triggers):
-                found = undo(found)
+    triggers = keys & _TRIGGERS
+    for needed, undo in _REWORDINGS:
+        if not triggers.isdisjoint(needed):
+            found = undo(found)
     return found
 
 
-_GENITIVE = frozenset({"'s", "’s", "s'", "s’"})
-
-
-def _owners(found: Sequence[Token]) -> list[Token]:
+def _with_have(token: Token) -> list[Token]:
     """Write "Mia's office" as "Mia has office"."""
-    owned: list[Token] = []
-    for token in found:
-        owned.append(token)
-        if token.kind is Kind.CONTENT and token.surface[-2:] in _GENITIVE:
-            owned.append(Token("have", Kind.CONTENT, token.surface[-2:]))
-    return owned
+    if token.kind is not Kind.CONTENT or token.surface[-2:] not in ("'s", "’s", "s'", "s’"):
+        return [token]
+    return [token, Token("have", Kind.CONTENT, token.surface[-2:])]
+
+
+def _end(found: Sequence[Token], start: int, fits: Callable[[Token], bool]) -> int:
+    """Return where a run of tokens that fit, which may be empty, ends."""
+    return next((n for n in range(start, len(found)) if not fits(found[n])), len(found))
+
+
+def _is_content(token: Token) -> bool:
+    return token.kind is Kind.CONTENT
 
 
 _ALL = [*"all every everything everyone everybody anything anyone anybody".split(), NOT]
@@ -89,19 +92,17 @@ _DETERMINERS = frozenset("a an the this that these those its such own".split())
 def _without_auxiliaries(found: list[Token]) -> list[Token]:
     """Make fillers of "has" in "has adopted" and "does" in "does not", not of "has a doctor"."""
     for position, token in enumerate(found):
-        if token.key in AUXILIARIES and _helps(found, position):
-            found[position] = token._replace(kind=Kind.FILLER)
+        if token.key in AUXILIARIES:
+            after = _end(found, position + 1, _may_stand_between)
+            if token.key == "have":
+                helps = after < len(found) and (
+                    found[after].participle or found[after].key == "been"
+                )
+            else:
+                helps = any(between.kind is Kind.NOT for between in found[position + 1 : after])
+            if helps:
+                found[position] = token._replace(kind=Kind.FILLER)
     return found
-
-
-def _helps(found: Sequence[Token], position: int) -> bool:
-    """Whether a participle follows "have", or a negation "do"."""
-    after = position + 1
-    while after < len(found) and _may_stand_between(found[after]):
-        after += 1
-    if found[position].key != "have":
-        return after > position + 1 and any(t.kind is Kind.NOT for t in found[position + 1 : after])
-    return after < len(found) and (found[after].participle or found[after].key == "been")
 
 
 def _may_stand_between(token: Token) -> bool:
@@ -126,27 +127,20 @@ def _no_idioms(found: list[Token]) -> list[Token]:
 
 def _no_before_verb(found: list[Token]) -> list[Token]:
     """Keep the verb of "With no job is she happy" in its position: there all of it is denied."""
-    if len(found) > _BE_BEHIND and found[0].kind is Kind.GOVERNING and found[1].kind is Kind.NOT:
-        verb = found[_BE_BEHIND]
-        if verb.key in BE or verb.key in WAS:
-            found[_BE_BEHIND] = verb._replace(kind=Kind.CONTENT)
+    begins = [token.kind for token in found[:2]] == [Kind.GOVERNING, Kind.NOT]
+    if begins and len(found) > 3 and found[3].key in _FORMS_OF_BE:
+        found[3] = found[3]._replace(kind=Kind.CONTENT)
     return found
 
 
-_BE_BEHIND = 3
-"""Position of the verb behind a preposition, "no" and a noun."""
+_FORMS_OF_BE = BE | WAS
 
 
 def _little(found: list[Token]) -> list[Token]:
     """Read a little garden as a small one; a little brother is a younger one."""
-    for position in range(len(found) - 1):
-        behind = found[position + 1]
-        if (
-            found[position].key == "little"
-            and behind.kind is Kind.CONTENT
-            and behind.key not in _KIN
-        ):
-            found[position] = found[position]._replace(key="small")
+    for position, (token, behind) in enumerate(pairwise(found)):
+        if token.key == "little" and _is_content(behind) and behind.key not in _KIN:
+            found[position] = token._replace(key="small")
     return found
 
 
@@ -155,37 +149,27 @@ def _little(found: list[Token]) -> list[Token]:
 
 def _in_active_voice(found: list[Token]) -> list[Token]:
     """Write "The ball is thrown by Mia" as "Mia throws the ball", in the tense of "be"."""
-    if not any(token.participle for token in found):
-        return found
-    for position in range(len(found) - 1):
-        be = found[position]
-        if be.key not in BE and be.key not in WAS:
-            continue
-        verb = position + 1
-        while verb < len(found) and found[verb].kind is Kind.FILLER:
-            verb += 1
-        if verb < len(found) and found[verb].participle:
-            return _turned_active(found, position, verb)
+    for be, token in enumerate(found):
+        if token.key in _FORMS_OF_BE:
+            verb = _end(found, be + 1, lambda after: after.kind is Kind.FILLER)
+            if verb < len(found) and found[verb].participle:
+                return _turned_active(found, be, verb)
     return found
 
 
 def _turned_active(found: list[Token], be: int, verb: int) -> list[Token]:
+    by = _end(found, verb + 1, lambda token: token.key != "by")
+    if by == len(found):  # was engaged is not is engaged; was hired is not hired
+        return found
     passed = found[be].key in WAS
     progressive = any(token.key == "being" for token in found[be:verb])
-    by = next((n for n in range(verb + 1, len(found)) if found[n].key == "by"), None)
-    if by is None:  # was engaged is not is engaged; was hired is not hired
-        return found
-    past = passed and not progressive
-    doing = Token(found[verb].key, Kind.CONTENT, found[verb].surface, past)
-    dropped = found[:be] if not (passed and progressive) else found[: be + 1]
+    doing = [Token(found[verb].key, Kind.CONTENT, found[verb].surface, passed and not progressive)]
     start = max((n + 1 for n in range(be) if found[n].kind is Kind.STOP), default=0)
-    end = next((n for n in range(by, len(found)) if found[n].kind is Kind.STOP), len(found))
-    head, done, middle = found[:start], dropped[start:], found[verb + 1 : by]
+    end = _end(found, by, lambda token: token.kind is not Kind.STOP)
+    done, middle = found[start : be + (passed and progressive)], found[verb + 1 : by]
     if [token.kind for token in middle] == [Kind.GOVERNING]:  # the hat was put on by Mia
-        doing_so, middle = [doing, *middle], []
-    else:
-        doing_so = [doing]
-    return [PASSIVE, *head, *found[by + 1 : end], *doing_so, *done, *middle, *found[end:]]
+        doing, middle = doing + middle, []
+    return [PASSIVE, *found[:start], *found[by + 1 : end], *doing, *done, *middle, *found[end:]]
 
 
 PASSIVE = Token("", Kind.FILLER, "")
@@ -201,9 +185,9 @@ def _owner_first(found: list[Token]) -> list[Token]:
     while position < len(found) - 1:
         if found[position].key == "of" and found[position - 1].key in _RELATIONAL:
             end = _end_of_owner(found, position + 1)
-            start = position - 1
-            while start and found[start - 1].kind is Kind.CONTENT:
-                start -= 1
+            start = next(
+                (n for n in range(position - 1, 0, -1) if not _is_content(found[n - 1])), 0
+            )
             if end > position + 1:
                 owner = found[position + 1 : end]
                 chain = any(token.key == "have" for token in owner)
@@ -219,13 +203,9 @@ _RELATIONAL = frozenset(SAME_AS.get(word, word) for word in RELATIONAL)
 
 def _end_of_owner(found: Sequence[Token], start: int) -> int:
     """Return where the owner that starts here ends: a name, or what somebody with a name has."""
-    end = start
-    while end < len(found) and is_name(found[end]):
-        end += 1
+    end = _end(found, start, is_name)
     if start < end < len(found) and found[end].key == "have":
-        end += 1
-        while end < len(found) and found[end].kind is Kind.CONTENT:
-            end += 1
+        return _end(found, end + 1, _is_content)
     return end
 
 
@@ -241,9 +221,7 @@ def _receiver_last(found: list[Token]) -> list[Token]:
             and is_name(found[position + 1])
             and found[start].kind in (Kind.FILLER, Kind.NUMBER)
         ):
-            end = start + 1
-            while end < len(found) and found[end].kind in STATED:
-                end += 1
+            end = _end(found, start + 1, lambda token: token.kind in STATED)
             to = Token("to", Kind.GOVERNING, "to")
             return [*found[: start - 1], *found[start:end], to, found[start - 1], *found[end:]]
     return found
@@ -256,7 +234,7 @@ def _job_first(found: list[Token]) -> list[Token]:
     if work is None or role is None or not work + 2 < role < len(found) - 1:
         return found
     employer, job = found[work + 1 : role], found[role + 1 :]
-    end = next((n for n, t in enumerate(job) if t.kind is Kind.STOP), len(job))
+    end = _end(job, 0, lambda token: token.kind is not Kind.STOP)
     plain = all(token.kind in (Kind.CONTENT, Kind.FILLER) for token in (*employer[1:], *job[:end]))
     if employer[0].key != "in" or not plain:
         return found
@@ -271,11 +249,7 @@ def _material_first(found: list[Token]) -> list[Token]:
         if found[position].key == "of" and made and position > 1:
             found[position - 2 : position + 2] = [found[position + 1], found[position - 2]]
         elif found[position].key == "of" and found[position + 1].kind is Kind.NUMBER:
-            end = (
-                position
-                + 2
-                + (found[position + 2].key == "percent" if position + 2 < len(found) else 0)
-            )
+            end = _end(found, position + 2, lambda token: token.key == "percent")
             if found[position - 1].kind is Kind.CONTENT:
                 found[position - 1 : end] = [*found[position + 1 : end], found[position - 1]]
         position += 1
@@ -283,6 +257,7 @@ def _material_first(found: list[Token]) -> list[Token]:
 
 
 _MADE = frozenset({"make", "use", "design"})
+_NOUN_LIKE = (Kind.CONTENT, Kind.NUMBER, Kind.PERSON)
 
 
 def _purpose_first(found: list[Token]) -> list[Token]:
@@ -291,10 +266,9 @@ def _purpose_first(found: list[Token]) -> list[Token]:
         if found[position].key == "for":
             made = found[position - 1].key in _MADE and found[position - 1].past
             thing = position - 1 - made
-            end = position + 1
-            while end < len(found) and found[end].kind is Kind.CONTENT and not is_name(found[end]):
-                end += 1
-            if end > position + 1 and _is_thing(found, thing) and not _goes_on(found, end):
+            end = _end(found, position + 1, lambda word: _is_content(word) and not is_name(word))
+            goes_on = end < len(found) and found[end].kind in _NOUN_LIKE
+            if end > position + 1 and _is_thing(found, thing) and not goes_on:
                 start = _start_of_noun(found, thing)
                 found[start:end] = [*found[position + 1 : end], *found[start : thing + 1]]
                 return found
@@ -306,11 +280,6 @@ def _is_thing(found: Sequence[Token], position: int) -> bool:
     token = found[position]
     article = position > 0 and found[_start_of_noun(found, position) - 1].key in ("a", "an")
     return token.kind is Kind.CONTENT and not is_name(token) and not token.past and article
-
-
-def _goes_on(found: Sequence[Token], end: int) -> bool:
-    """Whether a noun phrase goes on here: with a noun, a number or a person."""
-    return end < len(found) and found[end].kind in (Kind.CONTENT, Kind.NUMBER, Kind.PERSON)
 
 
 def _qualities_first(found: list[Token]) -> list[Token]:
@@ -331,13 +300,8 @@ def _qualities_first(found: list[Token]) -> list[Token]:
 
 def _start_of_noun(found: Sequence[Token], head: int) -> int:
     """Return where a noun of several words (a pork chop) starts, by its article; else the head."""
-    start = head
-    while start and found[start - 1].kind is Kind.CONTENT:
-        start -= 1
-    return start if start and found[start - 1].key in _ARTICLES else head
-
-
-_ARTICLES = frozenset({"a", "an", "the"})
+    start = next((n for n in range(head, 0, -1) if not _is_content(found[n - 1])), 0)
+    return start if start and found[start - 1].key in ("a", "an", "the") else head
 
 
 def _end_of_qualities(found: Sequence[Token], start: int) -> int:

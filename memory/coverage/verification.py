@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from memory.coverage.covers import LONGEST, compare, covers
 from memory.coverage.differences import differing
@@ -30,12 +31,8 @@ from memory.text import (
 
 _LONGER = 1.5
 """Longest merged text, in lengths of all its sources together."""
-
-
 _MOST_SENTENCES = 40
 """Sentences up to which a source is compared one by one."""
-
-
 _MOST_SHOWN, _SHOWN = 40, 80
 """Words (or sentences of a document) that a reason names, and characters shown of each."""
 _INVENTS = "states what no memory states:"
@@ -82,9 +79,12 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
 
 def _is_of_another(text: str, sources: Sequence[str]) -> bool:
     """Whether it shares no word with a source, as when a model obeys an order in a memory."""
-    words = _plain_words if _has_document([text, *sources]) else _keys
-    own = words(text)
-    return any(theirs and theirs.isdisjoint(own) for theirs in map(words, sources))
+    if _has_document([text, *sources]):
+        own, *others = (frozenset(_PLAIN_WORD(one.casefold())) for one in (text, *sources))
+    else:
+        parses = map(parse_by_dictionary, (text, *sources))
+        own, *others = (frozenset(word.key for word in one.words) for one in parses)
+    return any(theirs and theirs.isdisjoint(own) for theirs in others)
 
 
 def _has_document(texts: Iterable[str]) -> bool:
@@ -92,16 +92,8 @@ def _has_document(texts: Iterable[str]) -> bool:
     return any(len(text) > LONGEST for text in texts)
 
 
-def _keys(text: str) -> frozenset[str]:
-    return frozenset(word.key for word in parse_by_dictionary(text).words)
-
-
-def _plain_words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.casefold()))
-
-
-_WORD = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]|[^\W_\u3041-\u30ff\u3400-\u9fff]+")
-"""A word, or one character of a script that has no spaces."""
+_PLAIN_WORD = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]|[^\W_\u3041-\u30ff\u3400-\u9fff]+").findall
+"""Finds words, or characters of a script that has no spaces."""
 
 
 def _faults(merged: HardFacts, sources: Sequence[HardFacts]) -> Iterator[str]:
@@ -137,16 +129,12 @@ def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
             values = next((found for found in later if found is not None), None)
             lost += compare(text, source).only_b if values is None else ()
             gone += values or ()
-    if faults := [*_listed("does not state:", lost), *_listed(_INVENTS, _new_words(text, sources))]:
+    listed = ("does not state:", lost), (_INVENTS, _new_words(text, sources))
+    if faults := [f"{what} {', '.join(dict.fromkeys(words))}" for what, words in listed if words]:
         return Verification(Belief.REFUSED, f"the merged text {', and '.join(faults)}")
-    return Verification(
-        Belief.BELIEVED, "".join(_listed("a newer memory gives another value for", gone))
-    )
-
-
-def _listed(what: str, words: Sequence[str]) -> list[str]:
-    """Return one phrase about these words, each once; nothing where there are none."""
-    return [f"{what} {', '.join(dict.fromkeys(words))}"] if words else []
+    outdated = ", ".join(dict.fromkeys(gone))
+    reason = f"a newer memory gives another value for {outdated}" if outdated else ""
+    return Verification(Belief.BELIEVED, reason)
 
 
 def _states(text: str, source: str) -> bool:
@@ -154,12 +142,10 @@ def _states(text: str, source: str) -> bool:
     if covers(text, source):
         return True
     own, repeated = sentences(source), set(sentences(text))
-    if len(own) > _MOST_SENTENCES:
-        return False
     left = [sentence for sentence in own if sentence not in repeated]
-    return not left or (
-        not _has_document([text]) and all(covers(text, sentence) for sentence in left)
-    )
+    if len(own) > _MOST_SENTENCES or (left and _has_document([text])):
+        return False
+    return all(covers(text, sentence) for sentence in left)
 
 
 def _given_otherwise(older: str, newer: str) -> list[str] | None:
@@ -212,14 +198,16 @@ _NOT_ALNUM = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True)
 class HardFacts:
-    """The hard facts of one text."""
+    """The hard facts of one text.
+
+    `stated`: each fact by its key, in the words of the text. `digits`: every run of digits.
+    `squeezed`: the letters and digits alone, in lower case; of a document, its words without a
+    final s.
+    """
 
     stated: Mapping[str, str]
-    """Each fact by its key, in the words of the text."""
     digits: frozenset[str]
-    """Every run of digits."""
     squeezed: str | frozenset[str]
-    """The letters and digits alone, in lower case; of a document, its words without a final s."""
 
     def beyond(self, others: Sequence[HardFacts]) -> list[str]:
         """Return the facts that no other text can be said to state, in this text's words."""
@@ -260,7 +248,9 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
 
     Where one text is longer than `LONGEST`, only numerals and names are read, in all of them.
     """
-    names = _names_in([text for text in texts if not _is_german(text)])
+    is_german = [language_of(one) is Language.GERMAN or _UMLAUT.search(one) for one in texts]
+    # in German a capital shows a noun and no name
+    names = _names_in([one for one, german in zip(texts, is_german, strict=True) if not german])
     if max(map(len, texts), default=0) > LONGEST:
         return [_facts_of_document(text, names) for text in texts]
     return [
@@ -279,11 +269,6 @@ def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
     stated = {numeral: numeral for numeral in sorted(digits)}
     stated |= {name.casefold(): name for name in sorted(words & names)}
     return HardFacts(stated, digits, frozenset(_squeezed(word).removesuffix("s") for word in words))
-
-
-def _is_german(text: str) -> bool:
-    """Whether it is German, where a capital shows a noun and no name."""
-    return language_of(text) is Language.GERMAN or bool(_UMLAUT.search(text))
 
 
 def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -307,7 +292,8 @@ def _squeezed(text: str) -> str:
 
 _LETTERS = re.compile(r"[^\W\d_][\w'’]*")
 _SENTENCE_START = re.compile(r"(?:^|[.!?…:;。\n\"“”‘(-]\s*)([^\W\d_][\w'’]*)")
-_GENITIVE = re.compile(r"['’]s?$")
+_without_genitive = partial(re.compile(r"['’]s?$").sub, "")
+"""Return Mia for Mia's."""
 _TITLES = frozenset("mr mrs ms dr prof sir mister".split())
 _TITLE_CASE = 0.7
 """Share of words with a capital above which a text is in title case."""
@@ -320,11 +306,6 @@ def _names_in(texts: Sequence[str]) -> frozenset[str]:
     return frozenset(name for name in named if name.casefold() not in small)
 
 
-def _without_genitive(word: str) -> str:
-    """Return Mia for Mia's."""
-    return _GENITIVE.sub("", word)
-
-
 def _named(text: str) -> frozenset[str]:
     """Return the words with a capital that is not only a start; none in a text in title case."""
     words = _LETTERS.findall(text)
@@ -335,10 +316,8 @@ def _named(text: str) -> frozenset[str]:
     return frozenset(
         _without_genitive(word)
         for word in words
-        if word[0].isupper() and word not in initial and not _is_short(word)
+        if word[0].isupper()
+        and not word.isupper()  # an abbreviation
+        and word not in initial
+        and word.casefold() not in _TITLES
     )
-
-
-def _is_short(word: str) -> bool:
-    """Whether it is an abbreviation or a title, and no name: TV, Mr."""
-    return word.isupper() or word.casefold() in _TITLES
