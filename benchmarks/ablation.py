@@ -20,6 +20,7 @@ import json
 import pkgutil
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +42,10 @@ def main() -> None:
     parser.add_argument("--rules", nargs="+", help="only rules with one of these in their name")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    files = {path.stem: read_rows(path) for path in args.pairs}
+    stems = Counter(path.stem for path in args.pairs)
+    files = {
+        path.stem if stems[path.stem] == 1 else str(path): read_rows(path) for path in args.pairs
+    }
     found = list(measure(files, args.rules or [""]))
     print(json.dumps(found, indent=1)) if args.json else print_table(found)
 

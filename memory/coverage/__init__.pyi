@@ -1,11 +1,11 @@
 from .covers import LONGEST as LONGEST
 from .covers import compare as compare
 from .covers import covers as covers
+from .covers import difference as difference
+from .covers import differing as differing
+from .covers import differs as differs
+from .covers import marked as marked
 from .covers import shared as shared
-from .differences import difference as difference
-from .differences import differing as differing
-from .differences import differs as differs
-from .differences import marked as marked
 from .parse import parse as parse
 from .parse import parse_by_dictionary as parse_by_dictionary
 from .verification import Belief as Belief

@@ -74,16 +74,17 @@ def only_narrows(longer: Side, shorter: Side) -> bool:
     """
     words, more = longer.parse.words, longer.added
     denied = [n for n, word in enumerate(words) if word.key == NOT]
-    if len(denied) != 1 or not _DENYING.search(words[denied[0]].surface) or True not in more:
-        return False
-    if longer.parse.persons != shorter.parse.persons or longer.parse.asks:
-        return False
-    if longer.parse.language is not Language.ENGLISH:
-        return False
     reaching = NARROWING | DOUBTS | CONDITIONS | REPORTS
-    if any(_is_one_of(word, reaching) or _is_narrowing(word) for word in _lower(longer.text)):
-        return False
-    if any(sign.search(longer.text) for sign in (_CONDITION, _TOO_MUCH, _STOPPED)):
+    if (
+        len(denied) != 1
+        or not _DENYING.search(words[denied[0]].surface)
+        or True not in more
+        or longer.parse.persons != shorter.parse.persons
+        or longer.parse.asks
+        or longer.parse.language is not Language.ENGLISH
+        or any(_is_one_of(word, reaching) or _is_narrowing(word) for word in _lower(longer.text))
+        or any(sign.search(longer.text) for sign in (_CONDITION, _TOO_MUCH, _STOPPED))
+    ):
         return False
     return all(
         _is_denied_quality(words, position, denied[0], longer.text)
@@ -93,13 +94,17 @@ def only_narrows(longer: Side, shorter: Side) -> bool:
 
 
 def _is_denied_quality(words: Sequence[Word], position: int, denied: int, text: str) -> bool:
-    word = words[position]
-    behind = words[position + 1] if position + 1 < len(words) else None
-    if position < denied or word.clause != words[denied].clause or word.is_number:
-        return False
-    if behind is None or not behind.joined or behind.clause != word.clause:
-        return False
-    if word.surface[:1].isupper() or behind.surface[:1].isupper() or is_manner(word):
+    word, behind = words[position], words[position + 1 : position + 2]
+    if (
+        position < denied
+        or not behind
+        or not behind[0].joined
+        or not word.clause == behind[0].clause == words[denied].clause
+        or word.is_number
+        or word.surface[:1].isupper()
+        or behind[0].surface[:1].isupper()
+        or is_manner(word)
+    ):
         return False
     end = text.find(word.surface, text.find(words[denied].surface))
     return _DEFINITE.search(text[max(0, end - _DETERMINER_LENGTH) : end]) is None
@@ -119,25 +124,29 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
     into a clause that is added at the end, nor out of it.
     """
     whole, part = _sentences_that_differ(longer.text, shorter.text)
-    if any(sign.search(whole) for sign in (_CONDITION, _TOO_MUCH, _STOPPED, _OF_A_KIND)):
-        return True
-    if is_ranked(whole) or _is_of_some(longer, shorter):
+    signs = (_CONDITION, _TOO_MUCH, _STOPPED, _OF_A_KIND)
+    if (
+        any(sign.search(whole) for sign in signs)
+        or is_ranked(whole)
+        or _is_of_some(longer, shorter)
+    ):
         return True
     words, common = Counter(_lower(whole)), Counter(_lower(part))
     if grammar := GRAMMARS.get(longer.parse.language):
         return bool(longer.parse.negations) or not grammar.REACHING.isdisjoint(words)
     more = words - common
-    if any(_is_one_of(word, DOUBTS | CONDITIONS | REPORTS) for word in more):
+    if (
+        any(_is_one_of(word, DOUBTS | CONDITIONS | REPORTS) for word in more)
+        or not PRIVATIVE.isdisjoint(more)
+        or _joins_what_is_one(longer.text, shorter.text)
+    ):
         return True
-    if not PRIVATIVE.isdisjoint(more) or _joins_what_is_one(longer.text, shorter.text):
-        return True
-    if _has_clause_added(longer, shorter):
-        return False
-    if longer.parse.negations or any(map(_is_narrowing, words & common)):
-        return True
-    if any(_is_one_of(word, DOUBTS | CONDITIONS) for word in words):
-        return True
-    return not _is_clause_behind(longer) and any(map(_is_narrowing, more))
+    return not _has_clause_added(longer, shorter) and (
+        longer.parse.negations > 0
+        or any(map(_is_narrowing, words & common))
+        or any(_is_one_of(word, DOUBTS | CONDITIONS) for word in words)
+        or (not _is_clause_behind(longer) and any(map(_is_narrowing, more)))
+    )
 
 
 def _is_of_some(longer: Side, shorter: Side) -> bool:
@@ -283,9 +292,8 @@ def _lower(text: str) -> list[str]:
 
 
 def _is_narrowing(word: str) -> bool:
-    if _is_one_of(word, NARROWING):
-        return True
-    return _SUPERLATIVE(word) is not None and word not in POSITIVE_EST
+    is_superlative = _SUPERLATIVE(word) is not None and word not in POSITIVE_EST
+    return is_superlative or _is_one_of(word, NARROWING)
 
 
 def _is_one_of(word: str, words: frozenset[str]) -> bool:
@@ -295,10 +303,8 @@ def _is_one_of(word: str, words: frozenset[str]) -> bool:
 def _is_clause_behind(side: Side) -> bool:
     """Whether all extra words are a clause, or clauses, at the end."""
     words, more = side.parse.words, side.added
-    first = more.index(True) if True in more else len(more)
-    if not (0 < first < len(more) and all(more[first:])):
-        return False
-    return words[first].clause != words[first - 1].clause
+    first = more.index(True) if True in more else 0
+    return first > 0 and all(more[first:]) and words[first].clause != words[first - 1].clause
 
 
 def _changed(side: Side) -> tuple[str, ...]:
@@ -310,11 +316,8 @@ def _changed(side: Side) -> tuple[str, ...]:
     words, more = side.parse.words, side.added
     first = more.index(False) if False in more else 0
     changing = [n for n in range(len(words)) if more[n] and _changes(words, n, more, first)]
-    return tuple(dict.fromkeys(_pair(words, position) for position in changing))
-
-
-def _pair(words: Sequence[Word], position: int) -> str:
-    return " ".join(word.surface for word in words[max(0, position - 1) : position + 2])
+    phrases = (words[max(0, position - 1) : position + 2] for position in changing)
+    return tuple(dict.fromkeys(" ".join(word.surface for word in phrase) for phrase in phrases))
 
 
 def _changes(words: Sequence[Word], position: int, more: Sequence[bool], first: int) -> bool:

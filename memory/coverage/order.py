@@ -131,11 +131,12 @@ def is_written_apart(left: Side, right: Side) -> bool:
 
     A black bird is no blackbird: a quality stays a word of its own.
     """
-    if left.parse.persons != right.parse.persons or left.parse.shades != right.parse.shades:
-        return False
-    if Language.JAPANESE in (left.parse.language, right.parse.language):
-        return False
-    return _joins(left, right) or _joins(right, left)
+    return (
+        left.parse.persons == right.parse.persons
+        and left.parse.shades == right.parse.shades
+        and Language.JAPANESE not in (left.parse.language, right.parse.language)
+        and (_joins(left, right) or _joins(right, left))
+    )
 
 
 def _joins(apart: Side, together: Side) -> bool:
@@ -194,13 +195,11 @@ def _is_loose(a: Word, b: Word) -> bool:
 
 def _differ_in_number(a: str, b: str) -> bool:
     """Whether two forms of a word differ in number."""
-    a, b = a.casefold(), b.casefold()
-    if a == b or a in UNITS:
+    short, long = sorted((a.casefold(), b.casefold()), key=len)
+    if short == long or a.casefold() in UNITS:
         return False
-    short, long = (a, b) if len(a) < len(b) else (b, a)
-    if IRREGULAR_PLURALS.get(a, a) == IRREGULAR_PLURALS.get(b, b):
-        return True
-    return long in (f"{short}s", f"{short}es", f"{short[:-1]}ies")
+    same = IRREGULAR_PLURALS.get(short, short) == IRREGULAR_PLURALS.get(long, long)
+    return same or long in (f"{short}s", f"{short}es", f"{short[:-1]}ies")
 
 
 def _governed_words(words: Sequence[Word]) -> list[tuple[str, str]]:
@@ -277,26 +276,21 @@ def _are_joined(words: Sequence[Word], position: int) -> bool:
 
 def _times_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Whether times moved together to the other end: "On Monday at 5 pm Mia swims"."""
-    times, rest = _without_times(left)
-    other_times, other_rest = _without_times(right)
+    (times, rest), (other_times, other_rest) = _without_times(left), _without_times(right)
     return bool(times) and times == other_times and _equal(rest, other_rest)
 
 
 def _without_times(words: Sequence[Word]) -> tuple[list[str], Sequence[Word]]:
     """Return the times at one end, days before hours, and the rest; no times if both ends have."""
-    start, end = 0, len(words)
-    while start < end and is_time(words[start].key):
-        start += 1
-    while end > start and is_time(words[end - 1].key):
-        end -= 1
+    no_times = [n for n, word in enumerate(words) if not is_time(word.key)] or [len(words)]
+    start, end = no_times[0], no_times[-1] + 1
     if start and end < len(words):
         return [], words
-    times = sorted(words[:start] or words[end:], key=lambda word: _is_hour(word.key))
+    times = sorted(
+        words[:start] or words[end:],
+        key=lambda word: word.key.startswith("at ") or word.key in ("am", "pm"),
+    )
     return [word.stated for word in times], words[start:end]
-
-
-def _is_hour(key: str) -> bool:
-    return key.startswith("at ") or key in ("am", "pm")
 
 
 _OPENING = frozenset("while because although after during despite since near under behind".split())
@@ -306,13 +300,12 @@ _NO_PHRASE = frozenset({"", "of", "than", "as"})
 def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Whether one phrase moved from end to end: "From Porto Mia flew to Rome"."""
     place = _turn(left, right)
-    if not place:
-        return False
     front, rest = left[:place], left[place:]
-    if _leaves_scope(left, front) or _leaves_scope(right, right[: len(rest)]):
+    other_front, other_rest = right[: len(rest)], right[len(rest) :]
+    if not place or _leaves_scope(left, front) or _leaves_scope(right, other_front):
         return False
-    return (_is_phrase(front) and _is_phrase(right[len(rest) :]) and not rest[0].role) or (
-        _is_phrase(rest) and _is_phrase(right[: len(rest)]) and not front[0].role
+    return (_is_phrase(front) and _is_phrase(other_rest) and not rest[0].role) or (
+        _is_phrase(rest) and _is_phrase(other_front) and not front[0].role
     )
 
 
@@ -327,10 +320,10 @@ def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
         return False
     if first.key == "since":
         return len(front) < 2 or not is_time(front[1].key)
-    if first.role or first.key in _OPENING:
-        denied = first.role not in ("", "in", "over", "through") and not is_time(first.key)
-        return denied or first.key == "because" or first.key in CAUSAL_NOUNS
-    return False
+    if not first.role and first.key not in _OPENING:
+        return False
+    denied = first.role not in ("", "in", "over", "through") and not is_time(first.key)
+    return denied or first.key == "because" or first.key in CAUSAL_NOUNS
 
 
 _DENYING = frozenset({NOT, "only", "rarely", "seldom", "hardly", "barely", "scarcely"})
@@ -338,17 +331,19 @@ _DENYING = frozenset({NOT, "only", "rarely", "seldom", "hardly", "barely", "scar
 
 def _phrase_jumped(first: Sequence[Word], second: Sequence[Word]) -> bool:
     """Whether one phrase moved within its clause: "A dog is pushed by Mia in the pool"."""
-    if first[0].clause != first[-1].clause or second[0].clause != second[-1].clause:
-        return False
     place = _turn(first, second)
-    return place > 0 and (_is_phrase(first[:place]) or _is_phrase(first[place:]))
+    return (
+        place > 0
+        and first[0].clause == first[-1].clause
+        and second[0].clause == second[-1].clause
+        and (_is_phrase(first[:place]) or _is_phrase(first[place:]))
+    )
 
 
 def _is_phrase(words: Sequence[Word]) -> bool:
     first = words[0]
-    if first.clause != words[-1].clause:
-        return False
-    return first.role not in _NO_PHRASE or is_time(first.key) or first.key in _OPENING
+    opens = first.role not in _NO_PHRASE or is_time(first.key) or first.key in _OPENING
+    return opens and first.clause == words[-1].clause
 
 
 def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:

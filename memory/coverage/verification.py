@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from memory.coverage.covers import LONGEST, compare, covers
-from memory.coverage.differences import differing
+from memory.coverage.covers import LONGEST, compare, covers, differing
 from memory.coverage.parse import parse, parse_by_dictionary
 from memory.text import (
     CURRENCIES,

@@ -196,7 +196,13 @@ def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
     if _tokenizer() is None or not (_is_plain(longer) and _is_plain(shorter)):
         return False
     phrases, rest = _phrases(longer), _phrases(shorter)
-    if not phrases or not rest or _unhurried(phrases[-1]) != _unhurried(rest[-1]):
+    if not phrases or not rest:
+        return False
+    verb, other = (
+        [word for word in phrase.words if word[0] not in _MANNERS]
+        for phrase in (phrases[-1], rest[-1])
+    )
+    if verb != other:
         return False
     matched = _matched(phrases[:-1], rest[:-1])
     return matched is not None and all(
@@ -209,10 +215,10 @@ def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase
     left = list(shorter)
     found: list[Phrase | None] = []
     for phrase in longer:
-        first = next((one for one in left if one.role == phrase.role), None)
-        if first is not None and _is_more_of(phrase, first):
-            left.remove(first)
-            found.append(first)
+        same = next((one for one in left if one.role == phrase.role), None)
+        if same is not None and _is_more_of(phrase, same):
+            left.remove(same)
+            found.append(same)
         else:
             found.append(None)
     return None if left else found
@@ -220,17 +226,17 @@ def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase
 
 def _only_adds(phrases: Sequence[Phrase], position: int, matched: Sequence[Phrase | None]) -> bool:
     """Whether what a phrase adds belongs to it, or to a clause that is added as a whole."""
-    phrase, same = phrases[position], matched[position]
+    phrase, same, behind = phrases[position], matched[position], phrases[position + 1]
     if same is not None:
-        if position and phrase.has_verb and not same.has_verb and matched[position - 1] is not None:
-            return phrases[position - 1].role == "は"
-        return True
+        adds_verb = phrase.has_verb and not same.has_verb
+        is_apart = position == 0 or matched[position - 1] is None
+        return not adds_verb or is_apart or phrases[position - 1].role == "は"
     if phrase.role == "て":
         return True
     other = matched[position + 1] if position + 1 < len(matched) else None
-    if phrases[position + 1].has_verb and other is not None and not other.has_verb:
+    if behind.has_verb and other is not None and not other.has_verb:
         return phrase.role != "は"
-    moves = phrases[position + 1].role == "" and phrases[position + 1].words[0][0] in _MOVING
+    moves = behind.role == "" and behind.words[0][0] in _MOVING
     along = phrase.role == "を" and moves and not any(one.role == "を" for one in matched if one)
     return (along or phrase.role in _ADJUNCTS) and not phrase.has_verb
 
@@ -265,30 +271,24 @@ def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
 
     More is a quality, a count, an owner, or what it does: 歌っている姉 is 姉.
     """
-    if longer == shorter:
-        return True
-    if longer.role != shorter.role or (longer.has_verb and shorter.has_verb):
-        return False
     words = longer.words
-    if any(role in ("と", "や") for _, role in words) or _is_of_another(words, shorter.words):
-        return False
-    if _holds(words, shorter.words):
-        return True
+    if (
+        longer.role != shorter.role
+        or (longer.has_verb and shorter.has_verb)
+        or any(role in ("と", "や") for _, role in words)
+        or _is_of_another(words, shorter.words)
+    ):
+        return longer == shorter
     if words[-1][0] in _PLACES and len(words) > 1 and words[-2][1] == "の":
-        return _holds((*words[:-2], (words[-2][0], longer.role)), shorter.words)
-    return False
+        place = (*words[:-2], (words[-2][0], longer.role))
+        return _holds(words, shorter.words) or _holds(place, shorter.words)
+    return _holds(words, shorter.words)
 
 
 def _is_of_another(words: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool:
     """Whether an owner is left out behind another: レオの兄の犬 is not レオの犬."""
-    kept = set(others)
-    owns = [(word in kept, word[1] == "の") for word in words]
+    owns = [(word in others, word[1] == "の") for word in words]
     return ((True, True), (False, True)) in pairwise(owns)
-
-
-def _unhurried(phrase: Phrase) -> Sequence[tuple[str, str]]:
-    """Its words without those that say how: they may be more, or fewer."""
-    return [word for word in phrase.words if word[0] not in _MANNERS]
 
 
 def _holds(words: Sequence[tuple[str, str]], shorter: Sequence[tuple[str, str]]) -> bool:
