@@ -1,4 +1,4 @@
-from .keys import TOKENS_VARIABLE as TOKENS_VARIABLE
+from .loading import TOKENS_VARIABLE as TOKENS_VARIABLE
 from .loading import configured as configured
 from .loading import load_config as load_config
 from .settings import PLAIN_THRESHOLDS as PLAIN_THRESHOLDS

@@ -12,11 +12,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from memory.config.keys import ACCESS, SECTIONS, KeyPath, Sources
-from memory.config.settings import Config, MemoryConfig
+from memory.config.settings import ACCESS, SECTIONS, Config, MemoryConfig
 from memory.errors import ConfigError
 
 logger = logging.getLogger(__name__)
+
+KeyPath = tuple[str, ...]
+Sources = dict[KeyPath, str]
+"""Where each key was set: `config.yaml:7`, or the variable."""
 
 
 def read(path: Path) -> tuple[dict[str, Any], Sources]:
@@ -38,14 +41,16 @@ def read(path: Path) -> tuple[dict[str, Any], Sources]:
         return {}, {}
     if not isinstance(values, dict):
         raise ConfigError(f"{path}:1", "", "must hold settings by name", "start with `memory:`")
-    places: Sources = {}
-    for key_path, line in _keys(path, node):
-        if key_path in places:
-            raise ConfigError(
-                f"{path}:{line}", ".".join(key_path), "is set twice", "keep one of them"
-            )
-        places[key_path] = f"{path}:{line}"
-    return values, places
+    sources: Sources = {}
+    try:
+        for key_path, line in _lines(node, ()):
+            where, name = f"{path}:{line}", ".".join(key_path)
+            if key_path in sources:
+                raise ConfigError(where, name, "is set twice", "keep one of them")
+            sources[key_path] = where
+    except RecursionError as exc:
+        raise ConfigError(str(path), "", "refers to itself", "remove the alias") from exc
+    return values, sources
 
 
 def found(path: Path) -> tuple[dict[str, Any], Sources] | None:
@@ -57,14 +62,13 @@ def found(path: Path) -> tuple[dict[str, Any], Sources] | None:
     """
     if not path.is_file():
         return None
-    text = path.read_text(encoding="utf-8", errors="replace")
-    if re.search(r"^(memory|api_key)\s*:", text, re.MULTILINE) is None:
-        try:
-            values, places = read(path)
-        except ConfigError:  # another program's file need not be YAML
-            return None
-    else:
-        values, places = read(path)
+    try:
+        values, sources = read(path)
+    except ConfigError:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if re.search(r"^(memory|api_key)\s*:", text, re.MULTILINE) is None:
+            return None  # another program's file need not be YAML
+        raise
     if not _is_ours(values):
         if _resembles_ours(values):
             logger.warning(
@@ -74,7 +78,7 @@ def found(path: Path) -> tuple[dict[str, Any], Sources] | None:
     mine = {*SECTIONS, *ACCESS}
     return (
         {name: value for name, value in values.items() if name in mine},
-        {key_path: place for key_path, place in places.items() if key_path[0] in mine},
+        {key_path: where for key_path, where in sources.items() if key_path[0] in mine},
     )
 
 
@@ -116,13 +120,6 @@ def _broken_yaml(path: Path, exc: yaml.YAMLError) -> ConfigError:
     where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
     problem = getattr(exc, "problem", None) or "cannot be parsed"
     return ConfigError(where, "", f"is not YAML: {problem}", "fix this line")
-
-
-def _keys(path: Path, node: yaml.Node | None) -> list[tuple[KeyPath, int]]:
-    try:
-        return list(_lines(node, ()))
-    except RecursionError as exc:
-        raise ConfigError(str(path), "", "refers to itself", "remove the alias") from exc
 
 
 def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, int]]:

@@ -1,33 +1,34 @@
-"""config.yaml and the environment, read once into a `Config`."""
+"""config.yaml, the environment and the settings of a call, read once into a `Config`."""
 
 from __future__ import annotations
 
+import difflib
+import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 import platformdirs
-from pydantic import SecretStr, ValidationError
+import yaml
+from pydantic import BaseModel, SecretStr, ValidationError
 
-from memory.config.file import found, read
-from memory.config.keys import (
-    ACCESS,
-    EVERY_KEY,
-    KeyPath,
-    Override,
-    Sources,
-    from_environment,
-    from_settings,
-    put,
-    suggestion,
-)
-from memory.config.settings import Config
+from memory.config.file import KeyPath, Sources, found, read
+from memory.config.settings import ACCESS, SECTIONS, Config
 from memory.errors import ConfigError
 from memory.models import Problem, first_problem
 
+logger = logging.getLogger(__name__)
+
 DEFAULT_FILE = Path("config.yaml")
+TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
+"""The tokens of an agent's server: lines of TOKEN USER."""
+EVERY_KEY = "docs/configuration.md lists every key"
+_SIMILAR = 0.8
+"""From 0 to 1: a name this similar to a variable of this package is taken for a typing error."""
+Override = tuple[KeyPath, str, Any]
+"""A key, where its value was given, and the value."""
 
 
 def load_config(
@@ -50,20 +51,16 @@ def load_config(
         problem = f"{ACCESS[name]} does not belong in a file"
         remedy = f"set {ACCESS[name]} in the environment"
         raise ConfigError(sources[(name,)], name, problem, remedy)
-    overrides = [*from_environment(environ), *from_settings(settings)]
+    overrides = [*_from_environment(environ), *_from_settings(settings)]
     config = _with_overrides(values, sources, overrides, path)
-    return _with_absolute_paths(config.model_copy(update=_access(environ)), path)
-
-
-def _access(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the keys and the server address that the providers' own variables give."""
     gemini = environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY")
     openai = environ.get("OPENAI_API_KEY")
-    return {
+    access = {
         "api_key": SecretStr(gemini) if gemini else None,
         "openai_key": SecretStr(openai) if openai else None,
         "openai_url": environ.get("OPENAI_BASE_URL") or None,
     }
+    return _with_absolute_paths(config.model_copy(update=access), path)
 
 
 def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Config:
@@ -74,7 +71,7 @@ def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Con
     if not isinstance(config, Config):
         return load_config(config, settings=settings)
     values, sources = config.model_dump(exclude_unset=True), Sources()
-    changed = _with_overrides(values, sources, from_settings(settings), None)
+    changed = _with_overrides(values, sources, _from_settings(settings), None)
     return changed.model_copy(update={name: getattr(config, name) for name in ACCESS})
 
 
@@ -83,7 +80,7 @@ def _with_overrides(
 ) -> Config:
     """Raises: ConfigError."""
     for key_path, name, value in overrides:
-        put(values, key_path, value)
+        _put(values, key_path, value)
         sources[key_path] = name
     try:
         return Config.model_validate(values)
@@ -118,6 +115,86 @@ def _explained(problem: Problem, sources: Mapping[KeyPath, str], path: Path | No
     above = (key_path[:length] for length in range(len(key_path), 0, -1))
     source = next((sources[key] for key in above if key in sources), str(path or "configuration"))
     if problem.kind == "extra_forbidden":
-        return ConfigError(source, problem.field, "unknown key", suggestion(key_path))
+        return ConfigError(source, problem.field, "unknown key", _suggestion(key_path))
     given = "" if problem.kind == "value_error" else f", not {problem.given!r}"
     return ConfigError(source, problem.field, problem.what + given, EVERY_KEY)
+
+
+# --- every key, and the values given for it -------------------------------------------------------
+
+
+def _all_keys() -> list[tuple[KeyPath, Any]]:
+    """Return every key with its type."""
+    return [key for section, model in SECTIONS.items() for key in _keys(model, (section,))]
+
+
+def _keys(model: type[BaseModel], above: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _keys(field.annotation, (*above, name))
+        else:
+            yield (*above, name), field.annotation
+
+
+def _variable(key_path: KeyPath) -> str:
+    """Return the environment variable: MEMORY_DATA_DIR, MEMORY_LLM_MODEL."""
+    return "_".join(["memory", *key_path] if key_path[0] != "memory" else key_path).upper()
+
+
+def _put(values: dict[str, Any], key_path: KeyPath, value: Any) -> None:
+    """Set a key in nested sections, which are copied before they are changed."""
+    for name in key_path[:-1]:
+        inner = values.get(name)
+        values[name] = dict(inner) if isinstance(inner, dict) else {}
+        values = values[name]
+    values[key_path[-1]] = value
+
+
+def _suggestion(key_path: KeyPath) -> str:
+    """Suggest the known key that is most like an unknown one."""
+    known = {path[-1]: ".".join(path) for path, _ in _all_keys()}
+    known |= {name: name for name in SECTIONS}
+    close = difflib.get_close_matches(key_path[-1], known, n=1)
+    return f"did you mean {known[close[0]]}?" if close else EVERY_KEY
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
+    """Yield the keys that variables set; warn of names that are nearly a known variable."""
+    variables = {_variable(key_path): (key_path, type_) for key_path, type_ in _all_keys()}
+    for name in sorted(environ):
+        if name in variables and environ[name].strip():  # a blank folder is not the current one
+            key_path, type_ = variables[name]
+            yield key_path, name, _parsed(environ[name], type_)
+        elif name.startswith("MEMORY_") and name not in (*variables, TOKENS_VARIABLE):
+            known = [*variables, TOKENS_VARIABLE]
+            for close in difflib.get_close_matches(name, known, 1, _SIMILAR):
+                logger.warning("%s is not known, and not read; did you mean %s?", name, close)
+
+
+def _from_settings(settings: Mapping[str, Any]) -> Iterator[Override]:
+    """Yield keys given as `data_dir`, `llm_model`, `chroma_host`, or as sections.
+
+    Raises: ConfigError.
+    """
+    by_name = {_variable(path).lower().removeprefix("memory_"): path for path, _ in _all_keys()}
+    for name, value in settings.items():
+        if name in SECTIONS and isinstance(value, Mapping):
+            yield from (((name, key), f"setting {name}", one) for key, one in value.items())
+        elif name in by_name:
+            yield by_name[name], f"setting {name}", value
+        else:
+            close = difflib.get_close_matches(name, by_name, n=1)
+            remedy = f"did you mean {close[0]}?" if close else EVERY_KEY
+            raise ConfigError(f"setting {name}", "", "is not known", remedy)
+
+
+def _parsed(text: str, type_: Any) -> Any:
+    """Return text for keys that hold text; parse other values as YAML."""
+    if type_ is bool and text in ("0", "1"):
+        return text == "1"
+    if type_ is str or (str in get_args(type_) and text != ""):
+        return text
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text

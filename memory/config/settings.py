@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr, field_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from memory.errors import InputError
@@ -239,3 +239,16 @@ class Config(Frozen):
             return self
         memory = self.memory.model_copy(update={"dedup_calls_per_run": most})
         return self.model_copy(update={"memory": memory})
+
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "memory": MemoryConfig,
+    "llm": LLMConfig,
+    "agent": AgentConfig,
+}
+ACCESS = {
+    "api_key": "GEMINI_API_KEY",
+    "openai_key": "OPENAI_API_KEY",
+    "openai_url": "OPENAI_BASE_URL",
+}
+"""Fields of `Config` that only an environment variable can set."""
