@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from sqlalchemy.engine import URL
 
 from memory.deduplicator import MemoryDeduplicator
@@ -23,6 +24,10 @@ from tests.doubles import START, PlacedEmbedder, ScriptedModel, ticking
 
 # Who is started in the background ignores Ctrl-C, and so would every command that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A loaded machine is slow, not wrong.
+settings.register_profile("memory", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("memory")
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)

@@ -327,17 +327,17 @@ def test_what_a_failure_in_between_leaves_the_next_call_erases_and_says_so(
 KILLED_WHILE_FORGETTING = """
 import os, signal, sys
 from memory.cli import app
-from memory.store import forgetting
+from memory.ledger.episodes import EpisodesWriter
 
-erase, calls = forgetting._erase_rows, []
+forget, calls = EpisodesWriter.forget, []
 
 def killed_at_the_third(*args):
-    erase(*args)
+    forget(*args)
     calls.append(args)
     if len(calls) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
 
-forgetting._erase_rows = killed_at_the_third
+EpisodesWriter.forget = killed_at_the_third
 app(sys.argv[1:])
 """
 

@@ -182,7 +182,6 @@ class StoreAndModel(RuleBasedStateMachine):
 BRIEF = settings(
     max_examples=10,
     stateful_step_count=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

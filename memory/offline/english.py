@@ -246,7 +246,7 @@ _NAMED = re.compile(
 _OWNED = ("My ", "my ", "Our ", "our ")
 _FACTUAL = re.compile(r"\d|(?<=[a-z,] )[A-Z][a-z]")
 _FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|my|me|we|us|our|mine|myself|We|My|Our)\b")
-_COMPANY = re.compile(
+COMPANY = re.compile(
     r"\b(?:my|our) (?:\w+ )?(?P<who>husband|wife|partner|family|fam|kids|children|friends|son|"
     r"daughter|team|band|girlfriend|boyfriend|brother|sister|dogs?|mom|mum|dad|parents|siblings|"
     r"colleagues|coworkers|buddies|pals|teammates|fianc[eé]e?|cousins?|grandma|grandpa|roommate|"
@@ -295,7 +295,7 @@ def english_statements(
             elif last is not None and _continues(last, clause):
                 kept = last = f"{last}. {clause}"
                 found[-1] = (retold_english(last, who, at), sentence)
-            for named in _COMPANY.finditer(clause):
+            for named in COMPANY.finditer(clause):
                 who = replace(speaker, company=f"{speaker.their} {named['who'].lower()}")
         last = kept
     return found

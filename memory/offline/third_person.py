@@ -92,7 +92,7 @@ _IRREGULAR = {
     "have": "has", "haven't": "hasn't", "do": "does", "don't": "doesn't", "go": "goes", "be": "is",
     "am": "is", "need": "needs",
 }  # fmt: skip
-_OTHERS = re.compile(
+OTHERS = re.compile(
     r"\b(?:they|them|their|people|friends?|kids?|children|family|parents|siblings|teammates"
     r"|colleagues|buddies|pals|folks|guys|students|neighbou?rs|brothers|sisters|others)\b",
     re.IGNORECASE,
@@ -178,7 +178,7 @@ class _Retelling:
     def _together(self, pronoun: str) -> str:
         """Return "Mia and others", or the pronoun where company was named before."""
         before = "".join(self.parts)
-        known = self.plural or _COMPANY in before or (self.named and _OTHERS.search(before))
+        known = self.plural or _COMPANY in before or (self.named and OTHERS.search(before))
         self.plural = True
         if known and not before.endswith(". "):
             return pronoun

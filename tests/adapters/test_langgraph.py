@@ -241,7 +241,7 @@ def test_what_a_process_put_and_did_not_live_to_deduplicate_is_caught_up(sqlite_
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 ), st.text(min_size=1))  # fmt: skip
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_file_comes_back_byte_for_byte(content: Any, key: str) -> None:
     with tempfile.TemporaryDirectory() as folder, opened(f"sqlite:///{folder}/l.db") as store:
         value = {"text": CAT, "content": content}
@@ -440,7 +440,7 @@ def comparable(op: Any, answer: Any) -> Any:
 
 
 @given(st.lists(st.lists(operations, max_size=6).map(one_text_once), max_size=8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_without_deduplication_it_answers_as_langgraphs_own_store(
     batches: list[list[Any]],
 ) -> None:
@@ -464,7 +464,7 @@ def test_without_deduplication_it_answers_as_langgraphs_own_store(
 
 
 @given(st.lists(st.tuples(keys, st.sampled_from([None, *POOL]), st.booleans()), max_size=25))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_with_deduplication_every_key_that_was_put_answers(
     puts: list[tuple[str, str | None, bool]],
 ) -> None:

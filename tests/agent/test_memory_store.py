@@ -349,7 +349,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(OPERATIONS)
 def test_links_are_two_way_after_every_operation(operations: list[tuple[str, int, int]]) -> None:
     embedder = PlacedEmbedder()

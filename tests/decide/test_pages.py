@@ -46,7 +46,7 @@ def nearest(seed: int, count: int, k: int) -> list[list[int]]:
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(2, 160), st.sampled_from([20, 90, 900, 9_000]))
 def test_everybody_is_on_a_page_of_others_and_pages_keep_their_limits(
     seed: int, count: int, size: int

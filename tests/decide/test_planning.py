@@ -9,7 +9,7 @@ from itertools import combinations
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.decide.planning import Planner
@@ -117,7 +117,7 @@ TEXTS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12)
 @given(st.integers(0, 10_000), st.permutations(range(len(TEXTS))))
 def test_what_a_batch_leaves_does_not_depend_on_the_order_of_arrival(
     seed: int, order: list[int]

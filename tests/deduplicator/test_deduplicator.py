@@ -793,7 +793,8 @@ def cleaned(folder: Path, told: list[tuple[str, str, str]], at_once: bool) -> se
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(told=TOLD, at_once=st.booleans())
 def test_no_value_is_ever_lost(

@@ -97,7 +97,7 @@ def test_work_that_no_worker_does_is_done_here(
     assert spread.groups == planned(store).groups
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(2, 60), st.data())
 def test_pairs_across_two_parts_are_those_of_the_whole(
     seed: int, size: int, data: st.DataObject

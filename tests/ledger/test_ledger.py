@@ -78,14 +78,14 @@ memories = st.builds(
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(memory=memories)
 def test_every_field_comes_back_from_the_ledger_and_from_an_export(
-    tmp_path: Path, memory: Memory
+    tmp_path: Path, empty_ledger: Path, memory: Memory
 ) -> None:
-    path = tmp_path / "round.db"
-    path.unlink(missing_ok=True)
+    path = shutil.copy(empty_ledger, tmp_path / "round.db")
     with Ledger.create(f"sqlite:///{path}") as ledger:
         with ledger.writing() as writer:
             writer.memories.insert_all([memory])

@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.coverage import Belief, parse, verify_by_words
@@ -112,7 +112,6 @@ def beyond(a: str, b: str) -> set[str]:
     return set(parse(a).stated) - set(parse(b).stated) - {NOT}
 
 
-@settings(deadline=None)
 @given(texts, texts)
 def test_what_is_joined_states_what_both_state_and_nothing_else(newer: str, older: str) -> None:
     joined = combine(newer, older)
@@ -156,7 +155,6 @@ def test_a_text_that_only_adds_to_another_stands_for_both(
     assert (part.members, part.text) == ((0, 1), "Mia has a tabby cat.")
 
 
-@settings(deadline=None)
 @given(st.lists(texts, min_size=2, max_size=4, unique=True))
 def test_whatever_it_merges_is_believed(told: list[str]) -> None:
     members = tuple(

@@ -121,15 +121,15 @@ AT = datetime(2026, 5, 8, tzinfo=UTC)
 
 @pytest.mark.parametrize("said", ["I really love my cat, ", "we met our friends, "])
 def test_what_is_told_of_a_speaker_is_read_once(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = Counted(third_person._OTHERS)
-    monkeypatch.setattr(third_person, "_OTHERS", others)
+    others = Counted(third_person.OTHERS)
+    monkeypatch.setattr(third_person, "OTHERS", others)
     retold(said * 400, "Mia", AT)
     assert others.characters <= 2 * len(said) * 400
 
 
 def test_a_turn_is_searched_for_company_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = Counted(english._COMPANY)
-    monkeypatch.setattr(english, "_COMPANY", named)
+    named = Counted(english.COMPANY)
+    monkeypatch.setattr(english, "COMPANY", named)
     turn = text_of("many facts", 20_000)
     assert len(statements(turn, "Mia", AT)) > 100
     assert 0 < named.characters <= 2 * len(turn)

@@ -62,7 +62,7 @@ def vectors_read() -> Iterator[list[str]]:
 steps = st.lists(st.tuples(st.sampled_from("aarruf"), st.integers(0, 99)), max_size=30)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(steps, st.integers(0, 1_000), st.booleans())
 def test_the_nearest_are_those_of_a_full_sort_after_any_writes(
     tmp_path_factory: pytest.TempPathFactory,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.models import Vectors
@@ -62,7 +62,6 @@ def triples(pairs: Pairs) -> list[Triple]:
     return list(zip(*(column.tolist() for column in pairs), strict=True))
 
 
-@settings(deadline=None)
 @given(
     st.integers(0, 10_000),
     st.integers(0, 40),
@@ -82,7 +81,6 @@ def test_nearest_pairs_are_those_of_sorting_each_row(
     assert len(found.i) <= n * k
 
 
-@settings(deadline=None)
 @given(
     st.integers(0, 10_000),
     st.integers(0, 40),
@@ -110,7 +108,6 @@ def test_one_pass_gives_the_alike_the_nearest_and_how_many(
     assert found.counts.tolist() == [counted(vectors, band, weights) for band in bands]
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000), st.integers(2, 30), st.integers(1, 4))
 def test_thresholds_that_are_a_pairs_own_similarity_include_it(seed: int, n: int, k: int) -> None:
     vectors = clumps(seed, n, 3, copies=False)

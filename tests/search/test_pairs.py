@@ -48,7 +48,6 @@ blocks = st.sampled_from([Blocks(), Blocks(2, 3, 6), Blocks(4, 2, 12), Blocks(1,
 """Tiles of one row and tiles larger than all."""
 
 
-@settings(deadline=None)
 @given(
     st.integers(0, 10_000),
     st.integers(0, 40),
@@ -64,7 +63,6 @@ def test_similar_pairs_are_those_of_a_double_loop(
     assert triples(found) == double_loop(vectors, threshold)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 5), max_size=60), blocks)
 def test_copies_rows_of_zeros_and_other_lengths_are_pairs_like_any(
     seed: int, chosen: list[int], blocks: Blocks
@@ -74,7 +72,6 @@ def test_copies_rows_of_zeros_and_other_lengths_are_pairs_like_any(
     assert triples(similar_pairs(rows, 0.8, blocks)) == double_loop(rows, 0.8)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000), st.integers(0, 6))
 def test_a_threshold_that_is_a_pairs_own_similarity_includes_it(seed: int, free: int) -> None:
     vectors = np.pad(clustered(seed, 150, max(free, 2)), ((0, 0), (0, 6)))
