@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,10 +27,21 @@ _CHANGES = Prepared(
     .where(_ABOVE, t.memories.c.revision <= sa.bindparam("last"))
     .order_by(t.memories.c.revision, t.memories.c.seq)
 )
-_IN_PAGES = {"yield_per": 5_000}
+_PAGE = 5_000
 _SCOPES = sa.select(
     t.memories.c.id, t.memories.c.metadata, *(t.memories.c[name] for name in SCOPE_FIELDS)
 ).where(among(t.memories.c.id, "ids"), t.memories.c.live)
+
+
+@cache
+def _live(given: frozenset[str], missing: frozenset[str], *, with_metadata: bool) -> Prepared:
+    """Select live rows with given values of some columns and none of others, in order."""
+    c = t.memories.c
+    metadata = c.metadata if with_metadata else sa.literal_column("'{}'")
+    columns = (c.id, c.seq, c.text_key, metadata, *(c[name] for name in SCOPE_FIELDS))
+    conditions = [c[name] == sa.bindparam(name) for name in sorted(given)]
+    conditions += [c[name].is_(None) for name in sorted(missing)]
+    return Prepared(sa.select(*columns).where(c.live, *conditions).order_by(c.seq))
 
 
 class Followers(TableGroup):
@@ -64,19 +76,13 @@ class Followers(TableGroup):
     def live(self, owner: Scope, fields: Collection[str] = ()) -> Iterator[list[LiveRow]]:
         """Yield the live rows of an owner in order of arrival, in pages."""
         known: dict[tuple[Any, ...], ScopeValues] = {}
-        c = t.memories.c
-        metadata = c.metadata if fields else sa.literal_column("'{}'")
-        columns = (c.id, c.seq, c.text_key, metadata, *(c[name] for name in SCOPE_FIELDS))
-        query = sa.select(*columns).where(c.live, *t.in_scope(owner)).order_by(c.seq)
-        for page in self._connection.execute(query, execution_options=_IN_PAGES).partitions():
-            found = []
-            for name, number, key, metadata, *scope in page:
-                row = (metadata, *scope)
-                values = known.get(row)
-                if values is None:
-                    values = known[row] = _values(metadata, row[1:], fields)
-                found.append(LiveRow(name, key, values, number))
-            yield found
+        values = {name: value for name, value in owner.values if value is not None}
+        missing = frozenset(name for name, value in owner.values if value is None)
+        query = _live(frozenset(values), missing, with_metadata=bool(fields))
+        for page in query.pages(self._connection, _PAGE, **values):
+            for scope in {row[3:] for row in page} - known.keys():
+                known[scope] = _values(scope[0], scope[1:], fields)
+            yield [LiveRow(row[0], row[2], known[row[3:]], row[1]) for row in page]
 
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
         """Return what scopes compare of those of these memories that are live, by id."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import namedtuple
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -44,12 +45,29 @@ class Prepared:
         """Execute a query with these parameters, and return its first column."""
         return [row[0] for row in self.rows(connection, **values)]
 
+    def pages(
+        self, connection: Connection, size: int, **values: Any
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """Execute a query, and yield its rows as the driver gives them, `size` at a time.
+
+        On PostgreSQL a cursor of the server's keeps the others there.
+        """
+        _, opened = self._execute(connection, [values], streamed=True)
+        with contextlib.closing(opened) as cursor:
+            while page := cursor.fetchmany(size):
+                yield page
+
     def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Execute an INSERT or UPDATE for each of these rows of parameters."""
         self._execute(connection, rows, many=True)
 
     def _execute(
-        self, connection: Connection, rows: Sequence[Mapping[str, Any]], *, many: bool = False
+        self,
+        connection: Connection,
+        rows: Sequence[Mapping[str, Any]],
+        *,
+        many: bool = False,
+        streamed: bool = False,
     ) -> tuple[_Compiled, Any]:
         """Raises: KeyError if a parameter is missing."""
         compiled = self._compiled.get(connection.dialect.name)
@@ -58,7 +76,8 @@ class Prepared:
             self._compiled[connection.dialect.name] = compiled
         parameters = [compiled.parameters(row) for row in rows]
         given = parameters if many else parameters[0]
-        cursor = connection.connection.cursor()
+        on_server = streamed and connection.dialect.name == "postgresql"
+        cursor = connection.connection.cursor(**{"name": "pages"} if on_server else {})
         if listeners := connection.dispatch.before_cursor_execute:
             listeners(connection, cursor, compiled.text, given, None, many)
         (cursor.executemany if many else cursor.execute)(compiled.text, given)

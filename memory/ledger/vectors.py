@@ -15,7 +15,6 @@ from memory.ledger.transaction import TableGroup
 from memory.models import Vector, Vectors
 
 _PAGE = 500
-_IN_PAGES = {"yield_per": 5_000}
 _MANY = 4
 """If more than one vector in so many is wanted, reading all costs less than looking each up."""
 _OF_KEYS = Prepared(sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys")))
@@ -26,6 +25,7 @@ _HOLDERS = Prepared(
     )
 )
 """+ 0: use the index of text keys, not that of revisions."""
+_EVERY = Prepared(sa.select(t.vectors))
 _INSERT = Prepared(t.vectors.insert())
 
 
@@ -109,8 +109,7 @@ class TextVectors(TableGroup):
         if len(keys) > _PAGE:
             last = self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0
             if _MANY * len(keys) > last:
-                every = self._connection.execute(sa.select(t.vectors), execution_options=_IN_PAGES)
-                yield from every.partitions()
+                yield from _EVERY.pages(self._connection, _PAGE)
                 return
         wanted = list(keys)
         for start in range(0, len(wanted), _PAGE):
