@@ -199,14 +199,12 @@ class LiveVectors:
         self._row_of.update(zip(self._ids[start:], range(start, end), strict=True))
         self._numbers[start:end] = [row.number for row in rows]
         different = {id(row.values): row.values for row in rows}
-        kinds = {key: self._kind(values) for key, values in different.items()}
+        kinds = {}
+        for key, values in different.items():
+            kinds[key] = self._kind_of.setdefault(tuple(values.items()), len(self._values))
+            if kinds[key] == len(self._values):
+                self._values.append(values)
         self._kinds[start:end] = [kinds[id(row.values)] for row in rows]
-
-    def _kind(self, values: ScopeValues) -> int:
-        kind = self._kind_of.setdefault(tuple(values.items()), len(self._values))
-        if kind == len(self._values):
-            self._values.append(values)
-        return kind
 
     def _remove(self, memory_id: str) -> None:
         """Remove a memory; the last row takes its place."""
