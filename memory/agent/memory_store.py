@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -12,10 +11,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from pydantic import ValidationError
 
 from memory.agent.saving import (
+    ONE_SCOPE,
     Distances,
     Saved,
-    check_one_owner,
-    live_pair,
     merge,
     save_correction,
     save_guarded,
@@ -62,17 +60,6 @@ def _threaded(
     return call
 
 
-@dataclass(frozen=True)
-class EpisodeView:
-    """An episode with the ids of memories that live today, and how many are gone.
-
-    A memory that was merged into another counts as that other one.
-    """
-
-    episode: Episode
-    gone: int
-
-
 class MemoryStore:
     """Memories of one user, or with `user` None of everyone.
 
@@ -101,7 +88,7 @@ class MemoryStore:
         dedup_threshold: float = 0.05,
         **fields: object,
     ) -> Guarded:
-        """As `save`, in the form that an agent's code knows."""
+        """Save as `save` does, and return what an agent's code expects."""
         distances = Distances(dedup_threshold, link_threshold, max_links)
         saved = await self.save(content, distances, replaces=replaces, **fields)
         related = list(saved.related)
@@ -110,11 +97,11 @@ class MemoryStore:
     async def save(
         self, content: str, distances: Distances, *, replaces: str | None = None, **fields: object
     ) -> Saved:
-        """Save a memory and link it, both ways, with those that are near; `fields` are a memory's.
+        """Save a memory of these `fields` and link it, both ways, with those that are near.
 
-        If one in its scope is nearer than the guard's distance, nothing is written and that one is
-        named. With `replaces` nothing blocks: the memory of that id is retired in favour of this
-        one, which takes its links and tags, and the higher importance.
+        If one of its scope is nearer than the guard's distance, nothing is written, and the answer
+        names that one. With `replaces` nothing blocks: the memory of that id is retired in favour
+        of this one, which takes its links and tags, and the higher importance.
 
         Raises: InputError, MemoryNotFound.
         """
@@ -125,7 +112,7 @@ class MemoryStore:
         for on_saved in self._observers:
             try:
                 on_saved(saved.memory)
-            except Exception as exc:  # whatever a host hangs here takes nothing back
+            except Exception as exc:  # a host's own code may raise anything; the save stands
                 logger.warning("an observer of saves failed: %s", type(exc).__name__)
         return saved
 
@@ -134,7 +121,7 @@ class MemoryStore:
         if replaces is None:
             return save_guarded(self._store, memory, distances)
         old = self._own(replaces)
-        if old is None:  # also another user's: that it exists is theirs to know
+        if old is None:  # another user's memory too: only its owner may know that it exists
             raise MemoryNotFound(replaces)
         return save_correction(self._store, memory, old, distances)
 
@@ -176,7 +163,7 @@ class MemoryStore:
     def _within(
         self, content: str, n: int, scope: Scope, first: datetime | None, last: datetime | None
     ) -> list[MemorySearchResult]:
-        """Times are no part of the index, so more and more are asked for until enough are left."""
+        """Search again for more until enough fit the times, which no index knows."""
         k = n
         while True:
             found = self._store.search(content, k, scope=scope)
@@ -202,7 +189,7 @@ class MemoryStore:
         """Return what waits for a model: pairs to judge, and turns to read."""
         with self._store.ledger.reading() as reader:
             pending = reader.decisions.pending()
-            # How many turns others have is nothing to know of.
+            # An agent of one user must not learn how many turns of others wait.
             turns = reader.turns.count_waiting() if self.user is None else 0
             rows = reader.memories.rows([name for one in pending for name in one.members])
         mine = {name for name, row in rows.items() if row.live and self._is_own(row.memory)}
@@ -240,7 +227,7 @@ class MemoryStore:
 
     @_threaded
     def forget(self, memory_id: str) -> Forgotten | None:
-        """As `delete`, with all that went, and whether it is erased everywhere.
+        """Forget as `delete` does; return all that was erased, and whether it is everywhere.
 
         Raises: StillStatedBy.
         """
@@ -318,7 +305,15 @@ class MemoryStore:
                 if fresh[a, b]:
                     writer.links.put(a, MemoryLink(target_id=b, link_type="related"))
                 _trust_more(writer, a, b, delta)
-            drop_forgotten(writer)
+            for episode in writer.episodes.all():
+                gone = (
+                    set(episode.memory_ids) - writer.memories.living_ids(episode.memory_ids).keys()
+                )
+                if (
+                    gone
+                ):  # the summary may tell of them, and without their ids nothing would find it
+                    writer.episodes.forget_summaries([episode.id])
+                    writer.episodes.drop_memories(episode.id, gone)
         return fresh
 
     # --- episodes ---
@@ -335,14 +330,7 @@ class MemoryStore:
         Raises: MemoryNotFound, InputError.
         """
         with self._store.ledger.writing() as writer:
-            names = list(dict.fromkeys(memory_ids))
-            rows = writer.memories.rows(names)
-            memories = []
-            for name in names:
-                row = rows.get(name)
-                if row is None or not row.live or not self._is_own(row.memory):
-                    raise MemoryNotFound(name)
-                memories.append(row.memory)
+            memories = self._own_live(writer, list(dict.fromkeys(memory_ids)))
             users = {memory.user for memory in memories}
             try:
                 episode = Episode(
@@ -359,11 +347,11 @@ class MemoryStore:
         return episode
 
     @_threaded
-    def get_episode(self, episode_id: str) -> EpisodeView | None:
-        """Return an episode with the memories that live for its own today.
+    def get_episode(self, episode_id: str) -> tuple[Episode, int] | None:
+        """Return an episode with the ids of memories that live today, and how many are gone.
 
-        None if there is none, if somebody else owns it, or if one of its memories is about another
-        user today.
+        A memory that was merged into another counts as that other one. None if there is no such
+        episode, if somebody else owns it, or if one of its memories is about another user today.
         """
         with self._store.ledger.reading() as reader:
             episode = reader.episodes.get(episode_id)
@@ -375,7 +363,7 @@ class MemoryStore:
         if not all(self._is_own(row.memory) for row in rows.values()):
             return None
         gone = len(episode.memory_ids) - len(alive)
-        return EpisodeView(episode.model_copy(update={"memory_ids": today}), gone)
+        return episode.model_copy(update={"memory_ids": today}), gone
 
     # --- inside ---
 
@@ -384,11 +372,23 @@ class MemoryStore:
         memory = self._store.get(memory_id)
         return memory if memory is not None and self._is_own(memory) else None
 
+    def _own_live(self, reader: Reader, ids: Sequence[str]) -> list[Memory]:
+        """Return these memories. Raises: MemoryNotFound if one is retired or another user's."""
+        rows = reader.memories.rows(ids)
+        for name in ids:
+            row = rows.get(name)
+            if row is None or not row.live or not self._is_own(row.memory):
+                raise MemoryNotFound(name)
+        return [rows[name].memory for name in ids]
+
     def _own_pair(self, reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
-        """Raises: MemoryNotFound, InputError."""
-        pair = live_pair(reader, a, b, self._is_own)
-        check_one_owner(*pair)
-        return pair
+        """Return two memories. Raises: MemoryNotFound, InputError if they may not be joined."""
+        first, second = self._own_live(reader, [a, b])
+        if a == b:
+            raise InputError(a, "cannot be joined with itself", "give two ids")
+        if Scope.of(first, ("user",)) != Scope.of(second, ("user",)):
+            raise InputError(a, f"is of another scope than {b}", ONE_SCOPE)
+        return first, second
 
     def _is_own(self, memory: Memory) -> bool:
         return self.user is None or memory.user == self.user
@@ -401,21 +401,6 @@ class MemoryStore:
 
     def _own_scope(self) -> Scope:
         return Scope(()) if self.user is None else Scope.of_user(self.user)
-
-
-def drop_forgotten(writer: Writer) -> int:
-    """Take the ids without a living successor out of episodes; return how many.
-
-    Their summaries go too: without the ids, nothing finds what they tell of a forgotten memory.
-    """
-    dropped = 0
-    for episode in writer.episodes.all():
-        gone = set(episode.memory_ids) - writer.memories.living_ids(episode.memory_ids).keys()
-        if gone:
-            dropped += len(gone)
-            writer.episodes.forget_summaries([episode.id])
-            writer.episodes.drop_memories(episode.id, gone)
-    return dropped
 
 
 def _trust_more(writer: Writer, a: str, b: str, delta: float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,15 +10,13 @@ import numpy as np
 
 from memory.coverage import conflicting_values
 from memory.decide import inherit, oldest_first
-from memory.errors import IndexFault, InputError, MemoryNotFound
-from memory.ledger import Reader
+from memory.errors import IndexFault, InputError
 from memory.models import (
     Action,
     Decision,
     Embedded,
     Memory,
     MemoryLink,
-    Scope,
     SearchResult,
     Survivor,
 )
@@ -38,6 +36,7 @@ from memory.store import (
 
 FORCE = 0.0
 """As the guard's distance: no distance is below it, so nothing is blocked."""
+ONE_SCOPE = "only memories of one user and privacy belong together"
 _MOST_LOOKS = 5
 """How often a save is tried while others save something similar at the same moment."""
 
@@ -156,7 +155,7 @@ def merge(
     Raises: InputError.
     """
     if store.scope_of(keep) != store.scope_of(remove):
-        raise InputError(keep.id, f"is of another scope than {remove.id}", _ONE_SCOPE)
+        raise InputError(keep.id, f"is of another scope than {remove.id}", ONE_SCOPE)
     survivor = Survivor(keep)
     if content is not None:
         survivor = reworded(keep, content, store.new_id())
@@ -180,32 +179,6 @@ def merge(
     )
     done = store.apply(decision, WhileUnchanged(revision))
     return done if isinstance(done, Applied) else None
-
-
-def live_pair(
-    reader: Reader, a: str, b: str, is_own: Callable[[Memory], bool]
-) -> tuple[Memory, Memory]:
-    """Return two live memories; those that are not `is_own` are treated as unknown.
-
-    Raises: MemoryNotFound, InputError if they are the same.
-    """
-    rows = reader.memories.rows([a, b])
-    for name in (a, b):
-        row = rows.get(name)
-        if row is None or not row.live or not is_own(row.memory):
-            raise MemoryNotFound(name)
-    if a == b:
-        raise InputError(a, "cannot be joined with itself", "give two ids")
-    return rows[a].memory, rows[b].memory
-
-
-def check_one_owner(a: Memory, b: Memory) -> None:
-    """Raises: InputError if two memories are of different users or privacy."""
-    if Scope.of(a, ("user",)) != Scope.of(b, ("user",)):
-        raise InputError(a.id, f"is of another scope than {b.id}", _ONE_SCOPE)
-
-
-_ONE_SCOPE = "only memories of one user and privacy belong together"
 
 
 def _least(store: MemoryStore, distances: Distances) -> float:

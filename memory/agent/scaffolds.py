@@ -104,7 +104,7 @@ def differs_from(old_id: str, old: str, new: str, new_id: str) -> str:
     )
 
 
-def not_saved(duplicate_of: SearchResult, content: str, now: datetime) -> str:
+def not_saved(duplicate_of: SearchResult, differs: str, now: datetime) -> str:
     existing = duplicate_of.memory
     lines = [
         "Not saved — very similar memory already exists.",
@@ -114,9 +114,8 @@ def not_saved(duplicate_of: SearchResult, content: str, now: datetime) -> str:
         "If this is a meaningful update, use recall to review the existing memory "
         "and consider whether the new perspective adds value.",
     ]
-    changed = difference(existing.content, content)
-    if changed:
-        lines.append(f"Differs: {changed}")
+    if differs:
+        lines.append(f"Differs: {differs}")
     lines.append(f'To correct the existing memory, use remember(..., replaces="{existing.id}").')
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The MCP server, the only `mcp` import. Over stdio, stdout belongs to the protocol.
+"""The MCP server over stdio, where stdout belongs to the protocol, and over HTTP with tokens.
 
 It answers `initialize` and lists its tools while the store is opened. At the end of input, at
 SIGTERM and at Ctrl-C it finishes the calls under way and closes the store.
@@ -7,26 +7,36 @@ SIGTERM and at Ctrl-C it finishes the calls under way and closes the store.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import logging
 import os
+import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mcp.types as wire
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp
 
 from memory import __version__
 from memory.agent.schemas import TOOLS, Tool, shown_schema
-from memory.errors import MemoryPipelineError
-from memory.runtime import stop_event
+from memory.errors import InputError, LedgerError, MemoryPipelineError
+from memory.runtime import in_thread, open_regular, stop_event
+from memory.text import clean
 
 if TYPE_CHECKING:
+    import socket
+
     from memory.agent.tools import AgentTools, ToolAnswer
+    from memory.runtime import Address, Gate
 
 logger = logging.getLogger(__name__)
 
@@ -34,16 +44,20 @@ _PATIENCE_S = 10.0
 """How long the end waits for calls under way; a call that is cut off then leaves no trace."""
 _OPENING_S = 60.0
 """How long calls under way at the end may wait for the store to open."""
-USER = "memory_dedup.user"
+_USER = "memory_dedup.user"
 """The key of an HTTP request's scope that holds the user of its token."""
+_SHORTEST = 16
+"""Characters of a token."""
+_MOST_BYTES = 10_000_000
+"""Bytes of a file of tokens."""
+_FORM = "write a token, a space and a user, one of them a line"
 INSTRUCTIONS = (
     "Your long-term memory. recall before you answer from memory; remember what is worth keeping, "
     "one thing at a time; introspect now and then; consolidate when memory feels fragmented."
 )
 
 
-@dataclass(frozen=True)
-class Opened:
+class Opened(NamedTuple):
     """The tools on an open store."""
 
     tools_of: Callable[[str | None], AgentTools]
@@ -106,14 +120,15 @@ class AgentServer:
         self, context: Any, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult:
         """Finish a call even if its client gives it up: nothing stays half done."""
-        task = asyncio.create_task(self._answer(_caller(context), params))
+        user = context.request.scope.get(_USER) if context.request is not None else None
+        task = asyncio.create_task(self._answer(user, params))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         try:
             answer = await asyncio.shield(task)
         except MemoryPipelineError as exc:
             return _failure(str(exc))
-        except Exception as exc:  # a fault of ours must not end the conversation
+        except Exception as exc:  # any fault of a tool: the client is told, and the server goes on
             logger.error("%s failed: %s", params.name, type(exc).__name__)
             logger.debug("where %s failed", params.name, exc_info=exc)
             return _failure(f"{params.name} failed: {type(exc).__name__}; see the server's log")
@@ -123,25 +138,34 @@ class AgentServer:
         )
 
     async def opened(self) -> Opened:
-        """Raises: what opening the store raises."""
+        """Return the tools and how to close them. Raises: what opening the store raises."""
         return await asyncio.wrap_future(self._opening)
 
-    async def _answer(self, caller: str | None, params: wire.CallToolRequestParams) -> ToolAnswer:
+    async def _answer(self, user: str | None, params: wire.CallToolRequestParams) -> ToolAnswer:
         opened = await self.opened()
-        return await opened.tools_of(caller).call(params.name, params.arguments or {})
+        return await opened.tools_of(user).call(params.name, params.arguments or {})
 
 
 def run_and_exit(server: AgentServer) -> None:
-    """Serve, close the store and end this process, whose thread on stdin cannot be stopped."""
+    """Serve stdio, close the store and end this process, whose thread on stdin cannot be stopped.
+
+    The exit status is 1 if the store could not be opened or the conversation broke off.
+    """
 
     async def run() -> None:
         with stop_event() as stop:  # until the end: a second signal must not cut it short
             opening = asyncio.create_task(server.opened())
             opening.add_done_callback(lambda done: stop.set() if done.exception() else None)
-            status = await _served(server, stop)
-            status = status or await _closed(opening)
+            try:
+                await server.serve(stop)
+                status = await _closed(opening)
+            except (
+                Exception
+            ) as exc:  # a broken pipe reaches us in many types; nothing is left to do
+                logger.error("the conversation broke off: %s", type(exc).__name__)
+                status = 1
             sys.stderr.flush()
-            os._exit(status)
+            os._exit(status)  # a normal exit would wait for the thread that reads stdin
 
     asyncio.run(run())
 
@@ -157,24 +181,9 @@ async def _closed(opening: asyncio.Task[Opened]) -> int:
         return 1
     try:
         opening.result().close()
-    except Exception as exc:  # what was answered is committed
+    except Exception as exc:  # of the database or an index; what was answered is committed
         logger.error("the store did not close: %s", exc)
     return 0
-
-
-async def _served(server: AgentServer, stop: asyncio.Event) -> int:
-    """Return the exit status."""
-    try:
-        await server.serve(stop)
-    except Exception as exc:  # the pipe broke
-        logger.error("the conversation broke off: %s", type(exc).__name__)
-        return 1
-    return 0
-
-
-def _caller(context: Any) -> str | None:
-    """Return the user of the token that a call carries."""
-    return context.request.scope.get(USER) if context.request is not None else None
 
 
 def _described(tool: Tool) -> wire.Tool:
@@ -194,3 +203,122 @@ def _described(tool: Tool) -> wire.Tool:
 
 def _failure(problem: str) -> wire.CallToolResult:
     return wire.CallToolResult(content=[wire.TextContent(type="text", text=problem)], is_error=True)
+
+
+# --- over HTTP ------------------------------------------------------------------------------------
+
+
+class Tokens:
+    """Bearer tokens, each of one user. Kept as digests and compared in constant time."""
+
+    def __init__(self, users: Mapping[bytes, str]) -> None:
+        self._users = dict(users)
+
+    @classmethod
+    def read(cls, source: Path | str, text: str) -> Tokens:
+        """Read lines `TOKEN USER`; empty lines, and those that begin with #, are passed over.
+
+        Raises: InputError, naming the line and never a token.
+        """
+        users: dict[bytes, str] = {}
+        for number, line in enumerate(text.splitlines(), start=1):
+            token, _, user = line.strip().partition(" ")
+            if not token or token.startswith("#"):
+                continue
+            if not clean(user):
+                raise InputError(source, "has a token without a user", _FORM, number)
+            if len(token) < _SHORTEST or not token.isascii():
+                short = f"has a token of fewer than {_SHORTEST} plain characters"
+                raise InputError(source, short, "make one with `openssl rand -hex 24`", number)
+            if _digest(token) in users:
+                raise InputError(source, "has a token twice", "give each user another", number)
+            users[_digest(token)] = clean(user)
+        if not users:
+            raise InputError(source, "has no token", _FORM)
+        return cls(users)
+
+    @property
+    def users(self) -> set[str]:
+        return set(self._users.values())
+
+    def user_of(self, authorization: str) -> str | None:
+        """Return the user of the token in an `Authorization` header; None for an unknown one."""
+        scheme, _, token = authorization.strip().partition(" ")
+        given = _digest(token.strip())
+        found = None
+        for digest, user in self._users.items():  # all of them, so that the time tells nothing
+            if hmac.compare_digest(digest, given):
+                found = user
+        return found if scheme.lower() == "bearer" else None
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def read_tokens(path: Path) -> Tokens:
+    """Read the tokens of a file; warn if others can read it.
+
+    Raises: InputError.
+    """
+    try:
+        with open_regular(path) as file:
+            read = file.read(_MOST_BYTES + 1)
+        if len(read) > _MOST_BYTES:
+            raise InputError(path, f"has more than {_MOST_BYTES:,} bytes", _FORM)
+        text = read.decode()
+        if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+            logger.warning("%s can be read by others; chmod 600 makes it yours alone", path)
+    except (OSError, UnicodeDecodeError) as exc:
+        why = getattr(exc, "strerror", None) or "is not UTF-8 text"
+        raise InputError(path, f"cannot be read: {why}", _FORM) from exc
+    return Tokens.read(path, text)
+
+
+def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names by which clients may call a server: this machine's, its own, `names`."""
+    from memory.runtime import THIS_MACHINE  # the HTTP libraries would slow down stdio
+
+    own = () if address.is_every else (address.name,)
+    return tuple(dict.fromkeys((*THIS_MACHINE, *names, *own)))
+
+
+def token_gate(app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]) -> Gate:
+    """Let in requests with a known token, and pass on its user; without tokens, all requests.
+
+    `/health` asks for no token: it says whether the ledger can be read, and nothing else.
+    `read_ledger` raises LedgerError if it cannot be.
+    """
+    from memory.runtime import Gate  # the HTTP libraries would slow down stdio
+
+    async def check(request: Request) -> Response | None:
+        if request.scope["path"] == "/health":
+            return await _health(read_ledger)
+        if tokens is None:
+            return None
+        user = tokens.user_of(request.headers.get("authorization", ""))
+        if user is None:
+            needed = {"www-authenticate": "Bearer"}
+            return PlainTextResponse("a bearer token is needed\n", 401, needed)
+        request.scope[_USER] = user
+        return None
+
+    return Gate(app, check)
+
+
+async def _health(read_ledger: Callable[[], object]) -> Response:
+    try:
+        await in_thread(read_ledger)
+    except LedgerError as exc:
+        logger.warning("not healthy: %s", exc)
+        return PlainTextResponse("the ledger cannot be read\n", 503)
+    return PlainTextResponse("ok\n")
+
+
+async def serve_over_http(server: AgentServer, app: ASGIApp, listening: socket.socket) -> None:
+    """Serve until SIGTERM or Ctrl-C; calls under way are finished."""
+    from memory.runtime import serve_until  # the HTTP libraries would slow down stdio
+
+    with stop_event() as stop:
+        await serve_until(stop, app, listening)
+        await server.finish()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, time
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from memory.agent import scaffolds, schemas
 from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats
-from memory.agent.memory_store import MemorySearchResult, MemoryStore
+from memory.agent.memory_store import MemoryStore
 from memory.agent.saving import FORCE, Distances, Saved
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError, MemoryNotFound
@@ -27,8 +26,7 @@ _RECENT = 5
 _OPEN = 5
 
 
-@dataclass(frozen=True)
-class ToolAnswer:
+class ToolAnswer(NamedTuple):
     """A tool's answer as text, and the same as data."""
 
     text: str
@@ -88,20 +86,16 @@ class AgentTools:
             is_private=request.is_private,
             user=request.user,
         )
-        if saved.memory is None:
-            assert saved.duplicate_of is not None
-            texts = (saved.duplicate_of.memory.content, request.content)
-            return await in_thread_if_long(
-                texts, self._not_saved, saved.duplicate_of, request.content
-            )
-        return await self._saved(saved.memory, saved)
-
-    def _not_saved(self, duplicate_of: MemorySearchResult, content: str) -> ToolAnswer:
-        text = scaffolds.not_saved(duplicate_of, content, self._store.now())
+        if saved.memory is not None:
+            return await self._saved(saved.memory, saved)
+        assert saved.duplicate_of is not None
+        texts = (saved.duplicate_of.memory.content, request.content)
+        differs = await in_thread_if_long(texts, scaffolds.difference, *texts)
+        text = scaffolds.not_saved(saved.duplicate_of, differs, self._store.now())
         data = schemas.Remembered(
             saved=False,
-            duplicate_of=schemas.MemoryView.found(duplicate_of),
-            differs=scaffolds.difference(duplicate_of.memory.content, content),
+            duplicate_of=schemas.MemoryView.found(saved.duplicate_of),
+            differs=differs,
         )
         return ToolAnswer(self._compose(text, scaffolds.SCAFFOLD_DUPLICATE), data)
 
@@ -115,10 +109,8 @@ class AgentTools:
             warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
         conflict = saved.differs_from
         if conflict is not None:
-            difference = scaffolds.differs_from(
-                conflict.memory.id, conflict.old, conflict.new, memory.id
-            )
-            lines.append(difference)
+            values = conflict.old, conflict.new
+            lines.append(scaffolds.differs_from(conflict.memory.id, *values, memory.id))
         text = "\n".join([*lines, *warnings])
         data = schemas.Remembered(
             saved=True,
@@ -206,12 +198,11 @@ class AgentTools:
         return ToolAnswer(scaffolds.episode_created(episode), _episode_answer(episode))
 
     async def get_episode(self, request: schemas.GetEpisode) -> ToolAnswer:
-        view = await self._store.get_episode(request.episode_id)
-        if view is None:
+        found = await self._store.get_episode(request.episode_id)
+        if found is None:
             data = schemas.EpisodeAnswer(found=False, id=request.episode_id)
             return ToolAnswer(scaffolds.episode_not_found(request.episode_id), data)
-        text = scaffolds.episode_shown(view.episode, view.gone)
-        return ToolAnswer(text, _episode_answer(view.episode, view.gone))
+        return ToolAnswer(scaffolds.episode_shown(*found), _episode_answer(*found))
 
     async def merge_memories(self, request: schemas.MergeMemories) -> ToolAnswer:
         kept, undo = await self._store.merge(
