@@ -44,7 +44,7 @@ HOME_OF = {
     "opentelemetry": {"runtime.telemetry"},
     "tenacity": {"providers.remote"},
     "distributed": {"assembly.wiring"},
-    "starlette": {"runtime.listening", "review.admission", "review.server", "agent.server"},
+    "starlette": {"runtime.listening", "review.server", "agent.server"},
     "uvicorn": {"runtime.listening"},
     "h11": {"runtime.listening"},
 }

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
@@ -58,6 +58,13 @@ def _threaded(
         return await in_thread(method, self, *args, **kwargs)
 
     return call
+
+
+class EpisodeView(NamedTuple):
+    """An episode with the ids of memories that live today, and how many are gone."""
+
+    episode: Episode
+    gone: int
 
 
 class MemoryStore:
@@ -347,8 +354,8 @@ class MemoryStore:
         return episode
 
     @_threaded
-    def get_episode(self, episode_id: str) -> tuple[Episode, int] | None:
-        """Return an episode with the ids of memories that live today, and how many are gone.
+    def get_episode(self, episode_id: str) -> EpisodeView | None:
+        """Return an episode as it is today.
 
         A memory that was merged into another counts as that other one. None if there is no such
         episode, if somebody else owns it, or if one of its memories is about another user today.
@@ -363,7 +370,7 @@ class MemoryStore:
         if not all(self._is_own(row.memory) for row in rows.values()):
             return None
         gone = len(episode.memory_ids) - len(alive)
-        return episode.model_copy(update={"memory_ids": today}), gone
+        return EpisodeView(episode.model_copy(update={"memory_ids": today}), gone)
 
     # --- inside ---
 

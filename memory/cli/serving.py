@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -58,17 +59,20 @@ def serve(
         "workspace_dir": str(workspace.absolute()) if workspace else None,
         "quiet_scaffolds": quiet_scaffolds or None,
     }
-    set_here = {key: value for key, value in given.items() if value is not None}
-    agent = context.obj.agent.model_copy(update=set_here)
-    config = context.obj.model_copy(update={"agent": agent})
-    if agent.user is not None:
+    config = _with_agent(context.obj, {key: value for key, value in given.items() if value})
+    if config.agent.user is not None:
         config.memory.check_users_apart("serve without --user and agent.user")
     if http is not None:
         _over_http(config, http, tokens, allow_host or [])
-        return
-    if tokens is not None or allow_host:
+    elif tokens is not None or allow_host:
         raise WrongArgument("--tokens, --allow-host", "are for HTTP", "give --http HOST:PORT too")
-    _over_stdio(config)
+    else:
+        _over_stdio(config)
+
+
+def _with_agent(config: Config, values: Mapping[str, object]) -> Config:
+    """Return the configuration with other settings of the agent."""
+    return config.model_copy(update={"agent": config.agent.model_copy(update=values)})
 
 
 def _keep_workspace(config: Config, store: MemoryStore) -> None:
@@ -158,11 +162,11 @@ def _opened(store: MemoryStore, config: Config, tokens: Tokens | None) -> Opened
     """Return tools for each token's user; without tokens, the configured user's for everyone."""
     from memory.agent import Opened
 
-    def tools_of(user: str | None) -> AgentTools:
-        agent = config.agent.model_copy(update={"user": user})
-        return assembly.build_tools(store, config.model_copy(update={"agent": agent}))
-
-    own: dict[str | None, AgentTools]
-    own = {user: tools_of(user) for user in (tokens.users if tokens else ())}
-    shared = tools_of(config.agent.user)
-    return Opened(own.__getitem__ if tokens else lambda _user: shared, store.close)
+    if tokens is None:
+        shared = assembly.build_tools(store, config)
+        return Opened(lambda _user: shared, store.close)
+    own: dict[str | None, AgentTools] = {
+        user: assembly.build_tools(store, _with_agent(config, {"user": user}))
+        for user in tokens.users
+    }
+    return Opened(own.__getitem__, store.close)

@@ -1,21 +1,28 @@
-"""One person's answer to one group becomes a decision in the ledger, or a reason why not."""
+"""What a judge proposes about a group, and how a person's answer becomes a decision."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 from memory.coverage import Belief, verify_by_words
 from memory.decide import RoundPlan, inherit, merged, plan_again, survive
+from memory.deduplicator import Judging
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, snapshot_of
-from memory.models import PERSON, Action, Decision, Memory, Rules, Survivor
+from memory.models import PERSON, Action, Decision, Memory, Question, Rules, Survivor, Usage
+from memory.providers import Asking, Budget, CallBudget
 from memory.review.cards import card_key, content_hash
 from memory.review.decisions_file import Answered, ReviewAnswer
 from memory.store import Afterwards, Applied, MemoryStore, WhileUnanswered
 from memory.text import identity
 
 _BY_PERSON = "by a person"
+_CALLS = 8
+"""How often a model may be called for one proposal, retries included."""
+Selection = tuple[str, frozenset[str]]
+"""A card's key, and the ids of the members that are left out."""
 
 
 @dataclass(frozen=True)
@@ -277,3 +284,75 @@ def _decision(
         distinct=tuple((name, out) for out in left_out for name in names),
         model=PERSON,
     )
+
+
+# --- proposals ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A decision that is not made yet; a person who applies it sends its token."""
+
+    by: str
+    decision: Decision
+
+    @property
+    def token(self) -> str:
+        """Return 16 hex digits that identify the content of this proposal."""
+        parts = [self.by, self.decision.action.value, *(m.id for m in self.decision.members)]
+        for survivor in self.decision.survivors:
+            parts += [survivor.memory.id, survivor.memory.content, *survivor.stands_for]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the judge gave no usable answer."""
+        return self.decision.pending
+
+
+class Proposals:
+    """Asks judges about groups, and keeps the latest answer about each selection."""
+
+    def __init__(self, judges: Mapping[str, Judging], budget_s: float) -> None:
+        """`judges` by name, the one that costs nothing first."""
+        self.judges = judges
+        self.latest: dict[Selection, Proposal] = {}
+        self._budget_s = budget_s
+
+    def is_by(self, by: str, selection: Selection) -> bool:
+        """Whether the latest proposal about a selection is this judge's."""
+        return selection in self.latest and self.latest[selection].by == by
+
+    async def ask(self, by: str, selection: Selection, plan: RoundPlan) -> Proposal:
+        """Ask one judge once about the one group of a plan; a failure is a proposal too."""
+        question = _question_about(plan)
+        decision = await self.judges[by].decide(question, self._asking(), most_answers=1)
+        self.latest[selection] = Proposal(by, decision)
+        return self.latest[selection]
+
+    async def ask_together(self, by: str, plans: Mapping[Selection, RoundPlan]) -> set[Selection]:
+        """Ask one judge about several groups of one scope as one page; return those it answered.
+
+        A group that the answer joins with another one gets no proposal.
+
+        Raises: ModelError.
+        """
+        questions, asking = list(map(_question_about, plans.values())), self._asking()
+        decisions = await self.judges[by].decide_together(questions, asking)
+        answered = {of: one for of, one in zip(plans, decisions, strict=True) if one is not None}
+        usage = asking.usage
+        for selection, decision in answered.items():
+            self.latest[selection] = Proposal(by, replace(decision, usage=usage))
+            usage = Usage()
+        return set(answered)
+
+    def _asking(self) -> Asking:
+        return Asking(CallBudget(_CALLS), Budget(self._budget_s))
+
+
+def _question_about(plan: RoundPlan) -> Question:
+    """Return the question about the one group of a plan, even if the rules need no judge."""
+    [group] = plan.groups
+    if group.question is not None and group.replacement is None:
+        return group.question
+    return Question(group.members, "a person asks", plan.likeness.lowest(group.members))

@@ -6,14 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 from memory.decide import AlikeGroup, GroupPlan, RoundPlan, certainty, planned_steps, similarities
 from memory.ledger import DecisionRecord, Reader, Row
 from memory.models import Action, Frozen
 
-Fate = Literal["keep", "retire", "judge", "beside", "forgotten"]
-"""`judge`: it needs a decision. `beside`: the decision about the others left it alone."""
 NO_MODEL = "the rules, without a model"
 LATER = "later"
 """The action of a card whose question a person put off."""
@@ -30,7 +28,9 @@ class CardMember(Frozen):
     """Identifies the exact text."""
     user: str | None
     timestamp: datetime
-    fate: Fate
+    fate: str
+    """`keep`, `retire`, `forgotten`, `judge` for a memory that needs a decision, or `beside` for
+    one that the decision about the others left alone."""
     alike: float | None
     """Similarity to the newest of the group; None if it was not recorded."""
 
@@ -236,16 +236,14 @@ def _member(
     fate: str,
     alike: float | None = None,
 ) -> CardMember:
-    return CardMember.model_validate(
-        {
-            "id": name,
-            "content": content,
-            "content_hash": content_hash(content),
-            "user": user,
-            "timestamp": timestamp,
-            "fate": fate,
-            "alike": alike,
-        }
+    return CardMember(
+        id=name,
+        content=content,
+        content_hash=content_hash(content),
+        user=user,
+        timestamp=timestamp,
+        fate=fate,
+        alike=alike,
     )
 
 
@@ -270,3 +268,31 @@ def _kept(
 
 def _key(members: Iterable[CardMember]) -> str:
     return card_key((member.id, member.content_hash) for member in members)
+
+
+# --- one memory -----------------------------------------------------------------------------------
+
+
+class MemoryHistory(NamedTuple):
+    """Every wording of a memory, oldest first, and every decision about one of them."""
+
+    wordings: tuple[Row, ...]
+    decisions: tuple[Card, ...]
+    living: str | None
+    """Id of the live memory that stands for it today."""
+
+
+def memory_history(reader: Reader, memory_id: str) -> MemoryHistory | None:
+    """Return the history of a live or retired memory; None for an unknown or forgotten id."""
+    row = reader.memories.row(memory_id)
+    if row is None or row.forgotten:
+        return None
+    names = [memory_id, *reader.memories.ancestors(memory_id)]
+    rows = sorted(reader.memories.rows(names).values(), key=lambda one: (one.live, one.seq))
+    records = {one.number: one for name in names for one in reader.decisions.about(name)}
+    alive = reader.memories.living(row)
+    return MemoryHistory(
+        wordings=tuple(one for one in rows if not one.forgotten),
+        decisions=tuple(recorded_cards(reader, [records[n] for n in sorted(records)])),
+        living=alive.memory.id if alive is not None else None,
+    )

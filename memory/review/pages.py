@@ -1,27 +1,37 @@
-"""The templates of this room, and a card as the data that they and `cards.js` render."""
+"""The templates of this room, and the data that they render: cards, questions, figures."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memory.coverage import difference, marked
-from memory.review.cards import Card, CardMember, KeptText
+from memory.ledger import Attempt, Reader, Row, Step
+from memory.models import Action
+from memory.review.cards import Card, CardMember, KeptText, card_key, content_hash
 from memory.text import one_line, shortened, visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 _MOST_COMPARED = 12
 _TEMPLATES = Path(__file__).parent / "templates"
+_FIGURES = ("memories", "copies removed", "model calls", "tokens")
+_WIDTH, _HEIGHT = 600, 120
+"""Size of a drawing, in the units of its SVG."""
 
 
 def environment() -> Environment:
     """Return the templates, which escape every value; the filter `inline` inserts a file."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
+    from markupsafe import Markup
+
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -34,6 +44,7 @@ def environment() -> Environment:
     made.filters["visible"] = visible
     made.filters["shortened"] = shortened
     made.filters["source_hash"] = _source_hash
+    made.globals["card_data"] = card_data
     return made
 
 
@@ -50,6 +61,8 @@ def _source_hash(name: str) -> str:
 
 def as_json(value: Any) -> Markup:
     """Return JSON that is safe inside `<script>`: nothing in it ends the element."""
+    from markupsafe import Markup
+
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -59,15 +72,15 @@ def as_json(value: Any) -> Markup:
 def card_data(card: Card) -> dict[str, Any]:
     """Return a card as `cards.js` renders it: visible texts, cut where they differ."""
     data: dict[str, Any] = card.model_dump(
-        mode="json", include={"key", "similarity", "action", "certainty"}
+        mode="json", include={"key", "similarity", "action", "certainty", "recorded"}
     )
+    texts = [member.content for member in card.members]
     data["alike"] = _alike(card)
     data["user"] = visible(card.user) if card.user is not None else None
     data["private"] = card.is_private
     data["reason"] = one_line(card.reason)
-    data["members"] = list(map(_member_data, card.members, _marked(card.members)))
-    data["kept"] = [_kept_data(one, card.members) for one in card.kept]
-    data["recorded"] = card.recorded and card.recorded.model_dump(mode="json")
+    data["members"] = [_member_data(one, n, texts) for n, one in enumerate(card.members)]
+    data["kept"] = [_kept_data(kept, card.members) for kept in card.kept]
     return data
 
 
@@ -79,16 +92,9 @@ def _alike(card: Card) -> str | None:
     return low if low == high else f"{low} to {high}"
 
 
-def _marked(members: Sequence[CardMember]) -> list[tuple[str, ...]]:
-    """Mark in each text what any of the newest twelve others lacks."""
-    texts = [member.content for member in members]
-    return [
-        marked(text, [other for n, other in enumerate(texts) if n != at][-_MOST_COMPARED:])
-        for at, text in enumerate(texts)
-    ]
-
-
-def _member_data(member: CardMember, text: tuple[str, ...]) -> dict[str, Any]:
+def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dict[str, Any]:
+    """Return a member; its text is marked where any of the newest twelve others lacks a part."""
+    others = [text for n, text in enumerate(texts) if n != position]
     return {
         "id": member.id,
         "hash": member.content_hash,
@@ -96,7 +102,7 @@ def _member_data(member: CardMember, text: tuple[str, ...]) -> dict[str, Any]:
         "at": member.timestamp.isoformat(timespec="minutes"),
         "fate": member.fate,
         "alike": None if member.alike is None else f"{member.alike:.2f}",
-        "text": text,
+        "text": marked(member.content, others[-_MOST_COMPARED:]),
     }
 
 
@@ -109,3 +115,93 @@ def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
     elif kept.is_new:
         data["text"] = [["kept", visible(kept.text)]] if kept.text else []
     return data
+
+
+# --- open questions -------------------------------------------------------------------------------
+
+
+class FailedPair(NamedTuple):
+    """Two texts that a model failed to compare, each with the live memories that hold it."""
+
+    attempt: Attempt
+    first: tuple[Row, ...]
+    second: tuple[Row, ...]
+
+
+class OpenGroup(NamedTuple):
+    """A question that can be answered where it is shown."""
+
+    key: str
+    members: tuple[tuple[str, str], ...]
+    """Ids with the hashes of their texts; empty if a member has been retired since."""
+
+
+def open_group(rows: Sequence[Row]) -> OpenGroup:
+    """Return the group of these rows as it can be answered now."""
+    members = tuple((row.memory.id, content_hash(row.memory.content)) for row in rows)
+    return OpenGroup(card_key(members), members if all(row.live for row in rows) else ())
+
+
+def failed_pairs(reader: Reader) -> list[FailedPair]:
+    """Return the pairs that a model failed to compare, if both texts are still live."""
+    attempts = reader.attempts.all()
+    rows: dict[str, list[Row]] = {
+        key: [] for one in attempts for key in (one.low_key, one.high_key)
+    }
+    for row in reader.memories.live() if attempts else ():
+        if row.text_key in rows:
+            rows[row.text_key].append(row)
+    found = (FailedPair(a, tuple(rows[a.low_key]), tuple(rows[a.high_key])) for a in attempts)
+    return [pair for pair in found if pair.first and pair.second]
+
+
+# --- figures over time ----------------------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    """One figure over time, drawn from left to right; higher values are nearer to y = 0."""
+
+    name: str
+    last: int
+    most: int
+    points: str
+    """`x,y x,y ...`, as an SVG polyline takes them."""
+
+
+def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
+    """Return the time of each decision with the values of `_FIGURES` after it.
+
+    A decision that was undone counts as never made, but its calls and tokens count.
+    """
+    known, live, copies = set[str](), set[str](), set[str]()
+    found = []
+    calls = tokens = 0
+    for step in steps:
+        live |= set(step.members) - known
+        known.update(step.members)
+        if step.action is Action.FORGET:
+            live -= set(step.members)
+        for survivor, retired in () if step.undone else step.survivors:
+            live.add(survivor)
+            live.difference_update(retired)
+            if step.action in (Action.REPLACE, Action.MERGE):
+                copies.update(retired)
+        calls += step.usage.calls
+        tokens += step.usage.input_tokens + step.usage.output_tokens
+        found.append((step.at, (len(live), len(copies), calls, tokens)))
+    return found
+
+
+def lines(found: Sequence[tuple[datetime, tuple[int, ...]]]) -> list[Line]:
+    """Draw each figure over time, with at most one point for each unit of the width."""
+    if not found:
+        return []
+    begin, span = found[0][0], found[-1][0] - found[0][0]
+    last_at = {round((at - begin) / span * _WIDTH) if span else _WIDTH: n for at, n in found}
+    drawn = []
+    for name, *values in zip(_FIGURES, *last_at.values(), strict=True):
+        most = max(values)
+        heights = (_HEIGHT - value / max(most, 1) * _HEIGHT for value in values)
+        points = [f"{x},{y:.1f}" for x, y in zip(last_at, heights, strict=True)]
+        drawn.append(Line(name, values[-1], most, " ".join([f"0,{_HEIGHT}", *points])))
+    return drawn

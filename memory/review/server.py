@@ -1,9 +1,17 @@
-"""The server of the review: it reads forms, asks the review, and renders pages."""
+"""The server of the review: it admits browsers, reads forms, asks the review, renders pages.
+
+Loopback alone protects nothing: any web page can send requests to it, a foreign host name can be
+made to resolve to it, and other users of the machine can reach it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import json
 import logging
+import secrets
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode
@@ -12,20 +20,26 @@ from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from memory.errors import InputError, MemoryPipelineError
 from memory.ledger import Reader
 from memory.models import first_problem
-from memory.review import overview
-from memory.review.admission import BrowserSession
 from memory.review.answers import Objected, Refused
-from memory.review.cards import Card, recorded_cards
+from memory.review.cards import Card, memory_history, recorded_cards
 from memory.review.decisions_file import Answered, ReviewAnswer
-from memory.review.pages import card_data, environment, source
+from memory.review.pages import (
+    card_data,
+    environment,
+    failed_pairs,
+    lines,
+    open_group,
+    replay,
+    source,
+)
 from memory.review.session import PlannedGroup, Review, ShownGroup
-from memory.runtime import Gate, in_thread
+from memory.runtime import THIS_MACHINE, Address, Gate, in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +70,68 @@ Form = dict[str, list[str]]
 _ASSETS = {"style.css": "text/css", "review.css": "text/css", "review.js": "text/javascript"}
 
 
+_TOKEN = "token"  # noqa: S105 - the name of a parameter
+
+
+class BrowserSession:
+    """One session for all admitted browsers: each one-time address becomes a cookie."""
+
+    def __init__(self, address: Address) -> None:
+        """`address` is where the server listens, with the port that it got."""
+        self._port = address.port
+        self._name = socket.gethostname() if address.is_every else address.name
+        self._by_number = address.is_every
+        names = {*THIS_MACHINE, self._name.lower()}
+        self._hosts = {f"{name}:{self._port}" for name in names}
+        self._hosts |= names if self._port == 80 else set()
+        self._secret = secrets.token_urlsafe()
+        self._tokens: set[str] = set()
+        self._cookie = f"memory_review_{self._port}"
+        """Named by the port, since browsers send the cookies of a host to all its ports."""
+
+    def address(self) -> str:
+        """Return a new address that admits one browser, once."""
+        token = secrets.token_urlsafe()
+        self._tokens.add(token)
+        return f"http://{self._name}:{self._port}/?{_TOKEN}={token}"
+
+    async def check(self, request: Request) -> Response | None:
+        """Return the cookie for an unused token, or a refusal; None lets the request pass."""
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        if not self._is_own(host.lower()):
+            return _refused("the Host header names another server")
+        token = request.query_params.get(_TOKEN)
+        if request.method == "GET" and token in self._tokens:
+            self._tokens.discard(token)
+            answer = RedirectResponse("/", status_code=303)
+            answer.set_cookie(self._cookie, self._secret, httponly=True, samesite="strict")
+            return answer
+        if origin is None and request.method not in ("GET", "HEAD"):
+            return _refused("the Origin header is missing")
+        if origin is not None and origin != f"http://{host}":
+            return _refused("the Origin header names another site")
+        cookie = request.cookies.get(self._cookie, "")
+        if not secrets.compare_digest(cookie.encode(), self._secret.encode()):
+            return _refused("open the address that was printed; each works once")
+        return None
+
+    def _is_own(self, host: str) -> bool:
+        """Whether no foreign name can have led a browser to this host."""
+        name, _, port = host.rpartition(":")
+        if self._by_number and port == str(self._port):
+            with contextlib.suppress(ValueError):
+                ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+                return True
+        return host in self._hosts
+
+
+def _refused(why: str) -> Response:
+    return PlainTextResponse(f"refused: {why}\n", 403)
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+
 class ReviewServer:
     """The pages of one review, for the browsers of one session."""
 
@@ -63,7 +139,6 @@ class ReviewServer:
         self._review = review
         self._session = session
         self._pages = environment()
-        self._pages.globals["card_data"] = card_data
 
     def app(self) -> Gate:
         get, post = ["GET"], ["POST"]
@@ -191,7 +266,7 @@ class ReviewServer:
             cards = recorded_cards(reader, pending[-_CARDS:])[::-1]
             names = [member.id for card in cards for member in card.members]
             rows = reader.memories.rows(names)
-            failed = overview.failed_pairs(reader)
+            failed = failed_pairs(reader)
             return {
                 "cards": cards,
                 "open": [
@@ -203,7 +278,7 @@ class ReviewServer:
             }
 
         found = await self._read(look)
-        return await self._page("questions.html", open_group=overview.open_group, **found)
+        return await self._page("questions.html", open_group=open_group, **found)
 
     async def _history(self, request: Request) -> Response:
         below = _number(request.query_params.get("below"), 0) or None
@@ -219,15 +294,15 @@ class ReviewServer:
 
     async def _memory(self, request: Request) -> Response:
         name = request.path_params["name"]
-        found = await self._read(lambda reader: overview.memory_history(reader, name))
+        found = await self._read(lambda reader: memory_history(reader, name))
         if found is None:
             return await self._page("gone.html", 404, why=f"no memory has the id {name}")
         return await self._page("memory.html", memory_id=name, history=found)
 
     async def _figures(self, _request: Request) -> Response:
-        found = await self._read(lambda reader: overview.replay(reader.decisions.steps()))
+        found = await self._read(lambda reader: replay(reader.decisions.steps()))
         span = (found[0][0], found[-1][0]) if found else None
-        return await self._page("figures.html", lines=overview.lines(found), span=span)
+        return await self._page("figures.html", lines=lines(found), span=span)
 
     async def _undo(self, request: Request) -> Response:
         await self._review.undo(request.path_params["number"])

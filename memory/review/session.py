@@ -22,10 +22,20 @@ from memory.decide import (
 from memory.errors import ModelError
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
 from memory.models import PERSON, Memory, Rules
-from memory.review.answers import Already, Answers, Given, Outcome, Refused, change_since, only
+from memory.review.answers import (
+    Already,
+    Answers,
+    Given,
+    Outcome,
+    Proposal,
+    Proposals,
+    Refused,
+    Selection,
+    change_since,
+    only,
+)
 from memory.review.cards import Card, card_key, content_hash, planned_card
 from memory.review.decisions_file import Answered, ReviewAnswer
-from memory.review.proposals import Proposal, Proposals, Selection
 from memory.runtime import in_thread
 from memory.store import MemoryStore
 

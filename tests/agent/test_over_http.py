@@ -314,7 +314,7 @@ def test_a_port_that_is_taken_is_one_line(store: Path, monkeypatch: pytest.Monke
 
 def test_a_token_is_bound_to_one_user_whose_name_may_have_spaces() -> None:
     tokens = Tokens.read("tokens", LINES)
-    assert tokens.users == ("Mia", "Ben of the North")
+    assert tokens.users == {"Mia", "Ben of the North"}
     assert tokens.user_of(f"bearer   {BEN} ") == "Ben of the North"
     assert tokens.user_of(f"Bearer {MIA}\udcff") is None
     assert MIA not in repr(vars(tokens))

@@ -16,10 +16,8 @@ from memory.ledger import DecisionRecord
 from memory.models import PERSON, Rules
 from memory.offline import OfflineModel
 from memory.protocols import LanguageModel
-from memory.review.admission import BrowserSession
-from memory.review.answers import Answers
-from memory.review.proposals import Proposals
-from memory.review.server import ReviewServer
+from memory.review.answers import Answers, Proposals
+from memory.review.server import BrowserSession, ReviewServer
 from memory.review.session import Review
 from memory.runtime import Address, LoopThread, serve_until
 from memory.store import Asker, MemoryStore
