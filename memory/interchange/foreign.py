@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -96,20 +97,18 @@ def as_memories(
 
 def _refuse_unknown_keys(rows: Sequence[ForeignRow], source: str, reading: Reading) -> None:
     keys = {key for row in rows for key in row.metadata}
-    there = ", ".join(sorted(keys)) or "none"
+    listed = f"its metadata has the keys: {', '.join(sorted(keys)) or 'none'}"
     for option in ("text_key", "time_key", "id_key"):
         wanted = getattr(reading, option)
         if wanted is not None and wanted not in keys and rows:
-            problem = f"no row has {wanted!r}; its metadata has the keys: {there}"
-            raise InputError(source, problem, f"name another --{option.replace('_', '-')}")
-    known = {*_USER_KEYS, *(key for _, key in _OTHER_OWNERS)}
-    said = reading.no_user if reading.user_key is None else reading.user_key in keys
-    if rows and not said and (reading.user_key is not None or not known & keys):
-        raise InputError(
-            source,
-            f"whose memories are these? its metadata has the keys: {there}",
-            "name the user's with --user-key KEY, or give --no-user",
-        )
+            remedy = f"name another --{option.replace('_', '-')}"
+            raise InputError(source, f"no row has {wanted!r}; {listed}", remedy)
+    usual = {*_USER_KEYS, *(key for _, key in _OTHER_OWNERS)}
+    owners = usual if reading.user_key is None else {reading.user_key}
+    nobodys = reading.no_user and reading.user_key is None
+    if rows and not nobodys and not owners & keys:
+        remedy = "name the user's with --user-key KEY, or give --no-user"
+        raise InputError(source, f"whose memories are these? {listed}", remedy)
 
 
 def as_memory(row: ForeignRow, reading: Reading) -> Memory:
@@ -217,27 +216,20 @@ def _unpadded(owner: str, key: str) -> str:
 
 
 def _recorded(fields: dict[str, Any], reading: Reading) -> str:
+    """Return the first time that can be read; remove `timestamp` from the fields."""
     keys = _TIME_KEYS if reading.time_key is None else (reading.time_key,)
-    there = [fields[key] for key in keys if fields.get(key) not in (None, "")]
-    if not there and reading.default_time is not None:
-        return reading.default_time.isoformat()
-    if not there:
-        raise ValueError(
-            "timestamp is missing: when was it recorded? --time-key KEY, or --default-time T"
-        )
-    if "timestamp" in fields and reading.time_key is None:
-        fields.pop("timestamp")
-    return moment(_first_time(there, reading), assume_utc=reading.assume_utc)
-
-
-def _first_time(values: Sequence[Any], reading: Reading) -> Any:
-    for value in values:
-        try:
-            moment(value, assume_utc=reading.assume_utc)
-        except ValueError:
-            continue
-        return value
-    return values[0]
+    times = [fields[key] for key in keys if fields.get(key) not in (None, "")]
+    if not times:
+        if reading.default_time is not None:
+            return reading.default_time.isoformat()
+        problem = "timestamp is missing: when was it recorded?"
+        raise ValueError(f"{problem} --time-key KEY, or --default-time T")
+    if reading.time_key is None:
+        fields.pop("timestamp", None)
+    for time in times:
+        with contextlib.suppress(ValueError):
+            return moment(time, assume_utc=reading.assume_utc)
+    return moment(times[0], assume_utc=reading.assume_utc)  # raises the first problem
 
 
 def moment(value: Any, *, assume_utc: bool) -> str:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -22,6 +22,7 @@ _MOST = 64 * 2**20
 _MARK = b"\xef\xbb\xbf"
 _REPLACES = "replaces"
 """In an export, the key with the external ids of what a memory stands for."""
+M = TypeVar("M", Memory, Turn)
 _BEGIN = 100
 """Bytes at the start of a file that show its format."""
 
@@ -98,12 +99,10 @@ def _of_another_kind(path: Path, number: int, problem: ValueError) -> InputError
     with open_regular(path) as file:
         begin = file.read(_BEGIN).removeprefix(_MARK).lstrip()
     if begin.startswith(b"["):
-        told, remedy = "is one JSON array", "jq -c '.[]' writes each of it on a line of its own"
-    elif begin.startswith(b"{"):
-        told, remedy = f"no line is a JSON object: {problem}", "jq -c . writes each on one line"
-    else:
-        told, remedy = f"no line is a JSON object: {problem}", "give JSON Lines"
-    return InputError(path, told, remedy, number)
+        remedy = "jq -c '.[]' writes each of it on a line of its own"
+        return InputError(path, "is one JSON array", remedy, number)
+    remedy = "jq -c . writes each on one line" if begin.startswith(b"{") else "give JSON Lines"
+    return InputError(path, f"no line is a JSON object: {problem}", remedy, number)
 
 
 def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
@@ -134,10 +133,7 @@ def to_turn(fields: Mapping[str, Any]) -> Turn:
     }
     if fields.get("conversation") is not None:
         given["conversation"] = str(fields["conversation"])
-    try:
-        return Turn.model_validate_json(json.dumps(clean_json(given)))
-    except ValidationError as exc:
-        raise ValueError(str(first_problem(exc))) from exc
+    return _validated(Turn, given)
 
 
 def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> Memory:
@@ -160,8 +156,12 @@ def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> 
         raise ValueError(f"{twice[0]} is given both inside the metadata and outside of it")
     given["metadata"] = {**metadata, **extra}
     given["timestamp"] = moment(given.get("timestamp"), assume_utc=assume_utc)
+    return _validated(Memory, given)
+
+
+def _validated(model: type[M], fields: dict[str, Any]) -> M:
     try:
-        return Memory.model_validate_json(json.dumps(clean_json(given)))
+        return model.model_validate_json(json.dumps(clean_json(fields)))
     except ValidationError as exc:
         raise ValueError(str(first_problem(exc))) from exc
     except RecursionError as exc:
@@ -237,71 +237,61 @@ def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
 
     Raises: InputError where the file cannot be read at all.
     """
-    entities: dict[str, tuple[str, list[str]]] = {}
+    kinds: dict[str, str] = {}
+    observed: dict[str, list[str]] = {}
     relations: list[dict[str, Any]] = []
     problems: list[InputError] = []
     for number, line in read_some_objects(file):
-        problem = _take(line, entities, relations)
-        if problem:
+        if isinstance(line, ValueError):
+            problems.append(InputError(file, str(line), "this line is left out", number))
+        elif line.get("type") == "relation":
+            relations.append(line)
+        elif _is_entity(line):
+            entity, kind = line["name"], line.get("entityType")
+            kinds.setdefault(entity, kind if isinstance(kind, str) else "")
+            texts = observed.setdefault(entity, [])
+            texts += [text for text in line["observations"] if text not in texts]
+        else:
+            problem = "is neither an entity with observations nor a relation"
             problems.append(InputError(file, problem, "this line is left out", number))
-    return _rows(entities, _links(entities, relations)), problems
-
-
-def _take(
-    line: dict[str, Any] | ValueError,
-    entities: dict[str, tuple[str, list[str]]],
-    relations: list[dict[str, Any]],
-) -> str:
-    """Add a line to the entities or relations; return its problem, empty if it has none."""
-    if isinstance(line, ValueError):
-        return str(line)
-    if line.get("type") == "relation":
-        relations.append(line)
-        return ""
-    name, observations = line.get("name"), line.get("observations")
-    if line.get("type") != "entity" or not isinstance(name, str) or not _is_texts(observations):
-        return "is neither an entity with observations nor a relation"
-    kind = line.get("entityType")
-    seen = entities.setdefault(name, (kind if isinstance(kind, str) else "", []))[1]
-    seen += [text for text in observations or () if text not in seen]
-    return ""
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)
-
-
-def _links(
-    entities: dict[str, tuple[str, list[str]]], relations: Iterable[dict[str, Any]]
-) -> dict[str, list[dict[str, Any]]]:
-    """Return, by entity, the links from its first observation."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    told = {name: observed for name, (_, observed) in entities.items() if observed}
-    for one in relations:
-        source, target = str(one.get("from")), str(one.get("to"))
-        if source != target and source in told and target in told:
-            link = {
-                "target_id": _name(target, told[target][0]),
-                "link_type": "related",
-                "note": str(one.get("relationType") or ""),
-            }
-            found.setdefault(source, []).append(link)
-    return found
-
-
-def _rows(
-    entities: dict[str, tuple[str, list[str]]], links: dict[str, list[dict[str, Any]]]
-) -> list[ForeignRow]:
-    return [
+    links = _links(observed, relations)
+    rows = [
         ForeignRow(
             _name(entity, text),
             text,
             {"user": entity, "entity": entity, **({"tags": [kind]} if kind else {})},
-            links.get(entity, []) if number == 0 else [],
+            links.get(entity, []) if text is observed[entity][0] else [],
         )
-        for entity, (kind, told) in entities.items()
-        for number, text in enumerate(told)
+        for entity, kind in kinds.items()
+        for text in observed[entity]
     ]
+    return rows, problems
+
+
+def _is_entity(line: Mapping[str, Any]) -> bool:
+    texts = line.get("observations")
+    return (
+        (line.get("type"), type(line.get("name"))) == ("entity", str)
+        and isinstance(texts, list)
+        and all(isinstance(text, str) for text in texts)
+    )
+
+
+def _links(
+    observed: Mapping[str, Sequence[str]], relations: Iterable[dict[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return, by entity, the links from its first observation."""
+    links: dict[str, list[dict[str, Any]]] = {}
+    for relation in relations:
+        source, target = str(relation.get("from")), str(relation.get("to"))
+        if source != target and observed.get(source) and observed.get(target):
+            link = {
+                "target_id": _name(target, observed[target][0]),
+                "link_type": "related",
+                "note": str(relation.get("relationType") or ""),
+            }
+            links.setdefault(source, []).append(link)
+    return links
 
 
 def _name(entity: str, text: str) -> str:
