@@ -13,12 +13,12 @@ from .listening import THIS_MACHINE as THIS_MACHINE
 from .listening import Address as Address
 from .listening import Gate as Gate
 from .listening import serve_until as serve_until
-from .signals import end_quietly as end_quietly
-from .signals import stop_event as stop_event
-from .signals import terminate_as_interrupt as terminate_as_interrupt
 from .threads import LoopThread as LoopThread
 from .threads import OfEachLoop as OfEachLoop
 from .threads import Progress as Progress
+from .threads import end_quietly as end_quietly
 from .threads import in_thread as in_thread
 from .threads import in_thread_if_long as in_thread_if_long
 from .threads import side_by_side as side_by_side
+from .threads import stop_event as stop_event
+from .threads import terminate_as_interrupt as terminate_as_interrupt

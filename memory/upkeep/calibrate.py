@@ -62,26 +62,25 @@ class CalibrationLog:
         """
         if not self._path.exists():
             return {}
-        said: dict[str, Answer] = {}
-        for number, line in enumerate(self._read().splitlines(), 1):
-            if line.strip():
-                said |= self._parsed(line, number)
-        return said
-
-    def _read(self) -> str:
+        answers: dict[str, Answer] = {}
         try:
-            return read_bounded(self._path, _MOST_BYTES).decode("utf-8", "replace")
+            text = read_bounded(self._path, _MOST_BYTES).decode("utf-8", "replace")
         except OSError as exc:
             raise InputError(self._path, f"cannot be read: {exc.strerror}") from exc
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip():
+                by, key, answer = self._parsed(line, number)
+                if by == self._by:
+                    answers[key] = answer
+        return answers
 
-    def _parsed(self, line: str, number: int) -> dict[str, Answer]:
+    def _parsed(self, line: str, number: int) -> tuple[str, str, Answer]:
         try:
             values = json.loads(line)
-            key, said, by = values["pair"], Answer(values["answer"]), values["by"]
+            return values["by"], values["pair"], Answer(values["answer"])
         except (ValueError, TypeError, KeyError) as exc:
             remedy = "fix or remove this line"
             raise InputError(self._path, "this line is not an answer", remedy, number) from exc
-        return {key: said} if by == self._by else {}
 
     def add(self, key: str, answer: Answer) -> None:
         """Append an answer."""

@@ -54,30 +54,20 @@ def _examined(store: MemoryStore) -> list[Finding]:
         for problem in store.ledger.problems()
     ]
     with store.ledger.reading() as reader:
-        found = chain(
-            _rows(reader),
-            _vectors(reader),
-            _episodes(reader),
-            _left_to_do(reader),
-            _readers(reader),
-        )
+        found = chain(_rows(reader), _vectors(reader), _left_to_do(reader))
         aside = [
             Finding(f"{name} was set aside", "delete it when you no longer need it", "yours")
             for name in store.ledger.set_aside_files()
         ]
-        return [*damaged, *found, *_repeated(store, reader), *_index(store), *aside]
+        return [*damaged, *found, *_repeated(store, reader), *_index(store, reader), *aside]
 
 
 def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Repair what can be made from the ledger: missing vectors and an index that differs.
 
-    Summaries of episodes that hold forgotten memories are dropped.
-
     Raises: LedgerError, EmbeddingError, IndexFault.
     """
     store.embeddings.make_missing()
-    with store.ledger.writing() as writer:
-        writer.episodes.forget_summaries(_telling_of_forgotten(writer))
     if store.index.disagreement():
         store.index.rebuild(on_progress)
     store.scrub()
@@ -156,30 +146,6 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
             yield Finding(f"{count:,} vectors do not have length 1", "run `memory-dedup reembed`")
 
 
-def _episodes(reader: Reader) -> Iterator[Finding]:
-    """Find summaries made before episodes had owners that may tell of forgotten memories."""
-    if telling := _telling_of_forgotten(reader):
-        what = _listed("episodes whose summary may tell of forgotten memories", telling)
-        yield Finding(what, f"{_FIX} to drop their summaries", kind="mendable")
-
-
-def _telling_of_forgotten(reader: Reader) -> list[str]:
-    """Return the episodes with a summary that hold a forgotten memory, or no memory any more.
-
-    A memory that an undone decision had made is erased as well, but was not forgotten.
-    """
-    return [
-        episode_id
-        for episode_id, gone in reader.episodes.without_some().items()
-        if not gone or not all(_was_undone(reader, name) for name in gone)
-    ]
-
-
-def _was_undone(reader: Reader, memory_id: str) -> bool:
-    made = (one for one in reader.decisions.about(memory_id) if memory_id in one.created)
-    return any(one.undone for one in made)
-
-
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
     counts = reader.counts()
     if counts.pending:
@@ -188,9 +154,6 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
     if counts.turns:
         what = f"{counts.turns:,} turns are waiting to be extracted"
         yield Finding(what, "run `memory-chat`", "yours")
-
-
-def _readers(reader: Reader) -> Iterator[Finding]:
     remedy = "configure another model, or try this one again with `memory-dedup retry --all`"
     yield from (Finding(what, remedy, "yours") for what in untrusted_readers(reader))
 
@@ -209,7 +172,7 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
         yield Finding(_listed("memories that repeat another one", again), remedy, "yours")
 
 
-def _index(store: MemoryStore) -> Iterator[Finding]:
+def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
     try:
         difference = store.index.disagreement()
     except IndexFault as exc:
@@ -222,11 +185,9 @@ def _index(store: MemoryStore) -> Iterator[Finding]:
     for place in store.index.unneeded():
         remedy = "delete the folder to free its room, or leave it"
         yield Finding(f"the index in {place} is not needed any more", remedy, "yours")
-    with store.ledger.reading() as reader:
-        if reader.followers.stale():
-            yield Finding(
-                "an index may still hold vectors of forgotten memories", _FIX, kind="mendable"
-            )
+    if reader.followers.stale():
+        what = "an index may still hold vectors of forgotten memories"
+        yield Finding(what, _FIX, kind="mendable")
 
 
 def _listed(what: str, ids: list[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.runtime.signals import stop_event, terminate_as_interrupt
+from memory.runtime.threads import stop_event, terminate_as_interrupt
 
 ROOT = Path(__file__).parent.parent
 
