@@ -3,89 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
-from uuid import UUID
+from typing import Any
 
 from memory.errors import IndexFault
-from memory.models import Vector, Vectors
 
+ChromaClient = Any
+"""A client of chromadb's, or a `ChromaProcess`; chromadb's types do not fit what it accepts."""
+ChromaCollection = Any
+"""A collection of chromadb's, or a `CollectionHandle`."""
 COLLECTION = "memories"
 _PATIENCE_S = 5.0
 """How long a server may take to say that it is there; Chroma's own client waits for ever."""
 _CALL_S = 30.0
 """How long a server may take for one call."""
-
-
-class ChromaCollection(Protocol):
-    """The part of Chroma's collection that is used here."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def id(self) -> UUID: ...
-
-    @property
-    def configuration_json(self) -> Mapping[str, Any]: ...
-
-    def count(self) -> int: ...
-
-    def get(
-        self,
-        *,
-        ids: Sequence[str] | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        include: Sequence[str],
-    ) -> Mapping[str, Any]: ...
-
-    def delete(self, *, ids: Sequence[str]) -> None: ...
-
-    def add(
-        self,
-        *,
-        ids: Sequence[str],
-        embeddings: Vectors,
-        documents: Sequence[str] | None,
-        metadatas: Sequence[Mapping[str, Any] | None],
-    ) -> None: ...
-
-    def update(
-        self,
-        *,
-        ids: Sequence[str],
-        embeddings: Vectors,
-        documents: Sequence[str] | None,
-        metadatas: Sequence[Mapping[str, Any] | None],
-    ) -> None: ...
-
-    def upsert(self, *, ids: Sequence[str], embeddings: Vectors) -> None: ...
-
-    def modify(self, *, configuration: Mapping[str, Any]) -> None: ...
-
-    def query(
-        self, *, query_embeddings: Sequence[Vector], n_results: int, include: Sequence[str]
-    ) -> Mapping[str, Any]: ...
-
-
-class ChromaClient(Protocol):
-    """The part of Chroma's client that is used here."""
-
-    def list_collections(self) -> Sequence[ChromaCollection]: ...
-
-    def get_collection(self, name: str, *, embedding_function: None) -> ChromaCollection: ...
-
-    def get_or_create_collection(
-        self, name: str, *, configuration: Mapping[str, Any], embedding_function: None
-    ) -> ChromaCollection: ...
-
-    def delete_collection(self, name: str) -> None: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)

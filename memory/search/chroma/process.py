@@ -20,7 +20,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import filelock
@@ -89,18 +89,18 @@ class ChromaProcess:
             self.close()
             raise
 
-    def list_collections(self) -> list[ChromaCollection]:
-        return [self._handle(*one) for one in self.call(None, "list_collections")]
+    def list_collections(self) -> list[CollectionHandle]:
+        return [CollectionHandle(self, *one) for one in self.call(None, "list_collections")]
 
-    def get_collection(self, name: str, *, embedding_function: None) -> ChromaCollection:
+    def get_collection(self, name: str, *, embedding_function: None) -> CollectionHandle:
         [found] = self.call(
             None, "get_collection", name=name, embedding_function=embedding_function
         )
-        return self._handle(*found)
+        return CollectionHandle(self, *found)
 
-    def get_or_create_collection(self, name: str, **options: Any) -> ChromaCollection:
+    def get_or_create_collection(self, name: str, **options: Any) -> CollectionHandle:
         [found] = self.call(None, "get_or_create_collection", name=name, **options)
-        return self._handle(*found)
+        return CollectionHandle(self, *found)
 
     def delete_collection(self, name: str) -> None:
         self.call(None, "delete_collection", name=name)
@@ -138,11 +138,6 @@ class ChromaProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-    def _handle(
-        self, name: str, collection_id: UUID, configuration: dict[str, Any]
-    ) -> ChromaCollection:
-        return cast("ChromaCollection", CollectionHandle(self, name, collection_id, configuration))
 
     def _send(self, request: tuple[UUID | None, str, dict[str, Any]]) -> None:
         assert self._process.stdin is not None
