@@ -352,7 +352,7 @@ def alone(text: str) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "telling_words", partial(telling_words, text)
     yield "parse", partial(parse, text)
     yield "parse_by_dictionary", partial(parse_by_dictionary, text)
-    yield "statements", partial(statements, text, "Mia", AT, before=text, listeners=["Leo"])
+    yield "statements", partial(statements, text, "Mia", AT, listeners=["Leo"])
     yield "retold", partial(retold, text, "Mia", AT)
     yield "asked_to_remember", partial(asked_to_remember, text)
     yield "only_asks_to_remember", partial(only_asks_to_remember, text)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 
-from memory.offline.relative_days import with_dates
-from memory.offline.third_person import Speaker, ends_in_company, third_person
+from memory.offline.third_person import ends_in_company, third_person, with_dates
 from memory.offline.worth import content_words, has_dangling_pronoun, is_worth_keeping, stands_alone
 from memory.text import plain_form
 
@@ -277,7 +275,7 @@ _CONTINUATION = re.compile(
 
 
 def english_statements(
-    sentences: Sequence[str], speaker: Speaker, at: datetime, listeners: Sequence[str]
+    sentences: Sequence[str], name: str, at: datetime, listeners: Sequence[str]
 ) -> list[tuple[str, str]]:
     """Return the statements, in order, each with the sentence that it was taken from.
 
@@ -285,25 +283,25 @@ def english_statements(
     """
     found: list[tuple[str, str]] = []
     last: str | None = None
-    who = speaker
+    company = "others"
     for sentence in sentences:
         kept = None
         for clause in clauses(sentence, listeners):
             if _declares(clause) and stands_alone(clause) and is_worth_keeping(clause):
                 kept = last = clause
-                found.append((retold_english(clause, who, at), sentence))
+                found.append((retold_english(clause, name, at, company), sentence))
             elif last is not None and _continues(last, clause):
                 kept = last = f"{last}. {clause}"
-                found[-1] = (retold_english(last, who, at), sentence)
+                found[-1] = (retold_english(last, name, at, company), sentence)
             for named in COMPANY.finditer(clause):
-                who = replace(speaker, company=f"{speaker.their} {named['who'].lower()}")
+                company = f"their {named['who'].lower()}"
         last = kept
     return found
 
 
-def retold_english(text: str, speaker: Speaker, at: datetime) -> str:
+def retold_english(text: str, name: str, at: datetime, company: str = "others") -> str:
     """Tell a speaker's words about themselves in the third person, with dates for days."""
-    retold = with_dates(third_person(plain_spelling(text), speaker), at)
+    retold = with_dates(third_person(plain_spelling(text), name, company), at)
     return retold.strip().rstrip("!. ,;") + "."
 
 
@@ -316,16 +314,21 @@ def _declares(clause: str) -> bool:
     if _SUBJECT.match(clause):
         past = any(plain_form(word.lower()).past for word in clause.split()[2:])
         return past or not clause.startswith(_OWNED) or _OWNED_VERB.match(clause) is not None
-    named = _NAMED.match(clause) is not None and _FACTUAL.search(clause) is not None
-    return named and _FIRST_PERSON.search(clause) is None
+    named = _NAMED.match(clause) and _FACTUAL.search(clause)
+    return named is not None and _FIRST_PERSON.search(clause) is None
 
 
 def _continues(last: str, clause: str) -> bool:
     """Whether a clause stands alone once the statement before it precedes it."""
-    if not _CONTINUATION.match(clause) or _ADDRESSED.search(clause) or _INVERTED.search(clause):
-        return False
     both = f"{last}. {clause}"
-    if len(both) > LONGEST or not has_dangling_pronoun(clause) or not stands_alone(both):
+    if (
+        not _CONTINUATION.match(clause)
+        or _ADDRESSED.search(clause)
+        or _INVERTED.search(clause)
+        or len(both) > LONGEST
+        or not has_dangling_pronoun(clause)
+        or not stands_alone(both)
+    ):
         return False
     plain = re.sub(r"^(?:She|He|They|It)\b", "Clara", clause)
     return is_worth_keeping(plain) and len(content_words(clause)) > 1

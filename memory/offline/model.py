@@ -22,7 +22,7 @@ from memory.models import (
     Usage,
     Verdict,
 )
-from memory.offline.statements import Statement, statements
+from memory.offline.statements import statements
 from memory.runtime import in_thread_if_long
 from memory.text import is_japanese, sentences, telling_words
 
@@ -127,12 +127,13 @@ def combine(newer: str, older: str) -> str | None:
     """Return one text that states all that both state; None if they may conflict."""
     if (whole := covering(newer, older)) is not None:
         return whole
-    if max(map(len, (newer, older))) > _MOST_LONGER * min(map(len, (newer, older))):
-        return None
+    shorter, longer = sorted((newer, older), key=len)
     new_sentences, old_sentences = sentences(newer), sentences(older)
-    if len(new_sentences) * len(old_sentences) > _MOST_PAIRS:
-        return None
-    if any(_may_conflict(new, old) for new in new_sentences for old in old_sentences):
+    if (
+        len(longer) > _MOST_LONGER * len(shorter)
+        or len(new_sentences) * len(old_sentences) > _MOST_PAIRS
+        or any(_may_conflict(new, old) for new in new_sentences for old in old_sentences)
+    ):
         return None
     added = [sentence for sentence in old_sentences if not covers(newer, sentence)]
     return " ".join([newer.rstrip(), *added])
@@ -145,7 +146,7 @@ def _may_conflict(a: str, b: str) -> bool:
 
 
 def _extracted(turns: Sequence[Turn], context: Sequence[Turn]) -> Extraction:
-    heard = [*context, *turns]
+    speakers = {turn.speaker for turn in (*context, *turns)}
     candidates = [
         Candidate(
             content=statement.text,
@@ -156,14 +157,8 @@ def _extracted(turns: Sequence[Turn], context: Sequence[Turn]) -> Extraction:
         )
         for number, turn in enumerate(turns)
         if not turn.is_bot
-        for statement in _stated(heard, len(context) + number)
+        for statement in statements(
+            turn.text, turn.speaker, turn.at, listeners=sorted(speakers - {turn.speaker})
+        )
     ]
     return Extraction(candidates=tuple(candidates), usage=_FREE)
-
-
-def _stated(turns: Sequence[Turn], position: int) -> list[Statement]:
-    """Return what a turn states, read with what its speaker said before it."""
-    turn = turns[position]
-    own = " ".join(one.text for one in turns[:position] if one.speaker == turn.speaker)
-    listeners = sorted({one.speaker for one in turns} - {turn.speaker})
-    return statements(turn.text, turn.speaker, turn.at, before=own, listeners=listeners)

@@ -1,48 +1,20 @@
-"""English words about oneself, retold in the third person.
+"""English words about oneself, retold in the third person, with dates for relative days.
 
-The name stands for "I" and "me", and again where a pronoun could mean somebody else. "She" and
-"he" stand only for a speaker who said which; for everybody else it is "their" and "themself".
+The name stands for "I" and "me", and again where a pronoun could mean somebody else. Nobody is
+called "she" or "he": it is "their" and "themself".
+
+"Last Friday" and "two weeks ago" become dates where they are unambiguous. A week or a weekend is
+named by the day of the talk ("in the week before 8 May 2026"). Words that two people would count
+differently ("next Friday", "last summer") stay, with the day of the talk.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from memory.text import plain_form
-
-
-@dataclass(frozen=True)
-class Speaker:
-    """A speaker's name, pronoun ("she", "he" or "they") and the people whom "we" includes."""
-
-    name: str
-    pronoun: str = "they"
-    company: str = "others"
-
-    @property
-    def their(self) -> str:
-        return {"she": "her", "he": "his"}.get(self.pronoun, "their")
-
-    @property
-    def themself(self) -> str:
-        return {"she": "herself", "he": "himself"}.get(self.pronoun, "themself")
-
-
-_FEMALE = r"(?:mom|mum|mother|mommy|grandma|grandmother|woman|girl|wife|sister|aunt|actress)"
-_MALE = r"(?:dad|father|daddy|grandpa|grandfather|man|guy|boy|husband|brother|uncle|actor|waiter)"
-_SELF = r"\b(?:I['’]?m|I am|I was|being|becoming|become|as) (?:an?|the) (?:[\w-]+ ){0,2}?"
-_FEMALE_SELF = re.compile(rf"{_SELF}{_FEMALE}\b", re.IGNORECASE)
-_MALE_SELF = re.compile(rf"{_SELF}{_MALE}\b", re.IGNORECASE)
-
-
-def pronoun_of(text: str) -> str:
-    """Return the pronoun that a speaker's words give them: "she" for "I'm a mom", else "they"."""
-    female, male = _FEMALE_SELF.search(text), _MALE_SELF.search(text)
-    if bool(female) == bool(male):
-        return "they"
-    return "she" if female else "he"
-
 
 _TOGETHER = re.compile(
     r"(?:^|(?<=[,.-] )|(?<=\b(?:when|that|with) )|(?<=\b(?:where|while|after|since|today) )|"
@@ -74,10 +46,6 @@ _UNCHANGED = frozenset(
     "can could will would should may might must had did was were used put read cut let set hit "
     "hurt quit shut bet cost split spread burst can't couldn't won't wouldn't didn't hadn't "
     "shouldn't mustn't wasn't weren't saw found left felt lay lit wound bore fell ground".split()
-)
-_AUXILIARIES = frozenset(
-    "can could will would should may might must did didn't used can't couldn't won't wouldn't "
-    "shouldn't does has".split()
 )
 _COMMON_VERBS = frozenset(
     "haven't don't am go do have make take get play watch read write work live study teach cook "
@@ -114,11 +82,14 @@ _OTHER_VERB_FORM = re.compile(
 _STOP = re.compile(rf"{_FIRST.pattern}|[.;]")
 
 
-def third_person(text: str, speaker: Speaker) -> str:
-    """Retell the first person as the third. `text` has straight apostrophes."""
-    retold = _Retelling(_TOGETHER.sub(_company_first, text), speaker).run()
-    retold = retold.replace(f"{_COMPANY} {speaker.name}'s", f"{_COMPANY} {speaker.their}")
-    retold = retold.replace(_COMPANY, f"{speaker.name} and")
+def third_person(text: str, name: str, company: str = "others") -> str:
+    """Retell the first person as the third. `text` has straight apostrophes.
+
+    `company`: the people whom "we" includes.
+    """
+    retold = _Retelling(_TOGETHER.sub(_company_first, text), name, company).run()
+    retold = retold.replace(f"{_COMPANY} {name}'s", f"{_COMPANY} their")
+    retold = retold.replace(_COMPANY, f"{name} and")
     return retold[:1].upper() + retold[1:]
 
 
@@ -137,15 +108,14 @@ def _company_first(match: re.Match[str]) -> str:
 class _Retelling:
     """A text, retold up to `end`."""
 
-    def __init__(self, text: str, speaker: Speaker) -> None:
+    def __init__(self, text: str, name: str, company: str) -> None:
         self.text = text
-        self.speaker = speaker
+        self.name = name
+        self.company = company
         self.parts: list[str] = []
         self.end = 0
         self.named = False
         self.plural = False
-        self.predicate_at: int | None = None
-        """Where the words behind the last subject and its verb begin."""
 
     def run(self) -> str:
         for match in _FIRST.finditer(self.text):
@@ -159,21 +129,12 @@ class _Retelling:
         return "".join([*self.parts, self.text[self.end :]])
 
     def _subject(self, match: re.Match[str], word: str) -> str:
-        who = self._together("they") if word.startswith("we") else self._single_subject(match)
-        self.predicate_at = self.end
+        who = self._together("they") if word.startswith("we") else self.name
         if word == "i":
             return who + self._conjugated_predicate()
-        verb = _VERBS[word]
         if word == "i'd" and _is_participle_next(self.text, match.end()):
-            verb = "had"
-        return f"{who} {verb}".strip()
-
-    def _single_subject(self, match: re.Match[str]) -> str:
-        """Return the name; the pronoun for a later subject of the same sentence."""
-        if self.predicate_at is None or self.speaker.pronoun == "they":
-            return self.speaker.name
-        is_new_sentence = ". " in self.text[self.predicate_at : match.start()]
-        return self.speaker.name if is_new_sentence else self.speaker.pronoun
+            return f"{who} had"
+        return f"{who} {_VERBS[word]}".strip()
 
     def _together(self, pronoun: str) -> str:
         """Return "Mia and others", or the pronoun where company was named before."""
@@ -182,30 +143,26 @@ class _Retelling:
         self.plural = True
         if known and not before.endswith(". "):
             return pronoun
-        return f"{self.speaker.name} and {self.speaker.company}"
+        return f"{self.name} and {self.company}"
 
     def _other(self, word: str) -> str:
-        name = self.speaker.name
         if word == "us":
             return self._together("them")
         if word in ("my", "our") and self.named:
-            return self.speaker.their if word == "my" else "their"
-        fixed = {"myself": self.speaker.themself, "ourselves": "themselves", "me": name}
-        return fixed.get(word, f"{name}'s")
+            return "their"
+        fixed = {"myself": "themself", "ourselves": "themselves", "me": self.name}
+        return fixed.get(word, f"{self.name}'s")
 
     def _conjugated_predicate(self) -> str:
         """Return the words from "I" to the end of its clause, with its verbs for one person."""
         match = _TO_VERB.match(self.text, self.end)
         if match is None:
             return ""
-        self.end = self.predicate_at = match.end()
-        verb = _conjugated(match["verb"])
-        if verb in _AUXILIARIES:
-            return match["before"] + verb
+        self.end = match.end()
         stop = _STOP.search(self.text, self.end)
         rest = self.text[self.end : stop.start() if stop else None]
         self.end += len(rest)
-        return match["before"] + verb + _NEXT_VERB.sub(_later_verb, rest)
+        return match["before"] + _conjugated(match["verb"]) + _NEXT_VERB.sub(_later_verb, rest)
 
 
 def _later_verb(match: re.Match[str]) -> str:
@@ -235,3 +192,111 @@ def _conjugated(verb: str) -> str:
     if re.search(r"(?:s|sh|ch|x|z|o)$", plain):
         return verb + "es"
     return verb[:-1] + "ies" if re.search(r"[^aeiou]y$", plain) else verb + "s"
+
+
+# --- dates for relative days ----------------------------------------------------------------------
+
+_NUMBERS = {
+    word: number
+    for number, word in enumerate(
+        "one two three four five six seven eight nine ten eleven twelve".split(), start=1
+    )
+} | {"a": 1, "an": 1}
+_WEEKDAYS = "mon tue wed thu fri sat sun".split()
+_WEEKDAY = (
+    r"(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs(?:day)?)?|fri(?:day)?"
+    r"|sat(?:urday)?|sun(?:day)?)"
+)
+_DAYS = {
+    "the day before yesterday": -2, "yesterday": -1, "today": 0, "tomorrow": 1,
+    "the day after tomorrow": 2,
+}  # fmt: skip
+_AFTER_PREPOSITION = (
+    r"(?:(?P<lead>\b(?:since|until|till|from|by|before|after|of|for|on|in|over|during|than)) )?"
+)
+_RELATIVE = re.compile(
+    _AFTER_PREPOSITION
+    + r"\b(?:(?P<night>last night|tonight)"
+    + r"|(?P<day>the day before yesterday|the day after tomorrow|yesterday|today|tomorrow)"
+    + r"(?: (?P<part>morning|afternoon|evening|night))?"
+    + rf"|(?:last|this past) (?P<weekday>{_WEEKDAY})"
+    + r"|(?P<which>last|this past|this|next) (?P<period>week|weekend|month|year)"
+    + r"|(?:(?P<vague>about|around|over|almost|nearly|more than|like) )?"
+    + r"(?P<count>\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+    + r"|(?:a )?few|(?:a )?couple(?: of)?|several) (?P<unit>day|week|weekend|month|year)s? (?:ago|"
+    r"back)"
+    + r"|(?P<unplain>(?:last|this past|this|next) (?:summer|winter|spring|fall|autumn|semester|"
+    r"season)"
+    + rf"|(?:this|next|this coming) {_WEEKDAY}|the other (?:day|week|night)))"
+    + r"(?P<owner>'s)?(?![\w'-])",
+    re.IGNORECASE,
+)
+
+
+def with_dates(text: str, at: datetime) -> str:
+    """Replace the days that are named relative to `at` by dates."""
+    dated = _RELATIVE.sub(lambda match: _dated(match, at), text)
+    return dated[:1].upper() + dated[1:] if text[:1].isupper() else dated
+
+
+def _dated(match: re.Match[str], at: datetime) -> str:
+    found = _preposition_and_date(match, at)
+    if found is None or match["owner"]:
+        return f"{match[0]} (said on {_date(at)})"
+    preposition, when = found
+    lead = (match["lead"] or "").lower()
+    if lead in ("", "on", "in"):
+        return f"{preposition} {when}".strip()
+    return f"{match['lead']} {when}"
+
+
+def _preposition_and_date(match: re.Match[str], at: datetime) -> tuple[str, str] | None:
+    """Return the preposition and the date; None if it is ambiguous."""
+    if match["unplain"]:
+        return None
+    if match["night"]:
+        last = match["night"].lower() == "last night"
+        part, day = ("night", at - timedelta(days=1)) if last else ("evening", at)
+        return "on", f"the {part} of {_date(day)}"
+    if match["day"]:
+        on = _date(at + timedelta(days=_DAYS[match["day"].lower()]))
+        return "on", f"the {match['part']} of {on}" if match["part"] else on
+    if match["weekday"]:
+        wanted = _WEEKDAYS.index(match["weekday"][:3].lower())
+        return "on", _date(at - timedelta(days=(at.weekday() - wanted - 1) % 7 + 1))
+    if match["which"]:
+        return _period(match["which"].lower(), match["period"].lower(), at)
+    return _ago(match, at)
+
+
+def _period(which: str, period: str, at: datetime) -> tuple[str, str]:
+    past = which in ("last", "this past")
+    if period in ("week", "weekend"):
+        side = "before" if past else "after" if which == "next" else "of"
+        return ("in" if period == "week" else "on"), f"the {period} {side} {_date(at)}"
+    step = -1 if past else 1 if which == "next" else 0
+    return "in", _months_on(at, step) if period == "month" else str(at.year + step)
+
+
+def _ago(match: re.Match[str], at: datetime) -> tuple[str, str]:
+    count, unit = match["count"].lower(), match["unit"].lower()
+    number = int(count) if count.isdigit() else _NUMBERS.get(count)
+    exactly: dict[str, Callable[[int], tuple[str, str]]] = {
+        "day": lambda n: ("on", _date(at - timedelta(days=n))),
+        "month": lambda n: ("in", _months_on(at, -n)),
+        "year": lambda n: ("in", str(at.year - n)),
+    }
+    if number is None or unit not in exactly or number > 1_000:
+        units = unit if number == 1 else f"{unit}s"
+        return "", f"{match['vague'] or ''} {match['count']} {units} before {_date(at)}".strip()
+    on, when = exactly[unit](number)
+    return ("around", when) if match["vague"] else (on, when)
+
+
+def _months_on(at: datetime, step: int) -> str:
+    year, month = divmod(at.year * 12 + at.month - 1 + step, 12)
+    return f"{datetime(year, month + 1, 1):%B %Y}"
+
+
+def _date(day: datetime) -> str:
+    return f"{day.day} {day:%B %Y}"

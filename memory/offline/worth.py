@@ -368,11 +368,10 @@ def _is_bygone(clause: str) -> bool:
     match = _MAIN_VERB.search(clause)
     if match is None or _SUBORDINATE.search(clause[: match.start()]):
         return False
-    if re.search(r"\bmy\b", clause[match.end() :]):
-        return False
     verb = match["verb"].lower()
     past = plain_form(verb).past or verb in ("was", "were", "got", "had")
-    return past and verb not in _TURNS_OF_LIFE
+    of_own = re.search(r"\bmy\b", clause[match.end() :])
+    return past and verb not in _TURNS_OF_LIFE and of_own is None
 
 
 def content_words(clause: str) -> set[str]:
@@ -382,16 +381,17 @@ def content_words(clause: str) -> set[str]:
 
 def _is_thin(clause: str) -> bool:
     """Whether it is small talk, praise, or a mood."""
-    if _SMALL_TALK.match(clause) or _CHAT.search(clause):
-        return True
-    if _COUNTS_FOR_LITTLE.match(clause) and not re.search(r"\bfor me\b", clause):
+    if (
+        _SMALL_TALK.match(clause)
+        or _CHAT.search(clause)
+        or (_COUNTS_FOR_LITTLE.match(clause) and not re.search(r"\bfor me\b", clause))
+    ):
         return True
     subject = _FIRST_SUBJECT.search(clause)
     if subject is None or _EATS_NOT.search(clause):
         return False
-    if _THIN.match(clause, subject.start()):
-        return True
-    return _VAGUE.match(clause, subject.start()) is not None and not _is_particular(clause)
+    is_vague = _VAGUE.match(clause, subject.start()) and not _is_particular(clause)
+    return bool(_THIN.match(clause, subject.start()) or is_vague)
 
 
 def _is_particular(clause: str) -> bool:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory.offline.relative_days import with_dates
+from memory.offline.third_person import with_dates
 
 FRIDAY = datetime(2026, 5, 8, 10, tzinfo=UTC)
 
