@@ -1,4 +1,7 @@
-"""Open a store or its ledger, with the embedder and the language model of the configuration."""
+"""Open a store or its ledger, with the embedder and the language model of the configuration.
+
+Rooms are imported whole: what is in them loads when it is used, so that a command starts fast.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory import ledger, offline, providers, search, store
+from memory.config import PLAIN_THRESHOLDS, Config, server_url
 from memory.errors import ConfigError, LedgerError, LedgerOutdated
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
-    from memory.config import Config
     from memory.ledger import Ledger
     from memory.models import Scale
     from memory.protocols import Embedder, LanguageModel, VectorIndex
@@ -49,7 +53,7 @@ def open_store(
         with store.ledger.reading() as reader:
             store.embeddings.check(reader)
         store.scrub()  # clear what a crash or another process left of forgotten memories
-    except BaseException:  # Ctrl-C too must not leave the ledger open
+    except BaseException:  # whatever ends the start, Ctrl-C too, must not leave the ledger open
         store.close()
         raise
     return store
@@ -69,9 +73,7 @@ def read_store(config: Config) -> MemoryStore:
 
     Raises: LedgerMissing, LedgerOutdated, LedgerError, EmbedderMismatch.
     """
-    from memory.ledger import Ledger
-
-    return _store(Ledger.open(config.memory.effective_ledger_url), config, open_index=None)
+    return _store(read_ledger(config), config, open_index=None)
 
 
 @contextlib.contextmanager
@@ -83,14 +85,12 @@ def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
 
     Raises: LedgerMissing, LedgerError.
     """
-    from memory.ledger import Ledger
-
     try:
         read_ledger(config).close()
     except LedgerOutdated as exc:
         with tempfile.TemporaryDirectory(prefix="memory-doctor-") as folder:
             url = config.memory.effective_ledger_url
-            copy = Ledger.upgraded_copy(url, Path(folder) / "ledger.db")
+            copy = ledger.Ledger.upgraded_copy(url, Path(folder) / "ledger.db")
             with _store(copy, config, open_index=None) as store:
                 yield store, str(exc)
         return
@@ -109,15 +109,13 @@ def open_ledger(config: Config) -> Ledger:
 
     Raises: LedgerError.
     """
-    from memory.ledger import Ledger
-
     url = config.memory.effective_ledger_url
     try:
-        return Ledger.create(url)
+        return ledger.Ledger.create(url)
     except LedgerOutdated:
         copy = upgrade_ledger(config)
         logger.warning("the ledger was upgraded; as it was before, it is kept in %s", copy)
-        return Ledger.create(url)
+        return ledger.Ledger.create(url)
 
 
 def open_existing_ledger(config: Config) -> Ledger:
@@ -135,9 +133,7 @@ def upgrade_ledger(config: Config) -> Path | None:
 
     Raises: LedgerMissing, LedgerError.
     """
-    from memory.ledger import Ledger
-
-    return Ledger.upgrade(config.memory.effective_ledger_url, Path(config.memory.data_dir))
+    return ledger.Ledger.upgrade(config.memory.effective_ledger_url, Path(config.memory.data_dir))
 
 
 def read_ledger(config: Config) -> Ledger:
@@ -145,9 +141,7 @@ def read_ledger(config: Config) -> Ledger:
 
     Raises: LedgerMissing, LedgerOutdated, LedgerError.
     """
-    from memory.ledger import Ledger
-
-    return Ledger.open(config.memory.effective_ledger_url)
+    return ledger.Ledger.open(config.memory.effective_ledger_url)
 
 
 def _store(
@@ -156,12 +150,9 @@ def _store(
     open_index: Callable[[Ledger], VectorIndex] | None,
     own: Embedder | None = None,
 ) -> MemoryStore:
-    from memory.providers import OwnEmbedder
-    from memory.store import MemoryStore
-
     try:
-        embedder = OwnEmbedder(own) if own is not None else build_embedder(config)
-        return MemoryStore(
+        embedder = providers.OwnEmbedder(own) if own is not None else build_embedder(config)
+        return store.MemoryStore(
             ledger,
             embedder,
             open_index,
@@ -181,11 +172,9 @@ def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
 
     Raises: IndexFault where another process has the folder, or no server answers.
     """
-    from memory.search import ChromaServer, EmbeddedChroma, ServedChroma
-
     chroma = config.memory.chroma
     if chroma.host is not None:
-        server = ChromaServer(
+        server = search.ChromaServer(
             host=chroma.host,
             port=chroma.port,
             ssl=chroma.ssl,
@@ -193,8 +182,8 @@ def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
             database=chroma.database,
             headers=chroma_headers(),
         )
-        return ServedChroma(server, ledger.store_id())
-    return EmbeddedChroma(Path(config.memory.data_dir) / "chroma")
+        return search.ServedChroma(server, ledger.store_id())
+    return search.EmbeddedChroma(Path(config.memory.data_dir) / "chroma")
 
 
 # --- the language model ---------------------------------------------------------------------------
@@ -207,19 +196,16 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
 
     Raises: ConfigError where a key or a library is missing, or a model of one's own cannot be made.
     """
-    from memory.offline import OfflineModel
-
     if own is None and ":" in config.llm.provider:
         own = _call_factory(config, "llm.provider", config.llm.provider)
     if own is not None:
         return guarded(own, config)
     if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
-        return OfflineModel()
+        return offline.OfflineModel()
     if config.llm.provider == "openai":
         return _with_breaker(_openai_model(config), config)
-    from memory.providers import GeminiModel  # 0.4 s that the offline model does without
-
-    return _with_breaker(GeminiModel(_gemini_key(config, "llm.provider"), config.llm), config)
+    key = _gemini_key(config, "llm.provider")
+    return _with_breaker(providers.GeminiModel(key, config.llm), config)
 
 
 def guarded(model: LanguageModel, config: Config) -> LanguageModel:
@@ -227,19 +213,15 @@ def guarded(model: LanguageModel, config: Config) -> LanguageModel:
 
     Raises: ConfigError where somebody's own object lacks something.
     """
-    from memory.offline import OfflineModel
-    from memory.providers import CircuitBreaker, OwnModel, RemoteModel
-
-    if type(model) is OfflineModel or isinstance(model, CircuitBreaker | OwnModel | RemoteModel):
+    ours = providers.CircuitBreaker | providers.OwnModel | providers.RemoteModel
+    if type(model) is offline.OfflineModel or isinstance(model, ours):
         return model
-    return _with_breaker(OwnModel(model, config.llm.concurrency), config)
+    return _with_breaker(providers.OwnModel(model, config.llm.concurrency), config)
 
 
 def _with_breaker(model: LanguageModel, config: Config) -> LanguageModel:
-    from memory.providers import CircuitBreaker
-
     llm = config.llm
-    return CircuitBreaker(
+    return providers.CircuitBreaker(
         model,
         failures=llm.breaker_failures,
         pause_s=llm.breaker_pause_s,
@@ -250,13 +232,13 @@ def _with_breaker(model: LanguageModel, config: Config) -> LanguageModel:
 
 def _openai_model(config: Config) -> LanguageModel:
     with installed("openai", "llm.provider"):
-        from memory.providers import OpenAIModel
+        make = providers.OpenAIModel
 
     if config.llm.model is None:
         remedy = "set llm.model to a name that it knows"
         raise ConfigError("llm.provider", "", "openai needs the name of a model", remedy)
     server = _openai_server(config, "llm.provider", config.llm.base_url)
-    return OpenAIModel(server, config.llm, config.llm.model)
+    return make(server, config.llm, config.llm.model)
 
 
 # --- the embedder ---------------------------------------------------------------------------------
@@ -270,20 +252,14 @@ def build_embedder(config: Config) -> Embedder:
     embedding, setting = config.memory.embedding, "memory.embedding.provider"
     if ":" in embedding.provider:
         return embedder_from(config, embedding.provider, setting)
-    from memory.providers import MiniLMEmbedder, WordLlamaEmbedder
-
     if embedding.provider == "minilm":
-        from memory.search import load_minilm
-
-        return MiniLMEmbedder(load_minilm)
+        return providers.MiniLMEmbedder(search.load_minilm)
     if embedding.provider == "gemini":
-        from memory.providers import GeminiEmbedder
-
         key = _gemini_key(config, setting)
-        return GeminiEmbedder(key, config.llm, embedding.model, embedding.dim)
+        return providers.GeminiEmbedder(key, config.llm, embedding.model, embedding.dim)
     if embedding.provider == "openai":
         return _openai_embedder(config, setting)
-    return WordLlamaEmbedder()
+    return providers.WordLlamaEmbedder()
 
 
 def embedder_from(config: Config, factory: str, setting: str = "--embedder") -> Embedder:
@@ -291,14 +267,12 @@ def embedder_from(config: Config, factory: str, setting: str = "--embedder") -> 
 
     Raises: ConfigError.
     """
-    from memory.providers import OwnEmbedder
-
-    return OwnEmbedder(_call_factory(config, setting, factory))
+    return providers.OwnEmbedder(_call_factory(config, setting, factory))
 
 
 def _openai_embedder(config: Config, setting: str) -> Embedder:
     with installed("openai", setting):
-        from memory.providers import OpenAIEmbedder
+        make = providers.OpenAIEmbedder
 
     embedding = config.memory.embedding
     if (embedding.model is None) != (embedding.dim is None):
@@ -307,14 +281,12 @@ def _openai_embedder(config: Config, setting: str) -> Embedder:
         raise ConfigError(setting, "", problem, remedy)
     of_the_model = config.llm.base_url if config.llm.provider == "openai" else None
     server = _openai_server(config, setting, embedding.base_url or of_the_model)
-    return OpenAIEmbedder(server, config.llm, embedding.model, embedding.dim)
+    return make(server, config.llm, embedding.model, embedding.dim)
 
 
 def build_scale(config: Config, embedder: Embedder) -> Scale:
     """Return the configured curve from the embedder's cosine to similarity."""
     if config.memory.thresholds_without_scale:
-        from memory.config import PLAIN_THRESHOLDS
-
         logger.warning(PLAIN_THRESHOLDS)
     return config.memory.scale_for(embedder.fingerprint)
 
@@ -334,7 +306,7 @@ def _call_factory(config: Config, setting: str, provider: str) -> Any:
         return factory(config) if takes_one else factory()
     except ConfigError:
         raise
-    except Exception as exc:  # somebody else's code may raise anything
+    except Exception as exc:  # somebody else's code raises anything: the setting is at fault
         raise ConfigError(
             setting,
             "",
@@ -355,20 +327,17 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAI
 
     Raises: ConfigError.
     """
-    from memory.config import server_url
-    from memory.providers import OpenAIServer
-
     url = base_url or config.openai_url
     if url is not None:
         try:
             server_url(url)
         except ValueError as exc:
             raise ConfigError("OPENAI_BASE_URL", "", str(exc)) from exc
-        return OpenAIServer(config.openai_key, url)
+        return providers.OpenAIServer(config.openai_key, url)
     if config.openai_key is None:
         remedy = "set OPENAI_API_KEY, or name a server that needs none in llm.base_url"
         raise ConfigError(setting, "", "openai needs an API key", remedy)
-    return OpenAIServer(config.openai_key)
+    return providers.OpenAIServer(config.openai_key)
 
 
 @contextlib.contextmanager

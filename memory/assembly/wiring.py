@@ -1,4 +1,7 @@
-"""Build the systems on a store and a model: deduplicator, review, chatbot, agent."""
+"""Build the systems on a store and a model: deduplicator, review, chatbot, agent.
+
+Rooms are imported whole, as in `stores`.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,17 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory import agent, deduplicator, extractor, offline, review
 from memory.assembly.stores import build_model, guarded, open_store
+from memory.config import Config, configured
 from memory.errors import InputError
+from memory.models import PERSON
+from memory.store import Asker
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from memory.agent import AgentTools, OnSaved, WorkspaceMemorySync
-    from memory.config import Config
     from memory.deduplicator import MemoryDeduplicator
     from memory.extractor import ChatMemory, MemoryExtractor, OnExtracted
     from memory.ledger import Ledger
@@ -38,50 +44,41 @@ def build_deduplicator(
 
     Raises: ConfigError where such an object lacks a method.
     """
-    from memory.deduplicator import DistributedExecutor, MemoryDeduplicator
-
     llm = config.llm
     url = config.memory.effective_ledger_url
-    return MemoryDeduplicator(
+    return deduplicator.MemoryDeduplicator(
         store,
         guarded(model, config),
         config.memory,
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
         price=llm.price,
-        executor=None if executor is None else DistributedExecutor(executor, url),
+        executor=None if executor is None else deduplicator.DistributedExecutor(executor, url),
     )
 
 
 def build_answers(store: MemoryStore, config: Config) -> Answers:
     """Build what applies a person's answers, as a run of its own."""
-    from memory.deduplicator import new_run
-    from memory.review import Answers
-
-    return Answers(store, config.memory.rules, new_run())
+    return review.Answers(store, config.memory.rules, deduplicator.new_run())
 
 
 def build_review(
     store: MemoryStore, config: Config, model: LanguageModel, *, blind: bool = False
 ) -> Review:
     """Build a review: the offline judge proposes by itself, the model on request."""
-    from memory.agent import follow_undo
-    from memory.deduplicator import Judging
-    from memory.models import PERSON
-    from memory.offline import OfflineModel
-    from memory.review import Proposals, Review
-    from memory.store import Asker
-
-    rules, offline, model = config.memory.rules, OfflineModel(), guarded(model, config)
-    deduplicator = build_deduplicator(store, config, model)
-    judges = {one.name: Judging(store, one, rules) for one in (offline, model)}
-    return Review(
+    rules, model = config.memory.rules, guarded(model, config)
+    planner = build_deduplicator(store, config, model)
+    judges = [offline.OfflineModel(), model]
+    return review.Review(
         store,
         rules,
-        lambda: deduplicator.plan(Asker(PERSON)),
-        Proposals(judges, config.llm.budget_s),
+        lambda: planner.plan(Asker(PERSON)),
+        review.Proposals(
+            {judge.name: deduplicator.Judging(store, judge, rules) for judge in judges},
+            config.llm.budget_s,
+        ),
         build_answers(store, config),
-        lambda undone: follow_undo(store, build_workspace(config, store.ledger), undone),
+        lambda undone: agent.follow_undo(store, build_workspace(config, store.ledger), undone),
         blind=blind,
     )
 
@@ -95,9 +92,7 @@ def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) ->
 def _extractor(
     store: MemoryStore, config: Config, model: LanguageModel, deduplicator: MemoryDeduplicator
 ) -> MemoryExtractor:
-    from memory.extractor import MemoryExtractor
-
-    return MemoryExtractor(
+    return extractor.MemoryExtractor(
         store,
         deduplicator,
         model,
@@ -123,8 +118,6 @@ def open_chat_memory(
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
-    from memory.config import configured
-
     config = configured(config, settings)
     language = build_model(config, model)
     store = open_store(config, embedder=embedder)
@@ -149,11 +142,9 @@ def build_chat_memory(
     release: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> ChatMemory:
     """Build the memory of a live bot on an open store; `release` is called when it closes."""
-    from memory.extractor import ChatMemory
-
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)
-    return ChatMemory(
+    return extractor.ChatMemory(
         store,
         _extractor(store, config, model, deduplicator),
         deduplicator,
@@ -171,23 +162,14 @@ def build_tools(
 
     Raises: InputError if `agent.user` is set and memories of different users may meet.
     """
-    from memory.agent import (
-        AgentTools,
-        ConsolidationEngine,
-        Distances,
-        compose_response,
-        without_question,
-    )
-    from memory.agent import MemoryStore as AgentStore
-
-    agent = config.agent
-    if agent.user is not None:
+    settings = config.agent
+    if settings.user is not None:
         config.memory.check_users_apart("leave agent.user out")
-    own = AgentStore(store, user=agent.user, observers=observers)
-    engine = ConsolidationEngine(agent.merge_distance)
-    distances = Distances(guard=agent.guard_distance, link=agent.link_distance)
-    compose = without_question if agent.quiet_scaffolds else compose_response
-    return AgentTools(own, engine, build_workspace(config), distances, compose)
+    own = agent.MemoryStore(store, user=settings.user, observers=observers)
+    engine = agent.ConsolidationEngine(settings.merge_distance)
+    distances = agent.Distances(guard=settings.guard_distance, link=settings.link_distance)
+    compose = agent.without_question if settings.quiet_scaffolds else agent.compose_response
+    return agent.AgentTools(own, engine, build_workspace(config), distances, compose)
 
 
 def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMemorySync | None:
@@ -201,9 +183,7 @@ def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMe
             folder = reader.meta(_WORKSPACE)
     if folder is None:
         return None
-    from memory.agent import WorkspaceMemorySync
-
-    return WorkspaceMemorySync(Path(folder))
+    return agent.WorkspaceMemorySync(Path(folder))
 
 
 def keep_workspace(config: Config, ledger: Ledger) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from pydantic import SecretStr
@@ -78,9 +78,10 @@ _EMBED_AT_ONCE = 256
 class _Effort:
     """Attempts and cost of deciding about one new memory so far."""
 
-    attempts: int = 0
-    lost: Usage = field(default_factory=Usage)
+    calls: CallBudget
+    lost: Usage
     """Cost of answers that came to nothing because other writes came first."""
+    attempts: int = 0
     budget: Budget | None = None
 
 
@@ -224,13 +225,12 @@ class MemoryDeduplicator:
         """Prepare, decide and apply the first of these, at least one; again after a conflict."""
         size = self._store.pace.size if self._many else 1
         batch = [new[0], *takewhile(lambda one: one.named is None, new[1:size])]
-        effort = _Effort()
-        if batch[0].named is not None:
-            effort.lost = batch[0].named.usage
+        lost = Usage() if batch[0].named is None else batch[0].named.usage
+        effort = _Effort(calls, lost)
         with telemetry.span("write") as span:
             while True:
                 effort.attempts += 1
-                settled = await self._decide(batch, effort, calls)
+                settled = await self._decide(batch, effort)
                 decided = [one for one in settled if isinstance(one, Decided)]
                 apply = self._store.apply_all
                 done = await in_thread(apply, decided, run=run, lease=lease) if decided else []
@@ -244,9 +244,7 @@ class MemoryDeduplicator:
                 named = batch[0].named and NamedMerge(conflict=why, usage=batch[0].named.usage)
                 batch = [replace(batch[0], named=named)]
 
-    async def _decide(
-        self, batch: Sequence[_Incoming], effort: _Effort, calls: CallBudget
-    ) -> list[Outcome | Decided]:
+    async def _decide(self, batch: Sequence[_Incoming], effort: _Effort) -> list[Outcome | Decided]:
         """Decide about the first of these, at least one, each as if those before it were stored.
 
         It ends where only the store can tell, or where a model elsewhere is to be asked. A merge
@@ -259,13 +257,7 @@ class MemoryDeduplicator:
         k = self._config.dedup_candidates if self._config.dedup_enabled else 0
         lower = self._rules.lower
         memories = [one.embedded or one.memory for one in batch]
-        prepared = await in_thread(
-            self._store.prepare,
-            memories,
-            k if self._config.dedup_enabled else 0,
-            lower,
-            self._asker,
-        )
+        prepared = await in_thread(self._store.prepare, memories, k, lower, self._asker)
         settled: list[Outcome | Decided] = []
         before: PendingWrites | None = None
         for incoming, found in zip(batch, prepared, strict=True):
@@ -276,7 +268,7 @@ class MemoryDeduplicator:
             new = found if before is None else self._seen(found, before)
             if new is None:
                 break
-            decided = await self._decide_one(new, incoming, effort, calls, alone=not settled)
+            decided = await self._decide_one(new, incoming, effort, alone=not settled)
             if decided is None:
                 break
             settled.append(decided)
@@ -290,7 +282,6 @@ class MemoryDeduplicator:
         arrival: NewMemory,
         incoming: _Incoming,
         effort: _Effort,
-        calls: CallBudget,
         *,
         alone: bool,
     ) -> Decided | None:
@@ -322,7 +313,7 @@ class MemoryDeduplicator:
         elif isinstance(decision, Question):
             if not alone and self._model.name != OFFLINE:
                 return None
-            decision = await self._asked(decision, new, effort, calls)
+            decision = await self._asked(decision, new, effort)
         candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
         condition = WhileNearest(found.revision, self._asker.bound_by, self._rules.lower)
         return Decided(replace(decision, candidates=candidates), condition, arrival.new)
@@ -351,18 +342,17 @@ class MemoryDeduplicator:
             if hit.similarity < lower or is_like_all_of(self._store, new, hit.memory.id, lower)
         )
 
-    async def _asked(
-        self, question: Question, new: Memory, effort: _Effort, calls: CallBudget
-    ) -> Decision:
-        """One judgement, in doubt one second reading; a later batch asks what that leaves open."""
+    async def _asked(self, question: Question, new: Memory, effort: _Effort) -> Decision:
+        """Ask once, in doubt with one second reading; a later batch asks what that leaves open."""
         if effort.attempts > _MOST_QUESTIONS:
             return add(new, _OTHERS_FIRST, pending=True)
-        if not calls.left:
+        if not effort.calls.left:
             return add(new, "the budget of calls is spent", pending=True)
         effort.budget = effort.budget or Budget(self._settings.budget_s)
-        asking = Asking(calls, effort.budget)
+        asking = Asking(effort.calls, effort.budget)
         decision = await self._judging.decide(question, asking, most_answers=1)
-        return decision if calls.answered or not decision.pending else without_fallback(decision)
+        is_fallback = decision.pending and not effort.calls.answered
+        return without_fallback(decision) if is_fallback else decision
 
     # --- a whole store ---
 

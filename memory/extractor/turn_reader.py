@@ -75,10 +75,12 @@ class TurnsRead:
 
 @dataclass(frozen=True)
 class Shown:
+    """The turns and the memories that a model was shown."""
+
     turns: Sequence[Turn] = ()
     remembered: Sequence[Memory] = ()
 
-    def was_copied(self, candidate: Candidate, speaker: str) -> bool:
+    def _was_copied(self, candidate: Candidate, speaker: str) -> bool:
         """Whether the candidate repeats another speaker's memory that no turn mentions.
 
         Its words that no turn holds all stand in one such memory, and they are at least half of
@@ -98,9 +100,15 @@ class Shown:
             logger.warning("a candidate was dropped: it copies a memory of another speaker")
         return copied
 
+    def uncopied(
+        self, taken: Sequence[tuple[SourceTurns, Candidate]]
+    ) -> list[tuple[SourceTurns, Candidate]]:
+        """Return the candidates that copy no memory of another speaker."""
+        return [one for one in taken if not self._was_copied(one[1], one[0].anchor.turn.speaker)]
+
     @property
     def texts(self) -> list[str]:
-        """All texts that `was_copied` reads."""
+        """Return all texts that `uncopied` reads."""
         return [*(turn.text for turn in self.turns), *(one.content for one in self.remembered)]
 
     @property
@@ -243,7 +251,7 @@ class TurnReader:
             extraction, shown = await self._ask(to_ask)
             usage = extraction.usage
             taken, over_limit = _limited(extraction.candidates, to_ask)
-            for said, candidate in await in_thread_if_long(shown.texts, _uncopied, taken, shown):
+            for said, candidate in await in_thread_if_long(shown.texts, shown.uncopied, taken):
                 found[said.anchor.seq].append(self._kept(said, candidate, shown))
         await in_thread(self._keep_candidates, found, lease)
         return found, shown, ExtractionResult(usage=usage, over_limit=over_limit)
@@ -432,27 +440,6 @@ def _unstated(
     ]
 
 
-def _uncopied(
-    taken: Sequence[tuple[SourceTurns, Candidate]], shown: Shown
-) -> list[tuple[SourceTurns, Candidate]]:
-    """Return the candidates that copy no memory of another user."""
-    return [
-        (said, candidate)
-        for said, candidate in taken
-        if not shown.was_copied(candidate, said.anchor.turn.speaker)
-    ]
-
-
-def _requests(
-    unread: Sequence[PendingTurn],
-) -> tuple[dict[int, list[KeptCandidate]], list[PendingTurn]]:
-    """Return what each turn asks to remember, and the turns that a model is to read."""
-    asked = {one.seq: _asked(one.turn) for one in unread}
-    if not _to_read(unread):
-        return asked, []
-    return asked, [one for one in unread if not only_asks_to_remember(one.turn.text)]
-
-
 def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
     """Return the positions of the turns in which a person says more than a request."""
     return [
@@ -462,6 +449,15 @@ def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
         and not one.turn.is_bot
         and not only_asks_to_remember(one.turn.text)
     ]
+
+
+def _requests(
+    unread: Sequence[PendingTurn],
+) -> tuple[dict[int, list[KeptCandidate]], list[PendingTurn]]:
+    """Return what each turn asks to remember, and the turns that a model is to read."""
+    asked = {one.seq: _asked(one.turn) for one in unread}
+    to_read = unread if _to_read(unread) else ()
+    return asked, [one for one in to_read if not only_asks_to_remember(one.turn.text)]
 
 
 def _texts(chunk: Sequence[PendingTurn]) -> list[str]:

@@ -23,7 +23,6 @@ class Budget:
     """Seconds to wait for answers; no other time counts."""
 
     def __init__(self, total_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` is in seconds and never goes back."""
         self._clock = clock
         self._total_s = total_s
         self._left_s = total_s
@@ -101,7 +100,6 @@ class HourlyCalls(CallBudget):
     """Limits the calls within the last hour, whoever makes them."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` is in seconds and never goes back."""
         super().__init__(most)
         self.answered = True  # a single failed merge falls back at once
         self._clock = clock

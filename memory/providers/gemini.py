@@ -43,7 +43,6 @@ class GeminiModel(RemoteModel):
         self._clients: OfEachLoop[genai.Client] = OfEachLoop()
 
     async def ask_once(self, prompt: Prompt) -> RawAnswer:
-        """Raises: ModelError."""
         schema = prompt.schema.model_json_schema() if prompt.schema else None
         config = types.GenerateContentConfig(
             system_instruction=prompt.system,
@@ -110,7 +109,6 @@ class GeminiEmbedder(RemoteEmbedder):
         self._by_parameter = model.startswith("gemini-embedding-001")
 
     def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
-        """Raises: ModelError."""
         prefix = "" if self._by_parameter else "task: sentence similarity | query: "
         contents = [types.Content(parts=[types.Part(text=prefix + text)]) for text in texts]
         config = types.EmbedContentConfig(
@@ -123,7 +121,7 @@ class GeminiEmbedder(RemoteEmbedder):
                 contents=contents,
                 config=config,
             )
-        except Exception as exc:  # as above
+        except Exception as exc:  # the SDK, its HTTP library and json each raise their own
             raise _mapped(exc, self.called) from exc
         return [embedding.values or [] for embedding in response.embeddings or []]
 

@@ -54,7 +54,7 @@ Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 
 class WrappedModel(ABC):
-    """A language model that puts each question to another one, through `_ask`."""
+    """A language model that puts each question to another one; its methods raise ModelError."""
 
     def __init__(self, model: LanguageModel, page_size: int) -> None:
         self._model = model
@@ -65,11 +65,9 @@ class WrappedModel(ABC):
         return self._model.name
 
     async def judge(self, question: Question) -> Verdict:
-        """Raises: ModelError."""
         return await self._ask(Verdict, self._model.judge, question)
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Raises: ModelError."""
         return await self._ask(Rereading, self._model.reread, merges)
 
     async def extract(
@@ -79,12 +77,10 @@ class WrappedModel(ABC):
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
-        """Raises: ModelError."""
         extract = self._model.extract
         return await self._ask(Extraction, extract, turns, context=context, remembered=remembered)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """Raises: ModelError."""
         return await self._ask(Reply, self._model.reply, turns, recalled)
 
     async def aclose(self) -> None:
@@ -127,24 +123,19 @@ class OwnModel(WrappedModel):
                 answer = await ask(*args, **kwargs)
         except ModelError:
             raise
-        except asyncio.CancelledError as exc:
+        except (Exception, asyncio.CancelledError) as exc:  # somebody else's code raises anything
             task = asyncio.current_task()
-            if task is not None and task.cancelling() > 0:
-                raise
-            raise self._failure(exc) from exc  # it cancelled itself
-        except Exception as exc:  # somebody else's code: whatever it raises
-            raise self._failure(exc) from exc
+            if isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # else it cancelled itself
+            failure = ModelUnavailable(f"{self.name} failed ({_named(exc)})")
+            failure.calls = 1  # its tokens are unknown
+            raise failure from exc
         if not isinstance(answer, kind):
             given, wanted = type(answer).__name__, kind.__name__
             wrong = ModelAnswerError(f"{self.name} answered with {given}, not with {wanted}")
             wrong.calls = 1
             raise wrong
         return answer
-
-    def _failure(self, exc: BaseException) -> ModelUnavailable:
-        failure = ModelUnavailable(f"{self.name} failed ({_named(exc)})")
-        failure.calls = 1  # its tokens are unknown
-        return failure
 
 
 class OwnEmbedder:

@@ -256,7 +256,6 @@ class OpenAIEmbedder(RemoteEmbedder):
         self._shortened = {"dimensions": dim} if model.startswith("text-embedding-3") else {}
 
     def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
-        """Raises: ModelError."""
         body = {"model": self.called.model, "input": list(texts), "encoding_format": "float"}
         try:
             response = self._client.post(
@@ -268,7 +267,7 @@ class OpenAIEmbedder(RemoteEmbedder):
             rows = _Embeddings.model_validate(response).data
         except ValidationError as exc:
             raise ModelError(f"{self.called.server}'s answer holds no embeddings") from exc
-        except Exception as exc:  # as above
+        except Exception as exc:  # the SDK, its HTTP library and json each raise their own
             raise _mapped(exc, self.called) from exc
         return [row.embedding for row in sorted(rows, key=lambda row: row.index)]
 

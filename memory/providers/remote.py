@@ -174,7 +174,7 @@ class _Account:
 
 
 class RemoteModel(ABC):
-    """Judge, extractor and conversation partner behind a network."""
+    """Judge, extractor and conversation partner behind a network; its methods raise ModelError."""
 
     page_size = 48
     holds_to_schemas: ClassVar[bool]
@@ -200,10 +200,7 @@ class RemoteModel(ABC):
         """Close the connections of the running loop. May be called twice."""
 
     async def judge(self, question: Question) -> Verdict:
-        """An answer in plain text is taken as one group of all members.
-
-        Raises: ModelError.
-        """
+        """Group members that tell the same fact; an answer in plain text is one group of all."""
         if question.is_page:
             system, build = prompts.PAGE, prompts.page_question
         else:
@@ -216,7 +213,6 @@ class RemoteModel(ABC):
         )
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Raises: ModelError."""
         texts = [member.content for merge in merges for member in merge.members]
         content = await in_thread_if_long(texts, prompts.rereading_question, merges)
         prompt = Prompt(prompts.REREAD, content, prompts.ReadMerges)
@@ -231,7 +227,6 @@ class RemoteModel(ABC):
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
-        """Raises: ModelError."""
         texts = [turn.text for turn in (*turns, *context)]
         texts += [memory.content for memory in remembered]
         build = prompts.extraction_question
@@ -240,7 +235,6 @@ class RemoteModel(ABC):
         return await self._answer(prompt, prompts.read_extraction)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """Raises: ModelError."""
         texts = [turn.text for turn in turns] + [memory.content for memory in recalled]
         content = await in_thread_if_long(texts, prompts.reply_question, turns, recalled)
         return await self._answer(Prompt(prompts.REPLY, content, None), prompts.read_reply)
