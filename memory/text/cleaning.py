@@ -19,9 +19,9 @@ _UNSEEN = re.compile(
 )
 _JOINER = re.compile("[\u200c\u200d](?![\u0100-\U0010ffff])|(?<![\u0100-\U0010ffff])[\u200c\u200d]")
 _DIGIT = re.compile(r"\d")
-_CODE = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w+\b")
+_CODE = re.compile(r"\b((?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w+)\b")
 _FINAL_PUNCTUATION = " .!。！…"
-_CHUNK = re.compile("[^\\s\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_CHUNK = re.compile("([^\\s\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff]+)")
 """Characters between spaces, or between characters of a script without spaces."""
 _OPENING, _CLOSING = "\"“”„«»'‘([{¿¡", "\"“”«»'’)]}.,;:!?…"
 _WORD_PARTS = re.compile("[-'’]")
@@ -69,7 +69,7 @@ def identity(text: str) -> str:
     if text.isascii() and _PLAINLY_WRITTEN(text):
         folded = text.lower()
     else:
-        folded = _CHUNK.sub(_Folding(shouted=text.isupper()), text)
+        folded = _plain_words_folded(text, shouted=text.isupper())
     folded = " ".join(folded.split())
     plain = folded.rstrip(_FINAL_PUNCTUATION)
     if (
@@ -81,20 +81,15 @@ def identity(text: str) -> str:
     return plain or folded
 
 
-class _Folding:
-    """Folds the case of plain words, called with each chunk of a text in order."""
-
-    def __init__(self, *, shouted: bool) -> None:
-        self._shouted = shouted
-        self._first = True
-
-    def __call__(self, found: re.Match[str]) -> str:
-        chunk = found.group()
-        first, self._first = self._first, chunk[-1] in ".!?:"
-        folded = chunk.lower()
-        if folded == chunk or not _is_plain(chunk, first or self._shouted, self._shouted):
-            return chunk
-        return folded
+def _plain_words_folded(text: str, *, shouted: bool) -> str:
+    pieces = _CHUNK.split(text)
+    first = True
+    for n in range(1, len(pieces), 2):
+        chunk = pieces[n]
+        if _is_plain(chunk, first or shouted, shouted):
+            pieces[n] = chunk.lower()
+        first = chunk[-1] in ".!?:"
+    return "".join(pieces)
 
 
 def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
@@ -104,11 +99,8 @@ def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
         return first or word == "I"
     parts = _WORD_PARTS.split(word)
     tails = (parts[0][1:], *(part if len(part) == 1 else part[1:] for part in parts[1:]))
-    return all(map(str.isalpha, parts)) and (shouted or not any(map(_has_capital, tails)))
-
-
-def _has_capital(letters: str) -> bool:
-    return letters != letters.lower()
+    no_capital_inside = shouted or all(tail == tail.lower() for tail in tails)
+    return no_capital_inside and all(map(str.isalpha, parts))
 
 
 def _is_word_or_number(last: list[str]) -> bool:
@@ -133,13 +125,12 @@ def nfkc(text: str) -> str:
 
 
 def _folded(text: str) -> str:
+    """Return the text in lower case, but for codes, which are every second piece."""
     if not _DIGIT.search(text):
         return text.casefold()
-    kept, end = [], 0
-    for code in _CODE.finditer(text):
-        kept += [text[end : code.start()].casefold(), code.group()]
-        end = code.end()
-    return "".join([*kept, text[end:].casefold()])
+    pieces = _CODE.split(text)
+    pieces[::2] = map(str.casefold, pieces[::2])
+    return "".join(pieces)
 
 
 @lru_cache(maxsize=4_096)

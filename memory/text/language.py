@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from memory.text.vocabulary import IRREGULAR_PLURALS, NOT_INFLECTED, PAST, SPELLINGS
@@ -94,6 +95,7 @@ class PlainForm(NamedTuple):
     past: bool = False
 
 
+@lru_cache(maxsize=32_768)
 def plain_form(word: str) -> PlainForm:
     """Return slice for `slicing`, slice and past for `sliced`; `word` is in lower case.
 

@@ -56,10 +56,10 @@ def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
     value = _value(first)
     if value is None or _is_version(tokens, start):
         return [first], position
-    count = _Count(value, in_words=not first.surface[:1].isdigit())
-    while (after := count.grown(tokens, position)) > position:
-        position = after
-    return [_made(_written(count.total + count.part), tokens[start:position])], position
+    total, position = _sum(tokens, start, value)
+    return [
+        _made(str(int(total)) if total.is_integer() else repr(total), tokens[start:position])
+    ], position
 
 
 def _made(key: str, of: Sequence[Token]) -> Token:
@@ -69,9 +69,8 @@ def _made(key: str, of: Sequence[Token]) -> Token:
 def _value(token: Token) -> float | None:
     if token.kind is Kind.SCALE:
         return float(SCALES[token.key])
-    if token.key[0] == "0" and token.key.isdecimal() and len(token.key) > 1:
-        return None  # 0042 is a code
-    if len(token.key) > _MOST_DIGITS or not _PLAIN_NUMBER(token.key):
+    is_code = token.key.isdecimal() and token.key[0] == "0" and len(token.key) > 1  # 0042
+    if is_code or len(token.key) > _MOST_DIGITS or not _PLAIN_NUMBER(token.key):
         return None
     return float(token.key)
 
@@ -83,54 +82,44 @@ _MOST_DIGITS = 15
 
 def _is_version(tokens: Sequence[Token], start: int) -> bool:
     """Whether 3.10 may not be 3.1, since it counts nothing and is no amount."""
-    if not tokens[start].key.endswith("0") or "." not in tokens[start].key:
-        return False
-    before = tokens[start - 1].key if start else ""
-    after = tokens[start + 1] if start + 1 < len(tokens) else None
-    counts = after is not None and (after.key in _MEASURES or after.kind is Kind.SCALE)
-    return before not in CURRENCIES and not counts
+    key, after = tokens[start].key, tokens[start + 1 : start + 2]
+    counts = after and (after[0].key in _MEASURES or after[0].kind is Kind.SCALE)
+    is_amount = start > 0 and tokens[start - 1].key in CURRENCIES
+    return key.endswith("0") and "." in key and not is_amount and not counts
 
 
-def _written(value: float) -> str:
-    return str(int(value)) if value.is_integer() else repr(value)
+def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]:
+    """Add up a number word by word: two, hundred, and six, thousand, twenty, one.
 
-
-class _Count:
-    """Adds up a number word by word: two, hundred, and six, thousand, twenty, one."""
-
-    def __init__(self, first: float, *, in_words: bool) -> None:
-        self.total, self.part = 0.0, first
-        self._in_words = in_words
-
-    def grown(self, tokens: Sequence[Token], position: int) -> int:
-        """Return the position behind the next word of the number; the same one where it ends."""
-        token = tokens[position] if position < len(tokens) else None
-        if token is None:
-            return position
-        if token.kind is Kind.SCALE:
-            self._scale(SCALES[token.key])
-            return position + 1
+    Returns the number and the position behind it.
+    """
+    total, part, position = 0.0, first, start + 1
+    in_words = not tokens[start].surface[:1].isdigit()
+    while position < len(tokens):
+        token = tokens[position]
         joined = token.key == "and" and position + 1 < len(tokens)
-        following = tokens[position + 1] if joined else token
-        more = _value(following) if following.kind is Kind.NUMBER else None
-        if more is None or not self._takes(more, following):
-            return position
-        self.part += more
-        return position + 1 + joined
-
-    def _scale(self, scale: int) -> None:
-        if scale > 100 and self.part:
-            self.total, self.part = self.total + self.part * scale, 0.0
+        if token.kind is Kind.SCALE and SCALES[token.key] > 100 and part:
+            total, part = total + part * SCALES[token.key], 0.0
+        elif token.kind is Kind.SCALE:
+            part *= SCALES[token.key]
+        elif in_words and _continues(total, part, tokens[position + joined]):
+            part += float(tokens[position + joined].key)
+            position += joined
         else:
-            self.part *= scale
+            break
+        position += 1
+    return total + part, position
 
-    def _takes(self, more: float, token: Token) -> bool:
-        if not self._in_words or token.surface[:1].isdigit() or more < 1:
-            return False
-        if self.part == 0.0:
-            return self.total > 0.0
-        rest = self.part % 100
-        return (rest == 0.0 and more < 100) or (rest >= 20 and rest % 10 == 0 and more < 10)
+
+def _continues(total: float, part: float, token: Token) -> bool:
+    """Whether a word of a number goes on with it: twenty one, not twenty ten."""
+    value = _value(token) if token.kind is Kind.NUMBER else None
+    if value is None or value < 1 or token.surface[:1].isdigit():
+        return False
+    if part == 0.0:
+        return total > 0.0
+    rest = part % 100
+    return (rest == 0.0 and value < 100) or (rest >= 20 and rest % 10 == 0 and value < 10)
 
 
 def _moment(first: Token, following: str) -> list[Token]:
@@ -168,11 +157,10 @@ def _name_day(tokens: list[Token], month: int) -> None:
     if after and all(tokens[n].kind is Kind.FILLER for n in range(month + 1, after)):
         tokens[after] = _as_day(tokens[after])
         return
-    for before in (month - 1, month - 2):
-        if before >= 0 and _day(tokens[before]):
-            day = _as_day(tokens[before])
-            tokens[before : month + 1] = [tokens[month], day, *[_GONE] * (month - before - 1)]
-            return
+    before = next((n for n in (month - 1, month - 2) if n >= 0 and _day(tokens[n])), None)
+    if before is not None:
+        gone = [_GONE] * (month - before - 1)
+        tokens[before : month + 1] = [tokens[month], _as_day(tokens[before]), *gone]
 
 
 def _day(token: Token) -> str:

@@ -7,7 +7,6 @@ told.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from itertools import pairwise
 
 from memory.text.cleaning import normalise
@@ -51,13 +50,9 @@ def telling_words(text: str, user: str | None = None) -> tuple[str, ...]:
 
     Verbs of reporting and the parts of the user's name are left out: all memories have them.
     """
-    known = _REPORTING.union(_keys(_LETTERS(user or "")))
+    known = _REPORTING | {token.key for name in _LETTERS(user or "") for token in tokens(name)}
     words = (token.key for token in tokens(text) if token.kind in _TELLING)
     return tuple(dict.fromkeys(word for word in words if word not in known))
-
-
-def _keys(words: Iterable[str]) -> Iterable[str]:
-    return (token.key for word in words for token in tokens(word))
 
 
 # --- questions in the first person ----------------------------------------------------------------

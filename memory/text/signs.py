@@ -65,9 +65,13 @@ _MARK = "Zqx"
 _NIBBLES = "abcdefghijklmnop"
 
 
+_TO_HEX = str.maketrans(_NIBBLES, "0123456789abcdef")
+_FROM_HEX = str.maketrans("0123456789abcdef", _NIBBLES)
+
+
 def encoded(code: str) -> str:
     """Return a word of ASCII letters that stands for a code in a text."""
-    return _MARK + "".join(_NIBBLES[byte >> 4] + _NIBBLES[byte & 15] for byte in code.encode())
+    return _MARK + code.encode().hex().translate(_FROM_HEX)
 
 
 def decoded(word: str) -> str:
@@ -75,9 +79,7 @@ def decoded(word: str) -> str:
     letters = word.removeprefix(_MARK)
     if letters == word or len(letters) % 2 or not set(letters) <= set(_NIBBLES):
         return ""
-    pairs = zip(letters[::2], letters[1::2], strict=True)
-    decoded_bytes = bytes(_NIBBLES.index(high) << 4 | _NIBBLES.index(low) for high, low in pairs)
-    return decoded_bytes.decode(errors="replace")
+    return bytes.fromhex(letters.translate(_TO_HEX)).decode(errors="replace")
 
 
 def unified(text: str) -> str:
@@ -87,7 +89,7 @@ def unified(text: str) -> str:
     text = _one_form(_compatible(text))
     shouted = text.isupper()
     if not text.isascii():
-        text = _SYMBOL.sub(lambda found: f" {encoded(_without_variant(found.group()))} ", text)
+        text = _SYMBOL.sub(lambda found: f" {encoded(found.group().translate(_NO_VARIANT))} ", text)
     text = _SMILEY.sub(lambda found: encoded(found.group().replace("-", "")), text)
     text = _BOX.sub(lambda found: encoded(found.group().lower()), text)
     text = _OPERATOR.sub(_operator, text)
@@ -182,16 +184,13 @@ def _arabic(found: re.Match[str]) -> str:
 
 # --- signs ----------------------------------------------------------------------------------------
 
+_NO_VARIANT = dict.fromkeys((0xFE0E, 0xFE0F))
 _EMOJI = "[\u2190-\u21ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _SYMBOL = re.compile(
     "[\U0001f1e6-\U0001f1ff]{2}"
     f"|{_EMOJI}[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]*(?:\u200d{_EMOJI}[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]*)*"
     "|[±×÷¬√∞≈≠≤≥≡∈∉∅∪∩⊂⊃∀∃∂∆∑∏∫∝∴∵♯♭♀♂©®†‡•·¶µΩ\u2200-\u22ff\u2300-\u23ff\u25a0-\u25ff]"
 )
-
-
-def _without_variant(sign: str) -> str:
-    return sign.replace("\ufe0f", "").replace("\ufe0e", "")
 
 
 _SMILEY = re.compile(

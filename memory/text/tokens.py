@@ -7,7 +7,7 @@ run in Japanese and by the character in Chinese.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -161,31 +161,28 @@ def _short_or_single(word: str) -> str:
     return word if len(word) == 2 and word[0].isupper() and word.lower() in UNITS else ""
 
 
+# later entries win where a word is in two
+_CLOSED: Mapping[str, tuple[str, str]] = {
+    **{word: (word, Kind.SCALE) for word in SCALES},
+    **{word: (str(value), Kind.NUMBER) for word, value in NUMBERS.items()},
+    **{word: (word, Kind.FILLER) for word in FILLERS},
+    **{word: (key, Kind.GOVERNING) for word, key in GOVERNING.items()},
+    **{word: (person, Kind.PERSON) for word, person in PRONOUNS.items()},
+}
+_ONE_FORM = (
+    SAME_AS | {word: f"{value}." for word, value in ORDINALS.items()} | UNITS | WEEKDAYS | MONTHS
+)
+
+
 def _read(low: str) -> tuple[str, str, bool]:
-    if low in PRONOUNS:
-        return PRONOUNS[low], Kind.PERSON, False
-    if low in GOVERNING:
-        return GOVERNING[low], Kind.GOVERNING, False
-    if low in FILLERS:
-        return low, Kind.FILLER, False
-    if low in NUMBERS:
-        return str(NUMBERS[low]), Kind.NUMBER, False
-    if low in SCALES:
-        return low, Kind.SCALE, False
-    is_turning = low in TURNING or plain_form(low).word in TURNING
-    key, past = _content(low)
-    return key, Kind.TURNING if is_turning else Kind.CONTENT, past
-
-
-def _content(low: str) -> tuple[str, bool]:
-    """Return the key of a word of content, and whether its form is a past."""
-    for table in (MONTHS, WEEKDAYS, UNITS, ORDINALS):
-        if low in table:
-            return table[low] if table is not ORDINALS else f"{ORDINALS[low]}.", False
-    if low in SAME_AS:
-        return SAME_AS[low], False
+    """Return the key and the kind of a word, and whether its form is a past."""
+    if low in _CLOSED:
+        return *_CLOSED[low], False
     plain = plain_form(low)
-    return SAME_AS.get(plain.word, plain.word), plain.past
+    kind = Kind.TURNING if low in TURNING or plain.word in TURNING else Kind.CONTENT
+    if low in _ONE_FORM:
+        return _ONE_FORM[low], kind, False
+    return SAME_AS.get(plain.word, plain.word), kind, plain.past
 
 
 # --- other scripts ----------------------------------------------------------------------------
@@ -228,16 +225,7 @@ def _is_han(char: str) -> bool:
 
 def _kana_spelling(text: str) -> str:
     """Return one spelling of sounds that are written in several ways."""
-    for pair in (
-        "ヴァバ",
-        "ヴィビ",
-        "ヴェベ",
-        "ヴォボ",
-        "ウィウイ",
-        "ウェウエ",
-        "ウォウオ",
-        "ティチ",
-    ):
+    for pair in "ヴァバ ヴィビ ヴェベ ヴォボ ウィウイ ウェウエ ウォウオ ティチ".split():
         text = text.replace(pair[:2], pair[2:])
     return text.rstrip("ー") or text
 
