@@ -126,7 +126,7 @@ class DedupMemoryService(BaseMemoryService):
         """Return the memories of this user that answer the query, best first."""
         memory = await self._memory_of(app_name)
         found = await memory.chat.recall(query, user=user_id, k=self._most_found)
-        return SearchMemoryResponse(memories=[_entry(one) for one in found])
+        return SearchMemoryResponse(memories=[_entry(memory) for memory in found])
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None

@@ -52,12 +52,14 @@ class DedupContextProvider(ContextProvider):
 
         Raises: LedgerError, EmbedderMismatch.
         """
-        query = clean(" ".join(one.text for one in context.input_messages if one.role == "user"))
+        query = clean(
+            " ".join(message.text for message in context.input_messages if message.role == "user")
+        )
         if not query:
             return
         found = await (await self._memory.chat()).recall(query, user=self._user, k=self._k)
         if found:
-            lines = [_INTRODUCTION, *(f"- {one.content}" for one in found)]
+            lines = [_INTRODUCTION, *(f"- {memory.content}" for memory in found)]
             context.extend_messages(self, [Message("user", ["\n".join(lines)])])
 
     async def after_run(

@@ -70,23 +70,25 @@ class DedupMemory(Memory):
         return MemoryQueryResult(
             results=[
                 MemoryContent(
-                    content=one.content,
+                    content=memory.content,
                     mime_type=MemoryMimeType.TEXT,
-                    metadata={**one.metadata, "id": one.id, "score": one.score},
+                    metadata={**memory.metadata, "id": memory.id, "score": memory.score},
                 )
-                for one in found
+                for memory in found
             ]
         )
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Add what is remembered about the user's last message."""
         messages = await model_context.get_messages()
-        message = next((one for one in reversed(messages) if isinstance(one, UserMessage)), None)
+        message = next(
+            (message for message in reversed(messages) if isinstance(message, UserMessage)), None
+        )
         if message is None or not isinstance(message.content, str):
             return UpdateContextResult(memories=MemoryQueryResult(results=[]))
         found = await self.query(message.content)
         if found.results:
-            lines = [_INTRODUCTION, *(f"- {one.content}" for one in found.results)]
+            lines = [_INTRODUCTION, *(f"- {memory.content}" for memory in found.results)]
             await model_context.add_message(SystemMessage(content="\n".join(lines)))
         return UpdateContextResult(memories=found)
 

@@ -141,7 +141,7 @@ class DedupStore(BaseStore):
         new, left = await in_thread(self._put, puts)
         if new:
             await self._deduplicator.check_and_merge_all(new)
-        erased = [await in_thread(self._leave, one) for one in left]
+        erased = [await in_thread(self._leave, memory) for memory in left]
         if any(erased):
             await in_thread(self._store.scrub)
 
@@ -201,7 +201,7 @@ class DedupStore(BaseStore):
         places = reader.items.under(op.namespace_prefix)
         if op.filter:
             answers = self._answers(reader, reader.items.at([place.id for place in places]))
-            places = [one for one in places if _matches(answers[one.id]["value"], op.filter)]
+            places = [place for place in places if _matches(answers[place.id]["value"], op.filter)]
         living, text_keys = _living(reader, places)
         scores = cosines_to(self._store, reader, op.query or "", text_keys)
         ids = [
@@ -226,8 +226,8 @@ class DedupStore(BaseStore):
                 if before is not None and before.memory_id not in (None, memory_id):
                     assert before.memory_id is not None
                     left.append(_Left(before.memory_id, memory_id))
-            for one in left:
-                self._tell_apart(writer, one, new)
+            for memory in left:
+                self._tell_apart(writer, memory, new)
         return new, left
 
     def _put_one(
@@ -406,9 +406,11 @@ def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
 
 def _living(reader: Reader, places: Sequence[ItemPlace]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the live memory for each memory of these items, and the keys of the live texts."""
-    text_keys = {one.memory_id: one.text_key for one in places if one.memory_id and one.text_key}
+    text_keys = {
+        place.memory_id: place.text_key for place in places if place.memory_id and place.text_key
+    }
     living = {name: name for name in text_keys}
-    retired = [one.memory_id for one in places if one.memory_id and not one.text_key]
+    retired = [place.memory_id for place in places if place.memory_id and not place.text_key]
     ends = reader.memories.living_ids(retired)
     rows = reader.memories.rows(list(dict.fromkeys(ends.values())))
     return living | ends, text_keys | {name: row.text_key for name, row in rows.items()}
@@ -417,12 +419,12 @@ def _living(reader: Reader, places: Sequence[ItemPlace]) -> tuple[dict[str, str]
 def _each_once(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[ItemPlace]:
     """Choose one key for each live memory: its own, else the last put of those it stands for."""
     chosen: dict[str, ItemPlace] = {}
-    for one in places:
-        end = living.get(one.memory_id or "")
-        if end is not None and (end not in chosen or one.memory_id == end):
-            chosen[end] = one
-    ends = ((one, living.get(one.memory_id or "")) for one in places)
-    return [one for one, end in ends if end is None or chosen[end] is one]
+    for place in places:
+        end = living.get(place.memory_id or "")
+        if end is not None and (end not in chosen or place.memory_id == end):
+            chosen[end] = place
+    ends = ((place, living.get(place.memory_id or "")) for place in places)
+    return [place for place, end in ends if end is None or chosen[end] is place]
 
 
 def _matches(value: Any, wanted: Any) -> bool:

@@ -72,7 +72,7 @@ class DedupMemoryStore(MemoryStore):
         """Return the memories that answer the query, best first."""
         k = (options or {}).get("max_search_results") or self.max_search_results or _MOST_FOUND
         found = await (await self._memory.chat()).recall(query, user=self._user, k=k)
-        return [_entry(one, self.name) for one in found]
+        return [_entry(memory, self.name) for memory in found]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> str:
         """Remember a text through the deduplicator; return the id of the memory that states it.
@@ -92,7 +92,7 @@ class DedupMemoryStore(MemoryStore):
         Raises: LedgerError if the messages could not be kept.
         """
         numbers = context.sequence_numbers if context is not None else None
-        names = [str(one) for one in numbers] if numbers else [uuid4().hex for _ in messages]
+        names = [str(number) for number in numbers] if numbers else [uuid4().hex for _ in messages]
         memory = await self._memory.get()
         turns = [
             Turn(

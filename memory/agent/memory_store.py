@@ -198,7 +198,7 @@ class MemoryStore:
             pending = reader.decisions.pending()
             # An agent of one user must not learn how many turns of others wait.
             turns = reader.turns.count_waiting() if self.user is None else 0
-            rows = reader.memories.rows([name for one in pending for name in one.members])
+            rows = reader.memories.rows([name for question in pending for name in question.members])
         mine = {name for name, row in rows.items() if row.live and self._is_own(row.memory)}
         known = (question for question in pending if mine >= set(question.members))
         questions = [f"Are {' and '.join(question.members)} the same?" for question in known]

@@ -127,8 +127,12 @@ class WorkspaceMemorySync:
 
         Raises: OSError.
         """
-        gone = [one for one in (forgotten.memory, *forgotten.origins) if not one.is_private]
-        return self.erase_ids({one.id for one in gone}) if gone else []  # no private one is written
+        gone = [
+            memory for memory in (forgotten.memory, *forgotten.origins) if not memory.is_private
+        ]
+        return (
+            self.erase_ids({memory.id for memory in gone}) if gone else []
+        )  # no private memory is written
 
     def erase_ids(self, gone: Collection[str]) -> list[str]:
         """Erase the memories with these ids; return what to tell people about it.
@@ -182,7 +186,7 @@ class WorkspaceMemorySync:
     # --- the latest monologue, and whose it is ---
 
     def _write_monologue(self, memory: Memory) -> None:
-        """The note names the last two: after a kill, the file holds one of them."""
+        """Write the latest monologue; note it and the one before, of which a kill leaves one."""
         text = _inert(visible(memory.content)) + "\n"
         note = _MonologueNote(memory.id, len(text), _digest(text))
         self._note_monologues([note, *self._monologue_notes()[:1]])
@@ -191,7 +195,10 @@ class WorkspaceMemorySync:
     def _monologue_notes(self) -> list[_MonologueNote]:
         """Return the notes of the monologues that were written last, newest first."""
         try:
-            return [_MonologueNote(*one) for one in json.loads(_read(self._monologue_note) or "[]")]
+            return [
+                _MonologueNote(*values)
+                for values in json.loads(_read(self._monologue_note) or "[]")
+            ]
         except (ValueError, TypeError):  # no file of ours
             return []
 
@@ -222,8 +229,8 @@ class WorkspaceMemorySync:
 
         Raises: OSError.
         """
-        for one in recorded:
-            involved = (*one.members, *one.created)
+        for record in recorded:
+            involved = (*record.members, *record.created)
             if not any(self._has_entry(name) for name in involved):
                 continue
             for name in involved:
@@ -284,7 +291,7 @@ def forget_everywhere(
     Raises: MemoryNotFound, StillStatedBy.
     """
     done, said = _forgotten_everywhere(store, workspace, lambda: store.forget(memory_id))
-    was_written = not all(one.is_private for one in (done.memory, *done.origins))
+    was_written = not all(memory.is_private for memory in (done.memory, *done.origins))
     return done, said if was_written else ""
 
 

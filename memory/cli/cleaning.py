@@ -226,22 +226,23 @@ def apply(
 
     An answer that no longer fits is refused, with the reason.
     """
-    from memory.review import Already, Given, Objected, Refused, read_decisions
+    from memory.review import Given, read_decisions
 
-    found = read_decisions(file)
-    given = already = 0
+    lines = read_decisions(file)
+    given = already = refused = 0
     with assembly.open_existing_store(context.obj) as store:
         answers = assembly.build_answers(store, context.obj)
-        for number, answered in found:
+        for number, answered in lines:
             outcome = answered if isinstance(answered, InputError) else answers.give(answered)
-            given += isinstance(outcome, Given)
-            already += isinstance(outcome, Already)
-            if isinstance(outcome, (Objected, Refused)):
-                remedy = _INSIST if isinstance(outcome, Objected) else ""
+            if isinstance(outcome, Given):
+                given += not outcome.repeated
+                already += outcome.repeated
+                continue
+            if not isinstance(outcome, InputError):
+                remedy = _INSIST if outcome.may_insist else ""
                 outcome = InputError(file, outcome.why, remedy, number)
-            if isinstance(outcome, InputError):
-                err().print(f"refused: {outcome}")
-    refused = len(found) - given - already
+            err().print(f"refused: {outcome}")
+            refused += 1
     undo = f"; `memory-dedup undo {answers.run}` undoes them" if given else ""
     err().print(f"{given:,} applied, {already:,} applied before, {refused:,} refused{undo}")
     if refused:

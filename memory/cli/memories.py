@@ -142,9 +142,6 @@ def history(
     memory_id: Annotated[
         str | None, typer.Argument(help="A memory's id [default: all decisions but additions].")
     ] = None,
-    text: Annotated[
-        bool, typer.Option("--text", help="Show all wordings of a memory, retired ones too.")
-    ] = False,
     as_json: AsJson = False,
     report: ReportFile = None,
 ) -> None:
@@ -152,20 +149,12 @@ def history(
 
     `undo` takes a decision's number, `show` a memory's id.
     """
-    from memory.cli.views import decisions_view, wordings_view
-    from memory.review import history_report, memory_history, recorded_cards
+    from memory.cli.views import decisions_view
+    from memory.review import history_report, recorded_cards
 
     check_report(report)
-    if text and memory_id is None:
-        raise WrongArgument("history", "--text needs a memory's id", "see `memory-dedup search`")
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         known = None if memory_id is None else known_id(reader, memory_id)
-        if text and known is not None:
-            found = memory_history(reader, known)
-            if found is None:
-                raise MemoryNotFound(known)
-            show(wordings_view(found.wordings))
-            return
         recorded = store.history(known)
         if known is not None and not recorded:
             raise MemoryNotFound(known)
@@ -203,17 +192,22 @@ def show_memory(
     as_json: AsJson = False,
 ) -> None:
     """Show one memory, its wordings and its decisions."""
-    from memory.cli.views import memory_json, memory_view
+    from memory.cli.views import memory_view
     from memory.review import memory_history
 
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         found = memory_history(reader, known_id(reader, memory_id))
     if found is None:
         raise MemoryNotFound(memory_id)
-    if as_json:
-        show_json(memory_json(found))
-    else:
+    if not as_json:
         show(memory_view(found), paged=True)
+        return
+    wordings = [
+        {**row.memory.model_dump(mode="json"), "live": row.live, "successor": row.successor_id}
+        for row in found.wordings
+    ]
+    decisions = [card.model_dump(mode="json") for card in found.decisions]
+    show_json({"living": found.living, "wordings": wordings, "decisions": decisions})
 
 
 # --- changes --------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from memory.cli.shell import EXIT_PROBLEM, err
 from memory.models import Action, DeduplicationReport, GroupReport, MemberReport, Usage
 
 if TYPE_CHECKING:
-    from memory.ledger import Row
     from memory.review import Card, CardMember, MemoryHistory
 
 _FATE_STYLE = {"keep": "green", "retire": "red", "judge": "yellow"}
@@ -60,17 +59,16 @@ def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
     return Group(*above, table(_planned(report) if report.dry_run else _done(report)))
 
 
-Rows = Iterator[tuple[str, str]]
-
-
-def _planned(report: DeduplicationReport) -> Rows:
+def _planned(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
     asked = report.questions
     free = "" if report.pages else f", of which {report.found - asked:,} need no model"
     yield from _found(report)
     yield "groups", f"{report.found:,}{free}"
     if hidden := report.found - len(report.groups):
         yield "not shown", f"{hidden:,} groups that are more certain; see --groups and --json"
-    yield "just below", _just_below(report)
+    below = report.just_below
+    near = f"from {below.low:.2f} to just below {below.high:.2f}" if below else ""
+    yield "just below", f"{below.pairs:,} pairs {near}" if below else "not counted"
     yield "would retire", f"{report.retired:,} without a model"
     yield "would ask", f"about {asked:,} questions ({report.model})"
     if report.pages:
@@ -81,7 +79,7 @@ def _planned(report: DeduplicationReport) -> Rows:
     yield "nothing changed", f"a dry run, {report.seconds:.1f} s"
 
 
-def _done(report: DeduplicationReport) -> Rows:
+def _done(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
     decisions = ", ".join(f"{n:,} {name}" for name, n in _by_count(report.decisions))
     yield from _found(report)
     yield "memories after", f"{report.memories_after:,}"
@@ -104,16 +102,9 @@ def _done(report: DeduplicationReport) -> Rows:
     yield "rounds, time", f"{report.rounds}, {report.seconds:.1f} s"
 
 
-def _found(report: DeduplicationReport) -> Rows:
+def _found(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
     yield "memories", f"{report.memories:,}"
     yield from ((f"pairs >= {band}", f"{count:,}") for band, count in report.pairs.items())
-
-
-def _just_below(report: DeduplicationReport) -> str:
-    below = report.just_below
-    if below is None:
-        return "not counted"
-    return f"{below.pairs:,} pairs from {below.low:.2f} to just below {below.high:.2f}"
 
 
 def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
@@ -172,45 +163,22 @@ def end_if_nothing_was_answered(report: DeduplicationReport) -> None:
 # --- decisions, and one memory --------------------------------------------------------------------
 
 
-def memory_json(found: MemoryHistory) -> dict[str, object]:
-    """Return one memory with its wordings and decisions, for `--json`."""
-    return {
-        "living": found.living,
-        "wordings": [
-            {
-                **row.memory.model_dump(mode="json"),
-                "live": row.live,
-                "successor": row.successor_id,
-            }
-            for row in found.wordings
-        ],
-        "decisions": [card.model_dump(mode="json") for card in found.decisions],
-    }
-
-
 def memory_view(found: MemoryHistory) -> RenderableType:
-    """Show why these texts are one memory, and how to undo each decision."""
+    """Show a memory's wordings, why they are one memory, and how to undo each decision."""
+    wordings = [
+        (
+            f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
+            row.memory.id,
+            "live" if row.live else "retired",
+            Text(row.memory.content),
+        )
+        for row in found.wordings
+    ]
     added = [_title(card) for card in found.decisions if card.action == Action.ADD]
     others = [card for card in found.decisions if card.action != Action.ADD]
     decisions = [Padding(_decision(card), (1, 0, 0, 0)) for card in others]
     living = table([("lives today", found.living or "nobody")])
-    return Group(wordings_view(found.wordings), "", *added, *decisions, "", living)
-
-
-def wordings_view(rows: Iterable[Row]) -> Table:
-    """Show each text with its time, its id, and whether it is live."""
-    return grid(
-        (
-            (
-                f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
-                row.memory.id,
-                "live" if row.live else "retired",
-                Text(row.memory.content),
-            )
-            for row in rows
-        ),
-        fixed=3,
-    )
+    return Group(grid(wordings, fixed=3), "", *added, *decisions, "", living)
 
 
 def decisions_view(cards: Sequence[Card]) -> RenderableType:
@@ -240,7 +208,9 @@ def _why(card: Card) -> Table:
     recorded = card.recorded
     assert recorded is not None
     verified = f", verified {recorded.verified}" if recorded.verified else ""
-    made = [("becomes", f"{one.text}  {one.id}") for one in card.kept if one.is_new and one.text]
+    made = [
+        ("becomes", f"{kept.text}  {kept.id}") for kept in card.kept if kept.is_new and kept.text
+    ]
     rows = [*made, ("reason", card.reason), ("by", f"{recorded.by}{verified}")]
     if recorded.reversible and not recorded.undone:
         rows.append(("to undo", f"memory-dedup undo {recorded.number}"))

@@ -113,7 +113,8 @@ def _planned(config: Config, across: Sequence[str], dump: Path | None) -> WriteB
 def _show_plan(plan: WriteBackPlan) -> None:
     updates = map(_update_lines, plan.updates)
     deletions = (
-        f"delete {one.row.id}  {_short(one.said)}\n  kept {one.kept.id}" for one in plan.deletions
+        f"delete {deletion.row.id}  {_short(deletion.said)}\n  kept {deletion.kept.id}"
+        for deletion in plan.deletions
     )
     if plan.changes:
         show("\n".join([*updates, *deletions]))
@@ -138,7 +139,7 @@ def _say_staying(staying: Sequence[Staying]) -> None:
     """Say how many rows keep their own text, and in which keys they differ."""
     if not staying:
         return
-    keys = Counter(name for one in staying for name in one.apart)
+    keys = Counter(name for row in staying for name in row.apart)
     differing = ", ".join(f"{name} ({count:,})" for name, count in keys.most_common())
     options = " ".join(f"--across {name}" for name in keys)
     err().print(
@@ -152,8 +153,8 @@ def _short(text: str) -> str:
 
 
 def _say_left_alone(left_alone: Sequence[LeftAlone]) -> None:
-    for one in left_alone:
-        err().print(f"left alone {one.id}: {one.why}")
+    for row in left_alone:
+        err().print(f"left alone {row.id}: {row.why}")
 
 
 # --- write-back -----------------------------------------------------------------------------------
@@ -218,7 +219,9 @@ def write_back(
             raise WrongArgument("--to-jsonl", "writes a file", "give it without another store")
         _write_changes(context.obj, dump, to_jsonl, undo_file, across or ())
     elif undo is not None:
-        if len(stores) > 1 or any(one is not None for one in (collection, embedder, undo_file)):
+        if len(stores) > 1 or any(
+            option is not None for option in (collection, embedder, undo_file)
+        ):
             problem = "names what was written, and where"
             raise WrongArgument("--undo", problem, "give it alone, or with --to if it moved")
         _take_back(undo, *stores.values())

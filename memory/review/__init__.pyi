@@ -1,7 +1,5 @@
-from .answers import Already as Already
 from .answers import Answers as Answers
 from .answers import Given as Given
-from .answers import Objected as Objected
 from .answers import Proposals as Proposals
 from .answers import Refused as Refused
 from .cards import Card as Card

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import NamedTuple
 
 from memory.coverage import Belief, verify_by_words
 from memory.decide import RoundPlan, inherit, merged, plan_again, survive
@@ -25,38 +26,23 @@ Selection = tuple[str, frozenset[str]]
 """A card's key, and the ids of the members that are left out."""
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """The answer was committed as the decision of this number."""
 
     number: int
+    repeated: bool = False
+    """Whether it had been committed before, and nothing was done now."""
 
 
-@dataclass(frozen=True)
-class Already:
-    """The same answer was committed before, under this number; nothing was done."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class Objected:
-    """The person's text may not be faithful to its members; nothing was done.
-
-    The person may insist.
-    """
+class Refused(NamedTuple):
+    """The answer does not fit the store, or its text its members; nothing was done."""
 
     why: str
+    may_insist: bool = False
+    """Whether the person may insist on their text."""
 
 
-@dataclass(frozen=True)
-class Refused:
-    """The answer does not fit the store any more, or never did; nothing was done."""
-
-    why: str
-
-
-Outcome = Given | Already | Objected | Refused
+Outcome = Given | Refused
 
 
 @dataclass(frozen=True)
@@ -92,12 +78,12 @@ class Answers:
             earlier = _earlier(reader, answered)
             snapshot = snapshot_of(reader, [member.id for member in answered.members])
         if earlier is not None:
-            return Already(earlier)
+            return Given(earlier, repeated=True)
         fault = next(_faults(answered, snapshot, self._store), "")
         if fault:
             return Refused(fault)
         decision = self._decided(answered, self._group(answered, snapshot), proposal)
-        if not isinstance(decision, Decision):
+        if isinstance(decision, Refused):
             return decision
         condition = WhileUnanswered(snapshot.revision, (PERSON,))
         done = self._store.apply(decision, condition, run=self.run)
@@ -109,7 +95,7 @@ class Answers:
         Raises: CannotUndo.
         """
         with self._store.ledger.reading() as reader:
-            own = [one for one in reader.decisions.of_run(self.run) if not one.undone]
+            own = [record for record in reader.decisions.of_run(self.run) if not record.undone]
         if not own:
             return None
         self._store.undo(own[-1].number, Afterwards.OPEN)
@@ -119,7 +105,7 @@ class Answers:
 
     def _group(self, answered: Answered, snapshot: Snapshot) -> _Group:
         members = tuple(row.memory for row in snapshot.rows)
-        rest = tuple(one for one in members if one.id not in answered.left_out)
+        rest = tuple(member for member in members if member.id not in answered.left_out)
         remaining = only(snapshot, {member.id for member in rest})
         plan = plan_again(remaining, self._rules, self._store.scale)
         lowest = plan_again(snapshot, self._rules, self._store.scale).likeness.lowest(members)
@@ -127,7 +113,7 @@ class Answers:
 
     def _decided(
         self, answered: Answered, group: _Group, proposal: Decision | None
-    ) -> Decision | Objected | Refused:
+    ) -> Decision | Refused:
         if answered.answer is ReviewAnswer.KEEP_ALL:
             pairs = tuple((a.id, b.id) for a, b in combinations(group.members, 2))
             decision = _decision(group, Action.KEEP_BOTH, f"kept apart {_BY_PERSON}")
@@ -143,12 +129,12 @@ class Answers:
             return _as_proposed(group, proposal)
         return _as_planned(answered, group)
 
-    def _written(self, text: str, insist: bool, group: _Group) -> Decision | Objected:
+    def _written(self, text: str, insist: bool, group: _Group) -> Decision | Refused:
         """Check the person's own text against the members that are not left out."""
         found = verify_by_words(text, [member.content for member in group.rest])
         believed = found.belief is Belief.BELIEVED
         if not believed and not insist:
-            return Objected(found.reason)
+            return Refused(found.reason, may_insist=True)
         survivor = merged(text, group.rest, self._store.new_id)
         why = f"told {_BY_PERSON}" + ("" if believed else f", who insists: {found.reason}")
         decision = _decision(group, Action.MERGE, why, (survivor,))
@@ -175,7 +161,9 @@ def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Itera
     if answered.stays is not None and answered.stays not in set(names) - set(answered.left_out):
         yield f"{answered.stays} cannot stay: it is left out or not a member"
     rows = {row.memory.id: row for row in snapshot.rows}
-    changes = (change_since(one.id, one.hash, rows.get(one.id)) for one in answered.members)
+    changes = (
+        change_since(member.id, member.hash, rows.get(member.id)) for member in answered.members
+    )
     yield from filter(None, changes)
     if len({store.scope_of(row.memory) for row in snapshot.rows}) > 1:
         yield "its members belong to different scopes, which are never merged"
@@ -236,8 +224,8 @@ def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
 
 
 def _the_same(answered: Answered, group: _Group) -> Decision:
-    """One stands for all: the chosen member, else the one that covers all, else the newest."""
-    chosen = next((one for one in group.rest if one.id == answered.stays), None)
+    """Let one member stand for all: the chosen one, else one that covers all, else the newest."""
+    chosen = next((member for member in group.rest if member.id == answered.stays), None)
     if chosen is not None:
         why = f"chosen {_BY_PERSON} to stand for the others"
         return _decision(group, Action.REPLACE, why, (survive(chosen, group.rest),))
@@ -263,8 +251,8 @@ def _as_proposed(group: _Group, proposal: Decision) -> Decision:
 
 def _with_values_of(members: Sequence[Memory], survivor: Survivor) -> Survivor:
     """Return the survivor with the time, tags and importance that its members have by now."""
-    own = [one for one in members if one.id in (survivor.memory.id, *survivor.stands_for)]
-    text_of = next((one for one in own if one.id == survivor.memory.id), survivor.memory)
+    own = [member for member in members if member.id in (survivor.memory.id, *survivor.stands_for)]
+    text_of = next((member for member in own if member.id == survivor.memory.id), survivor.memory)
     return replace(survivor, memory=inherit(text_of, own))
 
 
@@ -339,7 +327,11 @@ class Proposals:
         """
         questions, asking = list(map(_question_about, plans.values())), self._asking()
         decisions = await self.judges[by].decide_together(questions, asking)
-        answered = {of: one for of, one in zip(plans, decisions, strict=True) if one is not None}
+        answered = {
+            of: decision
+            for of, decision in zip(plans, decisions, strict=True)
+            if decision is not None
+        }
         usage = asking.usage
         for selection, decision in answered.items():
             self.latest[selection] = Proposal(by, replace(decision, usage=usage))

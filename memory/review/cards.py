@@ -117,10 +117,12 @@ def _card(group: GroupPlan, alike: AlikeGroup) -> Card:
     steps = planned_steps(group)
     scores = [score for _, _, score in similarities(group.members, alike)]
     *older, newest = group.members
-    to_newest = [alike.of(one, newest) for one in older]
+    to_newest = [alike.of(member, newest) for member in older]
     members = tuple(
-        _member(one.id, one.content, one.user, one.timestamp, steps.fates[one.id], score)
-        for one, score in zip(group.members, [*to_newest, None], strict=True)
+        _member(
+            member.id, member.content, member.user, member.timestamp, steps.fates[member.id], score
+        )
+        for member, score in zip(group.members, [*to_newest, None], strict=True)
     )
     survivors = group.replacement.survivors if group.replacement else ()
     return Card(
@@ -150,7 +152,9 @@ def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Ca
     the one it has now. A text that lived on is as a later one of these decisions found it, else as
     it is now.
     """
-    unseen = {name for one in records for name in set(one.members) - _rows_before(one).keys()}
+    unseen = {
+        name for record in records for name in set(record.members) - _rows_before(record).keys()
+    }
     now = {name: _as_now(row) for name, row in reader.memories.rows(sorted(unseen)).items()}
     survivors = [name for record in records for name, _ in record.survivors]
     texts = {name: row.memory.content for name, row in reader.memories.rows(survivors).items()}
@@ -166,7 +170,7 @@ def _recorded_card(
 ) -> Card:
     before = {name: now[name] for name in record.members if name in now} | _rows_before(record)
     members = tuple(_member_then(name, before.get(name), record) for name in record.members)
-    members = tuple(sorted(members, key=lambda one: one.timestamp))
+    members = tuple(sorted(members, key=lambda member: member.timestamp))
     known = [row for name in record.members if (row := before.get(name))]
     alike = record.similarity or 0.0
     judged = record.pending or record.model is not None
@@ -288,11 +292,11 @@ def memory_history(reader: Reader, memory_id: str) -> MemoryHistory | None:
     if row is None or row.forgotten:
         return None
     names = [memory_id, *reader.memories.ancestors(memory_id)]
-    rows = sorted(reader.memories.rows(names).values(), key=lambda one: (one.live, one.seq))
-    records = {one.number: one for name in names for one in reader.decisions.about(name)}
+    rows = sorted(reader.memories.rows(names).values(), key=lambda row: (row.live, row.seq))
+    records = {record.number: record for name in names for record in reader.decisions.about(name)}
     alive = reader.memories.living(row)
     return MemoryHistory(
-        wordings=tuple(one for one in rows if not one.forgotten),
+        wordings=tuple(row for row in rows if not row.forgotten),
         decisions=tuple(recorded_cards(reader, [records[n] for n in sorted(records)])),
         living=alive.memory.id if alive is not None else None,
     )

@@ -89,18 +89,18 @@ def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
 
     Raises: InputError if this is not a decisions file of a known version.
     """
-    found: dict[object, tuple[int, Answered | InputError]] = {}
+    answers: dict[object, tuple[int, Answered | InputError]] = {}
     lines = read_objects(path)
     number, first = next(lines, (1, {}))
     if first != _FIRST:
         problem = f"is not a decisions file: line 1 is not {json.dumps(_FIRST)}"
         raise InputError(path, problem, "save one from a report", number)
     for number, fields in lines:
-        one = _answered(path, number, fields)
-        key = number if isinstance(one, InputError) else one.key
-        found.pop(key, None)
-        found[key] = number, one
-    return list(found.values())
+        answered = _answered(path, number, fields)
+        key = number if isinstance(answered, InputError) else answered.key
+        answers.pop(key, None)
+        answers[key] = number, answered
+    return list(answers.values())
 
 
 def _answered(

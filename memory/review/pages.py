@@ -79,7 +79,7 @@ def card_data(card: Card) -> dict[str, Any]:
     data["user"] = visible(card.user) if card.user is not None else None
     data["private"] = card.is_private
     data["reason"] = one_line(card.reason)
-    data["members"] = [_member_data(one, n, texts) for n, one in enumerate(card.members)]
+    data["members"] = [_member_data(member, n, texts) for n, member in enumerate(card.members)]
     data["kept"] = [_kept_data(kept, card.members) for kept in card.kept]
     return data
 
@@ -146,13 +146,13 @@ def failed_pairs(reader: Reader) -> list[FailedPair]:
     """Return the pairs that a model failed to compare, if both texts are still live."""
     attempts = reader.attempts.all()
     rows: dict[str, list[Row]] = {
-        key: [] for one in attempts for key in (one.low_key, one.high_key)
+        key: [] for attempt in attempts for key in (attempt.low_key, attempt.high_key)
     }
     for row in reader.memories.live() if attempts else ():
         if row.text_key in rows:
             rows[row.text_key].append(row)
-    found = (FailedPair(a, tuple(rows[a.low_key]), tuple(rows[a.high_key])) for a in attempts)
-    return [pair for pair in found if pair.first and pair.second]
+    pairs = (FailedPair(a, tuple(rows[a.low_key]), tuple(rows[a.high_key])) for a in attempts)
+    return [pair for pair in pairs if pair.first and pair.second]
 
 
 # --- figures over time ----------------------------------------------------------------------------

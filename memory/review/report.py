@@ -82,7 +82,7 @@ def audit_report(
 ) -> Report:
     """Report what a clean-up would do; nothing was changed."""
     questions = _count(planned.questions, "question")
-    certain = sum(all(one.fate != "judge" for one in card.members) for card in cards)
+    certain = sum(all(member.fate != "judge" for member in card.members) for card in cards)
     return Report(
         kind="audit",
         at=at,
@@ -158,7 +158,9 @@ def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
     """Report every decision, whoever made it."""
     actions = Counter(card.action for card in cards)
     undone = sum(card.recorded is not None and card.recorded.undone for card in cards)
-    figures = [Figure(value=f"{n:,}", name=_DONE.get(one, one)) for one, n in actions.items()]
+    figures = [
+        Figure(value=f"{n:,}", name=_DONE.get(action, action)) for action, n in actions.items()
+    ]
     return Report(
         kind="history",
         at=at,

@@ -26,7 +26,7 @@ from starlette.routing import Route
 from memory.errors import InputError, MemoryPipelineError
 from memory.ledger import Reader
 from memory.models import first_problem
-from memory.review.answers import Objected, Refused
+from memory.review.answers import Given
 from memory.review.cards import Card, memory_history, recorded_cards
 from memory.review.decisions_file import Answered, ReviewAnswer
 from memory.review.pages import (
@@ -233,13 +233,13 @@ class ReviewServer:
         except ValidationError as exc:
             return await self._again(key, left_out, form, refusal=str(first_problem(exc)))
         outcome = await self._review.answer(answered, _one(form, "proposal"))
-        if _one(form, "back") == "questions" and not isinstance(outcome, Objected | Refused):
-            return _redirect("/questions")
-        if isinstance(outcome, Objected):
-            return await self._again(key, left_out, form, objection=outcome.why)
-        if isinstance(outcome, Refused):
-            return await self._again(key, left_out, form, refusal=outcome.why)
-        return _redirect("/", last=str(outcome.number))
+        if isinstance(outcome, Given):
+            asked_there = _one(form, "back") == "questions"
+            return (
+                _redirect("/questions") if asked_there else _redirect("/", last=str(outcome.number))
+            )
+        why = {"objection" if outcome.may_insist else "refusal": outcome.why}
+        return await self._again(key, left_out, form, **why)
 
     async def _again(self, key: str, left_out: frozenset[str], form: Form, **why: str) -> Response:
         """Show the group as it is now, with the text that was written and why it was not saved."""
@@ -270,7 +270,8 @@ class ReviewServer:
             return {
                 "cards": cards,
                 "open": [
-                    [rows[one.id] for one in card.members if one.id in rows] for card in cards
+                    [rows[member.id] for member in card.members if member.id in rows]
+                    for card in cards
                 ],
                 "waiting": len(pending),
                 "pairs": failed[:_CARDS],

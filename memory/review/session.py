@@ -23,7 +23,6 @@ from memory.errors import ModelError
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
 from memory.models import PERSON, Memory, Rules
 from memory.review.answers import (
-    Already,
     Answers,
     Given,
     Outcome,
@@ -55,7 +54,7 @@ class PlannedGroup:
 
     @property
     def key(self) -> str:
-        return card_key((one.id, content_hash(one.content)) for one in self.group.members)
+        return card_key((member.id, content_hash(member.content)) for member in self.group.members)
 
     @property
     def ids(self) -> frozenset[str]:
@@ -144,15 +143,18 @@ class Review:
         """Plan again, from the store as it is now."""
         plan = await self._plan()
         records = await in_thread(self.read, lambda reader: reader.decisions.by_person())
-        self._later = {frozenset(one.members) for one in records if one.pending}
-        self._answered = sum(not one.left_for_later for one in records)
-        found = [PlannedGroup(group, plan) for group in plan.groups]
-        found.sort(key=self._order)
-        self._left = {one.key: one for one in found}
+        self._later = {frozenset(record.members) for record in records if record.pending}
+        self._answered = sum(not record.left_for_later for record in records)
+        left = [PlannedGroup(group, plan) for group in plan.groups]
+        # The least certain first; in a blind review the order must not show how certain they are.
+        left.sort(
+            key=lambda planned: (0.0 if self.blind else certainty(planned.group), planned.key)
+        )
+        self._left = {planned.key: planned for planned in left}
         self._revision = plan.revision
 
     async def progress(self) -> Progress:
-        later = sum(one.ids in self._later for one in self._left.values())
+        later = sum(planned.ids in self._later for planned in self._left.values())
         return Progress(self._answered, len(self._left) - later, later, self._given > 0)
 
     async def next_key(self) -> str | None:
@@ -160,7 +162,7 @@ class Review:
 
         If only groups that were put off are left and the store has changed, it is planned again.
         """
-        if all(one.ids in self._later for one in self._left.values()):
+        if all(planned.ids in self._later for planned in self._left.values()):
             now = await in_thread(self.read, lambda reader: reader.revision())
             if now != self._revision:
                 async with self._one_at_a_time:
@@ -173,13 +175,12 @@ class Review:
 
     def groups(self) -> list[tuple[PlannedGroup, State]]:
         """Return the groups that are left, in the order of `keys`."""
-        ordered = (self._left[key] for key in self.keys())
-        return [(one, self._state(one)) for one in ordered]
-
-    def _state(self, one: PlannedGroup) -> State:
-        if one.ids in self._later:
-            return "later"
-        return "rules" if one.group.question is None else "judge"
+        ordered: list[tuple[PlannedGroup, State]] = []
+        for key in self.keys():
+            planned = self._left[key]
+            state: State = "rules" if planned.group.question is None else "judge"
+            ordered.append((planned, "later" if planned.ids in self._later else state))
+        return ordered
 
     def after(self, key: str) -> str | None:
         """Return the group after this one; the first one follows the last."""
@@ -280,8 +281,8 @@ class Review:
                     return Refused("the proposal has changed since: look at it again")
                 decision = proposal.decision
             outcome = await in_thread(self._answers.give, answered, decision)
-            if isinstance(outcome, (Given, Already)):
-                await self._settle(answered, new=isinstance(outcome, Given))
+            if isinstance(outcome, Given):
+                await self._settle(answered, new=not outcome.repeated)
             return outcome
 
     async def take_back(self) -> DecisionRecord | None:
@@ -315,10 +316,6 @@ class Review:
     def _after_undo(self, undone: Sequence[DecisionRecord]) -> None:
         if problem := self._follow_undo(undone):
             logger.warning("%s", problem)
-
-    def _order(self, one: PlannedGroup) -> tuple[float, str]:
-        """Least certain first; in a blind review the order must not show that."""
-        return (0.0 if self.blind else certainty(one.group)), one.key
 
     def _now(self, one: PlannedGroup) -> tuple[PlannedGroup | None, str]:
         """Return the same group if nothing changed, else what is left of it and what changed."""

@@ -16,7 +16,7 @@ from memory.ledger import DecisionRecord
 from memory.models import PERSON, Rules
 from memory.offline import OfflineModel
 from memory.protocols import LanguageModel
-from memory.review.answers import Answers, Proposals
+from memory.review.answers import Answers, Given, Outcome, Proposals
 from memory.review.server import BrowserSession, ReviewServer
 from memory.review.session import Review
 from memory.runtime import Address, LoopThread, serve_until
@@ -108,3 +108,11 @@ def served(
         loop.soon(stop.set)
         serving.result(20)
         loop.stop()
+
+
+def is_new(outcome: Outcome) -> bool:
+    return isinstance(outcome, Given) and not outcome.repeated
+
+
+def is_repeated(outcome: Outcome) -> bool:
+    return isinstance(outcome, Given) and outcome.repeated

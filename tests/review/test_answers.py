@@ -8,12 +8,13 @@ import pytest
 
 from memory.decide import merged, survive
 from memory.models import Action, Decision, Memory, Rules
-from memory.review.answers import Already, Answers, Given, Objected, Outcome, Refused
+from memory.review.answers import Answers, Given, Outcome, Refused
 from memory.review.cards import card_key, content_hash
 from memory.review.decisions_file import Answered, AnsweredMember, ReviewAnswer
 from memory.store import MemoryStore, Unconditional
 from tests.conftest import MakeMemory
 from tests.review.conftest import NEW, OLD, OTHER
+from tests.review.serving import is_new, is_repeated
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def texts(store: MemoryStore) -> set[str]:
 
 
 def refused(outcome: Outcome) -> str:
-    assert isinstance(outcome, (Refused, Objected)), outcome
+    assert isinstance(outcome, Refused), outcome
     return outcome.why
 
 
@@ -43,7 +44,7 @@ def test_applying_as_planned_does_what_the_rules_plan_and_says_who_said_so(
     store: MemoryStore, answers: Answers, three: list[Memory]
 ) -> None:
     old, new, _ = three
-    assert isinstance(answers.give(answered([old, new], retired=(old.id,))), Given)
+    assert is_new(answers.give(answered([old, new], retired=(old.id,))))
     assert texts(store) == {NEW, OTHER}
     told = store.history(old.id)[-1]
     assert (told.action, told.model, told.run) == (Action.REPLACE, "person", "run_of_a_review")
@@ -63,7 +64,7 @@ def test_a_proposal_takes_what_its_members_have_inherited_meanwhile(
     store.apply(
         Decision(Action.REPLACE, "same", again, (survive(both[1], again),)), Unconditional()
     )
-    assert isinstance(answers.give(answered(both), proposal), Given)
+    assert is_new(answers.give(answered(both), proposal))
     [made] = [one for one in store.memories() if one.content == text]
     assert (made.importance, made.tags, made.timestamp) == (5, ("late",), newer.timestamp)
 
@@ -74,13 +75,13 @@ def test_the_last_answer_is_taken_back_and_its_question_open_again(
     whole = answered(three, ReviewAnswer.KEEP_ALL)
     assert answers.take_back() is None
     for one in (answered(three[:2]), answered([three[1], three[2]], ReviewAnswer.KEEP_ALL)):
-        assert isinstance(answers.give(one), Given)
+        assert is_new(answers.give(one))
     for action in (Action.KEEP_BOTH, Action.REPLACE):
         record = answers.take_back()
         assert record is not None
         assert record.action is action
     assert texts(store) == {OLD, NEW, OTHER}
-    assert isinstance(answers.give(whole), Given)
+    assert is_new(answers.give(whole))
 
 
 def test_whoever_is_left_out_stays_and_is_never_asked_about_with_the_others_again(
@@ -94,8 +95,8 @@ def test_whoever_is_left_out_stays_and_is_never_asked_about_with_the_others_agai
 
 
 def test_who_leaves_out_one_of_two_keeps_both(answers: Answers, three: list[Memory]) -> None:
-    assert isinstance(answers.give(answered(three[:2], left_out=(three[0].id,))), Given)
-    assert isinstance(answers.give(answered(three[:2], ReviewAnswer.KEEP_ALL)), Already)
+    assert is_new(answers.give(answered(three[:2], left_out=(three[0].id,))))
+    assert is_repeated(answers.give(answered(three[:2], ReviewAnswer.KEEP_ALL)))
 
 
 def test_a_text_of_the_persons_is_verified_and_recorded_so(
@@ -117,7 +118,7 @@ def test_an_untrue_text_is_objected_to_until_the_person_insists(
     why = refused(answers.give(answered(three[:2], text=said)))
     assert "13" in why
     assert texts(store) == {OLD, NEW, OTHER}
-    assert isinstance(answers.give(answered(three[:2], text=said, insist=True)), Given)
+    assert is_new(answers.give(answered(three[:2], text=said, insist=True)))
     assert texts(store) == {said, OTHER}
     told = store.history(three[0].id)[-1]
     assert (told.verified, told.reason) == (
@@ -129,11 +130,9 @@ def test_the_same_answer_twice_changes_nothing(
     store: MemoryStore, answers: Answers, three: list[Memory]
 ) -> None:
     whole = answered(three, ReviewAnswer.LATER)
-    assert isinstance(answers.give(whole), Given)
-    assert isinstance(answers.give(whole), Already)
-    assert isinstance(answers.give(answered(three, ReviewAnswer.KEEP_ALL)), Given), (
-        "later is no answer"
-    )
+    assert is_new(answers.give(whole))
+    assert is_repeated(answers.give(whole))
+    assert is_new(answers.give(answered(three, ReviewAnswer.KEEP_ALL))), "later is no answer"
     answers.take_back()
     for one in (
         answered(three[1:], ReviewAnswer.KEEP_ALL),
@@ -141,8 +140,9 @@ def test_the_same_answer_twice_changes_nothing(
     ):
         first = answers.give(one)
         assert isinstance(first, Given)
+        assert not first.repeated
         decided = len(store.history())
-        assert answers.give(one) == Already(first.number)
+        assert answers.give(one) == Given(first.number, repeated=True)
         assert len(store.history()) == decided
 
 
@@ -190,7 +190,7 @@ def test_an_answer_about_more_than_was_answered_before_is_no_repetition(
     """A text for two of three, then the same for all three: the third would stay unheard."""
     text = "Mia runs 12 km on Sundays!"
     two = answered(three, left_out=(three[2].id,), text=text, insist=True)
-    assert isinstance(answers.give(two), Given)
-    assert isinstance(answers.give(two), Already)
+    assert is_new(answers.give(two))
+    assert is_repeated(answers.give(two))
     whole = answered(three, text=text, insist=True)
     assert "retired since" in refused(answers.give(whole))

@@ -13,7 +13,6 @@ from memory.config import AgentConfig, Config
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory
 from memory.offline import OfflineModel
-from memory.review.answers import Given
 from memory.review.cards import Card
 from memory.review.decisions_file import Answered, AnsweredMember, ReviewAnswer
 from memory.review.session import Review, ShownGroup
@@ -21,6 +20,7 @@ from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import Groups, PageModel, PlacedEmbedder
 from tests.review.conftest import NEW, OLD, OTHER
+from tests.review.serving import is_new
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_whom_somebody_keeps_apart_meanwhile_is_not_shown_with_the_other(
     assert [one.content for one in now.card.members] == [OLD, OTHER]
     assert now.note == "a person keeps some of these apart: this is the group as it is now"
     keep = applied(now.card).model_copy(update={"answer": ReviewAnswer.KEEP_ALL})
-    assert isinstance(asyncio.run(review.answer(keep)), Given)
+    assert is_new(asyncio.run(review.answer(keep)))
 
 
 def test_a_group_that_somebody_keeps_apart_meanwhile_drops_out(
@@ -126,7 +126,7 @@ def test_one_call_proposes_for_many_groups(
     assert one.proposal is not None
     assert "was painted by Mia" in one.proposal.decision.survivors[0].memory.content
     done = asyncio.run(review.answer(applied(one.card), one.proposal.token))
-    assert isinstance(done, Given)
+    assert is_new(done)
     assert len(model.asked) == 1
     asyncio.run(review.propose(keys[0], frozenset(), model.name))
     assert [len(page) for page in model.pages] == [8, 2], "asked again, it is asked alone"
@@ -158,7 +158,7 @@ def test_a_workspace_tells_again_of_what_is_taken_back(
         workspace.sync_memory(three[1])
         text = "On Sundays Mia runs 12 km."
         answered = applied(first(review), left_out=(three[2].id,), text=text, insist=True)
-        assert isinstance(asyncio.run(review.answer(answered)), Given)
+        assert is_new(asyncio.run(review.answer(answered)))
         [made] = [one for one in store.memories() if one.content == text]
         workspace.remove_memory(three[1].id)
         workspace.sync_memory(made)
