@@ -1,7 +1,6 @@
 from .answers import Answers as Answers
 from .answers import Given as Given
 from .answers import Proposals as Proposals
-from .answers import Refused as Refused
 from .cards import Card as Card
 from .cards import CardMember as CardMember
 from .cards import MemoryHistory as MemoryHistory
