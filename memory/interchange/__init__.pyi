@@ -1,6 +1,7 @@
 from .chroma import ChromaStore as ChromaStore
 from .collection import ExternalStore as ExternalStore
 from .collection import Found as Found
+from .databases import is_postgres as is_postgres
 from .foreign import ForeignRow as ForeignRow
 from .foreign import Reading as Reading
 from .foreign import as_memories as as_memories
@@ -23,7 +24,6 @@ from .plan_back import change_lines as change_lines
 from .plan_back import plan_changes as plan_changes
 from .plan_back import plan_write_back as plan_write_back
 from .plan_back import undo_lines as undo_lines
-from .postgres import is_postgres as is_postgres
 from .qdrant import QdrantStore as QdrantStore
 from .qdrant import is_address as is_address
 from .qdrant import is_qdrant as is_qdrant

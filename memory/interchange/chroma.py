@@ -16,8 +16,8 @@ import numpy as np
 
 from memory.errors import IndexFault, InputError
 from memory.interchange.collection import Embed, ExternalStore, OpenCollection
+from memory.interchange.databases import copied
 from memory.interchange.foreign import ForeignRow
-from memory.interchange.sqlite import copied
 from memory.interchange.undo_file import Kind, Stored, UndoHeader
 from memory.search import (
     ChromaClient,

@@ -17,9 +17,17 @@ import numpy as np
 
 from memory.errors import InputError
 from memory.interchange.collection import ExternalStore, OpenCollection
+from memory.interchange.databases import (
+    Postgres,
+    Sqlite,
+    connected,
+    is_postgres,
+    quoted,
+    sqlite_copy,
+    sqlite_file,
+    without_password,
+)
 from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, changed_keys, with_changes
-from memory.interchange.postgres import Postgres, connected, is_postgres, quoted, without_password
-from memory.interchange.sqlite import Sqlite, sqlite_copy, sqlite_file
 from memory.interchange.undo_file import Kind, Stored, UndoHeader
 from memory.models import Vector
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from memory.errors import InputError
 from memory.interchange.collection import ExternalStore, OpenCollection
+from memory.interchange.databases import Postgres, connected, quoted, without_password
 from memory.interchange.foreign import ForeignRow, changed_keys
-from memory.interchange.postgres import Postgres, connected, quoted, without_password
 from memory.interchange.undo_file import Kind, Stored, UndoHeader
 
 _PLAIN = ("smallint", "integer", "bigint", "double precision", "real", "boolean")

@@ -12,7 +12,7 @@ from memory.coverage import covers
 from memory.interchange.collection import rewritten
 from memory.interchange.foreign import EXPIRY, ForeignRow, Reading, as_memory, moment
 from memory.interchange.selection import in_namespaces
-from memory.ledger import Ledger
+from memory.ledger import Ledger, Reader
 from memory.models import Memory
 
 _OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", "thread_id",
@@ -233,22 +233,27 @@ def _known(
     read = list(_as_imported(rows, reading, own_work))
     with ledger.reading() as reader:
         found = reader.memories.earlier_arrivals([before for _, _, before in read])
-        arrived = [row for row, _ in found]
-        alive = reader.memories.living_ids(row.memory.id for row in arrived if row is not None)
-        living = reader.memories.rows(list(dict.fromkeys(alive.values())))
+        arrived = [None if row is None else row.memory for row, _ in found]
+        living = _living(reader, (memory.id for memory in arrived if memory is not None))
         first = reader.decisions.first_states()
     known: list[_Known] = []
     changed: list[LeftAlone] = []
     for (row, memory, before), known_as in zip(read, arrived, strict=True):
-        if known_as is None or known_as.memory.id not in alive:
+        if known_as is None or known_as.id not in living:
             continue
-        arrived_as = known_as.memory.id
-        end = living[alive[arrived_as]].memory
-        if _is_as(first.get(arrived_as, known_as.memory), before):
-            known.append(_Known(row, memory, arrived_as, end, _seen_as(row, reading)))
-        elif end.id != arrived_as or end.content != memory.content:
+        end = living[known_as.id]
+        if _is_as(first.get(known_as.id, known_as), before):
+            known.append(_Known(row, memory, known_as.id, end, _seen_as(row, reading)))
+        elif end.id != known_as.id or end.content != memory.content:
             changed.append(LeftAlone(row.id, "its metadata changed since it was imported"))
     return known, changed, len(rows) - len(known) - len(changed)
+
+
+def _living(reader: Reader, names: Iterable[str]) -> dict[str, Memory]:
+    """Return the living memories that stand for these memories, by the ids of these."""
+    alive = reader.memories.living_ids(names)
+    rows = reader.memories.rows(list(dict.fromkeys(alive.values())))
+    return {name: rows[end].memory for name, end in alive.items()}
 
 
 def _as_imported(
@@ -335,15 +340,14 @@ def plan_changes(
             memory = first.get(row.memory.id, row.memory)
             if not row.forgotten and _is_imported(memory, rows):
                 arrived[str(memory.external_id)] = memory
-        alive = reader.memories.living_ids(memory.id for memory in arrived.values())
-        living = reader.memories.rows(list(dict.fromkeys(alive.values())))
+        living = _living(reader, (memory.id for memory in arrived.values()))
     known: list[_Known] = []
     for name, memory in arrived.items():
-        if memory.id in alive:
+        if memory.id in living:
             fields = memory.model_dump(mode="json", exclude_defaults=True, exclude=_NOT_METADATA)
             theirs = ForeignRow(name, memory.content, {**memory.metadata, **fields})
-            end = living[alive[memory.id]].memory
-            known.append(_Known(theirs, memory, memory.id, end, _seen_as(theirs, _BY_USER)))
+            seen = _seen_as(theirs, _BY_USER)
+            known.append(_Known(theirs, memory, memory.id, living[memory.id], seen))
     return _plan_of(known, across)
 
 

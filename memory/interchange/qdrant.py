@@ -18,8 +18,8 @@ import numpy as np
 
 from memory.errors import InputError
 from memory.interchange.collection import ExternalStore, OpenCollection
+from memory.interchange.databases import copied, first_line
 from memory.interchange.foreign import ForeignRow, changed_keys, with_changes
-from memory.interchange.sqlite import copied
 from memory.interchange.undo_file import Kind, Stored, Vectors
 
 _PAGE = 1_000
@@ -177,9 +177,8 @@ def _as_input_error(place: Path | str, exc: Exception) -> InputError:
         return InputError(place, "is in use by another program", "end that one first")
     if isinstance(exc, PermissionError) or "readonly" in str(exc):
         return InputError(place, "cannot be written", "grant the right to write it")
-    told = str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__
     remedy = "is it complete?" if isinstance(place, Path) else "does a Qdrant server listen there?"
-    return InputError(place, f"Qdrant's library failed: {told}", remedy)
+    return InputError(place, f"Qdrant's library failed: {first_line(exc)}", remedy)
 
 
 def _point(row: Stored) -> Any:

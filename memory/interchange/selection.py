@@ -9,9 +9,9 @@ from datetime import date, datetime
 from pathlib import Path
 
 from memory.errors import InputError
+from memory.interchange.databases import sqlite_copy
 from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, text_of
 from memory.interchange.qdrant import is_qdrant
-from memory.interchange.sqlite import sqlite_copy
 
 MEM0_COLLECTION = "mem0"
 """mem0's default collection."""

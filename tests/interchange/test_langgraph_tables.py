@@ -15,9 +15,9 @@ import pytest
 from memory.assembly import open_store
 from memory.config import Config, MemoryConfig
 from memory.errors import InputError
+from memory.interchange.databases import without_password
 from memory.interchange.foreign import Reading
 from memory.interchange.langgraph import langgraph_at
-from memory.interchange.postgres import without_password
 from memory.store import MemoryStore
 from tests.interchange.backs import MERGED, TEXTS, bring_in, merge, replace, taken_back, written
 

@@ -1,26 +1,31 @@
-"""Other programs' files: temporary copies to read, and SQLite files that are opened to write."""
+"""Other programs' databases: copies of their files, SQLite files, and PostgreSQL.
+
+The only `psycopg` import.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
 from memory.errors import InputError
 from memory.models import Vector
 
-PATIENCE_S = 30
+_PATIENCE_S = 30
 """How long to wait for another program that writes."""
 
 _OWN = stat.S_IRUSR | stat.S_IWUSR
@@ -31,6 +36,10 @@ _BESIDE = ("-wal", "-shm", "-journal")
 _KEPT_BESIDE = ("-wal", "-journal")
 """The files that hold data of a SQLite file; `-shm` is rebuilt."""
 _TRIES, _PAUSE_S = 40, 0.25
+_RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
+_SECRETS = ("password", "sslpassword")
+_PAGE = 1_000
+_NAMED = re.compile(r'"(.+?)"')
 
 
 @contextmanager
@@ -59,7 +68,8 @@ def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
 def _copy(source: str | Path, target: str | Path) -> None:
     """Copy a file; a SQLite file together with its journal, if that is needed."""
     source, target = Path(source), Path(target)
-    if any(source.with_name(source.name.removesuffix(end)).is_file() for end in _ends_of(source)):
+    ends = [end for end in _BESIDE if source.name.endswith(end)]
+    if any(source.with_name(source.name.removesuffix(end)).is_file() for end in ends):
         return
     if not _is_sqlite(source):
         shutil.copy2(source, target)
@@ -67,10 +77,6 @@ def _copy(source: str | Path, target: str | Path) -> None:
         target.unlink(missing_ok=True)
         for end in ("", *filter(lambda end: _beside(source, end).is_file(), _KEPT_BESIDE)):
             shutil.copy2(_beside(source, end), _beside(target, end))
-
-
-def _ends_of(file: Path) -> list[str]:
-    return [end for end in _BESIDE if file.name.endswith(end)]
 
 
 def _beside(file: Path, end: str) -> Path:
@@ -92,19 +98,16 @@ def _taken(source: Path, target: Path) -> bool:
         in_wal_mode = file.read(1) == _WAL
     if in_wal_mode and not _beside(source, "-wal").is_file():
         return False
+    address = f"{source.absolute().as_uri()}?mode=ro"
     try:
         with (
-            closing(_read_only(source)) as theirs,
+            closing(sqlite3.connect(address, uri=True, timeout=0)) as theirs,
             closing(sqlite3.connect(target)) as ours,
         ):
             theirs.backup(ours, progress=patient(source), sleep=_PAUSE_S)
     except sqlite3.Error:  # a writer died: opening a plain copy repairs it
         return False
     return True
-
-
-def _read_only(file: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
 
 
 def patient(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]:
@@ -145,16 +148,9 @@ class Sqlite:
             found = self.connection.execute(statement.replace("%s", "?"), values)
             return [dict(row) for row in found]
 
-    @contextmanager
-    def transaction(self, *, writing: bool) -> Iterator[None]:
+    def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
         """Run a transaction; one that writes waits for other writers."""
-        self.run("BEGIN IMMEDIATE" if writing else "BEGIN")
-        try:
-            yield
-        except BaseException:  # Ctrl-C too must not leave it half done
-            self.connection.rollback()
-            raise
-        self.run("COMMIT")
+        return _transaction(self, "BEGIN IMMEDIATE" if writing else "BEGIN")
 
     def has(self, table: str) -> bool:
         return bool(self.run("SELECT 1 FROM sqlite_master WHERE name = %s", [table]))
@@ -174,6 +170,18 @@ class Sqlite:
 
     def vector(self, vector: Vector) -> bytes:
         return np.asarray(vector, dtype="<f4").tobytes()
+
+
+@contextmanager
+def _transaction(database: Sqlite | Postgres, *begin: str) -> Iterator[None]:
+    try:
+        for statement in begin:
+            database.run(statement)
+        yield
+    except BaseException:  # Ctrl-C too must not leave it half done
+        database.connection.rollback()
+        raise
+    database.run("COMMIT")
 
 
 @contextmanager
@@ -209,7 +217,7 @@ def _connected(file: Path, named: Path) -> Iterator[Sqlite]:
     with _sqlite_faults(named):
         connection = sqlite3.connect(
             f"{file.absolute().as_uri()}?mode=rw",
-            uri=True, isolation_level=None, timeout=PATIENCE_S,
+            uri=True, isolation_level=None, timeout=_PATIENCE_S,
         )  # fmt: skip
     connection.row_factory = sqlite3.Row
     with closing(connection):
@@ -235,3 +243,141 @@ def _sqlite_faults(file: Path) -> Iterator[None]:
 
 def _may_not_write(file: Path) -> InputError:
     return InputError(file, "cannot be written", "grant the right to write it, and its folder")
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------------
+
+
+def is_postgres(place: str) -> bool:
+    return place.startswith(("postgresql://", "postgres://", "postgresql+psycopg://"))
+
+
+def without_password(url: str) -> str:
+    """Return the address without passwords.
+
+    Raises: InputError where the address cannot be parsed.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError as exc:
+        remedy = "give postgresql://USER@HOST/DATABASE"
+        raise InputError("postgresql", f"the address cannot be read: {exc}", remedy) from exc
+    account, at, host = parts.netloc.rpartition("@")
+    user = account.partition(":")[0]
+    query = [(key, value) for key, value in parse_qsl(parts.query) if key not in _SECRETS]
+    shown = urlunsplit(("", f"{user}{at}{host}", parts.path, urlencode(query), ""))
+    return f"{parts.scheme}://{shown.removeprefix('//')}"
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """An open connection, and the address that messages and files may show."""
+
+    address: str
+    connection: Any
+    lock: ClassVar = " FOR UPDATE"
+    """What is appended to a SELECT to lock its rows."""
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        with _postgres_faults(self.address):
+            cursor = self.connection.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+    def pages(self, statement: str, values: Sequence[Any] = ()) -> Iterator[list[dict[str, Any]]]:
+        """Yield the rows of a statement in pages; call it inside a transaction."""
+        with _postgres_faults(self.address), self.connection.cursor(name="pages") as cursor:
+            cursor.execute(statement, values)
+            while page := cursor.fetchmany(_PAGE):
+                yield page
+
+    def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
+        """Run a transaction that prints times in UTC; one that only reads sees one snapshot."""
+        return _transaction(
+            self,
+            "BEGIN" if writing else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            "SET LOCAL TIME ZONE 'UTC'",
+            "SET LOCAL DateStyle = 'ISO'",
+            f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'",
+        )
+
+    def check_rights(self, tables: Sequence[str]) -> None:
+        """Raises: InputError where this role may not write to these tables, named as in SQL."""
+        query = (
+            "SELECT bool_and(has_table_privilege(name, needed)) AS may"
+            " FROM unnest(%s::text[]) name, unnest(%s::text[]) needed"
+        )
+        [found] = self.run(query, [list(tables), _RIGHTS])
+        if not found["may"]:
+            remedy = f"grant this role {', '.join(_RIGHTS)} on {' and '.join(tables)}"
+            raise InputError(self.address, "cannot be written", remedy)
+
+    def has(self, table: str) -> bool:
+        [found] = self.run("SELECT to_regclass(%s) IS NOT NULL AS there", [table])
+        return bool(found["there"])
+
+    def identity(self, table: str) -> str:
+        """Return a name of a table that does not depend on the address used."""
+        [found] = self.run(
+            "SELECT system_identifier::text AS server, current_database()::text AS database,"
+            " to_regclass(%s)::oid::text AS store FROM pg_control_system()",
+            [table],
+        )
+        return "/".join(map(str, found.values()))
+
+    def as_written(self, value: object, kind: str) -> str:
+        """Return a value of a type as it will be read once it has been written."""
+        [found] = self.run(f"SELECT (%s::{kind})::text AS written", [value])
+        return str(found["written"])
+
+    def vector(self, vector: Vector) -> str:
+        return f"[{','.join(map(str, np.asarray(vector, dtype=np.float32)))}]"
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Postgres]:
+    """Raises: InputError that names the database, and no password."""
+    address = without_password(url)
+    try:
+        import psycopg
+        from psycopg.rows import dict_row
+        from psycopg.types.string import TextLoader
+    except ImportError as exc:
+        remedy = "pip install '.[postgres]'"
+        raise InputError(address, "needs psycopg, which is not installed", remedy) from exc
+    with _postgres_faults(address):
+        connection = psycopg.connect(
+            url.replace("postgresql+psycopg://", "postgresql://", 1),
+            autocommit=True, prepare_threshold=None, row_factory=dict_row,
+        )  # fmt: skip
+    with closing(connection):
+        for name in ("jsonb", "json", "timestamptz", "timestamp"):
+            connection.adapters.register_loader(name, TextLoader)
+        yield Postgres(address, connection)
+
+
+@contextmanager
+def _postgres_faults(address: str) -> Iterator[None]:
+    import psycopg
+
+    try:
+        yield
+    except psycopg.ProgrammingError as exc:
+        if isinstance(exc, psycopg.errors.UndefinedTable):
+            names = _NAMED.findall(str(exc)) or ["that was asked for"]
+            remedy = "is it another database, or a schema: ?options=-csearch_path%3DNAME"
+            raise InputError(address, f"has no table {names[0]!r}", remedy) from exc
+        remedy = "check the address, and what this role may do"
+        raise InputError(address, f"failed: {first_line(exc)}", remedy) from exc
+    except psycopg.Error as exc:
+        remedy = "is the server there? PGPASSWORD or ~/.pgpass gives a password"
+        raise InputError(address, f"failed: {first_line(exc)}", remedy) from exc
+
+
+def first_line(exc: Exception) -> str:
+    """Return the first line of an error's message, or its type if it has none."""
+    return next(iter(str(exc).strip().splitlines()), type(exc).__name__)
+
+
+def quoted(name: str) -> str:
+    """Return a name as it stands in SQL, also SQLite's."""
+    return '"' + name.replace('"', '""') + '"'

@@ -12,7 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from memory.errors import InputError
-from memory.interchange.sqlite import copied, patient, sqlite_copy
+from memory.interchange.databases import copied, patient, sqlite_copy
 
 ROWS = 2_000
 DIES = """
