@@ -15,8 +15,6 @@ from uuid import uuid4
 
 import pytest
 
-from memory.assembly import open_store
-from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange.foreign import Reading
 from memory.interchange.langgraph import LangGraphStore, langgraph_at
@@ -132,12 +130,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
             store.put(MIA, key, value)
         store.put(("files",), "f", {"lines": ["Mia sails."]}, index=False)
     return made
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MemoryStore]:
-    with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as opened:
-        yield opened
 
 
 def name(key: str, namespace: tuple[str, ...] = MIA) -> str:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memory.assembly import open_store
-from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange.databases import without_password
 from memory.interchange.foreign import Reading
@@ -35,12 +32,6 @@ def file(tmp_path: Path) -> Path:
             row = ["mia", key, value.encode() if key in "cd" else value, AT, None]
             made.execute("INSERT INTO store VALUES (?, ?, ?, ?, ?)", row)
     return tmp_path / "store.db"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MemoryStore]:
-    with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as opened:
-        yield opened
 
 
 def held(file: Path) -> list[tuple[Any, ...]]:

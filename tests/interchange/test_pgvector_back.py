@@ -12,8 +12,6 @@ from uuid import UUID
 import pytest
 from sqlalchemy.engine import URL
 
-from memory.assembly import open_store
-from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange.foreign import Reading
 from memory.interchange.pgvector import PgvectorStore
@@ -166,12 +164,6 @@ def place(request: pytest.FixtureRequest, address: str) -> Place:
 @pytest.fixture
 def own(address: str) -> Place:
     return own_table(address)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MemoryStore]:
-    with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as opened:
-        yield opened
 
 
 def cleaned(store: MemoryStore, place: Place) -> MemoryStore:

@@ -11,8 +11,6 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from memory.assembly import open_store
-from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange.qdrant import QdrantStore
 from memory.store import MemoryStore
@@ -94,12 +92,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 def theirs(request: pytest.FixtureRequest, place: Place) -> QdrantStore:
     fill(place, request.param == "sparse")
     return QdrantStore(place, "mem0")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MemoryStore]:
-    with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -18,8 +18,6 @@ import pytest
 from chromadb.config import Settings
 from chromadb.utils.embedding_functions import register_embedding_function
 
-from memory.assembly import open_store
-from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange.chroma import ChromaStore
 from memory.interchange.foreign import Reading
@@ -123,12 +121,6 @@ def theirs(request: pytest.FixtureRequest) -> Place:
     )
     fill(place)
     return place
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MemoryStore]:
-    with open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))) as opened_store:
-        yield opened_store
 
 
 def mem0(place: Place) -> ChromaStore:
