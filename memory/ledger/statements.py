@@ -8,6 +8,7 @@ import re
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Dialect
@@ -77,7 +78,9 @@ class Prepared:
         parameters = [compiled.parameters(row) for row in rows]
         given = parameters if many else parameters[0]
         on_server = streamed and connection.dialect.name == "postgresql"
-        cursor = connection.connection.cursor(**{"name": "pages"} if on_server else {})
+        cursor = connection.connection.cursor(
+            **{"name": f"pages_{uuid4().hex}"} if on_server else {}
+        )
         if listeners := connection.dispatch.before_cursor_execute:
             listeners(connection, cursor, compiled.text, given, None, many)
         (cursor.executemany if many else cursor.execute)(compiled.text, given)

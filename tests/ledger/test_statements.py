@@ -56,6 +56,15 @@ def test_every_value_is_read_as_sqlalchemy_reads_it(connection: Connection) -> N
     assert Prepared(sa.select(t.vectors.c.vector)).scalars(connection) == [vector["vector"]]
 
 
+def test_two_queries_can_be_read_in_pages_at_once(connection: Connection) -> None:
+    rows = [{"key": f"key {n}", "value": "here"} for n in range(9)]
+    connection.execute(t.meta.insert(), rows)
+    every = Prepared(sa.select(t.meta.c.key).where(t.meta.c.value == "here").order_by("key"))
+    both = zip(every.pages(connection, 4), every.pages(connection, 4), strict=True)
+    sizes = [(len(first), len(second)) for first, second in both]
+    assert sizes == [(4, 4), (4, 4), (1, 1)]
+
+
 def test_a_missing_parameter_is_an_error(connection: Connection) -> None:
     with pytest.raises(KeyError, match="value"):
         Prepared(t.meta.insert()).run(connection, [{"key": "k"}])
