@@ -25,7 +25,7 @@ from memory.models import Turn
 
 MODULES = [
     import_module(f"memory.offline.{name}")
-    for name in ("statements", "english", "worth", "third_person")
+    for name in ("model", "english", "worth", "third_person")
 ]
 NEVER = re.compile(r"(?!)")
 

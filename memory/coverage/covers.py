@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What each of two texts states that the other does not, in words for a person.
+    """Words for a person: what each of two texts states beyond the other.
 
     `conflict`, repeated in `only_a` and `only_b`, is what keeps either from covering the other: a
     negation or a "used to" in one of them, another word order, another preposition ("for Mia" /

@@ -28,7 +28,7 @@ from memory.text import (
 
 _ORDER = "word order"
 Extra = Mapping[str, int]
-"""What one text states more often than the other, and how many times more."""
+"""How many times more one text states a thing than the other, by what is stated."""
 
 
 @dataclass(frozen=True)
@@ -236,14 +236,14 @@ def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
 
 
 def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether a mutual relation is told from its two sides: Mia is married to Tom, Tom to Mia."""
+    """Whether both state a mutual relation, from two sides: Mia is married to Tom, Tom to Mia."""
     last = max((n for n, word in enumerate(left) if word.role), default=0)
-    for place in range(max(1, last - 1), len(left) - 1):
-        relation, other = left[place], left[place + 1 :]
+    for position in range(max(1, last - 1), len(left) - 1):
+        relation, other = left[position], left[position + 1 :]
         if _MUTUAL.get(relation.key) == other[0].role:
-            turned = [*other, relation, *left[:place]]
+            turned = [*other, relation, *left[:position]]
             there = right[len(other) + 1] if len(right) == len(left) else relation
-            plain = not any(word.role or word.is_number for word in left[:place])
+            plain = not any(word.role or word.is_number for word in left[:position])
             return plain and _equal(turned, right) and there.role == other[0].role
     return False
 
@@ -299,10 +299,10 @@ _NO_PHRASE = frozenset({"", "of", "than", "as"})
 
 def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
     """Whether one phrase moved from end to end: "From Porto Mia flew to Rome"."""
-    place = _turn(left, right)
-    front, rest = left[:place], left[place:]
+    cut = _turn(left, right)
+    front, rest = left[:cut], left[cut:]
     other_front, other_rest = right[: len(rest)], right[len(rest) :]
-    if not place or _leaves_scope(left, front) or _leaves_scope(right, other_front):
+    if not cut or _leaves_scope(left, front) or _leaves_scope(right, other_front):
         return False
     return (_is_phrase(front) and _is_phrase(other_rest) and not rest[0].role) or (
         _is_phrase(rest) and _is_phrase(other_front) and not front[0].role
@@ -331,12 +331,12 @@ _DENYING = frozenset({NOT, "only", "rarely", "seldom", "hardly", "barely", "scar
 
 def _phrase_jumped(first: Sequence[Word], second: Sequence[Word]) -> bool:
     """Whether one phrase moved within its clause: "A dog is pushed by Mia in the pool"."""
-    place = _turn(first, second)
+    cut = _turn(first, second)
     return (
-        place > 0
+        cut > 0
         and first[0].clause == first[-1].clause
         and second[0].clause == second[-1].clause
-        and (_is_phrase(first[:place]) or _is_phrase(first[place:]))
+        and (_is_phrase(first[:cut]) or _is_phrase(first[cut:]))
     )
 
 
@@ -383,8 +383,8 @@ def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
     0 where there is none. Runs in linear time.
     """
     first, second = _lettered(left, right)
-    place = (first + first).find(second, 1) if len(first) == len(second) else 0
-    return place if 0 < place < len(first) else 0
+    cut = (first + first).find(second, 1) if len(first) == len(second) else 0
+    return cut if 0 < cut < len(first) else 0
 
 
 def _lettered(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, str]:

@@ -29,7 +29,7 @@ from memory.text import (
 
 
 class Word(NamedTuple):
-    """One thing stated.
+    """A word that states something.
 
     `stated`: its key, marked where its form tells a past: "make" is not "made". `role`: what
     governs it (the preposition before it, the Japanese particle after it). `joined`: whether it
@@ -47,7 +47,7 @@ class Word(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """What a text states, ready to be compared.
+    """A text as what it states, ready to be compared.
 
     `tokens`: all of it, function words too, with rewordings undone. `negations`: how many times
     it says no. `turning`: words that turn the statement around (might, had), each with whether it

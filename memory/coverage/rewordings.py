@@ -173,7 +173,7 @@ def _turned_active(found: list[Token], be: int, verb: int) -> list[Token]:
 
 
 PASSIVE = Token("", Kind.FILLER, "")
-"""The first token of a text in which a passive was undone."""
+"""Marks, as the first token, a text in which a passive was undone."""
 
 
 # --- noun phrases in one order: the owner, the material, the purpose, the quality first ----------
@@ -333,5 +333,5 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"work"}), _job_first),
     (BE | WAS, _in_active_voice),
 )
-"""What undoes each rewording, in order, and the words without which there is nothing to undo."""
+"""Functions that undo rewordings, in order, each with the words that must occur."""
 _TRIGGERS = frozenset[str]().union(*(triggers for triggers, _ in _REWORDINGS))

@@ -1,4 +1,4 @@
-"""How alike memories are, from their vectors: candidate pairs, groups, a whole store.
+"""Compare memories by their vectors: candidate pairs, groups, a whole store.
 
 The pairs of scopes are searched in this process or on an executor.
 """
@@ -35,7 +35,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Likeness:
-    """The similarity of live memories of a snapshot."""
+    """Compares live memories of a snapshot."""
 
     def __init__(self, snapshot: Snapshot, scale: Scale) -> None:
         self._vectors = snapshot.vectors
@@ -69,7 +69,7 @@ class Likeness:
             list(combinations(sorted(key for key in {*keys.values()} if key in self._vectors), 2))
             for keys in keys_of
         ]
-        pairs = [pair for some in pairs_of for pair in some]
+        pairs = [pair for own in pairs_of for pair in own]
         i = self._vectors.positions(a for a, _ in pairs)
         j = self._vectors.positions(b for _, b in pairs)
         cosines = scores_of(self._vectors.matrix, i, j)
@@ -77,8 +77,8 @@ class Likeness:
         scores = self._scale.similarities(cosines, either).tolist()
         found = iter(zip(cosines.tolist(), scores, strict=True))
         return [
-            AlikeGroup(keys, dict(zip(some, islice(found, len(some)), strict=True)))
-            for keys, some in zip(keys_of, pairs_of, strict=True)
+            AlikeGroup(keys, dict(zip(own, islice(found, len(own)), strict=True)))
+            for keys, own in zip(keys_of, pairs_of, strict=True)
         ]
 
 

@@ -39,7 +39,7 @@ from memory.text import has_cjk
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 BANDS = (0.98, 0.95, 0.90)
-"""The similarities at which the audit counts pairs."""
+"""Similarities at which the audit counts pairs."""
 
 
 @dataclass(frozen=True)
@@ -461,7 +461,7 @@ class _Scope:
         scores = self._scores[close].tolist()
         edges = list(zip(pairs.i.tolist(), pairs.j.tolist(), scores, strict=True))
         components = connected(len(self._keys), [(i, j) for i, j, _ in edges])
-        component_of = {n: number for number, some in enumerate(components) for n in some}
+        component_of = {n: number for number, nodes in enumerate(components) for n in nodes}
         inside: list[list[tuple[int, int, float]]] = [[] for _ in components]
         for edge in edges:
             inside[component_of[edge[0]]].append(edge)

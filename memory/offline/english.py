@@ -111,7 +111,7 @@ _FEWEST_WORDS = 3
 LONGEST = 320
 """Characters of a statement."""
 _LONGEST_SENTENCE = 2_000
-"""What is longer is no sentence that somebody said."""
+"""Characters of the longest sentence that is read; nobody says a longer one."""
 
 
 def plain_spelling(text: str) -> str:
@@ -266,7 +266,7 @@ _MINE = re.compile(
     rf"|^{_CIRCUMSTANCE}?\w+ing\b[^,]* (?:is|are|has been) [^,]*\bfor me\b",
     re.IGNORECASE,
 )
-"""What somebody's favourite is, or what helps them."""
+"""Matches statements of a favourite, or of what helps somebody."""
 _CONTINUATION = re.compile(
     r"^(?:(?:I|We|She|He|My|Our|His|Her|Their)\b|(?:It|They)(?:'s|'re| is| are| was| were| has| "
     r"have) (?:an?|my|our|called|named|in|at|from|located|about|set|due|made) (?!lot|bit|great|"

@@ -350,7 +350,7 @@ _TURNS_OF_LIFE = frozenset(
     "bought adopted joined started moved married graduated quit lost signed founded launched sold "
     "retired divorced enrolled built wrote published received won grew met painted learned".split()
 )
-"""What was done once, and stays done."""
+"""Verbs for what is done once, and stays done."""
 _FEWEST_WORDS = 3
 
 

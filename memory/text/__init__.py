@@ -1,4 +1,4 @@
-"""What a text states and what another does not. Knows strings only, no `Memory`."""
+"""Strings: clean, normalise, tokenise, numbers, language, sentences. Knows no `Memory`."""
 
 import lazy_loader
 

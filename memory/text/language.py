@@ -1,4 +1,4 @@
-"""Which script and language a text is written in, its sentences, and plain forms of English."""
+"""Recognise script and language, cut sentences, and find plain forms of English words."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sentences(text: str) -> list[str]:
 
 
 class Language(Enum):
-    """The languages whose small words are known, and the rest."""
+    """Languages whose small words are known, and the rest."""
 
     ENGLISH = "English"
     GERMAN = "German"

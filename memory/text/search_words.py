@@ -1,4 +1,4 @@
-"""The words by which a text is found, and the wordings under which a question is looked up.
+"""Words by which a text is found, and wordings under which a question is looked up.
 
 Coverage must not lose a word; a search gains by losing those that say who told it and that it was
 told.

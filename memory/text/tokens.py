@@ -34,7 +34,7 @@ from memory.text.vocabulary import (
 
 
 class Kind:
-    """What a token contributes to a statement."""
+    """Kinds of tokens, by what they contribute to a statement."""
 
     CONTENT = "content"
     NUMBER = "number"
@@ -49,7 +49,7 @@ class Kind:
 
 
 class Token(NamedTuple):
-    """One token of a text.
+    """A word, number, sign or stop of a text.
 
     `key` names what it states in any form of the word; `surface` is its form in the text. `past`:
     whether that form is a past; `participle`: whether it can be a participle ("cut" can), or, where
@@ -64,7 +64,7 @@ class Token(NamedTuple):
 
 
 STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
-"""The kinds of tokens that state something."""
+"""Kinds of tokens that state something."""
 
 
 def is_name(token: Token) -> bool:
@@ -298,7 +298,7 @@ _ROLE = {"が": "は", "へ": "に"}
 _NEGATED = re.compile(
     "なかった|ない|なく|ずに|(?<!とりあえ)(?<=[かがさたなばらわえけげせぜてでねべめれきぎしちにびみり])ず$"
 )
-"""The last is "止まらず"; "まず" by itself is "first"."""
+"""Matches negated endings; the last is "止まらず", while "まず" by itself is "first"."""
 _WISHED = re.compile("た(?:い|く|かった)(?:$|[とのでがわよね])")
 _EMPTY = frozenset(
     "いる ある する して さん ちゃん くん さま だ て い る です という いて あて "

@@ -385,7 +385,7 @@ work) do not. Each group has an example and a look-alike in the tests.
 """
 
 SAME_AS = {word: group[0] for group in GROUPS for word in group}
-"""The word that stands for its group, by a word's plain form."""
+"""Representative of a group of synonyms, by a word's plain form."""
 
 SAME_IN_JAPANESE = {
     word: group.split()[0]
@@ -397,4 +397,4 @@ SAME_IN_JAPANESE = {
     )
     for word in group.split()
 }  # fmt: skip
-"""The word that stands for its group, by a Japanese word."""
+"""Representative of a group of synonyms, by a Japanese word."""

@@ -1,4 +1,4 @@
-"""What coverage knows of single languages, one file each.
+"""Words and rules of single languages, one file each.
 
 To add one that is written with spaces: write a file of its words like `german.py`, enter it in
 `GRAMMARS`, and enter the small words by which it is recognised in `memory/text/language.py`.

@@ -171,7 +171,7 @@ _MANNERS = frozenset(
 )
 """Adverbs that say how, and nothing else."""
 _MOVING = frozenset("泳ぐ 歩く 走る 飛ぶ 滑る 進む 散歩 移動 駆ける".split())
-"""What somebody does along a way, which を may name."""
+"""Verbs of moving along a way, which を may name."""
 _PLACES = frozenset({"上", "中", "中央", "内"})
 _SCOPE = frozenset(
     "全て 全部 全員 皆 各 毎 殆ど 余り 滅多に 多く 多い 少ない 少し 多分 "
