@@ -92,15 +92,19 @@ def test_open_questions_are_pending_as_stats_counts_them(
     assert (result.extracted, result.pending, store.counts().pending) == (1, 1, 1)
 
 
-def test_a_memory_forgotten_before_its_turn_was_finished_does_not_come_back(
-    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+def crash_before_the_turn_is_finished(model: ScriptedModel, extractor: MemoryExtractor) -> None:
+    """Store the memory of a turn, then fail."""
     model.extractions = [[Candidate(content=CAT, turns=(0,))]]
-    with monkeypatch.context() as crashing:
+    with pytest.MonkeyPatch.context() as crashing:
         crashing.setattr("memory.ledger.turns.TurnsWriter.finish", lambda _writer, _seq: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hook(extractor, turn("I adopted a cat!"))
+
+
+def test_a_memory_forgotten_before_its_turn_was_finished_does_not_come_back(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    crash_before_the_turn_is_finished(model, extractor)
     store.forget(next(store.memories()).id)
     files = [path for path in Path(store.ledger.name).parent.iterdir() if path.is_file()]
     assert not any(b"adopted" in path.read_bytes() for path in files)
@@ -129,14 +133,9 @@ async def _crash(_memories: object, **_: object) -> None:
 
 
 def test_after_a_crash_before_the_end_nothing_is_stored_twice(
-    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    model.extractions = [[Candidate(content=CAT, turns=(0,))]]
-    with monkeypatch.context() as crashing:
-        crashing.setattr("memory.ledger.turns.TurnsWriter.finish", lambda _writer, _seq: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            hook(extractor, turn("I adopted a cat!"))
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    crash_before_the_turn_is_finished(model, extractor)
     before = list(store.memories())
     hook(extractor)
     assert list(store.memories()) == before
