@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import signal
 import sys
@@ -28,6 +29,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A loaded machine is slow, not wrong.
 settings.register_profile("memory", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("memory")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage meanwhile, which takes a quarter of the time and finds none."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)

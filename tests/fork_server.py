@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -17,6 +18,7 @@ import shutil
 import signal
 import socket
 import sys
+import threading
 import types
 import warnings
 from pathlib import Path
@@ -168,11 +170,37 @@ def run(argv: list[str]) -> None:
         runpy.run_path(option, run_name="__main__")
 
 
+def status_of(ended: SystemExit) -> int:
+    """Return the status that Python ends with, after the message if there is one."""
+    if ended.code is None or isinstance(ended.code, int):
+        return ended.code or 0
+    sys.stderr.write(f"{ended.code}\n")
+    return 1
+
+
+def end(status: int) -> None:
+    """End as Python does, but leave the modules to the system: that takes 0.1 s less."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):  # Python itself says that nobody could read it
+        sys.exit(status)
+    os._exit(status & 0xFF)
+
+
 def main(listener: Any) -> None:
     import_all()
     gc.collect()
     gc.freeze()  # what is here now is shared with the forked processes, and never garbage
-    run(serve(listener).argv)
+    argv = serve(listener).argv
+    status = 0
+    try:
+        run(argv)
+    except SystemExit as ended:
+        status = status_of(ended)
+    end(status)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def environment(gemini: GeminiServer | None = None, timeout_s: float = 2.0) -> dict[str, str]:
+def environment(gemini: GeminiServer | None = None, timeout_s: float = 20.0) -> dict[str, str]:
     keep = {k: v for k, v in os.environ.items() if k not in ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
     keep |= {"PYTHONPATH": str(ROOT), "TERM": "dumb", "COLUMNS": "80"}
     if gemini is not None:
@@ -44,7 +44,7 @@ def chat(
     *args: str,
     said: str = "",
     gemini: GeminiServer | None = None,
-    timeout_s: float = 2.0,
+    timeout_s: float = 20.0,
 ) -> subprocess.CompletedProcess[str]:
     env = environment(gemini, timeout_s)
     done = commands.run("orchestrator", *args, cwd=folder, env=env, said=said)

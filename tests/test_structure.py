@@ -108,9 +108,14 @@ def face_of(room: str) -> list[str]:
 def inner(path: Path) -> set[str]:
     """The modules of ours that a file imports, below `memory`: `ledger`, `ledger.tables`."""
     names = {name for name in imported(path) if name.startswith("memory.")}
+    return {name.removeprefix("memory.") for name in names} & inner_names()
+
+
+@cache
+def inner_names() -> set[str]:
+    """Return the names of modules and rooms that no face hands out."""
     known = {name_of(module) for module in MODULES} | ROOMS
-    through_faces = {f"{room}.{name}" for room in ROOMS for name in face_of(room)}
-    return ({name.removeprefix("memory.") for name in names} & known) - through_faces
+    return known - {f"{room}.{name}" for room in ROOMS for name in face_of(room)}
 
 
 def libraries(path: Path) -> set[str]:
