@@ -50,7 +50,7 @@ class DedupMemoryService(BaseMemoryService):
         model: LanguageModel | None = None,
         embedder: Embedder | None = None,
         most_found: int = 10,
-        agents_dir: str | None = None,
+        agents_dir: str | None = None,  # noqa: ARG002 - ADK's loader passes it
         **settings: Any,
     ) -> None:
         """`memdedup:///folder` names the data folder; without one, the configuration does.
@@ -60,7 +60,6 @@ class DedupMemoryService(BaseMemoryService):
 
         Raises: ConfigError.
         """
-        del agents_dir
         parsed = urlparse(uri)
         folder = unquote(parsed.netloc + parsed.path)
         if folder:
@@ -87,10 +86,9 @@ class DedupMemoryService(BaseMemoryService):
         user_id: str,
         events: Sequence[Event],
         session_id: str | None = None,
-        custom_metadata: Mapping[str, object] | None = None,
+        custom_metadata: Mapping[str, object] | None = None,  # noqa: ARG002 - of events, not memories
     ) -> None:
         """Remember some events. An event is recognised by its session, its id and its text."""
-        del custom_metadata  # it belongs to the events, not to what is extracted from them
         conversation = conversation_of(user_id, session_id or _NO_SESSION)
         turns = [_turn(event, user_id, conversation) for event in events if _says(event)]
         if turns:
@@ -150,14 +148,12 @@ class DedupMemoryService(BaseMemoryService):
 
     async def _memory_of(self, app_name: str) -> OpenMemory:
         if app_name not in self._apps:
-            self._apps.setdefault(app_name, self._unopened(app_name))
+            config = self._config_of(app_name)
+            is_shared = config.memory.ledger_url is not None
+            check = partial(_claim, app_name=app_name) if is_shared else None
+            open_it = partial(open_memory, config, self._model, self._embedder, check)
+            self._apps.setdefault(app_name, LazyMemory(open_it))  # of two threads, the first one's
         return await self._apps[app_name].get()
-
-    def _unopened(self, app_name: str) -> LazyMemory:
-        config = self._config_of(app_name)
-        is_shared = config.memory.ledger_url is not None
-        check = partial(_claim, app_name=app_name) if is_shared else None
-        return LazyMemory(partial(open_memory, config, self._model, self._embedder, check))
 
     def _config_of(self, app_name: str) -> Config:
         folder = Path(self._config.memory.data_dir) / quote(app_name, safe="").replace(".", "%2E")

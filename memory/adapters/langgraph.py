@@ -66,7 +66,7 @@ class _Left(NamedTuple):
 
 
 class DedupStore(BaseStore):
-    """`put`, `get`, `search`, `delete` and `list_namespaces` as LangGraph means them.
+    """A LangGraph store that deduplicates the texts of configured namespaces.
 
     It works from any event loop and any thread. `with` closes it. A time to live is refused.
     """
@@ -340,9 +340,13 @@ class DedupStore(BaseStore):
 
     def _memory(self, namespace: Namespace, key: str, text: str) -> Memory:
         """Return a new memory in the scope of a namespace."""
-        memory = self._store.new_memory(text, user=_scope_name(namespace))
-        origin = {"namespace": ".".join(namespace), "key": key}
-        return Memory.model_validate({**dict(memory), "metadata": origin})
+        return Memory(
+            id=self._store.new_id(),
+            content=text,
+            user=_scope_name(namespace),
+            timestamp=self._store.clock(),
+            metadata={"namespace": ".".join(namespace), "key": key},
+        )
 
 
 def open_dedup_store(

@@ -27,7 +27,7 @@ class OpenMemory:
 
 
 def conversation_of(*parts: str) -> str:
-    """Join parts to a name; other parts never give the same one."""
+    """Join the parts to one name; different parts never give the same name."""
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 

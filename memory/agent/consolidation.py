@@ -33,11 +33,8 @@ class ConsolidationStats:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "replay_events": self.replay_events,
-            "coactivation_updates": self.coactivation_updates,
-            "link_updates": self.link_updates,
-            "refreshed_memories": self.refreshed_memories,
-            "merge_candidates": [asdict(candidate) for candidate in self.merge_candidates],
+            **asdict(self),
+            "merge_candidates": [asdict(pair) for pair in self.merge_candidates],
         }
 
 

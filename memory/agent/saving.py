@@ -103,11 +103,11 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
             similarity=found.matches[0].similarity if found.matches else None,
             candidates=_candidates(found),
         )
-        condition: Condition = WhileMergeable(found.revision)
-        if not forced:
-            condition = WhileNearest(
-                found.revision, NOBODY.bound_by, min_similarity=1.0 - distances.guard
-            )
+        condition: Condition = (
+            WhileMergeable(found.revision)
+            if forced
+            else WhileNearest(found.revision, NOBODY.bound_by, min_similarity=1.0 - distances.guard)
+        )
         done = store.apply(decision, condition, arrival=linked)
         if isinstance(done, Applied):
             return Saved(done.memory, tuple(near), differs_from=differs_from)

@@ -66,9 +66,9 @@ class WorkspaceMemorySync:
         self._monologue_note = self._memory_dir / ".inner-monologue-latest.json"
 
     def check(self) -> None:
-        """Make the folder where it is missing, and try to write in it.
+        """Make the folder if it is missing, and try to write in it.
 
-        Raises: InputError where it cannot be written.
+        Raises: InputError if it cannot be written.
         """
         try:
             self._memory_dir.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ class WorkspaceMemorySync:
         return [*sorted(self._memory_dir.glob(_DAILY)), self._curated_memory]
 
     def _remove_entries(self, memory_id: str) -> bool:
-        """Whether any file held an entry of the memory."""
+        """Remove all entries of a memory; return whether there were any."""
         changed = False
         for path in self._files():
             lines = _read(path).split("\n")
@@ -309,7 +309,7 @@ def forget_user_everywhere(
 def _forgotten_everywhere(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, forget: Callable[[], Gone]
 ) -> tuple[Gone, str]:
-    """Forget in the store first: a kill after that leaves tombstones, which the next call finds."""
+    """Forget in the store first: after a kill, the next call finds the tombstones."""
     if workspace is None:
         return forget(), ""
     before = set[str]()
@@ -357,7 +357,7 @@ def _without_entry(line: str, marker: str) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """Write a text on one line; a marker that somebody typed in it is made none."""
+    """Return a text as one line, in which a marker that somebody typed is escaped."""
     return _inert(one_line(text)).replace("[id:", _NO_MARKER)
 
 

@@ -192,13 +192,13 @@ def _give_up_stdout() -> NoReturn:
 
 
 class Tell(Protocol):
-    """Called with how much is done, of how much, and what is counted if that is not clear."""
+    """A progress callback: how many are done, of how many, and of what if that is not clear."""
 
     def __call__(self, done: int, total: int, counted: str = "") -> None: ...
 
 
 def compared(tell: Tell) -> Callable[[int, int], None]:
-    """Return what to call while pairs are looked for."""
+    """Return a progress callback for the search for pairs."""
     return partial(tell, counted="texts compared")
 
 
@@ -206,7 +206,7 @@ def compared(tell: Tell) -> Callable[[int, int], None]:
 def progress(label: str, every_s: float = _LINE_EVERY_S) -> Iterator[Tell]:
     """Show progress on stderr: a bar at a terminal, else a line every ten seconds.
 
-    Yield what to call, from any thread. Counting something else starts again.
+    Yield a callback for any thread. The bar starts again if something else is counted.
     """
     if not sys.stderr.isatty():
         with _lines_of_progress(label, every_s) as tell:
@@ -229,7 +229,7 @@ def progress(label: str, every_s: float = _LINE_EVERY_S) -> Iterator[Tell]:
 
 @contextmanager
 def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
-    """Print from a thread, since a long step may not report anything."""
+    """Print progress from a thread, since a long step may not report anything."""
     over = threading.Event()
     started = begun = time.monotonic()
     last_counted: str | None = None

@@ -307,10 +307,6 @@ class Proposals:
         self.latest: dict[Selection, Proposal] = {}
         self._budget_s = budget_s
 
-    def is_by(self, by: str, selection: Selection) -> bool:
-        """Whether the latest proposal about a selection is this judge's."""
-        return selection in self.latest and self.latest[selection].by == by
-
     async def ask(self, by: str, selection: Selection, plan: RoundPlan) -> Proposal:
         """Ask one judge once about the one group of a plan; a failure is a proposal too."""
         question = _question_about(plan)

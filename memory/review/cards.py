@@ -148,9 +148,8 @@ _Columns = dict[str, Any]
 def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Card]:
     """Return decisions as cards, in the order of the records, which is oldest first.
 
-    A member's text is the one it had then; if the decision changed nothing and kept no image of it,
-    the one it has now. A text that lived on is as a later one of these decisions found it, else as
-    it is now.
+    A member has the text that it had then, or its present text if the decision changed nothing. A
+    text that lived on is as the next of these decisions found it, or else as it is now.
     """
     unseen = {
         name for record in records for name in set(record.members) - _rows_before(record).keys()

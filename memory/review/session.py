@@ -258,7 +258,8 @@ class Review:
             size = sum(len(member.content) for member in group.members)
             fits = len(group.members) <= room and size <= characters
             asks = group.question is not None and group.replacement is None
-            waits = fits and asks and not self.proposals.is_by(by, selection)
+            known = self.proposals.latest.get(selection)
+            waits = fits and asks and (known is None or known.by != by)
             if waits and self.store.scope_of(group.members[0]) == scope:
                 rest = self._rest(self._left[other], frozenset())
                 if rest.memories == len(group.members):
