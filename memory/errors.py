@@ -1,26 +1,28 @@
-"""All errors, as a tree; a caller would handle each class differently.
+"""All errors, as a tree. Each class stands for one reaction of the caller.
 
 MemoryPipelineError
-├── ConfigError            the configuration is wrong: fix the named key
-├── InputError             a file or argument is wrong: fix what it names
-│   └── WrongArgument      the arguments of a command are wrong: give others
-├── LedgerError            the record cannot be read or written: nothing was changed
-│   ├── LedgerMissing      there is no store here yet
-│   ├── LedgerDamaged      its files are broken: restore a backup
-│   ├── LedgerOutdated     an earlier version wrote it: `memory-dedup upgrade`
-│   └── EmbedderMismatch   the store was made with another embedder: `memory-dedup reembed`
-├── LeaseLost              another process does this work now: leave it
-├── MemoryNotFound         no live memory has this id
-├── StillStatedBy          another memory contains it: forget that one
-├── CannotUndo             the decision stays, for the reason that it names
-├── EmbeddingError         the embedder gave no vector for a text
-├── IndexFault             the index failed; the ledger still answers exactly
-│   └── ForeignIndex       the index belongs to another store: leave it
-└── ModelError             the language model gave no usable answer
-    ├── ModelUnavailable   it could not be reached or is overloaded: the same question may succeed
-    │   └── ModelTooSlow   it did not answer in the time it was given: a smaller one may succeed
-    ├── ModelRefused       its server refused what was sent: another question may be taken
-    └── ModelAnswerError   it answered this question, and not usably: another one may fare better
+├── ConfigError             the configuration is wrong: correct the setting that it names
+├── InputError              a file or an argument is wrong: correct what it names
+│   └── WrongArgument       the arguments of a command are wrong: pass others
+├── LedgerError             the ledger cannot be read or written: nothing was changed
+│   ├── LedgerMissing       there is no store at this location yet
+│   ├── LedgerDamaged       the ledger's files are broken: restore a backup
+│   ├── LedgerOutdated      an earlier version wrote the ledger: run `memory-dedup upgrade`
+│   └── EmbedderMismatch    the store was made with another embedder: run `memory-dedup reembed`
+├── LeaseLost               another process now extracts this conversation: stop
+├── MemoryNotFound          no live memory has this id
+├── StillStatedBy           another memory contains the text: forget that memory
+├── CannotUndo              the decision cannot be undone, for the reason given
+├── EmbeddingError          the embedder returned no vector for a text
+├── IndexFault              the index failed: search the ledger instead, which is exact
+│   └── ForeignIndex        the index belongs to another store: do not touch it
+└── ModelError              the language model gave no usable answer
+    ├── ModelUnavailable    it is unreachable or overloaded: the same question may succeed later
+    │   ├── ModelNotAsked   it was not asked at all
+    │   │   └── CallsSpent  the run has no calls left: a later run asks
+    │   └── ModelTooSlow    it did not answer in time: a smaller question may succeed
+    ├── ModelRefused        its server refused the request: another question may be accepted
+    └── ModelAnswerError    its answer is not usable: another question may succeed
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ from pathlib import Path
 
 
 class MemoryPipelineError(Exception):
-    """The root: shells print it as one line, `error: what happened; what to do`."""
+    """The base of all errors. Commands print it as one line: `error: what happened; what to do`.
+
+    `problem` says what happened, `remedy` what to do (empty if there is no advice).
+    """
 
     def __init__(self, problem: str, remedy: str = "") -> None:
         super().__init__(problem, remedy)
@@ -44,7 +49,10 @@ class ConfigError(MemoryPipelineError):
     """A setting is unknown, of the wrong type or out of range."""
 
     def __init__(self, source: str, key: str, problem: str, remedy: str = "") -> None:
-        """`source` is where the setting stands: `config.yaml:7`, or an environment variable."""
+        """`source`: where the setting was read, such as `config.yaml:7` or an environment variable.
+
+        `key`: the setting's name.
+        """
         super().__init__(problem, remedy)
         self.source = source
         self.key = key
@@ -55,7 +63,10 @@ class ConfigError(MemoryPipelineError):
 
 
 class InputError(MemoryPipelineError):
-    """A file, a value or another input cannot be used."""
+    """A file, a value or another input cannot be used.
+
+    `source` names it, and `line` is the line number if it is a file.
+    """
 
     def __init__(
         self, source: Path | str, problem: str, remedy: str = "", line: int | None = None
@@ -70,23 +81,26 @@ class InputError(MemoryPipelineError):
 
 
 class WrongArgument(InputError):
-    """An argument of a command is wrong or does not fit the others; nothing was read."""
+    """An argument of a command is wrong or does not fit the other arguments; nothing was read."""
 
 
 class LedgerError(MemoryPipelineError):
-    """The ledger cannot be opened, read or written; the failed transaction changed nothing."""
+    """The ledger cannot be opened, read or written. The failed transaction changed nothing."""
 
 
 class LedgerMissing(LedgerError):
-    """There is no ledger to read yet."""
+    """There is no ledger at the configured location yet."""
 
 
 class LedgerDamaged(LedgerError):
-    """The ledger's file is not readable as a ledger."""
+    """The ledger's file is broken, or one of its rows cannot be read."""
 
 
 class LedgerOutdated(LedgerError):
-    """An earlier version made the ledger; this operation may not upgrade it."""
+    """An earlier version wrote the ledger, and the current operation does not upgrade it.
+
+    `stored` is the version of the ledger's schema.
+    """
 
     def __init__(self, name: str, stored: str, current: str) -> None:
         super().__init__(
@@ -97,7 +111,10 @@ class LedgerOutdated(LedgerError):
 
 
 class EmbedderMismatch(LedgerError):
-    """The store's vectors come from another embedder than the configured one."""
+    """The store's vectors were made by another embedder than the configured one.
+
+    `stored` and `configured` are the fingerprints of the two embedders.
+    """
 
     def __init__(self, stored: str, configured: str) -> None:
         super().__init__(
@@ -109,7 +126,10 @@ class EmbedderMismatch(LedgerError):
 
 
 class LeaseLost(MemoryPipelineError):
-    """Another process took over a conversation; this process stores nothing more of it."""
+    """Another process has taken over the extraction of a conversation.
+
+    This process must not store anything more from it.
+    """
 
     def __init__(self, conversation: str) -> None:
         super().__init__(f"another process extracts {conversation!r} now")
@@ -117,7 +137,7 @@ class LeaseLost(MemoryPipelineError):
 
 
 class MemoryNotFound(MemoryPipelineError):
-    """No live memory has the id."""
+    """No live memory has this id."""
 
     def __init__(self, memory_id: str) -> None:
         super().__init__(f"no live memory has the id {memory_id!r}", "see `memory-dedup export`")
@@ -125,7 +145,7 @@ class MemoryNotFound(MemoryPipelineError):
 
 
 class StillStatedBy(MemoryPipelineError):
-    """A retired memory cannot be forgotten alone: another memory contains what it said."""
+    """A retired memory cannot be forgotten alone, because a live memory contains what it said."""
 
     def __init__(self, memory_id: str, successor_id: str) -> None:
         super().__init__(
@@ -141,22 +161,22 @@ class CannotUndo(MemoryPipelineError):
     def __init__(
         self, target: int | str, problem: str, remedy: str = "see `memory-dedup history`"
     ) -> None:
-        """`target` is a decision's number or a run's name."""
+        """`target` is the number of a decision or the name of a run."""
         what = f"decision {target}" if isinstance(target, int) else f"run {target!r}"
         super().__init__(f"{what} cannot be undone: {problem}", remedy)
         self.target = target
 
 
 class EmbeddingError(MemoryPipelineError):
-    """The embedder failed, or returned something that is not one unit vector per text."""
+    """The embedder failed, or did not return one unit vector for each text."""
 
 
 class IndexFault(MemoryPipelineError):
-    """The index cannot answer; the caller falls back to exact search."""
+    """The vector index cannot answer; the caller searches exactly instead."""
 
 
 class ForeignIndex(IndexFault):
-    """The index follows another ledger."""
+    """The vector index was filled from another ledger."""
 
 
 class ModelError(MemoryPipelineError):
@@ -171,32 +191,35 @@ class ModelError(MemoryPipelineError):
 
 
 class ModelUnavailable(ModelError):
-    """No answer for now: a broken connection, a time-out, an overloaded or limiting server."""
+    """The model cannot answer now: no connection, a time-out, or an overloaded server."""
 
     def __init__(self, problem: str, remedy: str = "", retry_after_s: float | None = None) -> None:
-        """`retry_after_s` is how long the server asked to wait."""
+        """`retry_after_s`: how many seconds the server asked to wait; None if it did not say."""
         super().__init__(problem, remedy)
         self.retry_after_s = retry_after_s
 
 
 class ModelNotAsked(ModelUnavailable):
-    """The model was not asked, since earlier calls failed."""
+    """The model was not asked, because earlier calls failed or no calls are left."""
 
 
 class CallsSpent(ModelNotAsked):
-    """The run has used all its calls; a later run asks."""
+    """The run has used all the calls it may make; a later run asks the question."""
 
 
 class ModelTooSlow(ModelUnavailable):
-    """No answer within the time limit; other questions may succeed."""
+    """The model did not answer within the time limit; a smaller question may succeed."""
 
 
 class ModelRefused(ModelError):
-    """The server refused the request, for its content, its size or its form."""
+    """The server refused the request because of its content, size or form."""
 
 
 class ModelAnswerError(ModelError):
-    """The answer is blocked, cut off, empty or malformed; `may_pass` if a retry may help."""
+    """The answer is blocked, cut off, empty or malformed.
+
+    `may_pass` says whether the same question may succeed if it is asked again.
+    """
 
     def __init__(self, problem: str, remedy: str = "", *, may_pass: bool = False) -> None:
         super().__init__(problem, remedy)

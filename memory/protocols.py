@@ -1,4 +1,4 @@
-"""Interfaces: the clock, the embedder, the language model and the vector index."""
+"""The interfaces that the program depends on: clock, embedder, language model and vector index."""
 
 from __future__ import annotations
 
@@ -22,56 +22,62 @@ from memory.models import (
 
 
 class Clock(Protocol):
-    """The current time."""
+    """A function that returns the current time; tests pass one that they control."""
 
     def __call__(self) -> datetime:
-        """Return the current time, aware, in UTC."""
+        """Return the current time in UTC, with its time zone set."""
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors."""
+    """Turns texts into unit vectors, which are compared by cosine."""
 
     @property
     def fingerprint(self) -> str:
-        """Return name, dimension and normalisation, without loading the model.
+        """Return a text that identifies the embedder: model name, dimension and normalisation.
 
-        Vectors of different fingerprints are not comparable.
+        Must not load the model. Vectors of embedders with different fingerprints are not
+        comparable.
         """
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one float32 unit vector per normalised text, shape `(len(texts), dim)`.
+        """Return one float32 unit vector per text, in the given order, as shape (len(texts), dim).
+
+        The texts are normalised already.
 
         Raises: EmbeddingError.
         """
 
 
 class LanguageModel(Protocol):
-    """Judges, checks, extracts and replies."""
+    """A model that judges near-copies, checks merged texts, extracts memories and replies."""
 
     @property
     def name(self) -> str:
-        """Return the name that is recorded with each decision."""
+        """Return the model's name, which is recorded with each decision."""
 
     @property
     def page_size(self) -> int:
-        """Return how many memories one question may show.
+        """Return the most memories that one question to this model may contain.
 
-        0: the model reads neither pages nor merged texts. A question shows it at most eight
-        memories, and `reread` is never called.
+        0 means that the model does not read whole pages of memories. A question to it then contains
+        at most eight memories, and `reread` is never called.
         """
 
     async def judge(self, question: Question) -> Verdict:
-        """Group the members that tell the same fact, with one text for each group.
+        """Group the question's members that state the same fact, and give one text for each group.
 
-        Raises: ModelError, with the reason.
+        Members in no group stay as they are.
+
+        Raises: ModelError, which names the reason.
         """
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """List what each merged text loses and adds; at most 16 merges.
+        """Return, for each merge, what its text loses from its members and what it adds to them.
 
-        All are of one scope, or of those who speak in one extraction.
+        There are at most 16 merges. Their memories belong to one scope, or to the speakers of the
+        turns of one extraction.
 
-        Raises: ModelError, with the reason.
+        Raises: ModelError, which names the reason.
         """
 
     async def extract(
@@ -81,78 +87,82 @@ class LanguageModel(Protocol):
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
-        """Find what is worth remembering in these turns, oldest first; the bot's give context only.
+        """Return the facts in `turns` that are worth remembering; turns are ordered oldest first.
 
-        `context` was said just before and is extracted already; `remembered` is known already. A
-        candidate may name, by position, remembered memories of its own user that it repeats,
-        updates or extends, with one text for all.
+        The bot's own turns only give context. `context`: turns said just before, which are
+        extracted already. `remembered`: stored memories that the model may repeat, update or
+        extend. A candidate may name such memories of its own user by position, and then gives one
+        text for all of them.
 
-        Raises: ModelError, with the reason.
+        Raises: ModelError, which names the reason.
         """
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """Return what the bot says after these turns, given what it remembers.
+        """Return the bot's answer to these turns, given the memories recalled for them.
 
-        Raises: ModelError, with the reason.
+        Raises: ModelError, which names the reason.
         """
 
     async def aclose(self) -> None:
-        """Close connections. May be called twice."""
+        """Close the model's connections. May be called twice."""
 
 
 class Query(NamedTuple):
-    """A search for the live memories of a scope that are most similar to a vector."""
+    """A search for the `k` live memories of a scope that are most similar to a vector."""
 
     vector: Vector
     scope: Scope
     k: int
-    """The most results."""
+    """The greatest number of results."""
     min_cosine: float = -1.0
-    """Results with a lower cosine may be left out."""
+    """Results with a lower cosine to `vector` may be left out."""
 
 
 class VectorIndex(Protocol):
-    """An approximate index of vectors by id, for users whose vectors do not fit into memory.
+    """An approximate index of vectors by memory id, used if a user's vectors do not fit into RAM.
 
-    It gets no text. The store keeps it up to date with the ledger, computes the similarity of its
-    results from the ledger's vectors, and can fill it again at any time. One thread calls it at a
-    time. Each method raises IndexFault if it fails; the store then searches without it.
+    It never receives texts. The store updates it from the ledger, computes similarities from the
+    ledger's own vectors, and can rebuild the index at any time. Only one thread calls it at a time.
+    Each method raises IndexFault if it fails; the store then searches without the index.
     """
 
     @property
     def name(self) -> str:
-        """Return the name that people are shown."""
+        """Return the name that is shown to people."""
 
     @property
     def place(self) -> str:
-        """Return where it is stored: the same text each time that it is opened there."""
+        """Return where the index is stored, as a text that is the same each time it is opened."""
 
     @property
     def id(self) -> str:
-        """Identify its present content: another text after `clear`; "" if it does not exist."""
+        """Return an identifier of the present content; "" if the index does not exist yet.
+
+        After `clear`, the identifier must be a new one.
+        """
 
     @property
     def shared(self) -> bool:
-        """Whether several processes use it at once.
+        """Return whether several processes may use the index at the same time.
 
-        Forgotten vectors are removed from a shared index. The index of a single process is cleared
-        instead, so that its files do not keep them.
+        If so, the vectors of forgotten memories are removed one by one. Otherwise the whole index
+        is cleared, so that its files keep nothing of them.
         """
 
     def put(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """Store unit vectors (n, dim) under these ids, replacing earlier ones."""
+        """Store unit vectors, shape (n, dim), under these n ids; replace those stored before."""
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Delete vectors; ignore unknown ids."""
+        """Delete the vectors of these ids; ignore unknown ids."""
 
     def nearest(self, vector: Vector, k: int) -> Sequence[tuple[str, float]]:
-        """Return the ids of about the k nearest with their cosines, nearest first."""
+        """Return about `k` pairs of id and cosine: the nearest vectors, the nearest first."""
 
     def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:
-        """Yield all ids and vectors, in batches."""
+        """Yield the whole content in batches: n ids and their vectors, shape (n, dim)."""
 
     def clear(self) -> None:
-        """Delete everything, also on disk; later vectors may have another dimension."""
+        """Delete all vectors, also from disk. Vectors put later may have another dimension."""
 
     def close(self) -> None:
-        """Close the index; its files are then complete. May be called twice."""
+        """Close the index, so that its files are complete. May be called twice."""
