@@ -1,4 +1,4 @@
-"""Entry points of the commands: Ctrl-C during the imports ends them without a traceback."""
+"""Entry points of the two commands. Ctrl-C during the imports ends them without a traceback."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import signal
 from typing import Any
 
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
-"""Parameters of glibc's `mallopt`."""
+"""Numbers of two parameters of glibc's `mallopt`."""
 
 
 def dedup() -> None:
-    """`memory-dedup`."""
+    """Run the command `memory-dedup`."""
     loading = _quietly()
     keep_heap_small()
     from memory.cli import main
@@ -21,7 +21,7 @@ def dedup() -> None:
 
 
 def chat() -> None:
-    """`memory-chat`."""
+    """Run the command `memory-chat`."""
     loading = _quietly()
     keep_heap_small()
     from orchestrator import main
@@ -31,7 +31,7 @@ def chat() -> None:
 
 
 def _quietly() -> Any:
-    """Restore the default SIGINT handler during imports and return the previous one."""
+    """Let Ctrl-C end the process without a traceback; return the previous SIGINT handler."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -39,10 +39,10 @@ def _quietly() -> Any:
 
 
 def keep_heap_small() -> None:
-    """Make glibc return freed arrays to the system.
+    """Make glibc return the memory of freed arrays to the operating system.
 
-    By default it keeps them, scattered between live ones: the plan of 50,000 memories took 1.2 GB
-    instead of 0.7.
+    By default glibc keeps it, scattered between arrays in use: planning 50,000 memories then took
+    1.2 GB instead of 0.7. Does nothing on systems without glibc.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""How a process runs: threads, signals, files, telemetry, listening."""
+"""Services of the running process: threads, signals, files, telemetry and HTTP servers."""
 
 import lazy_loader
 

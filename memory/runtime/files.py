@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and files that are renamed instead of deleted."""
+"""Write files completely or not at all, lock them, and rename files instead of deleting them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ _WRITING = ".writing"
 _TEMPORARY = "memory-dedup-"
 _LOCK = ".lock"
 _OWN = 0o600
-"""Others may not read what people told a chatbot."""
+"""Permissions of new files: only their owner can read what people told a chatbot."""
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path to write to; it becomes the file at `path` if the block succeeds.
+    """Yield a path to write to. If the block succeeds, that file replaces the one at `path`.
 
-    If the block fails, the old file stays. After the block the new file survives a crash. The next
-    call deletes what a killed process left. Only one writer at a time for one path.
+    If the block fails, the old file stays. After the block, the new file is safely on disk. The
+    next call deletes the unfinished file of a killed process. Only one process may write to a path
+    at a time.
 
     Raises: OSError.
     """
@@ -47,9 +48,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def clear_parts(path: Path) -> None:
-    """Delete what killed writes of a file left; the file's name may be a pattern.
+    """Delete unfinished files that killed processes left in `replacing`.
 
-    Only the single writer of these files may call it.
+    The file name of `path` may be a glob pattern. Call it only if no process is writing these
+    files.
 
     Raises: OSError.
     """
@@ -59,7 +61,9 @@ def clear_parts(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing_alone(path: Path) -> Iterator[Path]:
-    """Like `replacing`, for long writes: several processes can write, and clean up after kills.
+    """Replace a file as `replacing` does, holding a lock, so that several processes may try.
+
+    For writes that take long: it first deletes what killed processes left in the same folder.
 
     Raises: OSError.
     """
@@ -74,7 +78,7 @@ def replacing_alone(path: Path) -> Iterator[Path]:
 
 
 def clear_abandoned(folder: Path) -> None:
-    """Delete what killed processes left of `replacing_alone` in a folder."""
+    """Delete the files and locks that killed processes left of `replacing_alone` in a folder."""
     for lock in folder.glob(f".*{_WRITING}"):
         held = own_lock(lock, 0)
         with contextlib.suppress(filelock.Timeout, OSError), held:
@@ -85,7 +89,10 @@ def clear_abandoned(folder: Path) -> None:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yield a folder that is deleted after the block; after a kill, the next call deletes it."""
+    """Yield a new temporary folder, and delete it after the block.
+
+    If the process is killed, the next call of any process deletes the folder.
+    """
     clear_temporary_folders()
     folder = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
     try:
@@ -96,7 +103,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def clear_temporary_folders() -> None:
-    """Delete the temporary folders of processes that were killed."""
+    """Delete the folders that killed processes left of `temporary_folder`."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
         lock = folder / _LOCK
         if folder.is_symlink() or not lock.exists():
@@ -108,9 +115,10 @@ def clear_temporary_folders() -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file and keep its permissions; only the owner can read a new one.
+    """Write `data` to a file, completely or not at all.
 
-    The target of a symbolic link is written; the link stays.
+    An existing file keeps its permissions; a new one can be read only by its owner. If `path` is a
+    symbolic link, its target is written.
 
     Raises: OSError.
     """
@@ -123,12 +131,17 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def own_lock(path: Path, timeout_s: float = -1.0) -> filelock.FileLock:
-    """Return a lock on a file that only its owner can open; any thread may release it."""
+    """Return a file lock that any thread may release; only the file's owner can open the file.
+
+    A negative timeout waits without end.
+    """
     return filelock.FileLock(path, timeout=timeout_s, mode=_OWN, thread_local=False)
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; refuse pipes and devices, which may never end.
+    """Open a regular file for reading in binary mode.
+
+    Pipes and devices are refused, since reading them may never end.
 
     Raises: OSError.
     """
@@ -143,9 +156,9 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """Read a whole regular file of at most `most` bytes.
+    """Return the content of a regular file of at most `most` bytes.
 
-    Raises: OSError, also if it is larger.
+    Raises: OSError, also if the file is larger.
     """
     with open_regular(path) as file:
         data = file.read(most + 1)
@@ -157,7 +170,7 @@ def read_bounded(path: Path, most: int) -> bytes:
 def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
     """Rename a file or folder to `NAME.KIND-1`, or the next free number, and return the new path.
 
-    `beside` holds the endings of further files that are renamed with it, if they exist.
+    `beside`: endings of companion files, such as `-wal`, which are renamed with it if they exist.
 
     Raises: OSError.
     """
@@ -171,7 +184,7 @@ def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
 
 
 def all_set_aside(path: Path, kind: str) -> list[Path]:
-    """Return what `set_aside` renamed, with the further files."""
+    """Return the paths that `set_aside` made for this path and kind, also of companion files."""
     return sorted(path.parent.glob(f"{glob.escape(path.name)}.{kind}-*"))
 
 

@@ -1,9 +1,9 @@
-"""HTTP servers: where they listen, who is let in, and what one client may take of them.
+"""HTTP servers: their address, the check of each request, and limits for each client.
 
-The only import of `uvicorn` and `h11`. uvicorn limits the size of a header and how many requests
-are answered at once, but not how long a client may take to send one: `_Protocol` adds that, and
-closes the oldest unfinished connection when there are too many. Servers speak plain HTTP: beyond
-this machine, put a proxy that encrypts in front.
+The only import of `uvicorn` and `h11`. uvicorn limits the size of a header and the number of
+requests answered at once, but not how long a client may take to send one. `_Protocol` adds that
+limit, and closes the oldest unfinished connection if there are too many. The servers speak plain
+HTTP: to reach them from other machines, put an encrypting proxy in front.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from memory.errors import InputError, WrongArgument
 
 THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
-"""Names of this machine, as they are written in a URL."""
+"""Host names of this machine, as written in a URL."""
 MAX_BODY_BYTES = 4_000_000
 _SHUTDOWN_S = 10
-"""How long a server that stops waits for unfinished answers."""
+"""Seconds that a stopping server waits for unfinished answers."""
 _BACKLOG = 100
-"""Connections accepted at once; asyncio logs as many errors when file descriptors run out."""
+"""Connections that asyncio accepts at once.
+
+If file descriptors run out, asyncio logs an error for each of them.
+"""
 _LOG_EVERY_S = 60.0
 _NOT_ALLOWED = 1008
 """WebSocket close code: policy violation."""
@@ -45,17 +48,20 @@ _NOT_ALLOWED = 1008
 
 @dataclass(frozen=True)
 class Limits:
-    """What one client may take before its connection is closed."""
+    """The limits of one client, after which its connection is closed, and of all connections."""
 
     header_s: float = 10.0
+    """Seconds to send the header."""
     body_s: float = 30.0
+    """Seconds to send the body."""
     header_bytes: int = 16_384
     connections: int = 256
+    """The greatest number of connections at once, of all clients."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """A host and port to listen on."""
+    """A host and a port for a server to listen on."""
 
     host: str
     port: int
@@ -76,7 +82,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can reach the address."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -84,16 +90,19 @@ class Address:
 
     @property
     def is_every(self) -> bool:
-        """Whether it stands for every address of this machine, which no client can call."""
+        """Whether the host means "all addresses of this machine", such as `0.0.0.0`.
+
+        Clients cannot use such a host in a URL.
+        """
         return self.host in ("0.0.0.0", "::", "")  # noqa: S104 - asked for, not chosen
 
     @property
     def name(self) -> str:
-        """Return the host as it is written in a URL."""
+        """Return the host as written in a URL: an IPv6 address gets brackets."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
     def listen(self) -> socket.socket:
-        """Return a socket that listens there; `::` listens on IPv4 too.
+        """Return a socket that listens on this address; `::` listens on IPv4 as well.
 
         Raises: InputError.
         """
@@ -109,10 +118,10 @@ class Address:
 
 
 class Gate:
-    """The entrance of an HTTP server: a request passes one check before the application sees it.
+    """An ASGI application that checks each HTTP request before the inner application receives it.
 
-    The body is read only after the check, as a whole, and refused above MAX_BODY_BYTES. WebSockets
-    are refused.
+    The body is read only after the check, completely; above MAX_BODY_BYTES the request is refused.
+    WebSockets are always refused.
     """
 
     def __init__(
@@ -121,9 +130,9 @@ class Gate:
         check: Callable[[Request], Awaitable[Response | None]],
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`check` returns the response to a request that goes no further, None to let it pass.
+        """Guard `app`. `check` returns the response that refuses a request, or None to let it pass.
 
-        `headers` are set on every response, refusals included.
+        `headers` are set on every response, also on refusals.
         """
         self._app = app
         self._check = check
@@ -149,7 +158,10 @@ class Gate:
             await answer(scope, receive, send_with_headers)
 
     async def _with_body(self, request: Request) -> ASGIApp:
-        """Read the whole body; return the application, which then reads it from memory."""
+        """Read the whole body, and return the application with the body already in memory.
+
+        If the body is too large, return a response that refuses the request.
+        """
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
@@ -170,7 +182,7 @@ class Gate:
 async def serve_until(
     stop: asyncio.Event, app: ASGIApp, listening: socket.socket, limits: Limits = Limits()
 ) -> None:
-    """Answer requests until `stop` is set; unfinished answers get ten seconds more."""
+    """Serve `app` on the socket until `stop` is set; unfinished answers get ten more seconds."""
     connections = min(limits.connections, _open_files() // 4)
     settings = uvicorn.Config(
         app,
@@ -198,7 +210,7 @@ async def serve_until(
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to its caller."""
+    """A uvicorn server that installs no signal handlers."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -206,7 +218,7 @@ class _Server(uvicorn.Server):
 
 
 def _open_files() -> int:
-    """Return how many files and connections this process may have open."""
+    """Return how many files and connections this process may have open at once."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -216,20 +228,20 @@ def _open_files() -> int:
 
 
 class _Protocol(H11Protocol):
-    """A connection that is closed when its client sends too slowly.
+    """A client's connection, closed if the client sends too slowly.
 
-    A connection too many closes the oldest one whose request is unfinished.
+    A new connection above the limit closes the oldest one whose request is unfinished.
     """
 
     _state: object = None
-    """The client's state that the timer is for."""
+    """The state of the client, as h11 names it, for which the timer runs."""
     _timer: asyncio.TimerHandle | None = None
 
     def __init__(self, limits: Limits, most: int, **uvicorns: Any) -> None:
-        """`most` is how many connections there may be."""
+        """`most`: the greatest number of open connections; `uvicorns`: uvicorn's own arguments."""
         super().__init__(**uvicorns)
         self._seconds = {h11.IDLE: limits.header_s, h11.SEND_BODY: limits.body_s}
-        """How long a client may stay in each state."""
+        """Seconds that a client may stay in each of h11's states."""
         self._most = most
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -277,7 +289,10 @@ class _Protocol(H11Protocol):
 
 
 class _OneLineAMinute(logging.Filter):
-    """Drops warnings about clients for a minute after each one; other records pass."""
+    """A log filter that passes one warning about clients a minute, and all other records.
+
+    The next line that passes says how many were dropped before it.
+    """
 
     def __init__(self) -> None:
         super().__init__()

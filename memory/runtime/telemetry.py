@@ -1,7 +1,7 @@
 """Spans and counters for operators, through OpenTelemetry's API alone.
 
-Without an SDK in the process they do nothing. They hold kinds, counts, times and the model's name,
-but no text, user or id.
+Without an OpenTelemetry SDK in the process they do nothing. They record kinds, counts, durations
+and the model's name, but no text, user or id.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 @dataclass(frozen=True)
 class Backlog:
-    """How much work of a store waits."""
+    """The work of a store that is not done yet."""
 
     pending: int
-    """Decisions that were made without a model's answer."""
+    """Number of decisions that were made without a model's answer."""
     turns: int
-    """Conversation turns that were not extracted yet."""
+    """Number of conversation turns that were not extracted yet."""
 
 
 class Watched:
-    """A store whose backlog is read each time metrics are collected."""
+    """An open store whose backlog is read each time that metrics are collected."""
 
     def __init__(self, read: Callable[[], Backlog]) -> None:
         self._read: Callable[[], Backlog] | None = read
@@ -50,17 +50,20 @@ class Watched:
             return None
 
     def stop(self) -> None:
-        """May be called twice."""
+        """Stop reporting this store. May be called twice."""
         self._read = None
 
 
 _watched: WeakSet[Watched] = WeakSet()
-"""All open stores; OpenTelemetry has one instrument for all of them."""
+"""All open stores: OpenTelemetry has one gauge for all of them together."""
 _watching = threading.Lock()
 
 
 def watch(read: Callable[[], Backlog]) -> Watched:
-    """Report a store's backlog until `stop`; the caller must keep the returned object."""
+    """Report a store's backlog, which `read` returns, until `stop` is called on the result.
+
+    The caller must keep the result: without a reference to it, reporting ends.
+    """
     watched = Watched(read)
     with _watching:
         _watched.add(watched)
@@ -101,13 +104,16 @@ _meter.create_observable_gauge(
 
 
 def decided(kind: str, *, pending: bool, by: str) -> None:
-    """Count a decision; `by` is the model's name, or who decided without one."""
+    """Count a decision. `by` is the name of the model that decided, or of whoever else did."""
     _decisions.add(1, {"kind": kind, "pending": pending, "by": by})
 
 
 @contextmanager
 def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
-    """Open a span; an exception is recorded by its type alone, as its message may quote texts."""
+    """Open a span with these attributes, and yield it.
+
+    Of an exception only the type is recorded, because its message may quote texts.
+    """
     with _tracer.start_as_current_span(
         f"{_NAME}.{name}",
         attributes=attributes,
@@ -123,7 +129,10 @@ def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
 
 
 async def asking(model: str, question: str, answering: Awaitable[Answer]) -> Answer:
-    """Await an answer; record how long it took, what it cost, and whether it failed."""
+    """Await a model's answer; record the duration, the tokens, and the error if it fails.
+
+    `question` is the kind of question, which names the span.
+    """
     named: dict[str, Value] = {"model": model, "question": question}
     usage, started_s = Usage(calls=1), time.perf_counter()
     with span(f"model.{question}", **named) as opened:

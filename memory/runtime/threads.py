@@ -1,4 +1,4 @@
-"""Threads for blocking calls, limited concurrency, values for each event loop."""
+"""Run blocking calls in threads, limit concurrency, keep values per event loop, handle signals."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Of = TypeVar("Of")
 Progress = Callable[[int, int], None]
-"""Called with how much is done, and how much there is."""
+"""A callback that receives how much is done and how much there is in all."""
 _STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a call in a thread and return its result.
+    """Run a blocking call in a thread and return its result.
 
-    A thread cannot be stopped: a cancelled task ends only after its thread, so that the caller can
-    then close the store or write the same again.
+    A thread cannot be stopped: if the task is cancelled, it ends only after the thread has. So the
+    caller can then safely close the store or write the same again.
     """
     work = asyncio.create_task(asyncio.to_thread(call, *args, **kwargs))
     try:
@@ -39,14 +39,17 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 async def in_thread_if_long(
     texts: Iterable[str], call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Run a call, in a thread if the texts that it reads are long."""
+    """Run a call, in a thread if the texts that it reads are long.
+
+    `texts` are only measured; the call receives `args` and `kwargs`.
+    """
     if sum(map(len, texts)) <= _SHORT:
         return call(*args, **kwargs)
     return await in_thread(call, *args, **kwargs)
 
 
 _SHORT = 2_000
-"""Characters that take a few milliseconds, less than starting a thread pays off."""
+"""Characters up to which a call takes a few milliseconds, too short for a thread to pay off."""
 
 
 async def side_by_side(
@@ -55,7 +58,10 @@ async def side_by_side(
     at_once: int,
     on_progress: Progress | None = None,
 ) -> None:
-    """Await the call for every item, at most `at_once` at a time; the first failure ends all."""
+    """Await `call(item)` for every item, at most `at_once` at a time.
+
+    The first failure cancels the other calls and is raised.
+    """
     left = iter(items)
     done = 0
 
@@ -77,23 +83,30 @@ async def side_by_side(
 
 
 class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
-    """A value for each event loop: a caller may run several loops, in several threads."""
+    """One value for each event loop, since a caller may run several loops in several threads.
+
+    For objects that work only in the loop in which they were made, such as semaphores.
+    """
 
     def mine(self, make: Callable[[], Of]) -> Of:
-        """Return the running loop's value; make it at first use."""
+        """Return the running loop's value; `make` creates it at first use."""
         loop = asyncio.get_running_loop()
         if loop not in self:
             self[loop] = make()
         return self[loop]
 
     async def made_aside(self, make: Callable[[], Of]) -> Of:
-        """As `mine`, made in a thread: reading certificates or loading code would block a loop."""
+        """Return the running loop's value; at first use `make` runs in a thread.
+
+        For values that are slow to make: reading certificates or importing code would block the
+        loop.
+        """
         loop = asyncio.get_running_loop()
         return self.get(loop) or self.setdefault(loop, await in_thread(make))
 
 
 class LoopThread:
-    """An event loop in a daemon thread."""
+    """An event loop that runs in a daemon thread of its own."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -101,20 +114,20 @@ class LoopThread:
         self._thread.start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start work in the thread's loop."""
+        """Start a coroutine in the thread's loop, and return a future of its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await the result of work in the thread's loop."""
+        """Run a coroutine in the thread's loop, and await its result from another loop."""
         return await asyncio.wrap_future(self.start(work))
 
     def soon(self, call: Callable[[], object]) -> None:
-        """Call a function in the thread soon; do nothing if the thread has ended."""
+        """Call a function in the thread as soon as possible; do nothing if its loop is closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call)
 
     def stop(self) -> None:
-        """Cancel all tasks, wait for them, and end the thread."""
+        """Cancel all tasks of the loop, wait until they end, and end the thread."""
         self.start(self._end_all()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -134,7 +147,7 @@ class LoopThread:
 def terminate_as_interrupt() -> Callable[[], bool]:
     """Make SIGTERM raise KeyboardInterrupt, as Ctrl-C does.
 
-    Return a function that says whether a SIGTERM came.
+    Return a function that says whether a SIGTERM was received.
     """
     terminated = False
 
@@ -150,14 +163,14 @@ def terminate_as_interrupt() -> Callable[[], bool]:
 
 
 def end_quietly() -> None:
-    """Let another Ctrl-C end the process without a traceback; call it when all is closed."""
+    """Let another Ctrl-C end the process without a traceback; call it when everything is closed."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
 def stop_event() -> Iterator[asyncio.Event]:
-    """Yield an event that Ctrl-C and SIGTERM set; restore their handlers afterwards."""
+    """Yield an event that Ctrl-C and SIGTERM set; restore the signal handlers after the block."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     before = {one: signal.getsignal(one) for one in _STOP}
