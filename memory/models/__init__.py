@@ -1,4 +1,4 @@
-"""Frozen values that travel between the rooms: memories, decisions, conversations, reports."""
+"""Immutable values that the other rooms exchange: memories, decisions, conversations, reports."""
 
 import lazy_loader
 

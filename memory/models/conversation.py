@@ -1,4 +1,4 @@
-"""Turns of a conversation, and what was extracted from them."""
+"""Turns of a conversation, the facts that a model found in them, and results of extractions."""
 
 from __future__ import annotations
 
@@ -34,96 +34,113 @@ def _number_as_name(value: object) -> object:
 
 
 class Turn(Frozen):
-    """A turn of a conversation."""
+    """One message of a conversation, said by a person or by the bot."""
 
     speaker: Name
     text: Annotated[str, AfterValidator(clean), Field(max_length=MAX_CONTENT)]
     at: UtcTime
     is_bot: bool = False
-    """Turns of the bot are context, and never become memories."""
+    """Whether the bot said it. Turns of the bot are only context: they never become memories."""
     id: Annotated[Name | None, BeforeValidator(_number_as_name)] = None
-    """Unique within the conversation; by default, the turn's position."""
+    """A name that is unique in the conversation. If None, the turn's position or time is used."""
     conversation: Name = Field(default_factory=lambda given: given.get("speaker", ""))
-    """Turns of one conversation are read together; by default, the speaker's name."""
+    """The conversation's name; by default, the speaker's.
+
+    Turns of one conversation are read together.
+    """
     recalled_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
-    """Memories recalled around this turn, whose facts are not extracted again."""
+    """Ids of the memories recalled for this turn. Their facts are not extracted again."""
 
 
 def as_numbers(value: object) -> object:
-    """Return numbers as a tuple: a single number, a list, or None for no number."""
+    """Return None as an empty tuple, an integer as a tuple of one, and a list as a tuple.
+
+    Any other value is returned unchanged, for pydantic to check.
+    """
     if value is None:
         return ()
     return (value,) if isinstance(value, int) else as_tuple(value)
 
 
 class Candidate(Frozen):
-    """A fact worth remembering that a model found in some turns."""
+    """A fact that a language model found in some turns, before it is stored as a memory."""
 
     content: Content
-    """The fact, from these turns alone."""
+    """The fact, as these turns state it, without knowledge from other turns or memories."""
     user: Name | None = None
-    """The user it is about; it always becomes a memory of a speaker of its turns."""
+    """The user it is about, as the model says.
+
+    The memory always belongs to a speaker of its turns.
+    """
     category: Name = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     turns: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = Field(
         default=(), validation_alias=AliasChoices("turns", "turn")
     )
-    """Positions, from 0, of the turns that state it; empty if unknown."""
+    """Positions, from 0, of the turns that state the fact; empty if unknown."""
     replaces: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = ()
-    """Positions, from 0, of the remembered memories that it repeats, updates or extends."""
+    """Positions, from 0, of the memories shown to the model that it repeats, updates or extends."""
     merged: Cleaned = ""
-    """One text for `content` and the replaced memories."""
+    """One text that states `content` and the memories in `replaces`; empty if there is none."""
     asked: bool = False
-    """Whether the speaker asked to remember it."""
+    """Whether the speaker asked the bot to remember it."""
 
 
 class NamedMemory(Frozen):
-    """A stored memory as it was shown to a model; if its text key differs now, it has changed."""
+    """A stored memory that a model was shown: its id, and the key of the text it had then.
+
+    If the stored memory's text key differs now, the memory has changed since it was shown.
+    """
 
     id: str
     text_key: str
 
 
 class KeptCandidate(Candidate):
-    """A candidate that waits in the ledger, with turns and memories by name."""
+    """A candidate that waits in the ledger.
+
+    It names turns and memories instead of giving positions.
+    """
 
     said_in: tuple[Name, ...] = ()
-    """Names of the turns that state it; if empty, the turn it is kept with."""
+    """Names of the turns that state it; if empty, only the turn that it is stored with."""
     named: tuple[NamedMemory, ...] = ()
-    """Memories of its own user that it replaces if `merged` is accepted."""
+    """Memories of the same user that it replaces if its `merged` text is accepted."""
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """An extracted memory, and what the model said of the memories it was shown."""
+    """An extracted memory, and how it relates to the memories that the model was shown."""
 
     memory: Memory
     named: tuple[NamedMemory, ...] = ()
-    """Memories that it repeats, updates or extends."""
+    """Memories that the new one repeats, updates or extends."""
     merged: str = ""
-    """One text for it and the named memories."""
+    """One text that states the new memory and those in `named`; empty if there is none."""
     shown: frozenset[str] = frozenset()
-    """Keys of the texts that the model was shown with the turns."""
+    """Text keys of all memories that the model was shown with the turns."""
 
 
 def name_of_candidate(conversation: str, turn: str, position: int) -> str:
-    """Return the external id of the memory that a candidate becomes, the same after a crash.
+    """Return the external id of the memory that a candidate becomes.
 
-    It is a hash if the whole name would be too long.
+    It depends only on the arguments, so that a repeated extraction after a crash gives the same id.
+    `position` is the candidate's position among those of its turn. An id that would be too long is
+    replaced by its hash.
     """
     whole = f"{conversation}/{turn}/{position}"
     return whole if len(whole) <= MAX_NAME else hashlib.sha256(whole.encode()).hexdigest()
 
 
 class Extraction(Frozen):
-    """The candidates that a model found in some turns."""
+    """The answer of a language model that was asked for candidates in some turns."""
 
     candidates: tuple[Candidate, ...] = ()
     usage: Usage = Usage(calls=1)
 
 
 class Reply(Frozen):
-    """The next turn of the bot."""
+    """The bot's next message, and what it cost."""
 
     text: str
     usage: Usage = Usage(calls=1)
@@ -133,8 +150,9 @@ class Reply(Frozen):
 class ExtractionResult:
     """The result of extracting memories from turns.
 
-    `pending` counts what waits in the ledger for the model: turns, and questions about memories of
-    these turns. `known` counts turns that were kept before.
+    `extracted` counts the turns read. `pending` counts what still waits for the model in the
+    ledger: turns, and questions about memories from these turns. `known` counts the given turns
+    that had been stored before.
     """
 
     outcomes: tuple[Outcome, ...] = ()
@@ -142,9 +160,9 @@ class ExtractionResult:
     pending: int = 0
     known: int = 0
     already_remembered: int = 0
-    """Candidates dropped because a recalled memory states them."""
+    """The number of candidates dropped because a recalled memory already states them."""
     over_limit: int = 0
-    """Candidates dropped because there were more than turns of this length can state."""
+    """Candidates dropped because turns of this length cannot state that many facts."""
     usage: Usage = field(default_factory=Usage)
     problem: str = ""
-    """Why turns are pending."""
+    """Why turns are still pending; empty if there was no problem."""

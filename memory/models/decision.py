@@ -1,4 +1,4 @@
-"""Decisions about memories, questions for a model and its answers, the report of a run."""
+"""Decisions about memories, questions to a language model, its answers, and reports of runs."""
 
 from __future__ import annotations
 
@@ -18,30 +18,39 @@ from memory.models.memory import Cleaned, Frozen, Memory
 
 OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
-"""Who may call two texts distinct, lowest first; a higher verdict replaces a lower one."""
+"""Who can judge two texts to be distinct, from the weakest to the strongest.
+
+A verdict of a stronger judge replaces that of a weaker one.
+"""
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 OFFLINE = "offline"
-"""The name of the model that needs no key."""
+"""The name of the built-in language model that needs no key."""
 PERSON: Judge = "person"
-"""The model of a decision that a person made."""
+"""The value of `Decision.model` if a person made the decision."""
 Verified = Literal["by words", "by a second reading", "by a person"]
 COPIES_FROM = 0.90
-"""Below this cosine nothing is replaced after a model failed, nor joined by the offline judge."""
+"""The lowest cosine of two near-copies.
+
+Below it, nothing is replaced after a model failed, and the offline judge joins nothing.
+"""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The thresholds, in 0..1 and including their own value, and the switches of the policy."""
+    """The settings of the decision policy.
+
+    `upper` and `lower` are similarities from 0 to 1. Each threshold includes its own value.
+    """
 
     upper: float = 0.95
     lower: float = 0.90
     guard: bool = True
-    """Whether a replacement requires that one text covers the other."""
+    """Whether one memory may replace another only if its text states all that the other states."""
     on_merge_failure: OnMergeFailure = "replace"
 
 
 class Action(StrEnum):
-    """The kind of a decision, as stored and shown."""
+    """What a decision does, under the name that is stored and shown to users."""
 
     ADD = "add"
     REPLACE = "replace"
@@ -54,17 +63,17 @@ class Action(StrEnum):
 
 
 class Usage(Frozen):
-    """The cost of asking a model."""
+    """The number of calls and tokens that questions to a language model cost."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     failed: int = 0
-    """Calls without a usable answer."""
+    """The number of calls that gave no usable answer."""
 
     @property
     def all_failed(self) -> bool:
-        """Whether there were calls and none gave a usable answer."""
+        """Whether there was at least one call, and no call gave a usable answer."""
         return 0 < self.calls == self.failed
 
     def __add__(self, other: Usage) -> Usage:
@@ -82,7 +91,7 @@ class Usage(Frozen):
 
 
 class Price(Frozen):
-    """The price of a million tokens, in any currency."""
+    """The price of a million input tokens and of a million output tokens, in any currency."""
 
     input: float = Field(ge=0.0)
     output: float = Field(ge=0.0)
@@ -93,21 +102,21 @@ class Price(Frozen):
 
 @dataclass(frozen=True)
 class Survivor:
-    """A memory that is live after a decision, and the ids of the retired ones it stands for."""
+    """A memory that is live after a decision, and the ids of the memories that it replaces."""
 
     memory: Memory
     stands_for: tuple[str, ...] = ()
     version: Memory | None = None
-    """Its former wording, kept as a retired memory that it stands for."""
+    """The survivor's former text, as a retired memory whose id is also in `stands_for`."""
 
 
 @dataclass(frozen=True)
 class Decision:
     """A complete decision about some memories, ready to be applied.
 
-    `members` are the memories it is about, oldest first, as they were when it was made. Members
-    that no survivor stands for stay, or are stored, as they are. `distinct` holds pairs of ids, of
-    members or survivors, that were judged distinct.
+    `members` are the memories that it is about, oldest first, as they were when it was made. A
+    member that no survivor stands for stays as it is; a new one is stored as it is. `distinct`
+    holds pairs of ids, of members or survivors, whose texts were judged to be distinct.
     """
 
     action: Action
@@ -116,19 +125,19 @@ class Decision:
     survivors: tuple[Survivor, ...] = ()
     similarity: float | None = None
     candidates: tuple[tuple[str, float], ...] = ()
-    """Ids and similarities of what a new memory was compared with, most similar first."""
+    """The memories that a new one was compared with, as (id, similarity), most similar first."""
     distinct: tuple[tuple[str, str], ...] = ()
     pending: bool = False
     model: str | None = None
     usage: Usage = field(default_factory=Usage)
     cosine: float | None = None
-    """The cosine before the scale; None if that is the similarity."""
+    """The cosine from which `similarity` was computed; None if the two are equal."""
     verified: Verified | None = None
-    """How a merged text was verified; None if there is none."""
+    """How a merged text was checked against its members; None if there is no merged text."""
 
     @property
     def judge(self) -> Judge:
-        """Who called its distinct pairs distinct."""
+        """The kind of judge whose verdict the `distinct` pairs are."""
         if self.model == PERSON:
             return "person"
         return "offline" if self.model == OFFLINE else "model"
@@ -140,42 +149,54 @@ class Decision:
 
 @dataclass(frozen=True)
 class Question:
-    """A question for a model: which of these members, oldest first, tell the same fact?"""
+    """A question for a language model: which of these memories state the same fact?
+
+    `members` are the memories, oldest first.
+    """
 
     members: tuple[Memory, ...]
     reason: str
     similarity: float
-    """Of the two least similar members."""
+    """The similarity of the two least similar members."""
     cosine: float | None = None
-    """The cosine before the scale; None if that is the similarity."""
+    """The cosine from which `similarity` was computed; None if the two are equal."""
     objection: str = ""
-    """Why the last answer was refused; empty the first time."""
+    """Why the model's previous answer was refused; empty if there was none."""
     is_page: bool = False
-    """Whether this is a page: then each group of the answer is accepted or refused by itself."""
+    """Whether the question is a page: many memories of one scope, to be sorted into groups.
+
+    Each group in the answer to a page is accepted or refused separately.
+    """
     copies: frozenset[tuple[int, int]] | None = None
-    """Pairs of members, by position, that are near-copies by cosine; None means all or none."""
+    """Pairs of members, by position (lower, higher), that are near-copies by cosine.
+
+    None means that `are_copies` holds for every pair.
+    """
 
     @property
     def are_copies(self) -> bool:
-        """Whether the members are near-copies by cosine, whatever the scale."""
+        """Whether even the least similar members have a cosine of at least `COPIES_FROM`."""
         return (self.similarity if self.cosine is None else self.cosine) >= COPIES_FROM
 
     def are_copies_among(self, members: Sequence[int]) -> bool:
-        """Return the same for some members, given by position."""
+        """Return whether these members, given by position, are all near-copies of one another."""
         if self.copies is None:
             return self.are_copies
         return self.copies.issuperset(combinations(sorted(members), 2))
 
 
 class MergeGroup(Frozen):
-    """Members that tell the same fact, by position from 0, and one text for it."""
+    """Members that state the same fact, by position from 0, and one text that replaces theirs."""
 
     members: tuple[int, ...] = Field(min_length=2)
     text: Cleaned
 
 
 class Verdict(Frozen):
-    """The answer of a model; members in no part stay as they are."""
+    """A language model's answer to a question.
+
+    Members that are in none of the `parts` stay as they are.
+    """
 
     parts: tuple[MergeGroup, ...] = ()
     reason: Cleaned = ""
@@ -183,24 +204,24 @@ class Verdict(Frozen):
 
 
 MOST_READ = 16
-"""Most merges in one second reading."""
+"""The maximum number of merges in one `LanguageModel.reread` call."""
 
 
 @dataclass(frozen=True)
 class ProposedMerge:
-    """Members, oldest first, and one text proposed for them."""
+    """Memories, oldest first, and the one text that is proposed to replace them."""
 
     members: tuple[Memory, ...]
     text: str
 
 
 class MergeReading(Frozen):
-    """What a model found when it compared a proposed merge with its members."""
+    """A language model's comparison of a proposed text with the memories that it would replace."""
 
     lost: tuple[Cleaned, ...] = ()
-    """What a reader of the merged text would not learn."""
+    """Statements of the memories that the merged text leaves out."""
     added: tuple[Cleaned, ...] = ()
-    """What the merged text states although no member does."""
+    """Statements of the merged text that no memory makes."""
 
     @property
     def accepted(self) -> bool:
@@ -208,7 +229,10 @@ class MergeReading(Frozen):
 
 
 class Rereading(Frozen):
-    """A model's second reading of merges, one for each in order; None refuses the merge."""
+    """A language model's comparisons for several merges, in the order in which these were given.
+
+    None in place of a comparison means that the merge is refused.
+    """
 
     readings: tuple[MergeReading | None, ...] = ()
     usage: Usage = Usage(calls=1)
@@ -216,21 +240,24 @@ class Rereading(Frozen):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result for one new memory: its live successor (or itself), and why."""
+    """The result for one new memory.
+
+    `memory` is that memory or, if it was retired, its successor.
+    """
 
     memory: Memory
     action: Action
     reason: str
     usage: Usage = field(default_factory=Usage)
     pending: bool = False
-    """Whether its question waits for a later batch."""
+    """Whether a question about it waits for a later batch."""
 
 
 # --- the report of a run over the whole store -------------------------------------------------
 
 
 class MemberReport(Frozen):
-    """A memory of a group, and its fate: `keep`, `retire` or `judge`."""
+    """A memory of a group, and its `fate`: "keep", "retire" or "judge" (a model must decide)."""
 
     id: str
     content: str
@@ -239,7 +266,10 @@ class MemberReport(Frozen):
 
 
 class GroupReport(Frozen):
-    """A group of similar memories, oldest first, and what is done about them."""
+    """A group of similar memories, oldest first, and what a run does with them.
+
+    `similarities` holds (position, position, similarity) of pairs of members.
+    """
 
     user: str | None
     is_private: bool
@@ -252,72 +282,75 @@ class GroupReport(Frozen):
 
 
 class JustBelow(Frozen):
-    """Pairs that a slightly lower threshold would find too."""
+    """The number of pairs whose similarity lies just below the lower threshold."""
 
     low: float
     high: float
-    """The lower threshold."""
+    """The lower threshold itself."""
     pairs: int
 
 
 class SimilarityHistogram(Frozen):
-    """A histogram of the similarities of pairs within scopes."""
+    """A histogram of the similarities of all pairs of memories that share a scope."""
 
     counts: tuple[int, ...]
-    """Pairs in equal steps of similarity from 0 to 1; the first step includes those below 0."""
+    """Pairs in equal steps of similarity from 0 to 1. The first step includes those below 0."""
     pairs: int
     exact: bool
-    """False if the counts are estimated from a sample."""
+    """Whether all pairs were counted; False if the counts are estimated from a sample."""
 
 
 class DeduplicationReport(Frozen):
-    """A run over the whole store, done or (with `dry_run`) planned."""
+    """The report of a run over the whole store; with `dry_run`, of what a run would do."""
 
     dry_run: bool
     run: str = ""
-    """Its name in the ledger; empty in a dry run."""
+    """The run's name in the ledger; empty in a dry run."""
     memories: int
     """Live memories before the run."""
     memories_after: int
-    """Live memories after the run; as before it in a dry run."""
+    """Live memories after the run; in a dry run, the same as before."""
     pairs: dict[str, int]
-    """Pairs in one scope at or above each similarity, counted before the run."""
+    """The number of pairs in one scope at or above each similarity, counted before the run."""
     just_below: JustBelow | None
-    """Only in a dry run."""
+    """Pairs that a slightly lower threshold would find too; None except in a dry run."""
     rounds: int
     found: int
-    """The number of groups, of which `groups` may hold only the least certain."""
+    """The number of groups found. `groups` may hold only the least certain of them."""
     groups: tuple[GroupReport, ...]
     decisions: dict[str, int]
-    """Decisions by action."""
+    """The number of decisions by action."""
     reasons: dict[str, int]
-    """Decisions by reason."""
+    """The number of decisions by reason."""
     retired: int
-    """Memories retired; in a dry run, those that no model is needed for."""
+    """The number of memories retired; in a dry run, only those that need no model."""
     merged: int
-    """Memories made from several."""
+    """The number of memories whose text was merged from several others."""
     pending: int
-    """Questions that the model failed to answer, left for a later run."""
+    """The number of questions that the model failed to answer; a later run asks them again."""
     left: int
-    """Groups that the budget of calls left for the next run."""
+    """The number of groups left for the next run because the budget of model calls was spent."""
     pages: int = 0
-    """Pages read; in a dry run, pages to read."""
+    """The number of pages that the model read; in a dry run, that it would read."""
     pages_left: int = 0
-    """Pages left for the next run, because the budget was spent or the model failed."""
+    """The number of pages left for the next run: the budget was spent, or the model failed."""
     characters: int = 0
-    """In a dry run: characters of memories that would be sent to the model."""
+    """In a dry run, the number of characters of memories that would be sent to the model."""
     failure: str = ""
-    """Why no call of the model succeeded; else empty."""
+    """Why no call of the model succeeded; empty if one succeeded or none was made."""
     undecided: int
-    """Pairs that a model failed at, which wait for a pause, a person or another model."""
+    """Pairs that a model failed to judge.
+
+    They wait until the model may be asked again, or for a person or another model.
+    """
     usage: Usage
     questions: int = 0
-    """Questions that a dry run would ask, pages among them."""
+    """The number of questions that a dry run would ask, including pages."""
     estimated_model_calls: int
-    """Calls that these questions would take, second readings among them; 0 where they are free."""
+    """The calls that these questions would take, including second readings; 0 if they are free."""
     estimated: Usage = Usage()
-    """The estimated cost of its questions, a token for 4 characters; zeros if they are free."""
+    """The estimated cost of these questions, at 4 characters per token; zeros if they are free."""
     money: float | None = None
-    """Money spent or, in a dry run, to be spent; None if no price is known."""
+    """The money spent or, in a dry run, to be spent; None if no price is known."""
     model: str
     seconds: float

@@ -1,4 +1,4 @@
-"""Memories, their links and scopes; the types of their fields, and why a value was refused."""
+"""Memories, links and scopes, the types of their fields, and why a value was rejected."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from pydantic import (
 from memory.text import clean, clean_json
 
 Vector = npt.NDArray[np.float32]
-"""Shape (dim,), length 1."""
+"""A unit vector of shape (dim,)."""
 Vectors = npt.NDArray[np.float32]
-"""Shape (n, dim), each row of length 1."""
+"""A matrix of shape (n, dim) whose rows are unit vectors."""
 
 
 MAX_NAME = 1_000
-"""Most characters in a name, a category or a tag."""
+"""The maximum number of characters in a name, a category or a tag."""
 MAX_CONTENT = 100_000
-"""Most characters in one memory; a longer text is a document."""
+"""The maximum number of characters in one memory. A longer text is a document."""
 
 
 def _valid_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -64,30 +64,30 @@ def _content(text: str) -> str:
 
 Name = Annotated[str, AfterValidator(clean), Field(min_length=1, max_length=MAX_NAME)]
 Cleaned = Annotated[str, AfterValidator(clean)]
-"""Text from a model, without characters that a store or a terminal cannot hold."""
+"""A text without the characters that a store or a terminal cannot hold."""
 Content = Annotated[str, AfterValidator(_content)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_valid_json)]
 UtcTime = Annotated[AwareDatetime, AfterValidator(_utc)]
 
 
 def as_tuple(value: object) -> object:
-    """Return a list from YAML, JSON or a caller as a tuple; other values as they are."""
+    """Return a list as a tuple, and any other value unchanged."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def once(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Drop repeats and keep the order."""
+    """Return the values without repetitions, in the order of their first occurrence."""
     return tuple(dict.fromkeys(values))
 
 
 class Frozen(BaseModel):
-    """A strict, immutable value that refuses unknown fields."""
+    """Base class of strict, immutable models that reject unknown fields."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
 def new_memory_id() -> str:
-    """Return `mem_` and 12 random hex digits."""
+    """Return a new random id: "mem_" and 12 hexadecimal digits."""
     return "mem_" + secrets.token_hex(6)
 
 
@@ -107,7 +107,10 @@ INVERSE_LINK: Mapping[LinkType, LinkType] = {
 
 
 class MemoryLink(Frozen):
-    """One end of a link, as the memory that carries it sees the other."""
+    """A link to the memory `target_id`, as one field of the memory that it starts from.
+
+    That other memory has the same link in the opposite direction, with the type in INVERSE_LINK.
+    """
 
     target_id: Annotated[str, AfterValidator(clean)]
     link_type: LinkType = "related"
@@ -116,14 +119,14 @@ class MemoryLink(Frozen):
 
 
 class Memory(Frozen):
-    """One thing worth remembering, and when it was recorded."""
+    """A short text that states something worth remembering, with its user and its time."""
 
     id: str = Field(default_factory=new_memory_id, pattern=r"^mem_[0-9a-f]{12}$")
     external_id: Name | None = None
-    """Its id in the source of an import."""
+    """Its id in the source that it came from, such as an imported file or a conversation."""
     content: Content
     user: Name | None = None
-    """Whom it is about; None is everyone."""
+    """The user it is about; None means that it is about everyone."""
     category: Name = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     importance: int = Field(default=3, ge=1, le=5)
@@ -132,40 +135,40 @@ class Memory(Frozen):
     is_private: bool = False
     linked_ids: tuple[MemoryLink, ...] = ()
     timestamp: UtcTime
-    """When it was recorded; aware, in UTC."""
+    """When it was recorded; timezone-aware, in UTC."""
     merged_from: tuple[str, ...] = ()
-    """Ids of the memories this one was synthesised from."""
+    """Ids of the memories whose texts were merged into this one."""
     metadata: Metadata = Field(default_factory=dict)
 
 
 def new_episode_id() -> str:
-    """Return `ep_` and 12 random hex digits."""
+    """Return a new random id: "ep_" and 12 hexadecimal digits."""
     return "ep_" + secrets.token_hex(6)
 
 
 class Episode(Frozen):
-    """Memories that belong together in time, and what they were about."""
+    """Memories that belong together in time, with a summary of them."""
 
     id: str = Field(default_factory=new_episode_id, pattern=r"^ep_[0-9a-f]{12}$")
     user: Name | None = None
-    """Who owns it: the one user that all its memories are about."""
+    """Its owner: the one user that all its memories are about."""
     summary: Content
     memory_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = Field(min_length=1)
-    """Ids at the time it was stored; readers resolve memories merged or forgotten since."""
+    """Ids of its memories when it was stored. Some may have been merged or forgotten since."""
     start_time: UtcTime
     end_time: UtcTime
     importance: int = Field(default=3, ge=1, le=5)
 
 
 class Recalled(Memory):
-    """A recalled memory, with the score by which it was ranked."""
+    """A recalled memory, with the `score` by which results are ranked."""
 
     score: float
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """A memory with the vector of its normalised text; None if the embedder failed."""
+    """A memory and the vector of its normalised text; None if the embedder failed."""
 
     memory: Memory
     vector: Vector | None
@@ -173,14 +176,14 @@ class Embedded:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A memory that was found, and its similarity, rounded to 6 places."""
+    """A memory that a search found, with its similarity, rounded to 6 decimals."""
 
     memory: Memory
     similarity: float
     cosine: float | None = None
-    """The cosine before the scale; None if that is the similarity."""
+    """The cosine from which `similarity` was computed; None if the two are equal."""
     relevance: float | None = None
-    """By words and vector, in standard deviations; None if ranked by similarity."""
+    """A score from words and vector, in standard deviations; None if ranked by similarity alone."""
 
     @property
     def score(self) -> float:
@@ -189,12 +192,12 @@ class SearchResult:
 
     @property
     def distance(self) -> float:
-        """`1 - similarity`, as the agent prints and compares it."""
+        """`1 - similarity`, the form in which agents see and compare it."""
         return round(1.0 - self.similarity, 6)
 
 
 SCOPE_FIELDS = ("user", "category", "emotion", "is_private")
-"""The fields of a memory that a scope may name; any other name is a key of its metadata."""
+"""The fields of a memory that a scope may use. Any other name in a scope is a metadata key."""
 
 
 def _is_scope_field(name: str) -> str:
@@ -204,11 +207,14 @@ def _is_scope_field(name: str) -> str:
 
 
 ScopeField = Annotated[Name, AfterValidator(_is_scope_field)]
-"""A field of SCOPE_FIELDS, or a key of the metadata such as agent, channel or tenant."""
+"""A name in SCOPE_FIELDS, or a metadata key such as agent, channel or tenant."""
 
 
 def scope_values(metadata: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the values of metadata that scopes compare: strings as they are, others as JSON."""
+    """Return the values of a memory's metadata in the form in which scopes compare them, by key.
+
+    Strings and None stay as they are, other values become JSON. Keys in SCOPE_FIELDS are left out.
+    """
     return {
         name: value
         if value is None or isinstance(value, str)
@@ -220,7 +226,10 @@ def scope_values(metadata: Mapping[str, Any]) -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class Scope:
-    """The values that two memories must share before they are ever compared."""
+    """A set of memories, given by the values of some fields, as (field name, value).
+
+    Only memories of the same scope are ever compared with each other.
+    """
 
     values: tuple[tuple[str, str | bool | None], ...]
 
@@ -230,7 +239,7 @@ class Scope:
 
     @classmethod
     def of(cls, memory: Memory, fields: tuple[ScopeField, ...]) -> Scope:
-        """Return the scope of a memory by these fields and, always, by privacy."""
+        """Return the scope of a memory: its values of these fields and, always, of `is_private`."""
         values = scope_values(memory.metadata) if memory.metadata else {}
         return cls(
             tuple(
@@ -241,7 +250,7 @@ class Scope:
 
     @property
     def user(self) -> str | None:
-        """The user, or None if the scope names none."""
+        """The user whose memories the scope holds; None if it names no user."""
         return next((str(value) for name, value in self.values if name == "user" and value), None)
 
     @classmethod
@@ -250,7 +259,7 @@ class Scope:
 
     @property
     def of_metadata(self) -> bool:
-        """Whether the scope names a key of the metadata."""
+        """Whether a field of the scope is a metadata key."""
         return any(name not in SCOPE_FIELDS for name, _ in self.values)
 
     def has(self, memory: Memory) -> bool:
@@ -262,12 +271,15 @@ class Scope:
         return json.dumps(dict(self.values), ensure_ascii=False)
 
     def agrees_with(self, other: Scope) -> bool:
-        """Whether both have the same values of the fields that both name."""
+        """Whether both scopes have equal values for all fields that both contain."""
         mine = dict(self.values)
         return all(mine.get(name, value) == value for name, value in other.values)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether these values are in the scope; a missing value counts as None."""
+        """Whether a memory with these values, by field name, is in the scope.
+
+        A missing value counts as None.
+        """
         return all(values.get(name) == value for name, value in self.values)
 
 
@@ -276,16 +288,16 @@ class Scope:
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a value was refused; as a string, one clause that never quotes the value."""
+    """Why pydantic rejected a value. `str()` of it is one clause that never quotes the value."""
 
     where: tuple[str, ...]
-    """The path of the field, outermost first."""
+    """The path to the rejected field, outermost name first."""
     what: str
     kind: str
-    """Pydantic's name for it."""
+    """Pydantic's name for this type of error."""
     given: Any
     expected: str
-    """The allowed values, if they are few; else empty."""
+    """The allowed values, if there are only a few; else empty."""
 
     @property
     def field(self) -> str:
@@ -296,7 +308,7 @@ class Problem:
 
 
 def first_problem(exc: ValidationError) -> Problem:
-    """Return the first problem of a refused value."""
+    """Return the first problem that a pydantic error reports."""
     error = exc.errors()[0]
     what = error["msg"].removeprefix("Value error, ")
     return Problem(

@@ -1,4 +1,4 @@
-"""The scale from an embedder's cosine to similarity, in which thresholds are given."""
+"""The scale: a curve from an embedder's cosine to the similarity that thresholds refer to."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from memory.models.memory import Frozen
 from memory.text import has_cjk
 
 LOWER = 0.90
-"""The similarity at which every second pair of natural memories is the same or worth merging."""
+"""The similarity at which half of all natural pairs are the same or worth merging."""
 NEAR_COPY = 0.95
-"""From here on the similarity is the cosine of any embedder: these are near-copies."""
+"""From this value on, similarity and cosine are equal for every embedder: these are near-copies."""
 _PLACES = 6
 _STEP = 10.0**-_PLACES
 
@@ -23,16 +23,17 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Scale(Frozen):
-    """A piecewise linear curve through (0, 0), (anchor, 0.90) and (0.95, 0.95).
+    """A piecewise linear curve from cosine to similarity.
 
-    Below 0 and from 0.95 on the similarity is the cosine itself. A cosine of 0.90 means different
-    things for different embedders, while the thresholds are the same for all.
+    It goes through (0, 0), (anchor, 0.90) and (0.95, 0.95). Below 0 and from 0.95 on, the
+    similarity equals the cosine. Equally similar texts have different cosines with different
+    embedders; with a scale for each embedder, the same thresholds fit all of them.
     """
 
     anchor: float = Field(gt=0.0, lt=NEAR_COPY)
-    """The cosine that counts as a similarity of 0.90."""
+    """The cosine that corresponds to a similarity of 0.90."""
     anchor_kana_han: float | None = Field(default=None, gt=0.0, lt=NEAR_COPY)
-    """The same for pairs with kana or Han in either text; None if that makes no difference."""
+    """The same for pairs in which a text has kana or Han; None if that makes no difference."""
 
     @model_validator(mode="after")
     def _check_anchors(self) -> Scale:
@@ -42,18 +43,19 @@ class Scale(Frozen):
 
     @property
     def cjk_anchor(self) -> float:
-        """The anchor for pairs with kana or Han in either text."""
+        """The cosine with similarity 0.90 for pairs in which at least one text has kana or Han."""
         return self.anchor if self.anchor_kana_han is None else self.anchor_kana_han
 
     def similarity(self, cosine: float, a: str, b: str) -> float:
-        """Return the similarity of two texts whose vectors have this cosine, to 6 places."""
+        """Return the similarity of texts `a` and `b` from their vectors' cosine, to 6 decimals."""
         return float(self.similarities(np.array([cosine]), has_cjk(a) or has_cjk(b))[0])
 
     def similarities(self, cosines: Floats, has_cjk: Flags | bool) -> Floats:
-        """Return the similarities of pairs (n,); `has_cjk` says which have kana or Han.
+        """Return the similarities (n,) of pairs of texts from the cosines (n,) of their vectors.
 
-        Cosines are rounded first, since in float32 a pair built at 0.95 may lie just below. After
-        that what is below 0.95 stays below: rounding makes no near-copy.
+        `has_cjk` says, for each pair (n,) or for all at once, whether one of its texts has kana or
+        Han. Cosines are rounded to 6 decimals first, because a pair made at 0.95 can lie just below
+        it in float32. After that, a similarity below 0.95 never rounds up to 0.95.
         """
         rounded = np.round(cosines, _PLACES)
         plain = _curve(rounded, self.anchor)
@@ -62,20 +64,23 @@ class Scale(Frozen):
         return np.where(has_cjk, _curve(rounded, self.anchor_kana_han), plain)
 
     def cosine(self, similarity: float, text: str | None = None) -> float:
-        """Return the least cosine, to 6 places, that has this similarity.
+        """Return the lowest cosine, to 6 decimals, whose similarity is at least `similarity`.
 
-        It holds for a text compared with any other; without `text`, for any two texts.
+        With `text`, pairs that contain this text are meant; without it, any pairs.
         """
         return _least(self, similarity, text is not None and has_cjk(text))
 
     def cosines(self, similarity: float, has_cjk: Flags) -> Floats:
-        """Return the same for many texts (n,); `has_cjk` says which have kana or Han."""
+        """Return what `cosine` returns for each of many texts (n,).
+
+        `has_cjk` (n,) says which of the texts have kana or Han.
+        """
         return np.where(has_cjk, _least(self, similarity, True), _least(self, similarity, False))
 
 
 @lru_cache(maxsize=256)
 def _least(scale: Scale, similarity: float, has_cjk: bool) -> float:
-    """Return the least cosine, to 6 places, that has this similarity."""
+    """Return the lowest cosine, to 6 decimals, whose similarity is at least `similarity`."""
     if similarity < 0.0 or similarity >= NEAR_COPY:
         return similarity
     anchor = scale.cjk_anchor if has_cjk else scale.anchor
@@ -92,18 +97,21 @@ def _least(scale: Scale, similarity: float, has_cjk: bool) -> float:
 
 
 PLAIN = Scale(anchor=LOWER)
-"""The similarity is the cosine."""
+"""The scale of embedders that need none: the similarity equals the cosine."""
 
 _OWN = {
     "wordllama-": Scale(anchor=0.70, anchor_kana_han=0.88),
     "chroma-all-MiniLM-": Scale(anchor=0.77),
 }
-"""By the beginning of a fingerprint. Fitted to pairs of natural memories that a reader judged.
-Pairs with kana or Han are not judged yet: a third of random ones lie above WordLlama's 0.70."""
+"""Scales of known embedders, by the beginning of their fingerprints.
+
+They are fitted to pairs of natural memories that a reader judged. Pairs with kana or Han are not
+judged yet: a third of random ones lie above WordLlama's 0.70.
+"""
 
 
 def scale_of(fingerprint: str) -> Scale:
-    """Return the scale of an embedder; plain cosine if it was never calibrated."""
+    """Return the scale of the embedder with this fingerprint; PLAIN if it was never calibrated."""
     own = (scale for start, scale in _OWN.items() if fingerprint.startswith(start))
     return next(own, PLAIN)
 
