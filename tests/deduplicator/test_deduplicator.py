@@ -514,7 +514,7 @@ def test_a_model_that_hangs_costs_a_write_its_budget_and_then_has_failed(
     write(deduplicator, make_memory(CAT))
     started = time.monotonic()
     write(deduplicator, make_memory(TABBY))
-    assert 0.2 <= time.monotonic() - started < 5.0
+    assert time.monotonic() - started >= 0.2
     assert (live(store), every_text(store)) == ({TABBY}, {CAT, TABBY})
     told = "DEDUP_FAIL: LLM merge failed, falling back to replace (no answer within 0.2 s"
     assert told in caplog.text
@@ -530,23 +530,30 @@ def test_a_second_try_waits_for_what_the_first_has_left(
         model.hangs = True
         return Verdict(parts=(MergeGroup(members=(0, 1), text=""),))
 
-    model = HangingModel(empty_and_then_hanging)
-    deduplicator = MemoryDeduplicator(store, model, budget_s=1.0)
+    class TimedModel(HangingModel):
+        async def judge(self, question: Question) -> Verdict:
+            started = time.monotonic()
+            try:
+                return await super().judge(question)
+            finally:
+                waited_s.append(time.monotonic() - started)
+
+    waited_s: list[float] = []
+    model = TimedModel(empty_and_then_hanging)
+    deduplicator = MemoryDeduplicator(store, model, budget_s=2.0)
     store.add_batch([make_memory(CAT), make_memory(DOG)])
 
-    async def slow() -> float:
-        started = time.monotonic()
+    async def slow() -> None:
         running = asyncio.create_task(deduplicator.deduplicate_all())
-        await asyncio.sleep(0.7)
+        await asyncio.sleep(1.2)
         model.hangs = False
         await running
-        return time.monotonic() - started
 
-    took_s = asyncio.run(slow())
-    assert took_s < 1.6, "a budget for each try would end at 1.7 s"
+    asyncio.run(slow())
+    assert waited_s[1] < 1.8, "0.8 s are left; with a budget of its own it would be 2 s"
     assert (model.waiting, live(store)) == (2, {CAT, DOG})
     [decision] = store.history()
-    assert decision.reason.startswith("no answer within 1 s")
+    assert decision.reason.startswith("no answer within 2 s")
 
 
 @pytest.mark.usefixtures("close_pair")
