@@ -92,9 +92,7 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
         return True
     if "memory" in values or "api_key" in values:
         section = values.get("memory")
-        keys = map(str, section) if isinstance(section, dict) else ()
-        known = MemoryConfig.model_fields
-        return not section or any(difflib.get_close_matches(key, known, 1, 0.8) for key in keys)
+        return not section or _resembles_memory(section, 0.8)
     others = {name: values[name] for name in SECTIONS if name in values}
     llm = others.get("llm")
     if not others or (isinstance(llm, dict) and "base_url" in llm):
@@ -112,7 +110,12 @@ def _resembles_ours(values: Mapping[str, Any]) -> bool:
     section = values.get("memory")
     if close != {"memory"} or not isinstance(section, dict):
         return bool(close)
-    return any(difflib.get_close_matches(str(key), MemoryConfig.model_fields, 1) for key in section)
+    return _resembles_memory(section, 0.6)
+
+
+def _resembles_memory(section: Any, cutoff: float) -> bool:
+    keys = map(str, section) if isinstance(section, dict) else ()
+    return any(difflib.get_close_matches(key, MemoryConfig.model_fields, 1, cutoff) for key in keys)
 
 
 def _broken_yaml(path: Path, exc: yaml.YAMLError) -> ConfigError:

@@ -71,9 +71,11 @@ def _copy(source: str | Path, target: str | Path) -> None:
     ends = [end for end in _BESIDE if source.name.endswith(end)]
     if any(source.with_name(source.name.removesuffix(end)).is_file() for end in ends):
         return
-    if not _is_sqlite(source):
+    with source.open("rb") as file:
+        header = file.read(_MODE_AT + 1)
+    if not header.startswith(_SQLITE):
         shutil.copy2(source, target)
-    elif not _taken(source, target):
+    elif not _backed_up(source, target, in_wal_mode=header.endswith(_WAL)):
         target.unlink(missing_ok=True)
         for end in ("", *filter(lambda end: _beside(source, end).is_file(), _KEPT_BESIDE)):
             shutil.copy2(_beside(source, end), _beside(target, end))
@@ -83,19 +85,11 @@ def _beside(file: Path, end: str) -> Path:
     return file.with_name(file.name + end)
 
 
-def _is_sqlite(file: Path) -> bool:
-    with file.open("rb") as opened:
-        return opened.read(len(_SQLITE)) == _SQLITE
-
-
-def _taken(source: Path, target: Path) -> bool:
+def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
     """Copy through SQLite's backup; return False where reading would write beside the file.
 
     Raises: InputError where another program does not stop writing.
     """
-    with source.open("rb") as file:
-        file.seek(_MODE_AT)
-        in_wal_mode = file.read(1) == _WAL
     if in_wal_mode and not _beside(source, "-wal").is_file():
         return False
     address = f"{source.absolute().as_uri()}?mode=ro"
@@ -363,7 +357,7 @@ def _postgres_faults(address: str) -> Iterator[None]:
         yield
     except psycopg.ProgrammingError as exc:
         if isinstance(exc, psycopg.errors.UndefinedTable):
-            names = _NAMED.findall(str(exc)) or ["that was asked for"]
+            names = _NAMED.findall(str(exc)) or ["of this name"]
             remedy = "is it another database, or a schema: ?options=-csearch_path%3DNAME"
             raise InputError(address, f"has no table {names[0]!r}", remedy) from exc
         remedy = "check the address, and what this role may do"

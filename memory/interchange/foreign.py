@@ -84,7 +84,7 @@ def as_memories(
 ) -> Iterator[Memory | InputError]:
     """Yield each row as a memory of its owner, or the problem, which names the row.
 
-    Raises: InputError where no row names an owner, or has a key that was asked for.
+    Raises: InputError where no row names an owner, or has a key that `reading` names.
     """
     _refuse_unknown_keys(rows, source, reading)
     for row in rows:
@@ -198,8 +198,8 @@ def _owner(left: dict[str, Any], reading: Reading) -> str | None:
                 return f"{kind}:{_unpadded(str(left[key]), key)}"
     if reading.no_user:
         return None
-    said = reading.user_key or f"{', '.join(_USER_KEYS)}, agent_id or run_id"
-    raise ValueError(f"has no {said}: whose memory is it? --no-user takes it as nobody's")
+    names = reading.user_key or f"{', '.join(_USER_KEYS)}, agent_id or run_id"
+    raise ValueError(f"has no {names}: whose memory is it? --no-user takes it as nobody's")
 
 
 def _own_name(owner: str, key: str) -> str:

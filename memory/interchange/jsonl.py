@@ -77,7 +77,7 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
 
 
 def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Do the same for a file that may be of another format, and report that once.
+    """Yield the same of a file that may be of another format, which is reported once.
 
     Raises: InputError where it cannot be read at all, or none of several lines is an object.
     """

@@ -75,7 +75,7 @@ class LangGraphStore(ExternalStore):
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:  # noqa: ARG002
-        """Each step is a transaction that locks the rows it reads."""
+        """Open it; each step is a transaction that locks the rows it reads."""
         with self._tables() as tables:
             yield _Items(self, tables, lock=tables.lock)
 

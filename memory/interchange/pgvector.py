@@ -59,7 +59,10 @@ class PgvectorStore(ExternalStore):
         return without_password(self.place)
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        """A column wins over a key of the same name; a column `document` is LangChain's text."""
+        """Return columns and JSON keys as metadata; a column wins over a key of the same name.
+
+        A column `document` is LangChain's text.
+        """
         plain = {name: one for name, one in stored.metadata.items() if not _is_json(one)}
         keys: dict[str, Any] = {}
         for name, one in stored.metadata.items():
@@ -85,7 +88,7 @@ class PgvectorStore(ExternalStore):
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:  # noqa: ARG002
-        """Each step is a transaction that locks the rows it reads."""
+        """Open it; each step is a transaction that locks the rows it reads."""
         with connected(self.place) as db:
             with db.transaction(writing=False):
                 table = _table(db, self.name)
@@ -119,14 +122,14 @@ class _Table:
         )
 
     def select(self, columns: Sequence[str]) -> str:
-        said = [
+        selected = [
             quoted(name)
             if self.types[name] in _PLAIN
             else f"{quoted(name)}::text AS {quoted(name)}"
             for name in columns
         ]
         key = f"{quoted(self.key)}::text AS {quoted(_ROW)}"
-        return f"SELECT {', '.join([key, *said])} FROM {self.sql_name} WHERE {self.only[0]}"  # noqa: S608 - quoted
+        return f"SELECT {', '.join([key, *selected])} FROM {self.sql_name} WHERE {self.only[0]}"  # noqa: S608 - quoted
 
 
 _ROW = "row of this name"
@@ -198,7 +201,7 @@ class _TableRows(OpenCollection):
         return {row[_ROW]: self._stored(row) for row in found}
 
     def _stored(self, row: Mapping[str, Any]) -> Stored:
-        said = {
+        plain = {
             name: {"json": row[name]}
             if self.table.kinds[name] in _JSON and row[name] is not None
             else row[name]
@@ -209,7 +212,7 @@ class _TableRows(OpenCollection):
             for name in self.table.vectors
             if row.get(name) is not None
         }
-        return Stored(row[_ROW], None, said, numbers)
+        return Stored(row[_ROW], None, plain, numbers)
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
         """Write each key into the column that has it; one that is new goes to the JSON column."""
@@ -222,19 +225,19 @@ class _TableRows(OpenCollection):
         for key, value in changes.items():
             holder = next((name for name, one in objects.items() if key in one), None)
             if key in self.table.types and key not in objects:
-                columns[key] = self._told(key, value)
+                columns[key] = self._as_written(key, value)
             else:
                 inside.setdefault(holder or next(iter(objects)), {})[key] = value
         for name, values in inside.items():
             columns[name] = {"json": self._merged(name, columns[name]["json"], values)}
         return stored.saying(None, columns)
 
-    def _told(self, column: str, value: object) -> object:
+    def _as_written(self, column: str, value: object) -> object:
         kind = self.table.types[column]
         return value if value is None or kind in _PLAIN else self.db.as_written(value, kind)
 
     def _merged(self, column: str, text: str, values: Mapping[str, Any]) -> str:
-        """By the database, which keeps every number as it is written; None takes a key away."""
+        """Change keys of a JSON text in the database, which keeps every number as it is written."""
         gone = [key for key, value in values.items() if value is None]
         new = {key: value for key, value in values.items() if value is not None}
         kind = self.table.kinds[column]
@@ -270,12 +273,12 @@ class _TableRows(OpenCollection):
 
     def _values(self, row: Stored) -> dict[str, Any]:
         """Return the columns as they are written."""
-        said = {name: one["json"] if _is_json(one) else one for name, one in row.metadata.items()}
+        plain = {name: one["json"] if _is_json(one) else one for name, one in row.metadata.items()}
         vectors = {
             name: self.db.vector(vector) if isinstance(vector, np.ndarray) else vector
             for name, vector in row.vectors.items()
         }
-        return said | vectors
+        return plain | vectors
 
     def delete(self, names: Sequence[str]) -> None:
         marks = ", ".join(["%s"] * len(names))
@@ -288,5 +291,5 @@ def _is_json(value: object) -> bool:
     return isinstance(value, dict) and "json" in value
 
 
-def _numbers(told: str) -> Any:
-    return np.array(told.strip("[]").split(","), dtype=np.float32)
+def _numbers(printed: str) -> Any:
+    return np.array(printed.strip("[]").split(","), dtype=np.float32)

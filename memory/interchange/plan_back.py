@@ -20,7 +20,7 @@ _OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", 
 """Keys that decide in which queries a row is found."""
 _IDENTITY = (*_OWNERS, *EXPIRY)
 ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
-"""Keys in which rows may differ that one row stands for, if asked; never the user."""
+"""Keys in which the rows of a group may differ, if `--across` names them; never the user."""
 _COMPARED = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
              "importance", "intensity", "emotion")  # fmt: skip
 
@@ -217,8 +217,8 @@ def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]
 
 
 def _states_all(other: _Known, one: _Known) -> bool:
-    said = other.memory.content
-    return said == other.alive.content or covers(said, one.memory.content)
+    text = other.memory.content
+    return text == other.alive.content or covers(text, one.memory.content)
 
 
 def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class QdrantStore(ExternalStore):
         return self.place if isinstance(self.place, str) else str(self.place.absolute())
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        """LangChain keeps a text in `page_content`, and everything else in `metadata`."""
+        """Return the payload with the keys that LangChain keeps inside its `metadata`."""
         nested = _nested(stored.metadata)
         others = {
             key: value for key, value in stored.metadata.items() if not nested or key != "metadata"

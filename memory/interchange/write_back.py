@@ -112,20 +112,18 @@ def vectors_as_theirs(
         try:
             if _alike(_made(embed, sample), stored):
                 return dict(zip(texts, _made(embed, list(texts)), strict=True))
-        except Exception as exc:  # somebody else's code: whatever it raises, it is not there
+        except Exception as exc:  # somebody else's code may raise anything; the next one is tried
             logger.warning("an embedder could not be used: %s", exc)
     return {}
 
 
 def _embedders(look: OpenCollection, others: Sequence[Embed]) -> Iterator[Embed]:
+    own: Embed | None = None
     try:
         own = look.own_embedder()
-    except Exception as exc:  # its library or its key may be missing here
+    except Exception as exc:  # somebody else's code: its library or its key may be missing here
         logger.warning("the collection's own embedder is not here: %s", exc)
-        own = None
-    if own is not None:
-        yield own
-    yield from others
+    yield from others if own is None else (own, *others)
 
 
 def _sample(
@@ -338,14 +336,11 @@ def undo_write_back(
 
 
 def _is_old(there: Stored | None, row: ChangedRow) -> bool:
+    """Whether a row is as it was, and has not the expiry that the write-back gave it."""
     if there is None or not there.says_the_same(row.before):
         return False
-    return row.after is None or not _expires_as_written(there, row.before, row.after)
-
-
-def _expires_as_written(there: Stored, before: Stored, after: Stored) -> bool:
-    new = changed_keys(before.beside, after.beside)
-    return bool(new) and there.beside | new == there.beside
+    new = {} if row.after is None else changed_keys(row.before.beside, row.after.beside)
+    return not new or there.beside | new != there.beside
 
 
 def _is_written(there: Stored | None, row: ChangedRow) -> bool:

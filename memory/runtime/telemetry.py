@@ -85,7 +85,7 @@ _tracer = trace.get_tracer(_NAME)
 _meter = metrics.get_meter(_NAME)
 _decisions = _meter.create_counter(f"{_NAME}.decisions", "{decision}", "Decisions, by kind.")
 _calls = _meter.create_counter(f"{_NAME}.model.calls", "{call}", "Calls of the language model.")
-_tokens = _meter.create_counter(f"{_NAME}.model.tokens", "{token}", "What they cost.")
+_tokens = _meter.create_counter(f"{_NAME}.model.tokens", "{token}", "Tokens of these calls.")
 _duration = _meter.create_histogram(
     f"{_NAME}.model.duration", "s", "How long a question waited for its answer, all tries together."
 )
@@ -93,13 +93,13 @@ _meter.create_observable_gauge(
     f"{_NAME}.pending",
     [_looked(lambda backlog: backlog.pending)],
     "{decision}",
-    "Decisions that were made for want of a model.",
+    "Decisions that were made without a model's answer.",
 )
 _meter.create_observable_gauge(
     f"{_NAME}.turns.waiting",
     [_looked(lambda backlog: backlog.turns)],
     "{turn}",
-    "Turns of talk that nobody has extracted yet.",
+    "Turns of conversations that wait to be extracted.",
 )
 
 

@@ -97,12 +97,12 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
     both. Decisions taken back, forgotten texts and equal texts are left out.
     """
     with store.ledger.reading() as reader:
-        said = [one for record in reader.decisions.by_person() for one in _said(record)]
-        memories = [memory for older, newer, _ in said for memory in (older, newer)]
+        found = [one for record in reader.decisions.by_person() for one in _answered(record)]
+        memories = [memory for older, newer, _ in found for memory in (older, newer)]
         vectors = reader.vectors.of(text_key(memory.content) for memory in memories)
     pairs: dict[str, AlikePair] = {}
     answers: dict[str, Answer] = {}
-    for older, newer, answer in said:
+    for older, newer, answer in found:
         a, b = (vectors.get(text_key(memory.content)) for memory in (older, newer))
         if a is not None and b is not None:
             pair = AlikePair(older, newer, float(similarity(a, b)))
@@ -111,7 +111,7 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
     return list(pairs.values()), answers
 
 
-def _said(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
+def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
     """Yield every two members with different texts, and the answer of the decision, if any."""
     rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
     apart = {frozenset(known.pair[1:]) for known in record.verdicts}

@@ -161,7 +161,7 @@ class Suggestion:
     upper: Upper
 
 
-# --- what is asked --------------------------------------------------------------------------------
+# --- which pairs to ask about ---------------------------------------------------------------------
 
 
 def most_informative(
@@ -177,7 +177,7 @@ def most_informative(
     Pairs whose keys are in `passed_over` are left out.
     """
     by_script = [[pair for pair in pairs if pair.strict is strict] for strict in (False, True)]
-    ranked = [_ranked(some, answers, passed_over) for some in by_script]
+    ranked = [_ranked(members, answers, passed_over) for members in by_script]
     taken = [pair for both in zip_longest(*ranked) for pair in both if pair is not None]
     return sorted(taken[:most], key=lambda pair: (-pair.cosine, pair.key))
 
@@ -199,22 +199,23 @@ def _ranked(
 def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -> list[AlikePair]:
     """Return a few pairs of each band; of near-copies, covered ones first."""
     found: list[AlikePair] = []
-    for some, known in zip(_by_band(left), _by_band(asked), strict=True):
-        some.sort(key=lambda pair: pair.cosine >= NEAR_COPY and not pair.covered)
-        found += some[: max(0, _FIRST - len(known))]
+    for band, answered in zip(_by_band(left), _by_band(asked), strict=True):
+        band.sort(key=lambda pair: pair.cosine >= NEAR_COPY and not pair.covered)
+        found += band[: max(0, _FIRST - len(answered))]
     return found
 
 
-# --- what was said --------------------------------------------------------------------------------
+# --- counting answers -----------------------------------------------------------------------------
 
 
 def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Band]:
     """Count the answers about each band, the lowest first."""
-    edges = pairwise(EDGES)
-    return [
-        _band(low, high, some, answers)
-        for (low, high), some in zip(edges, _by_band(pairs), strict=True)
-    ]
+    bands = []
+    for (low, high), members in zip(pairwise(EDGES), _by_band(pairs), strict=True):
+        covered = [pair for pair in members if low >= NEAR_COPY and pair.covered]
+        answered = counted(members, answers), counted(covered, answers)
+        bands.append(Band(low, high, len(members), len(covered), *answered))
+    return bands
 
 
 def _by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
@@ -225,24 +226,10 @@ def _by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
     return bands
 
 
-def _band(
-    low: float, high: float, pairs: Sequence[AlikePair], answers: Mapping[str, Answer]
-) -> Band:
-    covered = [pair for pair in pairs if low >= NEAR_COPY and pair.covered]
-    return Band(
-        low=low,
-        high=high,
-        pairs=len(pairs),
-        covered_pairs=len(covered),
-        every=counted(pairs, answers),
-        covered=counted(covered, answers),
-    )
-
-
 def counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counted:
     """Count the answers about these pairs."""
-    said = [answers[pair.key] for pair in pairs if pair.key in answers]
-    return Counted(*(said.count(answer) for answer in Answer))
+    given = [answers[pair.key] for pair in pairs if pair.key in answers]
+    return Counted(*(given.count(answer) for answer in Answer))
 
 
 def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
@@ -263,7 +250,7 @@ def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | No
     return found
 
 
-# --- what follows ---------------------------------------------------------------------------------
+# --- suggestions ----------------------------------------------------------------------------------
 
 
 def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit:
@@ -341,7 +328,7 @@ def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper
     pairs. A band with pairs and no answers ends the search, since nothing is known about it.
     """
     threshold, precision, answers = None, None, Counted()
-    pairs, right, said = 0, 0.0, Counted()
+    pairs, right, known = 0, 0.0, Counted()
     for band in reversed([band for band in bands if band.low >= NEAR_COPY]):
         there, counted = (band.covered_pairs, band.covered) if guard else (band.pairs, band.every)
         share = counted.share(counted.same)
@@ -349,9 +336,9 @@ def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper
             continue
         if share is None:
             break
-        pairs, right, said = pairs + there, right + there * share, said + counted
+        pairs, right, known = pairs + there, right + there * share, known + counted
         if right / pairs < wanted:
             threshold = threshold or 1.0
             break
-        threshold, precision, answers = band.low, right / pairs, said
-    return Upper(threshold, precision, answers) if said.asked >= FEW else UNKNOWN
+        threshold, precision, answers = band.low, right / pairs, known
+    return Upper(threshold, precision, answers) if known.asked >= FEW else UNKNOWN
