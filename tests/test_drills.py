@@ -28,7 +28,7 @@ MEMORIES = 120
 
 
 @pytest.mark.parametrize("seed", [11, 12, 13])
-def test_of_thirty_killed_writers_none_loses_anything(tmp_path: Path, seed: int) -> None:
+def test_thirty_killed_writers_lose_nothing(tmp_path: Path, seed: int) -> None:
     report = kill_drill(tmp_path, kills=10, seed=seed, base=150)
     assert report.problems == []
     assert (report.kills, report.lost, report.holes) == (10, 0, 0)
@@ -78,7 +78,7 @@ CHROMA_FILES += ["index_metadata.pickle"]
 
 @pytest.mark.parametrize("name", CHROMA_FILES)
 @pytest.mark.parametrize("how", ["truncated", "garbled", "deleted", "blown up"])
-def test_whatever_is_torn_in_chromas_folder_it_opens_and_nothing_is_lost(
+def test_a_store_opens_and_loses_nothing_with_any_torn_file_of_chroma(
     whole: Path, tmp_path: Path, name: str, how: str
 ) -> None:
     folder = tmp_path / "torn"

@@ -143,7 +143,7 @@ def test_two_processes_on_one_chroma_server_find_what_the_other_wrote(
 # --- several processes ----------------------------------------------------------------------------
 
 
-def test_who_comes_second_searches_exactly_and_both_see_each_others_writes_at_once(
+def test_a_second_process_searches_exactly_and_both_see_all_writes_at_once(
     tmp_path: Path, make_memory: MakeMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = _config(tmp_path, search={"vectors_mb": 0})

@@ -129,7 +129,7 @@ def test_an_import_of_linked_memories_leaves_the_same_links_as_one_by_one(
         assert {one.action.value for one in found} >= {"add", "replace"}
 
 
-def test_where_another_writes_between_looking_and_storing_only_the_first_is_stored(
+def test_only_the_first_of_two_racing_writes_is_stored(
     ledger: Ledger,
 ) -> None:
     store, _ = fresh(ledger)

@@ -76,7 +76,7 @@ def memory(text: str, minute: int) -> Memory:
     return Memory(content=text, user="Mia", timestamp=START + timedelta(minutes=minute))
 
 
-def test_what_was_never_stored_or_replaced_by_something_else_is_seen_as_lost(
+def test_a_memory_never_stored_or_wrongly_replaced_counts_as_lost(
     store: MemoryStore,
 ) -> None:
     kept, replaced, never = (memory(f"Mia keeps {n} balan.", n) for n in (3, 4, 5))

@@ -25,7 +25,7 @@ def pair(a: int, b: int, label: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_what_is_labelled_the_same_is_found_and_nothing_is_lost(how: str) -> None:
+def test_pairs_labelled_the_same_are_found_and_nothing_is_lost(how: str) -> None:
     found = natural(MEMORIES, [pair(0, 1, "same"), pair(0, 3, "apart")], how)
     assert (found.same_found, found.apart_joined, found.facts_lost) == (1.0, 0, 0)
     assert found.live < len(TEXTS)

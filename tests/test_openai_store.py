@@ -172,7 +172,7 @@ def test_a_server_is_named_by_the_configuration_else_by_the_providers_own_variab
         ),
     ],
 )
-def test_what_is_missing_is_one_line(environ: dict[str, str], line: str) -> None:
+def test_a_missing_key_or_model_is_one_line(environ: dict[str, str], line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         build_model(configured(MEMORY_LLM_PROVIDER="openai", **environ))
     assert str(caught.value).startswith(line)

@@ -231,7 +231,7 @@ RAISED = [
 
 
 @pytest.mark.parametrize("raised", RAISED)
-def test_what_ones_own_model_raises_is_a_failed_call_and_loses_nothing(
+def test_an_error_of_your_own_model_is_a_failed_call_and_loses_nothing(
     tmp_path: Path, raised: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = Broken()

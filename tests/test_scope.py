@@ -65,7 +65,7 @@ def test_a_batch_merges_within_each_agent_only(
 
 
 @pytest.mark.parametrize("fields", [(), ("user",), ("user", "agent"), ("agent", "channel")])
-def test_what_a_person_kept_apart_stays_apart_in_scopes_of_other_fields(
+def test_memories_kept_apart_stay_apart_in_scopes_of_other_fields(
     ledger_url: str,
     embedder: PlacedEmbedder,
     make_memory: MakeMemory,
@@ -125,6 +125,6 @@ def test_a_search_may_ask_for_one_agents_memories(
 
 
 @pytest.mark.parametrize("name", ["content", "tags", "id", "metadata", ""])
-def test_what_cannot_divide_memories_is_no_part_of_a_scope(name: str) -> None:
+def test_a_field_that_cannot_divide_memories_is_refused_as_scope(name: str) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(ScopeField).validate_python(name)

@@ -103,7 +103,7 @@ def test_how_near_a_proposed_pair_must_be_is_configured(
         assert len(stats.merge_candidates) == found
 
 
-def test_where_nothing_is_alike_nothing_is_proposed(agent: MemoryStore) -> None:
+def test_unlike_memories_are_not_proposed(agent: MemoryStore) -> None:
     save(agent, "a", "b", "c")
     assert consolidate(agent).merge_candidates == ()
 

@@ -324,7 +324,7 @@ def test_a_correction_is_a_decision_that_names_the_old_wording(
     assert decision.survivors == ((new.id, (old.id,)),)
 
 
-def test_what_is_no_memory_cannot_be_linked_merged_or_corrected(agent: MemoryStore) -> None:
+def test_an_unknown_id_cannot_be_linked_merged_or_corrected(agent: MemoryStore) -> None:
     a = save(agent, "a")
     for attempt in (
         agent.link_memories(a.id, "mem_000000000000"),

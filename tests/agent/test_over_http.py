@@ -258,7 +258,7 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str, **env:
         (["--http", "127.0.0.1:0", "--tokens", "none"], "none: cannot be read: No such file"),
     ],
 )
-def test_what_cannot_be_served_is_one_line(
+def test_settings_that_cannot_be_served_are_one_line(
     store: Path, options: list[str], line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert line in refused(store, monkeypatch, *options)

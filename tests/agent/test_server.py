@@ -249,7 +249,7 @@ def test_an_unknown_id_is_a_normal_answer(placed: Agent, memory_id: str) -> None
     ]
 
 
-def test_what_was_forgotten_once_is_not_found_again(placed: Agent) -> None:
+def test_a_forgotten_memory_is_not_found_again(placed: Agent) -> None:
     gone = placed.remember("Gone for good.")
     placed.says("forget", memory_id=gone)
     assert placed.data("forget", memory_id=gone)["found"] is False
@@ -514,7 +514,7 @@ An estimate: the tokens of WordLlama's tokenizer (Llama 2's, which counts JSON h
 """
 
 
-def test_what_a_model_reads_of_the_tools_is_short(placed: Agent) -> None:
+def test_the_descriptions_of_the_tools_are_short(placed: Agent) -> None:
     package = find_spec("wordllama")
     assert package is not None
     assert package.origin is not None
@@ -714,7 +714,9 @@ def command(folder: Path, *args: str, module: str = "memory", said: str = "") ->
 
 
 @pytest.mark.parametrize("by_command", [True, False])
-def test_whoever_forgets_the_workspace_forgets_too(tmp_path: Path, by_command: bool) -> None:
+def test_a_memory_that_is_forgotten_leaves_the_workspace_too(
+    tmp_path: Path, by_command: bool
+) -> None:
     (tmp_path / "workspace").mkdir()
     with agent(tmp_path, MEMORY_AGENT_WORKSPACE_DIR=str(tmp_path / "workspace")) as one:
         gone = one.remember("A passing worry.", category="introspection", user="Mia")

@@ -68,7 +68,7 @@ def test_a_workspace_that_fails_after_the_save_is_told_and_the_memory_stays(
     assert [memory.content for memory in store.memories()] == ["Kept."]
 
 
-def test_what_no_model_could_judge_is_still_open(store: CoreStore, tmp_path: Path) -> None:
+def test_a_question_that_no_model_judged_stays_open(store: CoreStore, tmp_path: Path) -> None:
     a, b = (store.add(store.new_memory(name)) for name in ("one", "other"))
     open_question = Decision(Action.KEEP_BOTH, "no model", (a, b), pending=True)
     store.apply(open_question, Unconditional())

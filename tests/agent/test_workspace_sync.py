@@ -68,7 +68,7 @@ def test_every_public_memory_is_a_line_of_its_day(
         ({"category": "daily"}, False),
     ],
 )
-def test_what_matters_is_curated(
+def test_important_memories_are_curated(
     sync: WorkspaceMemorySync, tmp_path: Path, fields: dict[str, Any], curated: bool
 ) -> None:
     sync.sync_memory(told("it", **fields))
@@ -98,9 +98,7 @@ def test_a_removed_memory_leaves_both_files_and_other_lines_stay(
     assert b"stays" in curated
 
 
-def test_where_there_is_no_file_nothing_is_removed(
-    sync: WorkspaceMemorySync, tmp_path: Path
-) -> None:
+def test_nothing_is_removed_without_a_file(sync: WorkspaceMemorySync, tmp_path: Path) -> None:
     assert not sync.remove_memory("mem_000000000000")
     assert sync.erase(Forgotten(told("gone"), erased=True)) == []
     assert [path.name for path in tmp_path.rglob("*.md")] == []

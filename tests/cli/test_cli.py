@@ -184,7 +184,7 @@ ALIKE: list[dict[str, object]] = [
 OWN = {"llm": {"provider": "gemini", "max_attempts": 1}}
 
 
-def test_what_the_calls_do_not_reach_for_is_left_and_said(
+def test_groups_beyond_the_limit_of_calls_are_left_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At an import as in a batch; `retry --all` asks about all of it, whatever was judged."""
@@ -391,7 +391,7 @@ def test_a_run_that_later_decisions_build_on_is_not_taken_back(run: Run, tmp_pat
     assert re.search(r"decisions \[\d+\] build on it; undo those first", said)
 
 
-def test_what_is_forgotten_is_in_no_file_of_the_data_folder(run: Run, tmp_path: Path) -> None:
+def test_a_forgotten_text_is_in_no_file_of_the_data_folder(run: Run, tmp_path: Path) -> None:
     secret = "The access code of Mia is 4711-quartz."
     run(
         "memory-dedup",

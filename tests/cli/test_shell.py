@@ -31,7 +31,9 @@ def test_on_a_pipe_it_is_said_again_and_again_how_far_it_is(
     assert "progress" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_what_is_done_within_ten_seconds_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_work_of_less_than_ten_seconds_prints_no_progress(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with progress("importing") as report:
         report(1, 2)
     assert capsys.readouterr().err == ""

@@ -61,13 +61,13 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("a", "b"), SAME)
-def test_what_says_the_same_is_covered_both_ways(a: str, b: str) -> None:
+def test_texts_that_say_the_same_cover_both_ways(a: str, b: str) -> None:
     assert covers(a, b)
     assert covers(b, a)
 
 
 @pytest.mark.parametrize(("a", "b"), DIFFERENT)
-def test_what_differs_in_a_value_is_covered_neither_way(a: str, b: str) -> None:
+def test_texts_that_differ_in_a_value_cover_neither_way(a: str, b: str) -> None:
     assert not covers(a, b)
     assert not covers(b, a)
 
@@ -145,7 +145,7 @@ NARROWED = [
 
 
 @pytest.mark.parametrize(("short", "long"), NARROWED)
-def test_where_a_word_reaches_over_others_nothing_is_an_addition(short: str, long: str) -> None:
+def test_nothing_is_an_addition_within_the_scope_of_another_word(short: str, long: str) -> None:
     assert not covers(long, short)
     assert not covers(short, long)
 
@@ -227,7 +227,7 @@ def test_a_phrase_may_move(a: str, b: str) -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), NOT_MOVED)
-def test_what_else_moves_changes_who_does_what(a: str, b: str) -> None:
+def test_other_moved_words_change_who_does_what(a: str, b: str) -> None:
     assert not covers(a, b)
     assert not covers(b, a)
 
@@ -263,13 +263,13 @@ def test_a_shade_is_stated_by_whoever_has_it() -> None:
 
 
 @pytest.mark.parametrize(("short", "long"), ADDS)
-def test_what_only_adds_covers(short: str, long: str) -> None:
+def test_a_text_that_only_adds_covers(short: str, long: str) -> None:
     assert covers(long, short)
     assert not covers(short, long)
 
 
 @pytest.mark.parametrize(("short", "long"), CHANGES)
-def test_what_changes_by_adding_covers_nothing(short: str, long: str) -> None:
+def test_an_addition_that_changes_the_meaning_covers_nothing(short: str, long: str) -> None:
     assert not covers(long, short)
     assert not covers(short, long)
 
@@ -301,7 +301,7 @@ def test_a_text_covers_itself(text: str) -> None:
 
 
 @given(words_of, words_of)
-def test_what_covers_has_each_number_name_and_negation_of_the_other(a: str, b: str) -> None:
+def test_a_covering_text_has_each_number_name_and_negation(a: str, b: str) -> None:
     """The oracle knows no grammar: it only looks for the words."""
     if covers(a, b):
         for word in ("Mia", "Jo", "Bela", "犬", "red", "blue"):

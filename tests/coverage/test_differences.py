@@ -31,7 +31,7 @@ def test_japanese_is_cut_where_the_script_changes_and_chinese_by_the_character()
     assert marked("猫を飼っている。", ["犬を飼っている。"]) == ("", "猫", "を飼っている。")
 
 
-def test_what_any_other_text_lacks_is_marked() -> None:
+def test_words_that_another_text_lacks_are_marked() -> None:
     others = ["Mia has a cat.", "Mia has a tabby cat."]
     assert marked("Mia has a tabby cat.", others) == ("Mia has a ", "tabby ", "cat.")
     assert marked("Mia has a tabby cat.", [*others, "Ben has a cat."]) == (
@@ -115,7 +115,7 @@ def test_a_difference_is_told_in_the_words_of_the_texts(old: str, new: str, told
 
 
 @given(TEXTS, TEXTS)
-def test_what_differs_stands_in_the_texts_as_it_is_told(old: str, new: str) -> None:
+def test_differences_are_quoted_from_the_texts(old: str, new: str) -> None:
     told = differs(old, new)
     for quoted in told.split('"')[1::2]:
         assert squeezed(quoted.removesuffix("...")) in squeezed(visible(old) + visible(new))

@@ -76,7 +76,7 @@ def test_a_quality_a_count_a_place_a_clause_only_adds(short: str, long: str) -> 
 
 
 @pytest.mark.parametrize(("a", "b"), CHANGED)
-def test_what_turns_a_statement_around_is_seen(a: str, b: str) -> None:
+def test_a_reversed_statement_is_detected(a: str, b: str) -> None:
     assert not covers(a, b)
     assert not covers(b, a)
 

@@ -45,11 +45,11 @@ def test_a_rewording_reads_the_same(a: str, b: str) -> None:
         ("ミアは肉を食べる。", "ミアは肉を食べた。"),
     ],
 )
-def test_what_means_something_else_reads_otherwise(a: str, b: str) -> None:
+def test_texts_with_other_meanings_parse_differently(a: str, b: str) -> None:
     assert stated(a) != stated(b)
 
 
-def test_what_governs_a_word_is_known() -> None:
+def test_the_role_of_each_word_is_known() -> None:
     found = parse("Mia flew from Porto to Rome with Jo.")
     assert {word.surface: word.role for word in found.words} == {
         "Mia": "", "flew": "", "Porto": "from", "Rome": "to", "Jo": "with",

@@ -80,7 +80,7 @@ def test_a_refusal_names_its_fault(older: str, newer: str, text: str, fault: str
     assert fault in found.reason
 
 
-def test_what_only_an_older_source_states_is_for_a_reader_to_tell() -> None:
+def test_a_detail_of_an_older_source_alone_needs_a_reader() -> None:
     sources = ("Mia pays 900 euros for her flat in May.", "Mia pays for her flat.")
     assert belief(*sources, "Mia pays for her flat.") is Belief.DOUBTFUL
 
@@ -136,7 +136,7 @@ def test_unless_a_newer_one_has_another_value_for_the_same_and_the_reason_says_s
     assert by_words(newer, older, newer) is Belief.REFUSED
 
 
-def test_of_several_outdated_values_the_newest_stays() -> None:
+def test_the_newest_of_several_values_stays() -> None:
     sources = [f"Mia pays {rent} euros for her flat." for rent in (800, 900, 950)]
     assert verify_by_words(sources[2], sources).reason.endswith("800, 900")
     assert verify_by_words(sources[1], sources).belief is Belief.REFUSED

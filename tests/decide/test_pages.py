@@ -75,7 +75,7 @@ def test_a_thorough_pass_shows_everybody_with_their_nearest_eight() -> None:
     assert all((a, b) in together for a, others in enumerate(near) for b in others)
 
 
-def test_what_is_new_is_shown_with_its_nearest_eight_and_the_rest_is_left() -> None:
+def test_a_new_memory_is_shown_with_its_nearest_eight_only() -> None:
     found = pages(graph(7, 2_000, unread=100))
     together = met(found)
     near = nearest(7, 2_000, SURELY_MET)

@@ -119,7 +119,7 @@ TEXTS = [
 
 @settings(max_examples=12)
 @given(st.integers(0, 10_000), st.permutations(range(len(TEXTS))))
-def test_what_a_batch_leaves_does_not_depend_on_the_order_of_arrival(
+def test_the_result_of_a_batch_does_not_depend_on_the_order_of_arrival(
     seed: int, order: list[int]
 ) -> None:
     told = [

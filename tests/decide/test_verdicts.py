@@ -131,7 +131,7 @@ def test_a_text_about_which_the_reading_says_nothing_is_refused(doubtful: Part) 
     assert "did not answer" in read.reason
 
 
-def test_where_nobody_reads_a_reworded_text_is_refused(doubtful: Part) -> None:
+def test_a_reworded_text_is_refused_without_a_reader(doubtful: Part) -> None:
     assert checked(doubtful.merge, by_words=True).belief is Belief.REFUSED
 
 

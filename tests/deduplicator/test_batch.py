@@ -75,7 +75,7 @@ def test_what_a_person_keeps_apart_while_a_judge_is_asked_is_not_joined(
     assert (report.merged, report.usage.calls > 0) == (0, True)
 
 
-def test_what_was_read_since_is_what_would_be_read_anew(
+def test_a_snapshot_that_caught_up_is_what_a_new_one_reads(
     store: MemoryStore, embedder: PlacedEmbedder
 ) -> None:
     told = clumps(store, embedder)
@@ -143,7 +143,7 @@ def unavailable() -> ModelUnavailable:
     return problem
 
 
-def test_where_no_call_succeeds_nothing_is_replaced_and_the_run_says_why(
+def test_a_run_whose_calls_all_fail_replaces_nothing_and_says_why(
     store: MemoryStore, embedder: PlacedEmbedder
 ) -> None:
     covering_pairs(store, embedder, 3)

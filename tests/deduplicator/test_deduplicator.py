@@ -160,7 +160,7 @@ def test_an_older_memory_that_says_more_absorbs_the_newer(
     assert living_for(store, new) == store.get(old.id)
 
 
-def test_what_differs_in_a_value_is_judged_and_both_stay(
+def test_memories_that_differ_in_a_value_are_judged_and_both_stay(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     model = ScriptedModel(APART)
@@ -236,7 +236,7 @@ def test_switched_off_it_stores_everything(
         ({"is_private": True}, {"is_private": False}),
     ],
 )
-def test_nobody_replaces_what_is_outside_their_scope(
+def test_a_memory_outside_the_scope_is_not_replaced(
     store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory,
     first: dict[str, object], second: dict[str, object],
 ) -> None:  # fmt: skip
@@ -379,7 +379,7 @@ def test_a_question_that_nobody_was_let_ask_counts_as_no_attempt(
 
 
 @pytest.mark.usefixtures("close_pair")
-def test_what_was_replaced_for_want_of_a_model_is_asked_again_and_nothing_was_lost(
+def test_a_replacement_without_the_model_is_asked_about_again_and_loses_nothing(
     store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     """Without the guard the fallback retires another fact; the next batch brings it back.
@@ -417,7 +417,9 @@ def test_retry_asks_what_is_pending_and_leaves_other_copies_alone(
 
 
 @pytest.mark.usefixtures("close_pair")
-def test_whoever_insists_is_answered_once(store: MemoryStore, make_memory: MakeMemory) -> None:
+def test_a_question_asked_again_is_answered_once(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
     """What the model told apart is asked again on request, and then not a second time."""
     model = ScriptedModel(APART, APART)
     deduplicator = MemoryDeduplicator(store, model)

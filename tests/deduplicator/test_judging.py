@@ -156,7 +156,7 @@ def test_the_judge_sees_both_texts_as_data_with_their_times(
     assert asked.system == JUDGE
 
 
-def test_what_was_judged_different_is_never_asked_again(
+def test_memories_judged_different_are_never_asked_about_again(
     server: GeminiServer, store: MemoryStore, pair: tuple[Memory, Memory], make_memory: MakeMemory
 ) -> None:
     """Neither by the batch, nor when the same words come again."""

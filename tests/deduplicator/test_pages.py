@@ -87,7 +87,7 @@ def test_one_page_finds_what_no_similarity_suggests_and_a_second_batch_asks_noth
     assert batch(filled, model, thorough=True).pages == 1
 
 
-def test_what_is_new_is_read_with_its_nearest_and_nothing_else_is(
+def test_only_new_memories_and_their_nearest_are_read(
     filled: MemoryStore, make_memory: MakeMemory
 ) -> None:
     model = PageModel(by_name)
@@ -129,7 +129,7 @@ def test_one_refused_group_spoils_no_other_and_is_asked_once_more(filled: Memory
     assert report.usage.calls == 5
 
 
-def test_what_is_refused_twice_stays_open_and_retry_asks_about_it_alone(
+def test_a_merge_refused_twice_stays_open_and_retry_asks_about_it_alone(
     filled: MemoryStore,
 ) -> None:
     model = PageModel(by_name)
@@ -273,7 +273,7 @@ def test_a_member_in_two_groups_goes_with_the_first(filled: MemoryStore) -> None
     assert all(any(text in one for one in live(filled)) for text in boats(10))
 
 
-def test_what_a_person_keeps_apart_is_in_no_group(filled: MemoryStore) -> None:
+def test_memories_kept_apart_are_in_no_group(filled: MemoryStore) -> None:
     model = PageModel(by_name)
     batch(filled, model)
     merge = [one for one in filled.history() if one.action is Action.MERGE][4]
@@ -283,7 +283,7 @@ def test_what_a_person_keeps_apart_is_in_no_group(filled: MemoryStore) -> None:
     assert len(live(filled)) == 11
 
 
-def test_what_a_person_keeps_apart_stays_apart_through_what_it_was_merged_from(
+def test_memories_kept_apart_stay_apart_through_their_merges(
     store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     one, other, more = boats(1)[0], boats(1)[1], "Lydia, Mia's boat, shines since May."
@@ -308,7 +308,7 @@ def test_what_a_person_keeps_apart_stays_apart_through_what_it_was_merged_from(
     assert batch(store, model).usage.calls == 0
 
 
-def test_what_a_person_keeps_apart_stays_apart_from_what_has_replaced_it(
+def test_memories_kept_apart_stay_apart_from_their_replacements(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     one, other = boats(1)
@@ -470,7 +470,7 @@ def test_groups_of_two_pages_that_share_a_memory_are_one_more_question(
     assert f"{aya} {mia} {bo}" in live(store)
 
 
-def test_of_groups_that_are_too_large_together_the_largest_stays_and_the_rest_is_read_again(
+def test_the_largest_of_groups_that_together_are_too_large_stays(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     rng = np.random.default_rng(2)

@@ -158,7 +158,7 @@ def test_sixteen_merges_go_into_one_call(store: MemoryStore, part: Part) -> None
     assert found == [refused, *[believed] * 14, refused]
 
 
-def test_where_no_call_is_left_nothing_is_read(store: MemoryStore, part: Part) -> None:
+def test_nothing_is_read_when_no_call_is_left(store: MemoryStore, part: Part) -> None:
     model, ask = ScriptedModel(), asking(calls=1)
     with pytest.raises(CallsSpent):
         settle(SecondReader(store, model), part, ask=ask)

@@ -61,7 +61,7 @@ def test_two_processes_share_a_ledger_and_extract_each_turn_once(
     assert items(settings(tmp_path, gemini)) == owned(range(20))
 
 
-def test_whoever_stops_waiting_loses_nothing(tmp_path: Path, gemini: GeminiServer) -> None:
+def test_a_caller_that_stops_waiting_loses_nothing(tmp_path: Path, gemini: GeminiServer) -> None:
     SlowGemini(gemini, latency_s=0.5)
     config = settings(tmp_path, gemini)
 
@@ -144,7 +144,7 @@ def test_turns_wait_for_more_unless_there_are_ten(tmp_path: Path, gemini: Gemini
     assert sorted(slow.texts()) == sorted(turn(n).text for n in range(10, 20))
 
 
-def test_what_was_extracted_before_is_context_and_what_is_known_goes_in(
+def test_the_model_sees_earlier_turns_and_known_memories(
     tmp_path: Path, gemini: GeminiServer
 ) -> None:
     slow = SlowGemini(gemini, latency_s=0.0)
@@ -191,7 +191,7 @@ def test_a_turn_heard_before_the_clock_was_set_back_is_extracted(
         assert work.result.extracted == (1 if back_s > 3_600.0 else 0)
 
 
-def test_whoever_waits_while_it_is_closed_is_told_what_is_left(
+def test_settling_during_a_close_returns_how_many_turns_are_left(
     tmp_path: Path, gemini: GeminiServer
 ) -> None:
     slow = SlowGemini(gemini, latency_s=30.0)

@@ -124,7 +124,7 @@ def test_a_name_with_space_around_it_is_the_same_user(tmp_path: Path, gemini: Ge
         assert store.counts().live == 0
 
 
-def test_what_is_opened_and_closed_again_and_again_leaves_nothing_large_behind(
+def test_opening_and_closing_many_times_leaves_nothing_large_behind(
     tmp_path: Path, gemini: GeminiServer
 ) -> None:
     """Not even until Python looks for reference cycles, which it seldom does."""

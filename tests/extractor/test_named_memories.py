@@ -157,7 +157,7 @@ def test_a_nul_in_a_merged_text_blocks_nothing(
 # --- who may be named -----------------------------------------------------------------------------
 
 
-def test_nobodys_words_retire_somebody_elses_memory(
+def test_words_of_one_user_never_retire_a_memory_of_another(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
@@ -251,7 +251,7 @@ def test_only_memories_of_the_same_scope_are_joined(
         assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
 
 
-def test_of_two_that_name_the_same_memory_the_first_takes_it(
+def test_the_first_of_two_candidates_that_name_a_memory_takes_it(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory
 ) -> None:
     second = Candidate(
@@ -520,7 +520,7 @@ def test_silence_spares_the_question_and_is_no_verdict(
         assert reader.readings.all(model.name, thorough=False) == set(), "pages read it"
 
 
-def test_what_was_not_among_the_shown_is_asked_about(
+def test_a_memory_that_was_not_shown_is_asked_about(
     store: MemoryStore,
     model: ScriptedModel,
     peanuts: Memory,

@@ -16,7 +16,7 @@ from tests.doubles import START, PlacedEmbedder, ScriptedModel
 from tests.turns import CAT, SAILS, hook, live, turn
 
 
-def test_what_is_found_is_stored_under_its_turn(
+def test_a_candidate_is_stored_under_its_turn(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
 ) -> None:
     model.extractions = [
@@ -77,7 +77,7 @@ def test_a_request_beside_other_sentences_is_kept_and_the_rest_is_read(
     assert {text for _, text in live(store)} == {"Mia is allergic to walnuts.", CAT}
 
 
-def test_what_was_recalled_is_not_extracted_again(
+def test_a_recalled_memory_is_not_extracted_again(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, make_memory: MakeMemory
 ) -> None:
     old = store.add(make_memory("Mia adopted a tabby cat in 2023.", user="Mia"))
@@ -212,7 +212,7 @@ def test_a_day_near_the_turns_is_no_copy(
         ("Eve met Mia's sister in Faro.", "I met the sister in Faro."),
     ],
 )
-def test_what_a_speaker_says_that_resembles_anothers_memory_is_theirs_too(
+def test_a_statement_like_another_users_memory_belongs_to_the_speaker_too(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
     embedder: PlacedEmbedder, make_memory: MakeMemory, content: str, said: str,
 ) -> None:  # fmt: skip
@@ -318,7 +318,7 @@ def test_a_model_that_answers_nothing_in_time_uses_up_no_turn(
 
 
 @pytest.mark.parametrize("first", [ModelAnswerError("not JSON"), ModelTooSlow("too slow")])
-def test_what_was_stored_before_the_model_is_down_is_in_the_account_with_its_cost(
+def test_memories_stored_before_the_model_failed_are_counted_with_their_cost(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, first: ModelError
 ) -> None:
     """The turns were shown together in vain, and then one by one."""
@@ -346,7 +346,7 @@ def test_the_last_four_turns_before_are_context_and_no_others_keep_their_text(
     assert [one.text for one in kept] == ["text 4", "text 5", "text 6", "and now?"]
 
 
-def test_what_is_forgotten_is_in_no_context_any_more(
+def test_a_forgotten_turn_is_in_no_context(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
 ) -> None:
     model.extractions = [[Candidate(content=CAT, turns=(0,))], []]

@@ -135,9 +135,7 @@ def test_a_transaction_takes_one_revision_and_a_failed_one_takes_none(
         assert [row.memory.content for row in reader.memories.live()] == ["one", "two"]
 
 
-def test_what_is_known_already_is_not_taken_for_new(
-    ledger: Ledger, make_memory: MakeMemory
-) -> None:
+def test_a_known_memory_is_not_taken_for_new(ledger: Ledger, make_memory: MakeMemory) -> None:
     memory = make_memory("Mia has a cat.")
     turn = Turn(speaker="Mia", text="I have a cat.", at=START)
     with ledger.writing() as writer:
@@ -200,7 +198,7 @@ def test_no_call_breaks_above_the_number_of_variables_of_sqlite(
         assert len(reader.vectors.of([*map(str, range(40_000))])) == 0
 
 
-def test_what_arrived_before_is_known_by_id_and_by_what_an_import_called_it(
+def test_an_earlier_arrival_is_known_by_its_id_and_its_external_id(
     ledger: Ledger, make_memory: MakeMemory
 ) -> None:
     told = make_memory("one", external_id="7", user="Mia")
@@ -512,7 +510,7 @@ def all_links(ledger: Ledger) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_who_are_retired_together_hand_their_links_on_as_one_after_the_other(
+def test_retiring_together_hands_links_on_as_retiring_one_by_one(
     tmp_path: Path, make_memory: MakeMemory, seed: int
 ) -> None:
     drawn = random.Random(seed)

@@ -242,7 +242,7 @@ def keep_as_version_3(url: str, said: Sequence[Turn], extracted: Sequence[Turn])
     engine.dispose()
 
 
-def test_what_version_1_decided_can_be_undone_after_an_upgrade(old_url: str, folder: Path) -> None:
+def test_a_decision_of_version_1_can_be_undone_after_an_upgrade(old_url: str, folder: Path) -> None:
     upgraded(old_url, folder)
     with MemoryStore(Ledger.create(old_url), PlacedEmbedder()) as store:
         merges = [one for one in store.history() if one.model == "scripted" and one.survivors]
@@ -255,7 +255,7 @@ def test_what_version_1_decided_can_be_undone_after_an_upgrade(old_url: str, fol
         assert [finding for finding in examine(store) if finding.kind == "damage"] == []
 
 
-def test_what_arrived_in_version_1_is_known_again(
+def test_arrivals_of_version_1_are_recognised(
     old_url: str, folder: Path, make_memory: MakeMemory
 ) -> None:
     upgraded(old_url, folder)
@@ -343,7 +343,7 @@ def test_an_upgrade_killed_at_any_write_leaves_the_old_or_the_new(
     assert after == version_1.as_newest(before, *copies)
 
 
-def test_of_several_that_upgrade_at_once_one_does_each_step(old_url: str, folder: Path) -> None:
+def test_one_of_several_upgrading_processes_does_each_step(old_url: str, folder: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         copies = list(threads.map(lambda _: Ledger.upgrade(old_url, folder), range(4)))
     names = sorted(copy.name for copy in copies if copy is not None)

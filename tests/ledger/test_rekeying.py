@@ -125,7 +125,7 @@ def test_each_text_has_a_key_of_its_own_and_its_vector(store: MemoryStore) -> No
         assert [one for one in examine(store) if one.kind == "damage"] == []
 
 
-def test_what_a_person_said_holds_for_every_text_that_had_the_key(store: MemoryStore) -> None:
+def test_a_persons_verdict_holds_for_every_text_that_had_the_key(store: MemoryStore) -> None:
     with store.ledger.reading() as reader:
         told = {pair[1:] for pair in reader.distinct.all(("person",))}
     assert told == {
@@ -140,14 +140,14 @@ def ordered(a: str, b: str) -> tuple[str, str]:
     return low, high
 
 
-def test_what_a_model_said_or_read_of_a_key_that_is_two_is_asked_again(store: MemoryStore) -> None:
+def test_a_models_verdict_on_a_key_that_became_two_is_asked_again(store: MemoryStore) -> None:
     with store.ledger.reading() as reader:
         assert reader.distinct.all(("model",)) == set()
         assert reader.distinct.all(JUDGES) == reader.distinct.all(("person",))
         assert {key for _, key in reader.readings.all("scripted")} == {text_key(CAT)}
 
 
-def test_what_was_replaced_as_the_same_text_is_asked_about_by_the_next_batch(
+def test_a_replacement_as_the_same_text_is_reviewed_by_the_next_batch(
     store: MemoryStore,
 ) -> None:
     model = ScriptedModel(Verdict(reason="a thousandth and a million"))
@@ -158,7 +158,7 @@ def test_what_was_replaced_as_the_same_text_is_asked_about_by_the_next_batch(
     assert {memory.content for memory in store.memories()} == set(TEXTS)
 
 
-def test_what_was_replaced_so_and_built_upon_stays_open_until_that_is_taken_back(
+def test_a_replacement_built_upon_stays_open_until_that_is_undone(
     store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     [mega] = [one for one in store.memories() if one.content == MEGA]

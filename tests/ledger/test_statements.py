@@ -81,7 +81,7 @@ def test_any_number_of_texts_is_one_parameter(connection: Connection, wanted: li
     assert sorted(connection.scalars(AMONG, {"keys": wanted})) == sorted(found)
 
 
-def test_what_no_database_can_hold_is_not_found(connection: Connection) -> None:
+def test_a_value_that_no_database_can_hold_is_not_found(connection: Connection) -> None:
     connection.execute(t.meta.insert(), [{"key": "a", "value": "here"}])
     assert Prepared(AMONG).scalars(connection, keys=["a\0", "\ud800", "\udfffa"]) == []
 

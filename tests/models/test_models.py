@@ -50,7 +50,7 @@ def test_case_width_space_and_final_marks_make_no_other_text(a: str, b: str) -> 
         ("die Maße", "die Masse"),
     ],
 )
-def test_what_states_another_thing_is_another_text(a: str, b: str) -> None:
+def test_a_text_that_states_something_else_is_another_text(a: str, b: str) -> None:
     assert text_key(a) != text_key(b)
 
 

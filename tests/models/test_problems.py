@@ -27,6 +27,6 @@ def test_a_field_inside_another_is_named_by_its_path() -> None:
     assert problem_of(tags=["a", 5]).field == "tags.1"
 
 
-def test_what_was_given_is_not_repeated() -> None:
+def test_a_given_memory_is_not_repeated() -> None:
     assert "secret" not in str(problem_of(importance="secret"))
     assert problem_of(importance="secret").given == "secret"

@@ -36,7 +36,7 @@ def test_several_questions_share_it() -> None:
     asyncio.run(ask())
 
 
-def test_what_they_do_not_wait_for_is_not_counted() -> None:
+def test_time_that_is_not_waited_is_not_counted() -> None:
     async def ask() -> str:
         clock = HandClock()
         budget = Budget(0.5, clock)

@@ -240,7 +240,7 @@ BLOCKED = {"promptFeedback": {"blockReason": "SAFETY"}}
         (failed(404), "there is no model 'gemini-3-flash-preview'; set llm.model"),
     ],
 )
-def test_what_trying_again_will_not_mend_is_asked_once(
+def test_a_permanent_failure_is_not_retried(
     server: GeminiServer, question: Question, answer: Answer, reason: str
 ) -> None:
     server.script = [answer]
@@ -268,7 +268,7 @@ def test_what_trying_again_will_not_mend_is_asked_once(
     ],
     ids=str,
 )
-def test_what_may_pass_is_tried_again_and_the_answer_is_believed(
+def test_a_passing_failure_is_retried_and_the_answer_is_believed(
     server: GeminiServer, question: Question, answer: Answer
 ) -> None:
     server.script = [answer]

@@ -253,7 +253,7 @@ def test_merged_texts_are_read_in_whatever_form_the_server_takes(
     assert '"lost"' in asked.system
 
 
-def test_where_nothing_holds_it_to_its_form_a_reading_may_be_mended_once(
+def test_a_malformed_reading_may_be_mended_once_if_no_schema_holds_it(
     server: OpenAIServer, make_memory: MakeMemory
 ) -> None:
     merge = ProposedMerge(
@@ -311,7 +311,7 @@ def test_a_temperature_that_the_model_does_not_take_is_left_out_from_then_on(
     ],
     ids=["fenced", "fenced in words", "thoughts", "thoughts without a beginning", "words before"],
 )
-def test_what_stands_around_the_json_is_passed_over(
+def test_text_around_the_json_is_ignored(
     server: OpenAIServer, question: Question, answer: str
 ) -> None:
     server.script = [answer]
@@ -402,7 +402,7 @@ def test_an_answer_that_cannot_be_taken_has_been_paid_all_the_same(
         (failed(404), "there is no model 'house-8b'; set llm.model"),
     ],
 )
-def test_what_trying_again_will_not_mend_is_asked_once(
+def test_a_permanent_failure_is_not_retried(
     server: OpenAIServer, question: Question, answer: Answer, reason: str
 ) -> None:
     server.script = [answer]
@@ -433,7 +433,7 @@ def test_what_trying_again_will_not_mend_is_asked_once(
     ],
     ids=str,
 )
-def test_what_may_pass_is_tried_again_and_the_answer_is_believed(
+def test_a_passing_failure_is_retried_and_the_answer_is_believed(
     server: OpenAIServer, question: Question, answer: Answer
 ) -> None:
     server.script = [answer]

@@ -84,7 +84,7 @@ def test_the_last_answer_is_taken_back_and_its_question_open_again(
     assert is_new(answers.give(whole))
 
 
-def test_whoever_is_left_out_stays_and_is_never_asked_about_with_the_others_again(
+def test_a_member_that_is_left_out_stays_and_is_not_asked_about_again(
     store: MemoryStore, answers: Answers, three: list[Memory]
 ) -> None:
     answers.give(answered(three, left_out=(three[2].id,)))
@@ -94,7 +94,7 @@ def test_whoever_is_left_out_stays_and_is_never_asked_about_with_the_others_agai
         assert any(set(pair[1:]) == keys for pair in reader.distinct.all(("person",)))
 
 
-def test_who_leaves_out_one_of_two_keeps_both(answers: Answers, three: list[Memory]) -> None:
+def test_leaving_out_one_of_two_keeps_both(answers: Answers, three: list[Memory]) -> None:
     assert is_new(answers.give(answered(three[:2], left_out=(three[0].id,))))
     assert is_repeated(answers.give(answered(three[:2], ReviewAnswer.KEEP_ALL)))
 
@@ -146,7 +146,7 @@ def test_the_same_answer_twice_changes_nothing(
         assert len(store.history()) == decided
 
 
-def test_what_moved_since_it_was_shown_is_refused(
+def test_an_answer_about_memories_that_changed_is_refused(
     store: MemoryStore, answers: Answers, three: list[Memory]
 ) -> None:
     shown = answered(three[:2])
@@ -172,7 +172,7 @@ def test_a_plan_that_is_another_one_now_is_refused(answers: Answers, three: list
     assert why.startswith("the rules cannot decide")
 
 
-def test_nobody_can_merge_what_is_of_two_users(
+def test_memories_of_two_users_cannot_be_merged(
     store: MemoryStore, answers: Answers, three: list[Memory], make_memory: MakeMemory
 ) -> None:
     strange = store.add(make_memory(OLD, user="Jo"))

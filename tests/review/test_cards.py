@@ -39,7 +39,7 @@ def recorded(store: MemoryStore) -> list[Card]:
         return recorded_cards(reader, reader.decisions.all_but_additions())
 
 
-def test_what_is_to_be_asked_comes_before_what_is_sure(
+def test_open_questions_come_before_sure_replacements(
     store: MemoryStore,
     embedder: PlacedEmbedder,
     deduplicator: MemoryDeduplicator,
@@ -93,7 +93,7 @@ def test_a_recorded_merge_shows_the_texts_as_they_were_and_who_verified_the_new_
     assert [one.text for one in reworded.kept] == ["Mia has a dog."]
 
 
-def test_of_a_forgotten_member_only_the_id_is_left(
+def test_only_the_id_of_a_forgotten_member_is_left(
     store: MemoryStore, deduplicator: MemoryDeduplicator, make_memory: MakeMemory
 ) -> None:
     one = make_memory("Bob works.")

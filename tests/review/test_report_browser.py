@@ -147,7 +147,7 @@ def test_answers_given_by_keyboard_are_saved_as_a_decisions_file(
     assert json.loads(saved.read_text().splitlines()[0]) == {"decisions": 1}
 
 
-def test_what_is_written_into_an_answered_card_opens_it_again(page: Path) -> None:
+def test_writing_into_an_answered_card_opens_it_again(page: Path) -> None:
     with chromium() as driver:
         driver.get(page.as_uri())
         press(driver, "j", "e", "!", Keys.ESCAPE, "y", "k")

@@ -208,9 +208,7 @@ def test_two_browsers_do_not_decide_one_group_twice(
         assert len(filled.history()) == decided
 
 
-def test_what_changed_since_it_was_shown_is_shown_again(
-    browser: Browser, filled: MemoryStore
-) -> None:
+def test_a_group_that_changed_is_shown_again(browser: Browser, filled: MemoryStore) -> None:
     card = of(browser, "12 km")
     old = next(memory for memory in filled.memories() if memory.content == RUNS[0])
     filled.update(old.id, "Mia runs 13 km.")
@@ -383,7 +381,7 @@ def test_a_decision_in_the_history_is_taken_back_and_its_members_stay_apart(
     assert browser.post(f"/undo/{number}").status_code == 409
 
 
-def test_what_is_left_for_later_comes_last_and_stands_among_the_open_questions(
+def test_a_question_left_for_later_comes_last_among_the_open_ones(
     browser: Browser, filled: MemoryStore
 ) -> None:
     first = browser.card()

@@ -53,7 +53,7 @@ def shown(review: Review, key: str) -> ShownGroup:
     return found
 
 
-def test_whom_somebody_keeps_apart_meanwhile_is_not_shown_with_the_other(
+def test_memories_that_are_kept_apart_meanwhile_are_not_shown_together(
     store: MemoryStore, review: Review, three: list[Memory]
 ) -> None:
     card = first(review)
@@ -78,7 +78,7 @@ def test_a_group_that_somebody_keeps_apart_meanwhile_drops_out(
     assert review.keys() == []
 
 
-def test_what_has_become_of_the_members_is_told(
+def test_a_card_says_what_became_of_its_members(
     store: MemoryStore, review: Review, three: list[Memory]
 ) -> None:
     card = first(review)

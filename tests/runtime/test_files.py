@@ -31,7 +31,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_permissions(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_whatever_ends_the_writing_early_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_write_that_ends_early_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "kept.db"
     path.write_bytes(b"old")
 
@@ -74,7 +74,7 @@ def test_a_pipe_or_a_device_is_not_read(tmp_path: Path) -> None:
         read_bounded(tmp_path, 5)
 
 
-def test_what_is_set_aside_takes_the_next_free_number_with_all_that_goes_with_it(
+def test_a_file_set_aside_takes_the_next_free_number_with_its_companions(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "ledger[1].db"
@@ -119,7 +119,7 @@ def writing(file: Path, how: str) -> subprocess.Popen[bytes]:
     return started
 
 
-def test_what_a_killed_process_left_goes_with_the_next_and_what_is_in_use_stays(
+def test_leftovers_of_a_killed_process_go_with_the_next_and_files_in_use_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -202,7 +202,7 @@ def test_it_ends_with_its_owner_however_that_ends(folder: Path) -> None:
         time.sleep(0.05)
 
 
-def test_what_died_is_no_zombie_once_the_index_is_closed(
+def test_a_dead_process_is_no_zombie_once_the_index_is_closed(
     folder: Path,
 ) -> None:
     others = children.pids()

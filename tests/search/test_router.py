@@ -36,7 +36,9 @@ def filled(ledger: Ledger) -> tuple[BruteForce, Follower]:
     return index, follower
 
 
-def test_what_fits_into_memory_opens_no_index(ledger: Ledger, rng: np.random.Generator) -> None:
+def test_vectors_that_fit_into_memory_open_no_index(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
     def fail(_: Ledger) -> BruteForce:
         raise AssertionError("it was opened")
 
@@ -67,7 +69,7 @@ def test_an_index_agrees_with_exact_search_while_memories_come_and_go(
     follower.close()
 
 
-def test_where_what_it_names_is_out_of_scope_it_is_asked_for_more(
+def test_an_index_that_names_other_scopes_is_asked_for_more(
     ledger: Ledger, rng: np.random.Generator
 ) -> None:
     mia = write(ledger, rng, 6)

@@ -68,7 +68,7 @@ def test_garbage_is_not_looked_for_while_others_wait_to_write(ledger: Ledger) ->
     assert gc.isenabled()
 
 
-def test_whoever_looks_for_no_garbage_is_left_alone(ledger: Ledger) -> None:
+def test_a_disabled_garbage_collector_stays_disabled(ledger: Ledger) -> None:
     gc.disable()
     try:
         with AdaptiveBatchSize().writing(ledger, 1):

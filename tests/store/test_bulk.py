@@ -127,7 +127,7 @@ def test_linked_memories_at_once_leave_the_same_store_as_one_by_one(
         assert told(fast) == told(slow)
 
 
-def test_what_came_in_bulk_is_forgotten_one_by_one(
+def test_memories_written_in_bulk_are_forgotten_one_by_one(
     store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     memories = [make_memory(f"Mia knows word {n}.") for n in range(5)]

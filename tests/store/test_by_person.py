@@ -53,7 +53,7 @@ def apart(store: MemoryStore) -> set[tuple[str, str, str]]:
         return reader.distinct.all(("person",))
 
 
-def test_what_a_person_keeps_apart_is_open_again_when_that_is_taken_back(
+def test_undoing_an_answer_drops_that_they_were_kept_apart(
     store: MemoryStore, three: tuple[Memory, ...]
 ) -> None:
     number = number_of(given(store, parted(*three)))
@@ -114,7 +114,7 @@ def test_an_undo_that_keeps_apart_keeps_apart_what_a_person_had_joined(
     assert len(apart(store)) == 1
 
 
-def test_what_is_left_for_later_is_pending_until_it_is_answered(
+def test_a_question_left_for_later_is_pending_until_it_is_answered(
     store: MemoryStore, three: tuple[Memory, ...]
 ) -> None:
     """It counts as no model's failure, and is left only once."""

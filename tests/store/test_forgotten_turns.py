@@ -219,7 +219,7 @@ def test_another_users_turn_that_states_the_same_stays(
     assert waiting(store) == ["I drive a juniper99 van.", "I sail. I row."]
 
 
-def test_what_the_bot_said_of_a_memory_that_it_recalled_goes_with_it(
+def test_a_bots_words_about_a_recalled_memory_are_forgotten_with_it(
     store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     memory = store.add(make_memory(VAN, user="Mia"))

@@ -197,7 +197,7 @@ def test_a_store_that_was_embedded_again_under_it_mixes_nothing(
     ]
 
 
-def test_what_is_forgotten_while_all_is_embedded_again_leaves_no_vector(
+def test_a_memory_forgotten_during_reembed_leaves_no_vector(
     store: MemoryStore, ledger: Ledger, make_memory: MakeMemory
 ) -> None:
     class Slow(PlacedEmbedder):
@@ -415,7 +415,7 @@ def test_there_is_nothing_to_undo_in_an_addition(
             store.undo(number)
 
 
-def test_what_was_forgotten_does_not_come_back(store: MemoryStore, make_memory: MakeMemory) -> None:
+def test_a_forgotten_memory_does_not_come_back(store: MemoryStore, make_memory: MakeMemory) -> None:
     a, b = store.add(make_memory("Mia sails.")), store.add(make_memory("Mia sails a lot."))
     store.apply(replacement(a, b), WhileMergeable(revision(store)))
     number = store.history()[-1].number
@@ -438,7 +438,7 @@ def test_an_id_that_is_taken_is_stored_once_under_another(
     assert contents(store) == ["Mia sails.", "Mia dives."]
 
 
-def test_what_an_undo_takes_away_is_no_ghost_among_the_neighbours(
+def test_a_memory_that_undo_removes_is_no_neighbour_any_more(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     embedder.place("Mia knits.")

@@ -28,12 +28,12 @@ def test_number_person_and_tense_are_taken_off(form: str, plain: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["sliced", "bought", "went", "carried", "visited"])
-def test_what_is_past_is_said_to_be(form: str) -> None:
+def test_a_past_state_is_stated_as_past(form: str) -> None:
     assert plain_form(form).past
 
 
 @pytest.mark.parametrize("form", ["slicing", "buys", "go", "need", "speed", "bed", "red"])
-def test_what_is_not_past_is_not(form: str) -> None:
+def test_a_present_state_is_not_stated_as_past(form: str) -> None:
     assert not plain_form(form).past
 
 

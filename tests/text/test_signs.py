@@ -118,14 +118,14 @@ SAME = [
 
 
 @pytest.mark.parametrize(("a", "b"), DIFFERENT)
-def test_what_differs_in_a_sign_or_code_is_covered_neither_way(a: str, b: str) -> None:
+def test_texts_that_differ_in_a_sign_or_code_cover_neither_way(a: str, b: str) -> None:
     told = compare(a, b)
     assert (told.a_covers_b, told.b_covers_a) == (False, False)
     assert text_key(a) != text_key(b)
 
 
 @pytest.mark.parametrize(("a", "b"), SAME)
-def test_what_is_only_written_in_another_way_is_covered_both_ways(a: str, b: str) -> None:
+def test_other_spellings_of_a_text_cover_both_ways(a: str, b: str) -> None:
     told = compare(a, b)
     assert (told.a_covers_b, told.b_covers_a) == (True, True)
 

@@ -47,7 +47,7 @@ def ledger(ledger_url: str) -> Ledger:
     return Ledger.create(ledger_url)
 
 
-def test_what_was_backed_up_comes_back_on_any_database_with_all_of_its_past(
+def test_a_backup_is_restored_on_any_database_with_its_whole_history(
     lived: MemoryStore, tmp_path: Path, embedder: PlacedEmbedder
 ) -> None:
     file = tmp_path / "backup.db"
@@ -147,7 +147,7 @@ def test_a_backup_touches_no_neighbour(lived: MemoryStore, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("content", [None, b"", b"something else entirely" * 100])
-def test_what_is_no_backup_is_refused_and_nothing_is_made(
+def test_a_file_that_is_no_backup_is_refused_and_nothing_is_made(
     tmp_path: Path, content: bytes | None
 ) -> None:
     file, target = tmp_path / "backup.db", tmp_path / "new" / "ledger.db"

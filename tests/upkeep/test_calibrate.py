@@ -61,7 +61,7 @@ def test_pairs_are_of_one_scope_and_of_different_texts(filled: MemoryStore) -> N
     assert memories == 6
 
 
-def test_of_each_text_only_the_nearest_few_are_asked_about(
+def test_only_the_nearest_few_of_each_text_are_asked_about(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     centre = embedder.place("Mia has a cat.")

@@ -91,7 +91,7 @@ def test_kana_and_han_and_others_take_turns(make_memory: MakeMemory) -> None:
     assert sum(pair.strict for pair in asked) == 10
 
 
-def test_of_near_copies_those_that_are_replaced_unasked_are_asked_first(
+def test_near_copies_that_rules_would_replace_are_asked_about_first(
     make_memory: MakeMemory,
 ) -> None:
     differ = [
@@ -129,7 +129,7 @@ def test_answers_are_counted_for_all_and_for_those_that_are_covered(
     assert found.every.interval(1)[0] < 0.5 < found.every.interval(1)[1]
 
 
-def test_what_is_worth_asking_is_the_same_or_worth_merging() -> None:
+def test_pairs_worth_asking_are_the_same_or_worth_merging() -> None:
     said = Counted(same=2, merge=3, apart=5)
     assert (said.asked, said.worth, said.share(said.worth)) == (10, 5, 0.5)
     assert Counted().share(0) is None
@@ -202,7 +202,7 @@ def test_an_anchor_stays_within_what_was_asked_and_below_a_near_copy(
         (None, None, None),
     ],
 )
-def test_what_was_fitted_takes_the_place_of_what_is(
+def test_a_fitted_scale_replaces_the_present_one(
     others: float | None, kana_han: float | None, expected: Scale | None
 ) -> None:
     assert suggest_scale(NOW, Fit(others, Counted()), Fit(kana_han, Counted())) == expected

@@ -61,7 +61,7 @@ def test_a_healthy_store_has_no_findings(healthy: MemoryStore) -> None:
         ("UPDATE decisions SET pending = 1", "questions are waiting for a model"),
     ],
 )  # fmt: skip
-def test_what_is_broken_is_named(healthy: MemoryStore, statement: str, finding: str) -> None:
+def test_each_damage_is_named(healthy: MemoryStore, statement: str, finding: str) -> None:
     spoil(healthy, statement)
     assert finding in said(healthy)
 

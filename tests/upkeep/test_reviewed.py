@@ -54,7 +54,7 @@ def test_every_kind_of_answer_counts_as_long_as_it_stands(
     assert (band.low, band.every.asked) == (EDGES[-5], 3)
 
 
-def test_what_was_forgotten_says_nothing(
+def test_a_forgotten_memory_is_no_labelled_pair(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 ) -> None:
     members = pair(store, embedder, make_memory, 1)
