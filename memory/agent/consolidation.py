@@ -13,7 +13,6 @@ from typing import Any
 
 from memory.agent.memory_store import MemoryStore
 from memory.agent.schemas import MergeCandidate
-from memory.decide import NearCopies
 from memory.models import Memory, Scope
 
 _SNIPPET = 100
@@ -66,7 +65,16 @@ class ConsolidationEngine:
         recent, alike = await store.recent_near_copies(most, since, nearer)
         together = _neighbours_in_time(recent)[:max_replay_events]
         replayed = await store.replay([(earlier.id, later.id) for earlier, later in together])
-        candidates = [_candidate(pair) for pair in alike]
+        candidates = [
+            MergeCandidate(
+                memory_a_id=pair.older.id,
+                memory_b_id=pair.newer.id,
+                distance=round(1.0 - pair.similarity, 6),
+                snippet_a=pair.older.content[:_SNIPPET],
+                snippet_b=pair.newer.content[:_SNIPPET],
+            )
+            for pair in alike
+        ]
         close = [candidate for candidate in candidates if candidate.distance < nearer]
         return ConsolidationStats(
             replay_events=len(replayed),
@@ -84,13 +92,3 @@ def _neighbours_in_time(newest_first: Sequence[Memory]) -> list[tuple[Memory, Me
         by_scope.setdefault(Scope.of(memory, ("user",)), []).append(memory)
     pairs = [(old, new) for same in by_scope.values() for new, old in pairwise(same)]
     return sorted(pairs, key=lambda pair: pair[1].timestamp, reverse=True)
-
-
-def _candidate(pair: NearCopies) -> MergeCandidate:
-    return MergeCandidate(
-        memory_a_id=pair.older.id,
-        memory_b_id=pair.newer.id,
-        distance=round(1.0 - pair.similarity, 6),
-        snippet_a=pair.older.content[:_SNIPPET],
-        snippet_b=pair.newer.content[:_SNIPPET],
-    )

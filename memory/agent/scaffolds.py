@@ -138,17 +138,16 @@ def _changed(sides: tuple[str, str]) -> str:
 def recalled(results: Sequence[SearchResult], now: datetime) -> str:
     if not results:
         return NO_MEMORIES
-    return "\n".join(_recalled_one(hit, now) for hit in results)
-
-
-def _recalled_one(hit: SearchResult, now: datetime) -> str:
-    memory = hit.memory
-    private = " | private" if memory.is_private else ""
-    return (
-        f"- [{relative_time(memory.timestamp, now)}] {shortened(memory.content, _WHOLE)}\n"
-        f"  emotion: {memory.emotion} | importance: {memory.importance} | "
-        f"similarity: {shown_similarity(hit.distance):.2f} | id: {memory.id}{private}"
-    )
+    lines = []
+    for hit in results:
+        memory, age = hit.memory, relative_time(hit.memory.timestamp, now)
+        private = " | private" if memory.is_private else ""
+        lines.append(
+            f"- [{age}] {shortened(memory.content, _WHOLE)}\n"
+            f"  emotion: {memory.emotion} | importance: {memory.importance} | "
+            f"similarity: {shown_similarity(hit.distance):.2f} | id: {memory.id}{private}"
+        )
+    return "\n".join(lines)
 
 
 def introspected(recent: Sequence[Memory], still_open: Sequence[str], now: datetime) -> str:

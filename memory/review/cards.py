@@ -154,7 +154,14 @@ def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Ca
     unseen = {
         name for record in records for name in set(record.members) - _rows_before(record).keys()
     }
-    now = {name: _as_now(row) for name, row in reader.memories.rows(sorted(unseen)).items()}
+    now = {
+        name: None
+        if row.forgotten
+        else row.memory.model_dump(
+            mode="json", include={"content", "user", "is_private", "timestamp"}
+        )
+        for name, row in reader.memories.rows(sorted(unseen)).items()
+    }
     survivors = [name for record in records for name, _ in record.survivors]
     texts = {name: row.memory.content for name, row in reader.memories.rows(survivors).items()}
     cards = []
@@ -203,12 +210,6 @@ def _rows_before(record: DecisionRecord) -> dict[str, _Columns | None]:
     """Return the members as the decision found them; None for one that was forgotten since."""
     rows: dict[str, _Columns | None] = json.loads(record.before)["rows"]
     return rows
-
-
-def _as_now(row: Row) -> _Columns | None:
-    """Return the columns that a card shows; None for a forgotten memory."""
-    shown = {"content", "user", "is_private", "timestamp"}
-    return None if row.forgotten else row.memory.model_dump(mode="json", include=shown)
 
 
 def _member_then(name: str, row: _Columns | None, record: DecisionRecord) -> CardMember:
