@@ -1,7 +1,7 @@
 """Decide about one new memory, a group, or a failed question. Pure.
 
-If only a model can tell, the answer is a `Question`; the driver asks it and comes back
-with the `Verdict`. DESIGN's decision table, row by row, is `decide_new` and `plan_group`.
+If only a model can tell, the result is a `Question`; the caller asks it and comes back with the
+`Verdict`. `decide_new` and `plan_group` follow the decision table of ARCHITECTURE.md.
 """
 
 from __future__ import annotations

@@ -7,8 +7,10 @@ NOT = "not"
 NEGATIONS = frozenset(
     "not no never none nobody nothing neither nor nowhere without cannot nope "
     "nicht kein keine keinen keinem keiner keines nie niemals niemand nirgends ohne weder "
-    "ne pas jamais sans nunca não sin не нет без".split()
+    "ne pas jamais sans aucun aucune nunca jamás ningún ninguna não sem sin nessuno senza "
+    "niet geen nooit zonder inte aldrig utan ikke aldri uten uden nigdy не нет без".split()
 )
+"""Words for "not" in many languages; the file of a language may add to them."""
 NEGATING_HAN = frozenset("不没沒未无無非别別勿")
 
 TURNING = frozenset(

@@ -58,6 +58,18 @@ def test_the_role_of_each_word_is_known() -> None:
     assert [word.role for word in japanese.words][:3] == ["は", "から", "に"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mia mag den Bus keineswegs und ist müde.",
+        "Mia hat keinerlei Angst.",
+        "Mia grüßt auf der Straße niemanden.",
+    ],
+)
+def test_the_file_of_a_language_says_what_denies(text: str) -> None:
+    assert parse(text).negations == 1
+
+
 def test_no_word_is_in_two_closed_classes() -> None:
     classes = [FILLERS, set(GOVERNING), NEGATIONS, set(NUMBERS), set(PRONOUNS)]
     for place, one in enumerate(classes):

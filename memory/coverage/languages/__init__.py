@@ -1,8 +1,9 @@
 """Words and rules of single languages, one file each.
 
-To add one that is written with spaces: write a file of its words like `german.py`, enter it in
-`GRAMMARS`, and enter the small words by which it is recognised in `memory/text/language.py`.
-English, whose rules are far more, and Japanese, which needs a dictionary, are no grammars.
+To add a language that is written with spaces: write a file of its words like `german.py`, enter it
+in `GRAMMARS` below, and add the language and the small words by which it is recognised to
+`memory/text/language.py`. English has many more rules and Japanese needs a dictionary: they are no
+grammars.
 """
 
 from __future__ import annotations
@@ -11,20 +12,21 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from memory.coverage.languages import german
-from memory.text import Kind, Language, Token
+from memory.text import NOT, Kind, Language, Token
 
 
 class Grammar(Protocol):
-    """The closed classes of words of one language, in lower case.
+    """Short lists of words of one language that change what a statement says, in lower case."""
 
-    `GOVERNING`: prepositions by an English one, articles by the case they show, "" for a filler.
-    `TURNING`: words that turn a statement around: only, almost. `REACHING`: words under which an
-    addition changes the statement: all, if, more, former.
-    """
-
+    NEGATIONS: frozenset[str]
+    """Words for "not" and "no"."""
     GOVERNING: Mapping[str, str]
+    """Prepositions, with the English one each stands for; articles, with the case they show; ""
+    for words that may be left out."""
     TURNING: frozenset[str]
+    """Words that turn a statement around: only, almost."""
     REACHING: frozenset[str]
+    """Words under which an addition changes the statement: all, if, more, former."""
 
 
 GRAMMARS: Mapping[Language, Grammar] = {Language.GERMAN: german}
@@ -35,6 +37,8 @@ def read(token: Token, grammar: Grammar) -> Token:
     word = token.surface.lower()
     if token.kind not in (Kind.CONTENT, Kind.FILLER, Kind.GOVERNING):
         return token
+    if word in grammar.NEGATIONS:
+        return token._replace(key=NOT, kind=Kind.NOT)
     if word in grammar.TURNING:
         return token._replace(key=word, kind=Kind.TURNING)
     key = grammar.GOVERNING.get(word)

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+NEGATIONS = frozenset(
+    """
+nicht kein keine keinen keinem keiner keines keinerlei keineswegs nie niemals nimmer niemand
+niemanden niemandem nirgends nirgendwo ohne weder
+""".split()
+)
 _FILLERS = "der die das ein eine und ist sind wird auch sehr"
 _CASES = {
     "den": "den", "einen": "den", "dem": "dem", "einem": "dem", "des": "des", "eines": "des",
