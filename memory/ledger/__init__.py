@@ -1,4 +1,7 @@
-"""The record: every memory, live and retired, with vector, links and decisions. The only SQL."""
+"""The ledger: the database of all memories, live and retired, with vectors, links and decisions.
+
+All SQL of our own store is in this package.
+"""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""A database with connections and transactions, as SQLite and PostgreSQL both implement it.
+"""The interface that the ledger's SQLite and PostgreSQL databases both implement.
 
-A reader sees one committed state; there is one writer at a time; a transaction commits wholly or
-not at all; every error of a driver becomes a LedgerError.
+A reader sees one committed state. There is one writer at a time. A transaction commits completely
+or not at all. Every error of a driver becomes a LedgerError.
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ from sqlalchemy.engine import Connection, Engine
 from memory.errors import LedgerDamaged, LedgerError
 
 PATIENCE_S = 30
-"""How long a writer waits for the one before it, in seconds."""
+"""Seconds that a writer waits for the writer before it."""
 RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir elsewhere"
+"""The advice given with LedgerDamaged."""
 
 
 class Database(ABC):
-    """An open database; safe to share between threads."""
+    """An open database. It is safe to share between threads."""
 
     _reads: Mapping[str, Any] = {}
-    """Options of a connection that reads."""
+    """SQLAlchemy's execution options for a connection that reads."""
     _writes: Mapping[str, Any] = {}
+    """SQLAlchemy's execution options for a connection that writes."""
 
     def __init__(self, engine: Engine, name: str, *, read_only: bool) -> None:
-        """Use `open_database`; `name` is shown to people."""
+        """Call `open_database` instead. `name`: the path or URL that is shown to people."""
         self.engine = engine
         self.name = name
         self.read_only = read_only
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Open a transaction that reads one committed state.
+        """Yield a connection in a transaction that sees one committed state and writes nothing.
 
         Raises: LedgerError.
         """
@@ -48,9 +50,11 @@ class Database(ABC):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open the only writing transaction, once earlier ones have ended.
+        """Yield a connection in a writing transaction, after waiting for the writer before it.
 
-        Raises: LedgerError, also if the commit went to files that are no longer at their path.
+        The transaction is committed after the block; an exception rolls it back.
+
+        Raises: LedgerError, also if the ledger's files were moved or replaced in the meantime.
         """
         with self._mapped(), self.engine.connect() as opened:
             connection = opened.execution_options(**self._writes)
@@ -63,54 +67,66 @@ class Database(ABC):
         self.engine.dispose()
 
     def checkpoint(self) -> bool:
-        """Empty the log, which may hold erased rows; False if it could not be emptied."""
+        """Empty the write-ahead log, which may hold erased rows.
+
+        Return False if that failed because another process reads the log.
+        """
         return True
 
     @abstractmethod
     def exclusive(self, task: str) -> contextlib.AbstractContextManager[bool]:
-        """Lock a task for the block; False if another process has it.
+        """Lock a named task for the block. Yield False if another process holds the lock.
 
-        The lock ends with its process, even if that is killed.
+        The lock ends when its process ends, even if that is killed.
 
         Raises: LedgerError.
         """
 
     def set_aside_files(self) -> list[str]:
-        """Return damaged ledgers renamed by a restore, and copies of upgrades, next to this one."""
+        """Return the paths of older ledger files next to this one.
+
+        These are damaged ledgers that a restore renamed, and copies made before an upgrade.
+        """
         return []
 
     @abstractmethod
     def file_in(self, folder: Path) -> Path:
-        """Return the ledger's file, or the file in the folder that a copy of it would have."""
+        """Return the ledger's file; for PostgreSQL, the file in `folder` that a copy would have."""
 
     @abstractmethod
     def copy_into(self, target: Database, tables: Collection[str]) -> None:
-        """Copy the committed state of these tables, of any version, into an empty database.
+        """Copy the committed state of the named tables into an empty database.
+
+        The ledger may have an older schema; the copy gets the same.
 
         Raises: LedgerError.
         """
 
     @abstractmethod
     def problems(self) -> list[str]:
-        """Return the faults that the database finds in its own files."""
+        """Return the faults that the database finds in its own files, as messages."""
 
     @abstractmethod
     def _begin_writing(self, connection: Connection) -> None:
         """Wait for earlier writers.
 
-        Raises: LedgerError if the open files are not those at the ledger's path.
+        Raises: LedgerError if the ledger's files were moved or replaced since they were opened.
         """
 
     @abstractmethod
     def _check_location(self) -> None:
-        """Raises: LedgerError if the open files are not those at the ledger's path."""
+        """Check that the open files are still those at the ledger's path.
+
+        Raises: LedgerError if they were moved or replaced.
+        """
 
     @abstractmethod
     def _fault(self, message: str) -> tuple[str, str]:
-        """Return what a driver's message means, and what to do about it."""
+        """Translate a driver's error message into what happened and what to do about it."""
 
     @contextlib.contextmanager
     def _mapped(self) -> Iterator[None]:
+        """Turn errors of the driver into LedgerError or LedgerDamaged."""
         try:
             yield
         except (sa.exc.DBAPIError, self.engine.dialect.loaded_dbapi.Error) as exc:

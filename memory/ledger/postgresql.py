@@ -1,4 +1,4 @@
-"""A database on a server, for many processes on many machines."""
+"""A ledger on a PostgreSQL server, for many processes on many machines."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from memory.ledger import tables as t
 from memory.ledger.database import PATIENCE_S, Database
 
 _WRITER_LOCK = 0x6D656D6F7279
-"""The advisory lock that a writer holds until its commit: `memory` in ASCII."""
+"""Number of the advisory lock that a writer holds until its commit (`memory` in ASCII)."""
 
 
 def _keep_indexes_partial() -> None:
-    """Give the tables' indexes the same conditions as in SQLite.
+    """Give the tables' partial indexes the conditions that they have in SQLite.
 
-    `postgresql_where` in the tables would load this dialect for every SQLite ledger too.
+    `postgresql_where` in `tables` would load PostgreSQL's dialect for every SQLite ledger too.
     """
     for table in t.schema.sorted_tables:
         for index in table.indexes:
@@ -30,17 +30,21 @@ def _keep_indexes_partial() -> None:
 
 
 class PostgresDatabase(Database):
-    """A database on a server, for many processes on many machines."""
+    """A PostgreSQL database, for many processes on many machines."""
 
     _reads: Mapping[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
     def __init__(self, engine: Engine, name: str, *, read_only: bool) -> None:
-        """Use `open`."""
+        """Call `open` instead."""
         super().__init__(engine, name, read_only=read_only)
         self._writes = {"isolation_level": "READ COMMITTED", "postgresql_readonly": read_only}
 
     @classmethod
     def open(cls, url: URL, *, create: bool) -> PostgresDatabase:
+        """Open the database for reading only, or also for writing if `create` is set.
+
+        Raises: LedgerError if psycopg is not installed.
+        """
         name = url.render_as_string(hide_password=True)
         try:
             engine = sa.create_engine(
@@ -82,16 +86,16 @@ class PostgresDatabase(Database):
                     copy.execute(table.insert(), [dict(row) for row in page])
 
     def problems(self) -> list[str]:
-        """The server looks after its own files."""
+        """Return an empty list: the server checks its own files."""
         return []
 
     def _begin_writing(self, connection: Connection) -> None:
-        """Each statement sees what was committed before it: after the lock, everything."""
+        """Take the writer lock. Later statements then see all that earlier writers committed."""
         connection.execute(_AS_WRITER)
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
 
     def _check_location(self) -> None:
-        """The server looks after its own files."""
+        """Do nothing: the server looks after its own files."""
 
     def _fault(self, message: str) -> tuple[str, str]:
         first_line = message.strip().partition("\n")[0] or "the connection broke"
@@ -117,7 +121,7 @@ _AS_WRITER = sa.select(
 
 
 def _as_on_any_database(_inspector: Any, _table: sa.Table, column: Any) -> None:
-    """Drop types and defaults that SQLite does not know."""
+    """Replace a column's type by one that SQLite knows, and drop its default."""
     column["type"] = column["type"].as_generic()
     column["default"] = None
 
@@ -137,3 +141,4 @@ _FAULTS = (
     ("connection is lost", "closed the connection", "try again"),
     ("connection is closed", "closed the connection", "try again"),
 )
+"""Parts of PostgreSQL's error messages, what each means, and what to do about it."""

@@ -1,4 +1,4 @@
-"""One file on one machine, with a write-ahead log next to it."""
+"""A ledger in one SQLite file, with a write-ahead log next to it."""
 
 from __future__ import annotations
 
@@ -21,35 +21,41 @@ from memory.ledger.database import PATIENCE_S, RESTORE, Database
 from memory.runtime import files
 
 _SHORT_PATIENCE_S = 1
-"""How long emptying the log waits for readers, in seconds."""
+"""Seconds that emptying the log waits for readers."""
 _DAMAGED = "damaged"
 _LOG_PAGES = 1_000
-"""From about so many pages on, a writer moves the log into the file after its transaction."""
+"""If the log has about this many pages, a writer moves it into the file after its commit."""
 _MOST_LOG_PAGES = 4_000
-"""From so many pages on, SQLite itself does so while other writers wait."""
+"""If the log has this many pages, SQLite itself moves it at a commit; other writers wait."""
 _PAGES_OF_A_TRANSACTION = 12
-"""Pages of a transaction, about; each row adds one."""
+"""Estimated pages that a transaction writes to the log, besides one page for each row."""
 
 
 class SqliteDatabase(Database):
-    """One file on one machine, with a write-ahead log next to it."""
+    """A SQLite file in write-ahead mode, for several processes of one machine."""
 
     _writes: Mapping[str, Any] = {"ledger_writes": True}
 
     def __init__(self, path: Path, *, read_only: bool, untouched: bool = False) -> None:
-        """Use `open`."""
+        """Call `open` instead."""
         self._path = path
         self._untouched = untouched
         self._file = _file_at(path.absolute())
         self._view = _view_of(path, read_only=read_only, untouched=untouched)
         self._write_lock = threading.Lock()
         self._log_pages = 0
-        """About how many pages this process has written since it last moved the log."""
+        """Estimated pages that this process has written since it last moved the log."""
         engine = self._new_engine(read_only=read_only)
         super().__init__(engine, str(path), read_only=read_only)
 
     @classmethod
     def open(cls, path: Path, *, create: bool, untouched: bool = False) -> SqliteDatabase:
+        """Open the ledger's file, for reading only unless `create` is set; then make it if missing.
+
+        With `untouched`, no file is made next to a ledger that has no log.
+
+        Raises: LedgerMissing, LedgerError.
+        """
         if create:
             _make_file(path)
         elif not path.is_file():
@@ -71,9 +77,10 @@ class SqliteDatabase(Database):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Write as in every database; threads of this process wait for a lock of their own.
+        """Yield a connection in a writing transaction, after waiting for the writer before it.
 
-        SQLite would poll. The log is moved into the file after the lock is released.
+        Threads of this process wait for a lock first, since SQLite itself would only poll. After
+        the lock is released, a long log is moved into the file.
         """
         if not self._write_lock.acquire(timeout=PATIENCE_S):
             raise LedgerError(f"the ledger {self.name} is busy", "try again")
@@ -90,9 +97,9 @@ class SqliteDatabase(Database):
             self._shorten_log()
 
     def _shorten_log(self) -> None:
-        """Move what no reader needs from the log into the file.
+        """Move the part of the log that no reader needs into the file.
 
-        Commits are safe in the log: if this fails, a later writer does it.
+        Commits are already safe in the log, so errors are ignored: a later writer tries again.
         """
         self._log_pages = 0
         failed = sqlite3.Error, sa.exc.SQLAlchemyError, LedgerError
@@ -100,7 +107,7 @@ class SqliteDatabase(Database):
             driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def _look_again(self) -> None:
-        """Open the file in another way if a process has begun or stopped writing it."""
+        """Reopen the file if another process has started or stopped writing it in the meantime."""
         view = _view_of(self._path, read_only=True, untouched=self._untouched)
         if view != self._view:
             self._view = view
@@ -108,7 +115,10 @@ class SqliteDatabase(Database):
             self.engine = self._new_engine(read_only=True)
 
     def _check_unchanged(self, cause: LedgerDamaged | None = None) -> None:
-        """Raises: LedgerError if the file has changed while it was read without locks."""
+        """Check that nobody wrote the file while it was read without locks.
+
+        Raises: LedgerError.
+        """
         if self._view.unwritten not in (None, _state_of(self._path)):
             raise LedgerError(
                 f"the ledger {self.name} was written by another process while it was read",
@@ -116,7 +126,7 @@ class SqliteDatabase(Database):
             ) from cause
 
     def checkpoint(self) -> bool:
-        """Move the log into the file and empty it; False if another process reads it."""
+        """Move the log into the file and empty it; False if another process reads the log."""
         with self._mapped(), contextlib.closing(self.engine.raw_connection()) as raw:
             cursor = raw.cursor()
             cursor.execute(f"PRAGMA busy_timeout={1_000 * _SHORT_PATIENCE_S}")
@@ -151,7 +161,7 @@ class SqliteDatabase(Database):
         return self._path.absolute()
 
     def copy_into(self, target: Database, tables: Collection[str]) -> None:  # noqa: ARG002
-        """Copy all pages of the file."""
+        """Copy the whole file into another SQLite ledger; `tables` is not used."""
         assert isinstance(target, SqliteDatabase), "a copy is a file"
         with self._mapped(), self._driver() as mine, target._driver() as its:
             mine.backup(its)
@@ -176,7 +186,10 @@ class SqliteDatabase(Database):
         return engine
 
     def _accept(self, connection: sqlite3.Connection, _record: object) -> None:
-        """Refuse a new connection to another file than the first one's."""
+        """Check, as SQLite opens a new connection, that the file is still the one opened first.
+
+        Raises: LedgerError.
+        """
         try:
             self._check_location()
         except LedgerError:
@@ -184,7 +197,10 @@ class SqliteDatabase(Database):
             raise
 
     def _check_location(self) -> None:
-        """SQLite itself would go on writing to a moved or deleted file."""
+        """Check that the file at the path is the open one; SQLite would write to a deleted file.
+
+        Raises: LedgerError.
+        """
         if self._file is None or _file_at(self._path.absolute()) != self._file:
             raise LedgerError(
                 f"the ledger {self.name} was moved, deleted or replaced while it was open",
@@ -199,7 +215,7 @@ class SqliteDatabase(Database):
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of the file at a path; None if there is none."""
+    """Return device and inode, which identify the file at a path; None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -209,6 +225,8 @@ def _file_at(path: Path) -> tuple[int, int] | None:
 
 def set_aside(url: str) -> Path:
     """Rename a damaged SQLite ledger and its log, to `NAME.damaged-1` or the next free number.
+
+    `url` is the ledger's `sqlite:///FILE`. Returns the new path.
 
     Raises: LedgerError.
     """
@@ -220,7 +238,10 @@ def set_aside(url: str) -> Path:
 
 
 def _make_file(path: Path) -> None:
-    """Create the file for its owner alone."""
+    """Make an empty file and its folder if they are missing, accessible only to their owner.
+
+    Raises: LedgerError.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -233,17 +254,19 @@ def _make_file(path: Path) -> None:
 
 @dataclass(frozen=True)
 class _View:
-    """How a file is opened; `unwritten` is its state if it is read without locks."""
+    """The way in which a file is opened."""
 
     query: Mapping[str, str]
+    """Parameters of SQLite's URI, such as `mode`."""
     unwritten: tuple[int, int] | None = None
+    """Size and time of change of the file, if it is read without locks; else None."""
 
 
 def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
-    """Choose how to open a file so that a reader writes nothing.
+    """Choose how to open a file so that a reader does not change it.
 
-    After a crash, an ordinary connection would write when it closes. None creates the file: a new
-    empty one would be no ledger.
+    If a crash left a log, an ordinary connection would move the log into the file on closing. A
+    missing file is never made, since an empty file is no ledger.
     """
     state = _state_of(path)
     if read_only and path.with_name(path.name + "-wal").exists():
@@ -254,7 +277,7 @@ def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
 
 
 def _state_of(path: Path) -> tuple[int, int]:
-    """Return size and time of change of a file; zeros if there is none."""
+    """Return a file's size and its time of change in nanoseconds; zeros if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -292,3 +315,4 @@ _FAULTS = (
     ("not a database", "is not a ledger", RESTORE),
     ("malformed", "is damaged", RESTORE),
 )
+"""Parts of SQLite's error messages, what each means, and what to do about it."""
